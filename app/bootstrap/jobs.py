@@ -37,9 +37,9 @@ def build_job_runner(
     policy = adapt_job_policy(parts.policies.jobs, parts.chat)
     jobs = JobStorage(parts.uow, policy)
     afterwards = build_reflection_jobs(reflection, jobs)
-    handlers = job_handlers(forgetting, embed, consolidate, consent, afterwards)
+    handlers = job_handlers(forgetting, embed, consolidate, consent, afterwards, sources.cut_turns)
     handlers |= turn_memory_handlers(turn_memory.blobs, turn_memory.reconcile_memory)
-    handlers |= source_handlers(sources.index)
+    handlers |= source_handlers(sources.index, sources.cut_turns)
     return RunJobs(jobs, TenantStorage(parts.uow), parts.journal, handlers, policy)
 
 

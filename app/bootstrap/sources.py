@@ -8,6 +8,7 @@ from app.config.settings import Settings
 from app.providers.source_folders import PosixSourceFolders
 from app.source_ports import SourceFolders
 from app.storage.jobs.jobs import JobStorage
+from app.storage.memory.memories import MemoryStorage
 from app.storage.sources.files import FileStorage
 from app.storage.sources.index_jobs import IndexJobStorage
 from app.storage.sources.sources import SourceStorage
@@ -15,6 +16,7 @@ from app.usecases.sources.embed_chunks import EmbedChunks
 from app.usecases.sources.index import IndexSources
 from app.usecases.sources.read_files import ReadFiles
 from app.usecases.sources.store_files import StoreFiles
+from app.usecases.sources.turn_chunks import CutTurns
 from app.usecases.turn_memory.blobs import StoreBlobs
 
 
@@ -28,12 +30,14 @@ class SourceUseCases:
     """The use-cases of one application on sources."""
 
     index: IndexSources
+    cut_turns: CutTurns
 
 
 def build_sources(parts: SharedParts, blobs: StoreBlobs) -> SourceUseCases:
     """Build the use-cases of sources. The parser's processes start with the first document."""
     files, index_jobs = FileStorage(), IndexJobStorage(parts.uow)
-    embed = EmbedChunks(parts.embedder)
+    embed, memories = EmbedChunks(parts.embedder), MemoryStorage(parts.uow, parts.space.name)
+    policy = parts.policies.sources
     return SourceUseCases(
         index=IndexSources(
             parts.uow,
@@ -44,6 +48,7 @@ def build_sources(parts: SharedParts, blobs: StoreBlobs) -> SourceUseCases:
             parts.folders,
             ReadFiles(parts.folders, blobs, parts.parser),
             StoreFiles(parts.uow, files, index_jobs, parts.journal, embed, parts.clock),
-            parts.policies.sources,
-        )
+            policy,
+        ),
+        cut_turns=CutTurns(parts.uow, memories, files, parts.journal, parts.parser, embed, policy),
     )

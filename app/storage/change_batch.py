@@ -52,6 +52,7 @@ def _memory_row(memory_id: UUID, new: NewMemory) -> dict[str, Any]:
 
 def _update_row(change: MemoryChange) -> dict[str, Any]:
     row: dict[str, Any] = {"op": "purge" if change.kind is ChangeKind.purged else "update", "id": str(change.memory_id)}
+    row["actor"] = change.actor  # of the chunks of a turn, which change with it
     row["set"] = {name: _json_value(value) for name, value in change.fields.items()}
     if "text" in change.fields:
         row["set"]["text_hash"] = hex_bytes(text_key(change.fields["text"]))

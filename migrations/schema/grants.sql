@@ -100,6 +100,7 @@ GRANT EXECUTE ON FUNCTION fact_text(facts) TO mnema_app;
 GRANT EXECUTE ON FUNCTION facts_of_topic(uuid,jsonb,text) TO mnema_app;
 GRANT EXECUTE ON FUNCTION fill_vectors_minilm_l6_v2(uuid,uuid[],integer[],halfvec[],bytea[]) TO mnema_app;
 GRANT EXECUTE ON FUNCTION find_chunks_minilm_l6_v2(uuid,text,halfvec,text[],jsonb,text,integer,integer) TO mnema_app;
+GRANT EXECUTE ON FUNCTION follow_turn(memories,memories,text) TO mnema_app;
 GRANT EXECUTE ON FUNCTION get_checkpoint(uuid,text,text,text,text) TO mnema_app;
 GRANT EXECUTE ON FUNCTION get_state(uuid,text,text) TO mnema_app;
 GRANT EXECUTE ON FUNCTION has_words(text,text) TO mnema_app;

@@ -30,6 +30,7 @@ class JobKind(StrEnum):
     blobs = "blobs"
     memory_reconcile = "memory_reconcile"
     index_source = "index_source"
+    turn_chunks = "turn_chunks"
 
 
 class JobState(StrEnum):

@@ -10,16 +10,16 @@ from app.domain.text_rules import one_line
 def embedded_text(type_: str, text: str, actor_id: str | None, source: Mapping[str, Any] | None = None) -> str:
     """Return the text to embed.
 
-    A turn's text starts with its actor; a chunk's with the titles over it, or its file's path if it has none. Other
-    types are self-contained.
+    A turn's text starts with its actor, and so does a turn's chunk. A chunk's text starts with the titles over it, or
+    with its file's path if it has none. Other types are self-contained.
     """
-    if type_ == "turn" and actor_id:
-        return f"{actor_id}: {text}"
+    of_turn = type_ == "turn"
     if type_ == "chunk" and source:
+        of_turn = "turn_id" in source
         titles = (source.get(name) for name in ("heading", "path"))
         title = next((title for title in titles if title and isinstance(title, str)), None)
-        return f"{title}\n{text}" if title else text
-    return text
+        text = f"{title}\n{text}" if title else text
+    return f"{actor_id}: {text}" if of_turn and actor_id else text
 
 
 def render_bullet(memory: Memory) -> str:

@@ -10,7 +10,7 @@ from uuid import UUID
 from pgvector import HalfVector
 
 from app.domain.filters import Filters
-from app.domain.memory.memory import Memory
+from app.domain.memory.memory import Memory, MemoryType
 from app.domain.memory.merge_bands import MergeBands, Neighbour
 from app.domain.paging import ChangePosition, Position
 from app.domain.principal import Principal
@@ -88,6 +88,12 @@ class MemoryStorage:
         """Return the memory in any state; None if it does not exist or this key may not see it."""
         row = await tx.fetchrow(_format_statement("get"), principal.tenant_id, memory_id, principal.category_list)
         return memory_from_row(row) if row else None
+
+    async def is_placed(self, tx: ReadTx, principal: Principal, memory: Memory) -> bool:
+        """Tell whether a memory is a chunk of a file or turn, and not one that a caller wrote."""
+        if memory.type is not MemoryType.chunk:
+            return False
+        return bool(await tx.fetchval(_format_statement("is_placed"), principal.tenant_id, memory.id))
 
     async def list_memories(
         self, tx: ReadTx, principal: Principal, filters: Filters, state: str, after: Position | None, limit: int

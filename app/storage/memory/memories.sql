@@ -57,3 +57,7 @@ WHERE EXISTS (SELECT 1 FROM memories m WHERE m.tenant_id = $1 AND m.id = t.id)
 ORDER BY t.id
 ON CONFLICT (tenant_id, memory_id) DO UPDATE
     SET last_accessed = greatest(a.last_accessed, excluded.last_accessed), hits = a.hits + excluded.hits
+
+-- name: is_placed
+-- Whether memory $2 is a chunk of a file or turn.
+SELECT EXISTS (SELECT FROM chunks WHERE tenant_id = $1 AND memory_id = $2)

@@ -1,23 +1,29 @@
 -- name: forgettable
--- Not read, changed or stored since $2, importance below $3, not pinned; oldest first, at most $4.
+-- Not read, changed or stored since $2, importance below $3, not pinned; oldest first, at most $4. The chunks of a file or turn go
+-- with it.
 SELECT {columns} FROM memories m
 LEFT JOIN memory_access a ON a.tenant_id = m.tenant_id AND a.memory_id = m.id
 WHERE m.tenant_id = $1 AND m.state = 'active' AND NOT m.pinned AND m.importance < $3 AND m.updated_at < $2
   AND greatest(coalesce(a.last_accessed, m.created_at), m.stored_at) < $2
+  AND NOT (m.type = 'chunk' AND EXISTS (SELECT FROM chunks c WHERE c.tenant_id = $1 AND c.memory_id = m.id))
 ORDER BY m.updated_at, m.id LIMIT $4
 
 -- name: purgeable
--- Soft-deleted, and the time to restore is over ($2: now).
+-- Soft-deleted, and the time to restore is over ($2: now). The chunks of a turn are purged with it.
 SELECT {columns} FROM memories m
-WHERE m.tenant_id = $1 AND m.state = 'soft_deleted' AND m.purge_at <= $2 ORDER BY m.purge_at, m.id LIMIT $3
+WHERE m.tenant_id = $1 AND m.state = 'soft_deleted' AND m.purge_at <= $2
+  AND NOT (m.type = 'chunk' AND EXISTS (SELECT FROM chunks c WHERE c.tenant_id = $1 AND c.memory_id = m.id))
+ORDER BY m.purge_at, m.id LIMIT $3
 
 -- name: overflowing
--- The oldest unpinned entries beyond $2 of one user in one thread. Summaries do not count and stay.
+-- The oldest unpinned entries beyond $2 of one user in one thread. Summaries do not count and stay; chunks of turns do not count and
+-- go with their turns.
 SELECT {columns} FROM (
     SELECT e.*, count(*) OVER w AS entries, row_number() OVER (PARTITION BY e.user_pk, e.thread_id, e.pinned
                                                               ORDER BY e.created_at, e.id) AS age
     FROM memories e
     WHERE e.tenant_id = $1 AND e.state = 'active' AND e.type <> 'summary' AND e.thread_id IS NOT NULL
+      AND NOT (e.type = 'chunk' AND EXISTS (SELECT FROM chunks c WHERE c.tenant_id = $1 AND c.memory_id = e.id))
     WINDOW w AS (PARTITION BY e.user_pk, e.thread_id)) m
 WHERE m.entries > $2 AND NOT m.pinned AND m.age <= m.entries - $2
 ORDER BY m.created_at, m.id LIMIT $3
@@ -27,9 +33,11 @@ ORDER BY m.created_at, m.id LIMIT $3
 SELECT {columns} FROM memories m
 WHERE m.tenant_id = $1 AND m.thread_id = $5 AND m.user_pk = user_pk_of($1, $4) AND m.state = 'active'
   AND m.type <> 'summary' AND NOT m.pinned
+  AND NOT (m.type = 'chunk' AND EXISTS (SELECT FROM chunks c WHERE c.tenant_id = $1 AND c.memory_id = m.id))
 ORDER BY m.created_at, m.id LIMIT least($3, greatest(0, (
     SELECT count(*) FROM memories e WHERE e.tenant_id = $1 AND e.thread_id = $5 AND e.user_pk = user_pk_of($1, $4)
-                                      AND e.state = 'active' AND e.type <> 'summary') - $2))
+                                      AND e.state = 'active' AND e.type <> 'summary'
+        AND NOT (e.type = 'chunk' AND EXISTS (SELECT FROM chunks c WHERE c.tenant_id = $1 AND c.memory_id = e.id))) - $2))
 
 -- name: expire
 SELECT expire_records($1, $2, $3, $4, $5, $6) AS counts

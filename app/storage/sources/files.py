@@ -93,6 +93,17 @@ class FileStorage:
             for row in rows
         ]
 
+    async def has_chunks(self, tx: ReadTx, principal: Principal, turn_id: UUID) -> bool:
+        """Tell whether a turn has chunks."""
+        return bool(await tx.fetchval(_SQL["has_chunks"], principal.tenant_id, turn_id))
+
+    async def lock_turn(self, tx: WriteTx, principal: Principal, turn_id: UUID, user_id: str, version: int) -> bool:
+        """Lock a turn that is to get chunks. Return False if it is not active, has changed, or has chunks by now."""
+        await tx.execute(_SQL["lock_user"], principal.tenant_id, user_id)  # as an erasure does: the user first
+        if await tx.fetchval(_SQL["lock_turn"], principal.tenant_id, turn_id, version) is None:
+            return False
+        return not await self.has_chunks(tx, principal, turn_id)
+
     async def place_chunks(
         self,
         tx: WriteTx,

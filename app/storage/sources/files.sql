@@ -58,3 +58,14 @@ FROM jsonb_to_recordset($2::jsonb) AS c(memory_id uuid, file_id uuid, turn_id uu
 UPDATE chunks o SET ordinal = c.ordinal, start_at = c.start_at, end_at = c.end_at, page = c.page
 FROM jsonb_to_recordset($2::jsonb) AS c(memory_id uuid, ordinal int, start_at int, end_at int, page int)
 WHERE o.tenant_id = $1 AND o.memory_id = c.memory_id
+
+-- name: has_chunks
+-- Whether turn $2 has chunks.
+SELECT EXISTS (SELECT FROM chunks WHERE tenant_id = $1 AND turn_id = $2)
+
+-- name: lock_user
+SELECT user_pk FROM users WHERE tenant_id = $1 AND user_id = $2 FOR KEY SHARE
+
+-- name: lock_turn
+-- Turn $2 until the transaction ends, if it is active, at version $3. Others that cut it wait.
+SELECT m.id FROM memories m WHERE m.tenant_id = $1 AND m.id = $2 AND m.state = 'active' AND m.version = $3 FOR NO KEY UPDATE

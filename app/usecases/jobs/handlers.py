@@ -22,6 +22,7 @@ from app.usecases.reflection.capture import CaptureFacts
 from app.usecases.reflection.reflect import Reflect
 from app.usecases.retention.forgetting import ForgetMemories
 from app.usecases.sources.index import IndexSources
+from app.usecases.sources.turn_chunks import CutTurns
 from app.usecases.turn_memory.blobs import StoreBlobs
 from app.usecases.turn_memory.memory_reconcile import ReconcileMemory
 
@@ -116,6 +117,7 @@ def job_handlers(
     consolidate: Consolidate,
     consent: Consent,
     afterwards: ReflectionJobs,
+    cut_turns: CutTurns,
 ) -> dict[JobKind, Handler]:
     """Return the handlers by kind. A worker does not schedule a kind without a handler."""
 
@@ -138,6 +140,7 @@ def job_handlers(
         report: dict[str, Any] = {"embedded": embedded, "evicted": evicted.counts["memories"]}
         report["capture"] = await afterwards.capture_turn(principal, memory_id)
         report["reflect"] = await afterwards.queue_turn(principal, job, memory_id)
+        report["chunks"] = await cut_turns.cut_turn(principal, memory_id)
         return report if answer is None else {**report, "consent": answer}
 
     async def expire_proposals(principal: Principal, _job: Job) -> Mapping[str, Any]:
@@ -170,9 +173,17 @@ def turn_memory_handlers(blobs: StoreBlobs, memory: ReconcileMemory) -> dict[Job
     return {JobKind.blobs: sweep_blobs, JobKind.memory_reconcile: reconcile_memory}
 
 
-def source_handlers(index: IndexSources) -> dict[JobKind, Handler]:
+def source_handlers(index: IndexSources, cut_turns: CutTurns) -> dict[JobKind, Handler]:
     """Return the handlers of sources by kind."""
-    return {JobKind.index_source: index.run_job}
+
+    async def cut_turn(principal: Principal, job: Job) -> Mapping[str, Any]:
+        try:
+            memory_id = UUID(str(job.payload["memory_id"]))
+        except (KeyError, ValueError) as error:
+            raise TerminalJobError("the payload needs a memory_id (a UUID)") from error
+        return {"chunks": await cut_turns.cut_turn(principal, memory_id)}
+
+    return {JobKind.index_source: index.run_job, JobKind.turn_chunks: cut_turn}
 
 
 def _same_fact_handler(consolidate: Consolidate) -> Handler:

@@ -19,7 +19,7 @@ from app.ports import Clock, Embedder, Embedding
 from app.storage.journal import Journal
 from app.storage.memory.memories import ComparedMemory, MemoryStorage
 from app.storage.uow import UnitOfWork
-from app.usecases.memory.edit_records import edit_event, key_records_of
+from app.usecases.memory.edit_records import cutting_jobs, edit_event, key_records
 from app.usecases.memory.relations import edges_to, threads_of
 
 T = TypeVar("T")
@@ -174,7 +174,7 @@ class EditMemories:
 
     async def _record_unchanged(self, principal: Principal, memory: Memory, key: OptionalKey) -> Memory:
         if key is not None:
-            await self._journal.record(principal, [], keys=key_records_of(key, memory.id, memory.user_id))
+            await self._journal.record(principal, [], keys=key_records(key, memory.id, memory.user_id))
         return memory
 
     async def _update_memory(
@@ -194,6 +194,7 @@ class EditMemories:
             expect_states=("active",),
             edges=edges_to(before.id, before.created_at, compared),
             observations=(edit_event(before, "update"),),
+            jobs=cutting_jobs(replace(before, **changed), self._policies.sources) if "text" in changed else (),
         )
         return await self._record_and_load(principal, before, change, key)
 
@@ -219,14 +220,18 @@ class EditMemories:
             expect_version=version,
             expect_states=states,
             observations=(edit_event(before, "delete" if kind is ChangeKind.soft_deleted else "update"),),
+            jobs=cutting_jobs(before, self._policies.sources) if kind is ChangeKind.restored else (),
         )
         return await self._record_and_load(principal, before, change, key)
 
     async def _load_memory(self, principal: Principal, memory_id: UUID) -> Memory:
         async with self._uow.read(principal) as tx:
             memory = await self._memories.get_memory(tx, principal, memory_id)
+            placed = memory is not None and await self._memories.is_placed(tx, principal, memory)
         if memory is None:
             raise NotFound()
+        if placed:
+            raise WrongState("the memory is a chunk: it changes only with its file or turn")
         return memory
 
     async def _record_and_load(
@@ -252,9 +257,8 @@ class EditMemories:
         raise WriteContention()
 
     async def _record_change(self, principal: Principal, change: MemoryChange, key: OptionalKey) -> Memory | None:
-        outcome = await self._journal.record(
-            principal, [change], keys=key_records_of(key, change.memory_id, change.user_id)
-        )
+        keys = key_records(key, change.memory_id, change.user_id)
+        outcome = await self._journal.record(principal, [change], keys=keys)
         return None if outcome.replay is not None else outcome.recorded[0].memory
 
     def _check_fields(
@@ -284,16 +288,14 @@ class EditMemories:
     ) -> tuple[Embedding | None, list[ComparedMemory]]:
         if not changed:
             return None, []
+        text = embedded_text(after.type, after.text, after.actor_id, after.source)
         try:
-            [embedding] = await self._embedder.encode_texts(
-                [embedded_text(after.type, after.text, after.actor_id, after.source)]
-            )
+            [embedding] = await self._embedder.encode_texts([text])
         except EmbedderUnavailable:
             await self._journal.record_event(principal, [edit_event(after, "update", "error")])
             raise
         if after.type is not MemoryType.semantic:
             return embedding, []
-        compared = await self._memories.find_neighbours(
-            principal, after.user_id, after.category, after.text, embedding.vector, self._policies.bands
-        )
+        place = after.user_id, after.category, after.text
+        compared = await self._memories.find_neighbours(principal, *place, embedding.vector, self._policies.bands)
         return embedding, compared

@@ -1,21 +1,23 @@
-"""Records that an edit of one memory leaves beside the change: its idempotency key and its event."""
+"""The records that an edit of a memory leaves beside the change itself."""
 
 from typing import Literal
 from uuid import UUID
 
 from app.domain.changes import Observation
 from app.domain.idempotency import OptionalKey
-from app.domain.memory.memory import Memory
+from app.domain.jobs.job import JobKind, NewJob
+from app.domain.memory.memory import Memory, MemoryType
+from app.domain.sources.source_policy import SourcePolicy
 from app.storage.journal import KeyRecord
 
 
-def key_records_of(key: OptionalKey, memory_id: UUID, user_id: str) -> list[KeyRecord]:
-    """Return the record of an idempotency key; nothing without a key."""
+def key_records(key: OptionalKey, memory_id: UUID, user_id: str) -> list[KeyRecord]:
+    """Return the idempotency record of an edit, if it has a key."""
     return [] if key is None else [KeyRecord(key, {"id": str(memory_id)}, user_id, memory_id)]
 
 
 def edit_event(memory: Memory, op: str, status: Literal["ok", "error"] = "ok") -> Observation:
-    """Return the operational event of an edit."""
+    """Return the event of an edit."""
     return Observation(
         node="hotpath",
         op=op,
@@ -25,3 +27,10 @@ def edit_event(memory: Memory, op: str, status: Literal["ok", "error"] = "ok") -
         memory_id=memory.id,
         category=memory.category,
     )
+
+
+def cutting_jobs(after: Memory, policy: SourcePolicy) -> tuple[NewJob, ...]:
+    """Return the job that cuts a long turn into chunks again: its text is new, or it was deleted without chunks."""
+    if after.type is not MemoryType.turn or len(after.text) <= policy.turn_characters:
+        return ()
+    return (NewJob(JobKind.turn_chunks, after.user_id, {"memory_id": str(after.id)}),)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from app.domain.memory.memory import MemoryType
+from app.domain.memory.memory import NewMemory
 from app.domain.memory.presentation import embedded_text
 from app.domain.outages import EmbedderRefused
 from app.ports import Embedder, Embedding
@@ -17,8 +17,9 @@ class EmbedChunks:
     def __init__(self, embedder: Embedder) -> None:
         self._embedder = embedder
 
-    async def embed_texts(self, texts: Sequence[str]) -> list[Embedding | None]:
-        """Return the embedding of each text, in order. Raise EmbedderUnavailable."""
+    async def embed_memories(self, memories: Sequence[NewMemory]) -> list[Embedding | None]:
+        """Return the embedding of each chunk, in order. Raise EmbedderUnavailable."""
+        texts = [embedded_text(m.type, m.text, m.actor_id, m.source) for m in memories]
         embeddings = list[Embedding | None]()
         for start in range(0, len(texts), BATCH):
             embeddings += await self._embed_batch(texts[start : start + BATCH])
@@ -33,8 +34,3 @@ class EmbedChunks:
                 return [None]
         middle = len(texts) // 2
         return [*await self._embed_batch(texts[:middle]), *await self._embed_batch(texts[middle:])]
-
-
-def text_of_chunk(text: str, source: object) -> str:
-    """Return the text to embed of a chunk with this `source`."""
-    return embedded_text(MemoryType.chunk, text, None, source if isinstance(source, dict) else None)

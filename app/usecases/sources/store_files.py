@@ -20,7 +20,7 @@ from app.storage.sources.files import FileRecord, FileStorage
 from app.storage.sources.index_jobs import IndexJobStorage
 from app.storage.uow import UnitOfWork, WriteTx
 from app.usecases.sources.chunk_changes import CHANGES_AT_ONCE, chunk_source, create_chunk, purge_chunks
-from app.usecases.sources.embed_chunks import EmbedChunks, text_of_chunk
+from app.usecases.sources.embed_chunks import EmbedChunks
 from app.usecases.sources.index_run import HeldTransactions, IndexRun, QuotaTally
 from app.usecases.sources.read_files import ReadFile
 
@@ -113,7 +113,7 @@ class StoreFiles:
     async def _embed_chunks(self, files: Sequence[PreparedFile]) -> bool:
         """Embed the added chunks, of each file at most MOST_EMBEDDED. Return False if some got no vector."""
         memories = [memory for file in files for memory in file.memories[:MOST_EMBEDDED]]
-        embeddings = iter(await self._embed.embed_texts([text_of_chunk(m.text, m.source) for m in memories]))
+        embeddings = iter(await self._embed.embed_memories(memories))
         for file in files:
             file.embeddings = [next(embeddings) for _memory in file.memories[:MOST_EMBEDDED]]
             file.embeddings += [None] * (len(file.memories) - len(file.embeddings))

@@ -9,6 +9,10 @@ DECLARE
 BEGIN
     FOR c IN SELECT value FROM jsonb_array_elements(p_updates) LOOP
         v_old := locked_memory(p_tenant, c);
+        IF v_old.type = 'turn' THEN
+            v_images := v_images || follow_turn(v_old, CASE WHEN c->>'op' = 'update' THEN
+                jsonb_populate_record(v_old, c->'set') END, c->>'actor');
+        END IF;
         IF c->>'op' = 'purge' THEN
             PERFORM purge_memory(v_old);
             v_images := v_images || jsonb_build_object(v_old.id,

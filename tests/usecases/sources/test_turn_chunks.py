@@ -1,0 +1,230 @@
+"""Chunks of long turns, and what becomes of them when their turn changes."""
+
+import asyncio
+from dataclasses import replace
+from datetime import timedelta
+from uuid import UUID
+
+import asyncpg
+import pytest
+
+from app.bootstrap import Application
+from app.domain.errors import WrongState
+from app.domain.memory.memory import MemoryType
+from app.domain.principal import Principal
+from app.storage.journal import Journal
+from app.storage.retention.forgetting import ForgettingStorage
+from app.usecases.retention.forgetting import ForgetMemories
+from tests.factories import Caller, Clock, draft
+from tests.usecases.sources.indexing import Indexing
+from tests.usecases.stored import VECTORS, history_of
+
+LONG = "\n\n".join(
+    f"Paragraph {n} about quuxberry number {n}. {'Some more words about it. ' * 8}".strip() for n in range(12)
+)
+STATES = "SELECT m.state FROM chunks c JOIN memories m ON m.id = c.memory_id"
+
+
+@pytest.fixture
+def caller(indexing: Indexing) -> Caller:
+    """The caller."""
+    return indexing.caller
+
+
+async def say(app: Application, scope: Principal, sql: asyncpg.Connection, text: str = LONG) -> UUID:
+    """Store a turn, run its job, and return its memory."""
+    fields = {"type": MemoryType.turn, "category": "activity", "thread_id": "t1", "role": "user", "actor_id": "maya"}
+    stored = await app.turns.store_turn(scope, draft(text, **fields))
+    assert stored.id is not None
+    assert await app.run_jobs.run_job(scope.tenant_id, stored.jobs[0], "w") == "done"
+    return stored.id
+
+
+async def run_waiting(app: Application, scope: Principal, sql: asyncpg.Connection) -> None:
+    """Run the jobs that cut turns."""
+    for row in await sql.fetch("SELECT id FROM jobs WHERE kind = 'turn_chunks' AND state = 'queued'"):
+        assert await app.run_jobs.run_job(scope.tenant_id, row["id"], "w") == "done"
+
+
+async def places(sql: asyncpg.Connection) -> list[tuple[UUID, str]]:
+    """Return memory and text of all chunks in order."""
+    rows = await sql.fetch("SELECT m.id, m.text FROM chunks c JOIN memories m ON m.id = c.memory_id ORDER BY c.ordinal")
+    return [(row["id"], row["text"]) for row in rows]
+
+
+async def mentions(sql: asyncpg.Connection, word: str) -> list[str]:
+    """Return the tables in which a row contains the word."""
+    tables = await sql.fetch(
+        "SELECT relname FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace"
+    )
+    return [
+        row["relname"]
+        for row in tables
+        if await sql.fetchval(f"SELECT EXISTS (SELECT FROM {row['relname']} t WHERE t::text ILIKE $1)", f"%{word}%")
+    ]
+
+
+async def test_a_long_turn_gets_chunks_with_exact_positions(
+    app: Application, caller: Caller, sql: asyncpg.Connection
+) -> None:
+    turn_id = await say(app, caller.scope, sql)
+    rows = await sql.fetch(
+        "SELECT c.*, m.* FROM chunks c JOIN memories m ON m.id = c.memory_id WHERE c.turn_id = $1 ORDER BY ordinal",
+        turn_id,
+    )
+    assert len(rows) > 3
+    for row in rows:
+        assert LONG[row["start_at"] : row["end_at"]] == row["text"]
+        fields = ("type", "category", "thread_id", "role", "actor_id", "user_id", "source")
+        values = ["chunk", "activity", "t1", "user", "maya", "maya", {"turn_id": str(turn_id)}]
+        assert [row[name] for name in fields] == values
+    assert await sql.fetchval(f"SELECT count(*) FROM {VECTORS}") == 1 + len(rows)
+    assert await sql.fetchval("SELECT rev FROM thread_revision") == 1
+    await say(app, caller.scope, sql, "A short turn.")
+    assert len(await places(sql)) == len(rows)
+
+
+async def test_a_turn_is_cut_once_by_jobs_that_run_at_the_same_time(
+    app: Application, caller: Caller, sql: asyncpg.Connection
+) -> None:
+    turn_id = await say(app, caller.scope, sql, "A short turn.")
+    await app.edit.patch_memory(caller.scope, turn_id, {"text": LONG}, version=None)
+    cuts = await asyncio.gather(*(app.sources.cut_turns.cut_turn(caller.scope, turn_id) for _ in range(4)))
+    assert sorted(cuts) == [0, 0, 0, len(await places(sql))]
+    await run_waiting(app, caller.scope, sql)
+    assert len(await places(sql)) == max(cuts) > 3
+
+
+async def test_chunks_are_deleted_and_restored_with_their_turn(
+    app: Application, caller: Caller, sql: asyncpg.Connection
+) -> None:
+    turn_id = await say(app, caller.scope, sql)
+    before = await places(sql)
+    deleted = await app.edit.soft_delete_memory(caller.scope, turn_id)
+    assert {row["state"] for row in await sql.fetch(STATES)} == {"soft_deleted"}
+    assert await sql.fetchval(f"SELECT count(*) FROM {VECTORS} WHERE state = 'active'") == 0
+    assert await sql.fetchval("SELECT count(DISTINCT purge_at) FROM memories") == 1
+    assert deleted.purge_at is not None
+    await app.edit.restore_memory(caller.scope, turn_id)
+    assert {row["state"] for row in await sql.fetch(STATES)} == {"active"}
+    assert await sql.fetchval(f"SELECT count(*) FROM {VECTORS} WHERE state = 'active'") == 1 + len(before)
+    await run_waiting(app, caller.scope, sql)
+    assert await places(sql) == before
+    rows = await history_of(sql, before[0][0])
+    assert [(row["event"], row["actor"]) for row in rows] == [
+        ("ADD", "system"),
+        ("DELETE", caller.scope.actor_name),
+        ("RESTORE", caller.scope.actor_name),
+    ]
+
+
+async def test_no_chunk_of_a_purged_turn_survives(app: Application, caller: Caller, sql: asyncpg.Connection) -> None:
+    turn_id = await say(app, caller.scope, sql)
+    [(chunk_id, _text), *_others] = await places(sql)
+    await app.edit.purge_memory(caller.scope, turn_id)
+    assert await mentions(sql, "quuxberry") == []
+    assert await sql.fetchval("SELECT count(*) FROM memories") == 0
+    rows = await history_of(sql, chunk_id)
+    assert [(row["event"], row["actor"], row["meta"]) for row in rows] == [
+        ("ADD", "system", {}),
+        ("PURGE", caller.scope.actor_name, {}),
+    ]
+
+
+async def test_a_purge_after_the_time_to_restore_takes_the_chunks_along(
+    app: Application, caller: Caller, sql: asyncpg.Connection, clock: Clock
+) -> None:
+    turn_id = await say(app, caller.scope, sql)
+    await app.edit.soft_delete_memory(caller.scope, turn_id)
+    clock.move(days=60)
+    report = await app.lifecycle.purge_memories(caller.scope)
+    assert (report.counts, report.sample) == ({"memories": 1}, [turn_id])
+    assert await mentions(sql, "quuxberry") == []
+
+
+async def test_an_evicted_turn_hides_its_chunks(
+    app: Application, caller: Caller, sql: asyncpg.Connection, clock: Clock
+) -> None:
+    first, _second = await say(app, caller.scope, sql), await say(app, caller.scope, sql)
+    policies = replace(app.policies, lifecycle=replace(app.policies.lifecycle, max_entries=1))
+    storage = ForgettingStorage(app.uow, b"")
+    evict = ForgetMemories(app.uow, storage, Journal(app.uow, "minilm_l6_v2", b""), policies, clock)
+    assert (await evict.evict_thread(caller.scope, "maya", "t1")).sample == [first]
+    hidden = {row["state"] for row in await sql.fetch(f"{STATES} WHERE c.turn_id = $1", first)}
+    others = {row["state"] for row in await sql.fetch(f"{STATES} WHERE c.turn_id <> $1", first)}
+    assert (hidden, others) == ({"soft_deleted"}, {"active"})
+
+
+async def test_an_edited_turn_is_cut_again(app: Application, caller: Caller, sql: asyncpg.Connection) -> None:
+    turn_id = await say(app, caller.scope, sql)
+    old = await places(sql)
+    edited = LONG.replace("quuxberry", "zyxomel")
+    await app.edit.patch_memory(caller.scope, turn_id, {"text": edited}, version=None)
+    assert await places(sql) == []
+    assert await sql.fetchval("SELECT count(*) FROM memories WHERE id = ANY ($1)", [chunk for chunk, _ in old]) == 0
+    await run_waiting(app, caller.scope, sql)
+    assert "".join(text for _id, text in await places(sql)).count("zyxomel") >= 12
+    await app.edit.patch_memory(caller.scope, turn_id, {"text": "Short now."}, version=None)
+    await run_waiting(app, caller.scope, sql)
+    assert await places(sql) == []
+
+
+async def test_chunks_move_to_another_category_with_their_turn(
+    app: Application, caller: Caller, sql: asyncpg.Connection
+) -> None:
+    turn_id = await say(app, caller.scope, sql)
+    await app.edit.patch_memory(caller.scope, turn_id, {"category": "knowledge"}, version=None)
+    for table in ("memories", VECTORS):
+        assert {row["category"] for row in await sql.fetch(f"SELECT category FROM {table}")} == {"knowledge"}
+
+
+async def test_an_erased_turn_leaves_no_chunk(app: Application, caller: Caller, sql: asyncpg.Connection) -> None:
+    turn_id = await say(app, caller.scope, sql)
+    await app.erase.erase_user(caller.scope, "maya")
+    assert await mentions(sql, "quuxberry") == []
+    assert await app.sources.cut_turns.cut_turn(caller.scope, turn_id) == 0
+
+
+async def test_chunks_are_no_entries_of_their_thread(
+    app: Application, caller: Caller, sql: asyncpg.Connection, clock: Clock
+) -> None:
+    for _turn in range(2):
+        await say(app, caller.scope, sql)
+    chunks = len(await places(sql))
+    assert chunks > 6
+    storage, far = ForgettingStorage(app.uow, b""), clock.now() + timedelta(days=400)
+    async with app.uow.read(caller.scope) as tx:
+        assert await storage.find_overflowing(tx, caller.scope, max_entries=2, limit=50) == []
+        place = {"user_id": "maya", "thread_id": "t1"}
+        assert await storage.find_thread_overflow(tx, caller.scope, max_entries=2, limit=50, **place) == []
+        policy = app.policies.lifecycle
+        forgettable = await storage.find_forgettable(tx, caller.scope, policy=policy, now=far, limit=50)
+    assert [memory.type for memory in forgettable] == [MemoryType.turn] * 2
+    page = await app.chat.conversations.read_conversation(caller.scope, "maya", "t1", None, 50)
+    assert [entry.type for entry in page.items] == [MemoryType.turn] * 2
+
+
+async def test_a_chunk_cannot_be_edited_alone(app: Application, caller: Caller, sql: asyncpg.Connection) -> None:
+    await say(app, caller.scope, sql)
+    [(chunk_id, _text), *_others] = await places(sql)
+    for change in (
+        app.edit.patch_memory(caller.scope, chunk_id, {"text": "Another text."}, version=None),
+        app.edit.soft_delete_memory(caller.scope, chunk_id),
+        app.edit.purge_memory(caller.scope, chunk_id),
+    ):
+        with pytest.raises(WrongState, match="changes only with its file or turn"):
+            await change
+    own = await app.write.write_memory(caller.scope, draft("A chunk that a caller wrote.", type=MemoryType.chunk))
+    assert own.id is not None
+    await app.edit.purge_memory(caller.scope, own.id)
+
+
+async def test_a_conversation_is_deleted_with_the_chunks_of_its_turns(
+    app: Application, caller: Caller, sql: asyncpg.Connection
+) -> None:
+    await say(app, caller.scope, sql)
+    deleted = await app.chat.conversations.delete_conversation(caller.scope, "maya", "t1")
+    assert deleted.deleted == 1
+    assert {row["state"] for row in await sql.fetch(STATES)} == {"soft_deleted"}
+    await app.chat.conversations.delete_conversation(caller.scope, "maya", "t1", purge=True)
+    assert await mentions(sql, "quuxberry") == []
