@@ -141,19 +141,24 @@ class Indexing:
         return {row["path"]: (row["state"], row["reason"]) for row in rows}
 
     async def check_whole(self) -> None:
-        """Check that chunks, memories, vectors and files agree: nothing is missing, double or left over."""
-        rows = await self.sql.fetch(
-            "SELECT f.path, f.state, f.chunk_count, count(c.memory_id) AS placed, count(m.id) AS stored,"
-            " count(v.memory_id) AS embedded, count(DISTINCT c.ordinal) AS ordinals, max(c.ordinal) AS last"
-            " FROM files f LEFT JOIN chunks c ON c.file_id = f.id"
-            " LEFT JOIN memories m ON m.id = c.memory_id AND m.state = 'active'"
-            f" LEFT JOIN {VECTORS} v ON v.memory_id = m.id GROUP BY f.tenant_id, f.id"
-        )
-        for row in rows:
-            counts = {row[name] for name in ("chunk_count", "placed", "stored", "embedded", "ordinals")}
-            assert counts == {0 if row["last"] is None else row["last"] + 1}, dict(row)
-            assert (row["state"] == "indexed") == (row["chunk_count"] > 0), dict(row)
-        placed, stored = await self.sql.fetchrow(
-            "SELECT (SELECT count(*) FROM chunks), (SELECT count(*) FROM memories WHERE type = 'chunk')"
-        )
-        assert placed == stored
+        """Check that nothing is missing, double or left over."""
+        await check_whole(self.sql)
+
+
+async def check_whole(sql: asyncpg.Connection) -> None:
+    """Check that chunks, memories, vectors and files agree: nothing is missing, double or left over."""
+    rows = await sql.fetch(
+        "SELECT f.path, f.state, f.chunk_count, count(c.memory_id) AS placed, count(m.id) AS stored,"
+        " count(v.memory_id) AS embedded, count(DISTINCT c.ordinal) AS ordinals, max(c.ordinal) AS last"
+        " FROM files f LEFT JOIN chunks c ON c.file_id = f.id"
+        " LEFT JOIN memories m ON m.id = c.memory_id AND m.state = 'active'"
+        f" LEFT JOIN {VECTORS} v ON v.memory_id = m.id GROUP BY f.tenant_id, f.id"
+    )
+    for row in rows:
+        counts = {row[name] for name in ("chunk_count", "placed", "stored", "embedded", "ordinals")}
+        assert counts == {0 if row["last"] is None else row["last"] + 1}, dict(row)
+        assert (row["state"] == "indexed") == (row["chunk_count"] > 0), dict(row)
+    placed, stored = await sql.fetchrow(
+        "SELECT (SELECT count(*) FROM chunks), (SELECT count(*) FROM memories WHERE type = 'chunk')"
+    )
+    assert placed == stored
