@@ -203,6 +203,18 @@ def bench_scale(
         json_file.write_text(json.dumps(bench.as_json(lines), indent=2) + "\n", encoding="utf-8")
 
 
+@bench_app.command("sources")
+def bench_sources(
+    folder: Annotated[Path, typer.Argument(exists=True, file_okay=False, help="folder of documents")],
+    json_file: Json = None,
+) -> None:
+    """Measure the indexing of a folder with the real model, and a second sync that finds nothing to do."""
+    figures = _load_module("sources").run(folder, lambda line: err.print(f"[dim]{line}[/]", highlight=False))
+    out.print("\n".join(figures.lines), highlight=False)
+    if json_file is not None:
+        json_file.write_text(json.dumps(figures.as_json(), indent=2) + "\n", encoding="utf-8")
+
+
 def _show_retrieval(found: "dict[str, Figures]") -> None:
     some = next(iter(found.values()))
     categories = sorted({row["category"] for row in some.rows})
