@@ -1,7 +1,6 @@
 """The builder of the capability `sources`: index folders and uploads."""
 
 from dataclasses import dataclass
-from typing import cast
 
 from app.bootstrap.parts import SharedParts
 from app.config.settings import Settings
@@ -12,17 +11,19 @@ from app.storage.memory.memories import MemoryStorage
 from app.storage.sources.files import FileStorage
 from app.storage.sources.index_jobs import IndexJobStorage
 from app.storage.sources.sources import SourceStorage
+from app.storage.sources.tree import TreeStorage
 from app.usecases.sources.embed_chunks import EmbedChunks
 from app.usecases.sources.index import IndexSources
 from app.usecases.sources.read_files import ReadFiles
 from app.usecases.sources.store_files import StoreFiles
+from app.usecases.sources.tree import BrowseFolder
 from app.usecases.sources.turn_chunks import CutTurns
 from app.usecases.turn_memory.blobs import StoreBlobs
 
 
 def build_folders(settings: Settings) -> SourceFolders:
     """Build the adapter of folders."""
-    return cast(SourceFolders, PosixSourceFolders(settings.source_roots))
+    return PosixSourceFolders(settings.source_roots)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,7 @@ class SourceUseCases:
 
     index: IndexSources
     cut_turns: CutTurns
+    browse: BrowseFolder
 
 
 def build_sources(parts: SharedParts, blobs: StoreBlobs) -> SourceUseCases:
@@ -38,10 +40,12 @@ def build_sources(parts: SharedParts, blobs: StoreBlobs) -> SourceUseCases:
     files, index_jobs = FileStorage(), IndexJobStorage(parts.uow)
     embed, memories = EmbedChunks(parts.embedder), MemoryStorage(parts.uow, parts.space.name)
     policy = parts.policies.sources
+    sources = SourceStorage(parts.uow)
     return SourceUseCases(
+        browse=BrowseFolder(parts.uow, sources, TreeStorage(), parts.folders),
         index=IndexSources(
             parts.uow,
-            SourceStorage(parts.uow),
+            sources,
             files,
             index_jobs,
             JobStorage(parts.uow, parts.policies.jobs),

@@ -53,10 +53,14 @@ class PathRules:
 
     def takes_file(self, parts: Sequence[str]) -> bool:
         """Tell whether a file counts, with regard to all folders above it."""
-        last = len(parts)
-        paths = [(parts[:count], count < last) for count in range(1, last + 1)]
-        included = self.includes_all or any(self.includes(*path) for path in paths)
-        return included and not any(self.excludes(*path) for path in paths)
+        above = [parts[:count] for count in range(1, len(parts))]
+        included = self.includes_all or self.includes(parts, is_folder=False)
+        included = included or any(self.includes(folder, is_folder=True) for folder in above)
+        return included and not self.excludes(parts, is_folder=False) and not self.leaves_out(parts[:-1])
+
+    def leaves_out(self, folder: Sequence[str]) -> bool:
+        """Tell whether a folder is excluded, by itself or by one above it."""
+        return any(self.excludes(folder[:count], is_folder=True) for count in range(1, len(folder) + 1))
 
 
 def parse_rules(include: Sequence[str], exclude: Sequence[str]) -> PathRules:
