@@ -265,8 +265,7 @@ class EditMemories:
         self, principal: Principal, before: Memory, fields: Mapping[str, Any], trim: bool
     ) -> dict[str, Any]:
         checked = dict(fields)
-        limits = self._policies.write.text_limits
-        procedural = before.type is MemoryType.procedural
+        limits, procedural = self._policies.write.text_limits, before.type is MemoryType.procedural
         if "text" in checked:
             kind = MemoryType.semantic if procedural else before.type
             checked["text"] = check_text(checked["text"], kind, limits, trim)
