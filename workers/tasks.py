@@ -14,6 +14,7 @@ from app.providers.broker import RUN_JOB, SCHEDULE
 from workers.app import app, settings
 from workers.runtime import runtime
 from workers.sweeper import Sweeper
+from workers.watcher import Watcher
 
 T = TypeVar("T")
 log = structlog.get_logger(__name__)
@@ -54,14 +55,19 @@ def schedule_jobs() -> None:
 
 
 sweeper = Sweeper(app, runtime, settings.sweep_s)
+watcher = Watcher(runtime) if settings.source_roots else None
 
 
 @worker_process_init.connect  # type: ignore[untyped-decorator]  # Celery is untyped
-def _start_sweeper(**_signal: Any) -> None:
+def _start_threads(**_signal: Any) -> None:
     sweeper.start()
+    if watcher is not None:
+        watcher.start()
 
 
 @worker_process_shutdown.connect  # type: ignore[untyped-decorator]  # Celery is untyped
 def _close_process(**_signal: Any) -> None:
+    if watcher is not None:
+        watcher.close()
     sweeper.close()
     runtime.close()

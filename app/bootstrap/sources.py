@@ -12,12 +12,14 @@ from app.storage.sources.files import FileStorage
 from app.storage.sources.index_jobs import IndexJobStorage
 from app.storage.sources.sources import SourceStorage
 from app.storage.sources.tree import TreeStorage
+from app.storage.tenancy.tenants import TenantStorage
 from app.usecases.sources.embed_chunks import EmbedChunks
 from app.usecases.sources.index import IndexSources
 from app.usecases.sources.read_files import ReadFiles
 from app.usecases.sources.store_files import StoreFiles
 from app.usecases.sources.tree import BrowseFolder
 from app.usecases.sources.turn_chunks import CutTurns
+from app.usecases.sources.watch import WatchSources
 from app.usecases.turn_memory.blobs import StoreBlobs
 
 
@@ -33,6 +35,7 @@ class SourceUseCases:
     index: IndexSources
     cut_turns: CutTurns
     browse: BrowseFolder
+    watch: WatchSources
 
 
 def build_sources(parts: SharedParts, blobs: StoreBlobs) -> SourceUseCases:
@@ -43,6 +46,15 @@ def build_sources(parts: SharedParts, blobs: StoreBlobs) -> SourceUseCases:
     sources = SourceStorage(parts.uow)
     return SourceUseCases(
         browse=BrowseFolder(parts.uow, sources, TreeStorage(), parts.folders),
+        watch=WatchSources(
+            parts.uow,
+            TenantStorage(parts.uow),
+            sources,
+            index_jobs,
+            parts.folders,
+            parts.publisher,
+            parts.policies.sources,
+        ),
         index=IndexSources(
             parts.uow,
             sources,

@@ -7,6 +7,7 @@ from uuid import UUID
 
 from app.domain.paging import Position
 from app.domain.principal import Principal
+from app.domain.sources.folder import SourceRoot
 from app.domain.sources.source import NewSource, Source, SourceKind, SourceState, SourceStatus
 from app.storage.identity import new_id
 from app.storage.statements import load_statements
@@ -23,6 +24,14 @@ class Usage(NamedTuple):
 
     bytes: int
     chunks: int
+
+
+class WatchedFolder(NamedTuple):
+    """A folder to watch. `idle_s`: seconds since its last index job was queued; 0 if one is open, None without any."""
+
+    source_id: UUID
+    root: SourceRoot
+    idle_s: float | None
 
 
 class SourceStorage:
@@ -62,6 +71,13 @@ class SourceStorage:
         """Return all sources of the tenant that are folders, without the removed ones."""
         rows = await tx.fetch(_format_statement("folders"), principal.tenant_id)
         return [_source_from_row(row) for row in rows]
+
+    async def list_watched(self, tx: ReadTx, principal: Principal) -> list[WatchedFolder]:
+        """Return the folders of the tenant that are to be watched."""
+        rows = await tx.fetch(_format_statement("watched"), principal.tenant_id)
+        return [
+            WatchedFolder(row["id"], SourceRoot(principal.tenant_id, row["root_path"]), row["idle_s"]) for row in rows
+        ]
 
     async def mark_removed(self, tx: WriteTx, principal: Principal, source_id: UUID) -> bool:
         """Hide a source from queries; return False if it is removed already."""

@@ -27,6 +27,20 @@ WHERE s.tenant_id = $1 AND ($2::text[] IS NULL OR s.category = ANY ($2)) AND s.i
 -- Of all folders that are not removed.
 SELECT {columns} FROM sources s WHERE s.tenant_id = $1 AND s.kind = 'folder' AND s.removed_at IS NULL ORDER BY s.id
 
+-- name: watched
+-- The folders to watch. `idle_s`: since the last index job was queued; 0 if one waits or runs, null if there never was one.
+SELECT s.id, s.root_path,
+       CASE WHEN bool_or(j.state IN ('queued', 'running')) THEN 0
+            ELSE extract(epoch FROM clock_timestamp() - max(j.created_at)) END::float AS idle_s
+FROM sources s LEFT JOIN LATERAL (
+    (SELECT state, created_at FROM index_jobs WHERE tenant_id = s.tenant_id AND source_id = s.id
+     ORDER BY created_at DESC, id DESC LIMIT 1)
+    UNION ALL
+    (SELECT state, created_at FROM index_jobs WHERE tenant_id = s.tenant_id AND source_id = s.id
+     AND state IN ('queued', 'running'))) j ON true
+WHERE s.tenant_id = $1 AND s.kind = 'folder' AND s.watch AND s.removed_at IS NULL
+GROUP BY s.id, s.root_path ORDER BY s.id
+
 -- name: mark_removed
 -- $2 id.
 UPDATE sources SET removed_at = clock_timestamp(), updated_at = clock_timestamp()
