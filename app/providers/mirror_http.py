@@ -21,6 +21,8 @@ TURN_ROLES: Final = frozenset({"user", "assistant"})
 CLIENT: Final = {"X-Mnema-Client": "mirror"}
 KIND: Final = "summary_kind"
 PATIENCE_S: Final = 60.0
+FIRST_PATIENCE_S: Final = 2.0
+"""Seconds of waiting for the first answer: a wrong address should be said soon."""
 
 
 class HttpMirrorStore:
@@ -30,6 +32,7 @@ class HttpMirrorStore:
         self, client: httpx.Client, user: str, category: str, wait: Wait, patience_s: float = PATIENCE_S
     ) -> None:
         self._requests = MirrorRequests(client, wait, patience_s)
+        self._first_request = MirrorRequests(client, wait, min(patience_s, FIRST_PATIENCE_S))
         self._user = user
         self._category = category
         self._entries: dict[str, MirrorEntry] | None = None
@@ -37,7 +40,8 @@ class HttpMirrorStore:
 
     def read_owner(self) -> str:
         """Return the name of the tenant and the user. Raise StoreUnusable if the key cannot read, or StoreAway."""
-        return f"{self._read_changes(None)['tenant_id']}/{self._user}"
+        found = self._first_request.read("/memory/changes", user_id=self._user)
+        return f"{found['tenant_id']}/{self._user}"
 
     def list_entries(self) -> list[MirrorEntry]:
         """Return all entries that are not deleted: those read before, with what changed since."""

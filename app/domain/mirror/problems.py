@@ -19,3 +19,7 @@ class StoreAway(Exception):
 
 class FilesUnusable(Exception):
     """The root cannot be used: it is gone, another run has it, or the disk is full. The next run goes on."""
+
+
+class FilesBusy(FilesUnusable):
+    """Files are moved or deleted while they are read. The next run reads them again."""

@@ -25,7 +25,7 @@ from app.domain.mirror.actions import (
 from app.domain.mirror.entries import MirrorEntry, MirrorFile, conflict_path, file_of, hash_text
 from app.domain.mirror.mass_deletion import MassDeletionPolicy
 from app.domain.mirror.plan import plan_sync
-from app.domain.mirror.problems import EntryRefused, FilesUnusable, StateChanged
+from app.domain.mirror.problems import EntryRefused, FilesBusy, StateChanged
 from app.domain.mirror.snapshot import BrokenSnapshot, Pending, Record, Snapshot, dump_snapshot, load_snapshot
 from app.usecases.mirror.ports import MirrorFiles, MirrorStore
 
@@ -112,7 +112,7 @@ def _scan_until_stable(files: MirrorFiles, snapshot: Snapshot, found: FoundFiles
         if [(file.path, file.id) for file in again.files] == [(file.path, file.id) for file in found.files]:
             return again
         found = again
-    raise FilesUnusable("files keep moving while they are read; run the mirror again when they rest")
+    raise FilesBusy("files keep moving while they are read; run the mirror again when they rest")
 
 
 def sync_mirror(mirror: Mirror, on_step: OnStep = ignore_steps) -> SyncReport:

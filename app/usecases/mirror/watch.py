@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
-from app.domain.mirror.problems import StoreAway
+from app.domain.mirror.problems import FilesBusy, StoreAway
 from app.usecases.mirror.ports import WatchedStore
 from app.usecases.mirror.sync import Mirror, OnStep, SyncReport, ignore_steps, sync_mirror
 
@@ -51,7 +51,7 @@ class MirrorWatch:
         """Run until the ticks end. Each is True if a file changed since the one before.
 
         The first run may delete many entries, if the policy says so; the later ones may not. Raise what `sync_mirror`
-        raises, but StoreAway.
+        raises, but StoreAway and FilesBusy: then the run is repeated.
         """
         self.settle_at, self.read_all_at = self.clock(), self.clock() + READ_ALL_S
         for has_changed in ticks:
@@ -60,6 +60,8 @@ class MirrorWatch:
                 continue
             try:
                 self._take_turn()
+            except FilesBusy:
+                self.is_due = True
             except StoreAway as error:
                 self._wait_for_server(str(error))
 

@@ -7,6 +7,7 @@ from uuid import uuid4
 import pytest
 
 from app.bootstrap import Application
+from tests.acceptance.processes import free_port
 from tests.cli.mirror.conftest import USER, MirrorRoom
 from tests.factories import Caller, make_caller
 
@@ -266,5 +267,7 @@ async def test_a_root_that_cannot_be_made_or_a_wrong_address_ends_the_command(ro
     assert "error" in await room.run(code=1)
     room.root = tmp_path / "mirror"
     assert "invalid_request" in await room.run(user=" ", code=1)
-    room.env["MNEMA_URL"] += "/nosuch"
+    room.env["MNEMA_URL"], url = f"http://127.0.0.1:{free_port()}", room.env["MNEMA_URL"]
+    assert "refused" in await room.run(code=1)
+    room.env["MNEMA_URL"] = f"{url}/nosuch"
     assert "no_such_route" in await room.run(code=1)

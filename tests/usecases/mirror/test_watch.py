@@ -150,6 +150,30 @@ def test_a_skipped_step_makes_another_run_due(stage: Stage) -> None:
     assert texts >= {"two", "one!"}
 
 
+def test_files_that_keep_moving_only_delay_a_run(stage: Stage) -> None:
+    stage.store.add("one")
+    stage.store.add("two")
+    stage.follow(False)
+    [first, second] = sorted(stage.root.glob("entries/**/*.md"))
+    first.unlink()
+    real, scans = stage.files, []
+
+    class Moving(Skipping):
+        def scan_files(self, records: Any) -> Any:
+            scans.append(records)
+            if len(scans) < 8:
+                second.rename(second.with_name(f"{len(scans)}.md"))
+            found = real.scan_files(records)
+            if len(scans) < 8:
+                second.with_name(f"{len(scans)}.md").rename(second)
+            return found
+
+    stage.files = Moving(real, real.replace_file)
+    assert stage.follow(False, False, False, False)[0] == "run"
+    assert len(scans) >= 8
+    assert [entry.text for entry in stage.store.entries.values()] == ["two"]
+
+
 class Skipping:
     """The files of a root, whose replacement does something else first."""
 
