@@ -20,6 +20,7 @@ class StoredChunk:
     end: int
     page: int | None
     heading: tuple[str, ...]
+    gap: str
 
 
 @dataclass(slots=True)
@@ -62,5 +63,5 @@ def hash_text(text: str) -> bytes:
     return hashlib.sha256(text.encode()).digest()
 
 
-def _place_of(chunk: StoredChunk | Chunk) -> tuple[int, int, int, int | None]:
-    return chunk.ordinal, chunk.start, chunk.end, chunk.page
+def _place_of(chunk: StoredChunk | Chunk) -> tuple[int, int, int, int | None, str]:
+    return chunk.ordinal, chunk.start, chunk.end, chunk.page, chunk.gap

@@ -51,7 +51,8 @@ class Document:
 class Chunk:
     """A part of a document: `text` is the document's text from character `start` to before `end`.
 
-    `page` and `heading` are those of the section with most of the chunk. `ordinal` counts the chunks from 0.
+    `page` and `heading` are those of the section with most of the chunk. `ordinal` counts the chunks from 0. `gap` is
+    the white space between the chunk before and this one; it is empty if it is longer than MAX_GAP.
     """
 
     ordinal: int
@@ -60,6 +61,7 @@ class Chunk:
     text: str
     heading: tuple[str, ...] = ()
     page: int | None = None
+    gap: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +72,7 @@ class ParsedDocument:
     chunks: tuple[Chunk, ...]
 
 
+MAX_GAP: Final = 1_000
 CODE_EXTENSIONS: Final = frozenset(
     (
         *("bash", "c", "cc", "cfg", "clj", "cpp", "cs", "css", "cxx", "dart", "el", "erl", "ex", "exs", "f90"),

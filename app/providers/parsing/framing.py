@@ -5,7 +5,7 @@ import json
 import struct
 from typing import Any, Final
 
-from app.domain.sources.document import Chunk, Document, DocumentKind, ParsedDocument, Section
+from app.domain.sources.document import MAX_GAP, Chunk, Document, DocumentKind, ParsedDocument, Section
 from app.domain.sources.policy import ParsingPolicy
 from app.domain.sources.rejection import Rejection, RejectionReason
 from app.providers.parsing.draft import Draft, Request
@@ -80,7 +80,9 @@ def _decode_document(fields: dict[str, Any], text: str, request: Request) -> Par
         least = chunks[-1].start if chunks else 0
         _check_span(start, end, least, min(len(text), start + policy.chunk_size))
         section = sections[index]
-        chunks.append(Chunk(ordinal, start, end, text[start:end], section.heading, section.page))
+        gap = text[chunks[-1].end : start][: MAX_GAP + 1] if chunks else ""
+        gap = gap if len(gap) <= MAX_GAP and not gap.strip() else ""
+        chunks.append(Chunk(ordinal, start, end, text[start:end], section.heading, section.page, gap))
     return ParsedDocument(Document(request.kind, text, sections, encoding), tuple(chunks))
 
 

@@ -89,6 +89,7 @@ class FileStorage:
                 end=row["end_at"],
                 page=row["page"],
                 heading=tuple(row["heading"]),
+                gap=row["gap"],
             )
             for row in rows
         ]
@@ -133,6 +134,7 @@ def _place_row(memory_id: UUID, chunk: Chunk) -> dict[str, object]:
         "start_at": chunk.start,
         "end_at": chunk.end,
         "page": chunk.page,
+        "gap": chunk.gap,
     }
 
 

@@ -42,21 +42,21 @@ DELETE FROM files WHERE tenant_id = $1 AND id = $2 RETURNING id
 -- name: chunks
 -- The chunks of file $2.
 SELECT c.memory_id, CASE WHEN m.state = 'active' THEN sha256(convert_to(m.text, 'UTF8')) END AS digest, c.ordinal, c.start_at, c.end_at,
-       c.page, c.heading
+       c.page, c.heading, c.gap
 FROM chunks c JOIN memories m ON m.tenant_id = $1 AND m.id = c.memory_id
 WHERE c.tenant_id = $1 AND c.file_id = $2 ORDER BY c.ordinal
 
 -- name: place_chunks
 -- The places of new chunks, as JSON.
-INSERT INTO chunks (tenant_id, memory_id, file_id, turn_id, ordinal, start_at, end_at, page, heading)
-SELECT $1, c.memory_id, c.file_id, c.turn_id, c.ordinal, c.start_at, c.end_at, c.page, c.heading
+INSERT INTO chunks (tenant_id, memory_id, file_id, turn_id, ordinal, start_at, end_at, page, heading, gap)
+SELECT $1, c.memory_id, c.file_id, c.turn_id, c.ordinal, c.start_at, c.end_at, c.page, c.heading, c.gap
 FROM jsonb_to_recordset($2::jsonb) AS c(memory_id uuid, file_id uuid, turn_id uuid, ordinal int, start_at int, end_at int, page int,
-    heading text[])
+    heading text[], gap text)
 
 -- name: move_chunks
 -- The new places of chunks, as JSON.
-UPDATE chunks o SET ordinal = c.ordinal, start_at = c.start_at, end_at = c.end_at, page = c.page
-FROM jsonb_to_recordset($2::jsonb) AS c(memory_id uuid, ordinal int, start_at int, end_at int, page int)
+UPDATE chunks o SET ordinal = c.ordinal, start_at = c.start_at, end_at = c.end_at, page = c.page, gap = c.gap
+FROM jsonb_to_recordset($2::jsonb) AS c(memory_id uuid, ordinal int, start_at int, end_at int, page int, gap text)
 WHERE o.tenant_id = $1 AND o.memory_id = c.memory_id
 
 -- name: has_chunks
