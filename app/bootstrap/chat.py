@@ -19,6 +19,7 @@ from app.storage.chat.turns import ChatTurnStorage
 from app.storage.chat.upstreams import UpstreamStorage
 from app.storage.facts.facts import FactStorage
 from app.storage.operations.secret import require_secret
+from app.storage.recall.chunks import ChunkReader
 from app.storage.recall.search import SearchStorage
 from app.storage.reflection.transcripts import ReflectionStorage
 from app.storage.turn_memory.retention import ArtifactRetention
@@ -28,6 +29,7 @@ from app.usecases.chat.conversations import Conversations
 from app.usecases.chat.retrieval import RetrieveForChat
 from app.usecases.chat.summary import ReadSummary
 from app.usecases.chat.upstreams import FindUpstream, ManageUpstreams
+from app.usecases.recall.chunks import FindChunks
 from app.usecases.retention.forgetting import ForgetMemories
 
 
@@ -45,7 +47,8 @@ class ChatUseCases:
 def build_retrieval(parts: SharedParts) -> RetrieveForChat:
     """Build the use-case that retrieves memories for a chat."""
     search, ranking = SearchStorage(parts.space.name), build_ranking(parts)
-    return RetrieveForChat(parts.uow, search, ranking, _build_summaries(parts), parts.access, parts.policies)
+    chunks, summaries = FindChunks(ChunkReader()), _build_summaries(parts)
+    return RetrieveForChat(parts.uow, search, chunks, ranking, summaries, parts.access, parts.policies)
 
 
 def build_conversations(parts: SharedParts, forgetting: ForgetMemories) -> Conversations:

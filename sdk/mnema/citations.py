@@ -19,9 +19,9 @@ class SearchRequest(Sent):
 
     `user_id`: by default all users of the tenant; `thread_id` breaks near ties and never filters; `types`: turn, memory
     (every other type but procedural) and chunk, by default all; `top_k`: 1 to 50; `budget_tokens`: of the lines, 1 to
-    8192, by default no limit; `snippet`: a longer text is cut, 20 to 32,000 characters; `min_relevance`, `exclude_ids`
-    and `timezone` as in a `Question`. `project_id` (the tenant's id or name), `chat_id` (the thread) and `limit`
-    (`top_k`) are other names that the server knows.
+    8192, by default no limit; `snippet`: a longer text is cut, 20 to 32,000 characters; `min_relevance`, `exclude_ids`,
+    `neighbours` and `timezone` as in a `Question`. `project_id` (the tenant's id or name), `chat_id` (the thread) and
+    `limit` (`top_k`) are other names that the server knows.
     """
 
     query: str
@@ -33,6 +33,7 @@ class SearchRequest(Sent):
     min_relevance: float | None = None
     exclude_ids: list[UUID] | None = None
     snippet: int | None = None
+    neighbours: int | None = None
     timezone: str = "UTC"
     project_id: str | None = None
     chat_id: str | None = None
@@ -50,6 +51,7 @@ class SearchFields(TypedDict, total=False):
     min_relevance: float | None
     exclude_ids: Sequence[UUID | str] | None
     snippet: int | None
+    neighbours: int | None
     timezone: str | None
     project_id: str | None
     chat_id: str | None
@@ -57,7 +59,7 @@ class SearchFields(TypedDict, total=False):
 
 
 class Citation(Answered):
-    """The source of a mark. `path`, `start` and `end`: the place of a chunk in its file, if it is known.
+    """The source of a mark. The fields after `created_at`: the place of a chunk in its file or turn, if it is known.
 
     `message_id`: the turn that the memory names as its source, or the turn itself. `chat_id` equals `thread_id`.
     """
@@ -71,7 +73,12 @@ class Citation(Answered):
     actor_id: str | None
     message_id: str | None
     created_at: datetime
+    source_id: UUID | None = None
+    file_id: UUID | None = None
+    turn_id: UUID | None = None
     path: str | None = None
+    page: int | None = None
+    heading: str | None = None
     start: int | None = None
     end: int | None = None
 

@@ -135,12 +135,14 @@ class Score(Answered):
 class Item(Answered):
     """A memory in an answer.
 
-    The fields after `text` come with return=full, `score` with full or explain, `strength` with related items.
+    The fields after `mark` come with return=full, `score` with full or explain, `strength` with related items. A chunk
+    has a `mark`, which its text starts with, and always its `source`.
     """
 
     id: UUID
     category: str
     text: str
+    mark: str | None = None
     type: str | None = None
     importance: int | None = None
     pinned: bool | None = None

@@ -122,7 +122,8 @@ class Question(Sent):
     `categories`: all of the agent's except procedural by default; `top_k`: 1 to 50; `budget_tokens`: 1 to 8192, never
     exceeded; `threshold`: the least cosine similarity, 0 to 1; `min_relevance`: the least relevance of an item, 0 to 1,
     by default the category's. `thread_id` selects the delta header and breaks near ties, but never filters. The answer
-    has no turns of that thread from `before_seq` on and none of the memories `exclude_ids`. Without `since_rev` the
+    has no turns of that thread from `before_seq` on and none of the memories `exclude_ids`. `neighbours`: chunks before
+    and after each chunk that are answered with it, 0 to 3. Without `since_rev` the
     header shows each change since this agent's last one, once a key. `timezone`: an IANA name, for words such as
     "yesterday" (default UTC).
     """
@@ -141,6 +142,7 @@ class Question(Sent):
     exclude_ids: list[UUID] | None = None
     since_rev: int | None = None
     explain: bool = False
+    neighbours: int | None = None
     profile: str | None = None
     timezone: str = "UTC"
 
@@ -207,6 +209,7 @@ class QuestionFields(TypedDict, total=False):
     exclude_ids: Sequence[UUID | str] | None
     since_rev: int | None
     explain: bool | None
+    neighbours: int | None
     profile: str | None
     timezone: str | None
 

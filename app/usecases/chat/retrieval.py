@@ -1,6 +1,6 @@
 """Retrieval for chat: the memories and the summary that go with a user's message (`docs/contract.md`, Chat)."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -21,6 +21,7 @@ from app.domain.memory.memory import Memory, MemoryType
 from app.domain.principal import Principal
 from app.domain.recall.arrangement import arrange_answer
 from app.domain.recall.candidates import Candidate
+from app.domain.recall.passages import FoundChunk, join_chunks, passage_line
 from app.domain.recall.profiles import RankingProfile
 from app.domain.recall.scoring import ScoredCandidate, candidate_relevance
 from app.domain.text_rules import normalise_text, text_key, trim_text
@@ -29,8 +30,10 @@ from app.storage.recall.search import FoundMemories, Search, SearchStorage
 from app.storage.uow import ReadTx, UnitOfWork
 from app.usecases.chat.summary import ReadSummary
 from app.usecases.offload import offload_if_large
+from app.usecases.recall.chunks import FindChunks
 from app.usecases.recall.ranking import Ranking, RankMemories
 from app.usecases.recall.search import EVERY, SearchQuery
+from app.usecases.recall.slots import ChunkSlots
 
 MAX_QUESTION: Final = 8000
 """The characters of a message that the search reads."""
@@ -69,6 +72,7 @@ class RetrieveForChat:
         self,
         uow: UnitOfWork,
         search: SearchStorage,
+        chunks: FindChunks,
         ranks: RankMemories,
         summaries: ReadSummary,
         access: AccessLog,
@@ -76,6 +80,7 @@ class RetrieveForChat:
     ) -> None:
         self._uow = uow
         self._search = search
+        self._chunks = chunks
         self._ranks = ranks
         self._summaries = summaries
         self._access = access
@@ -117,7 +122,8 @@ class RetrieveForChat:
         )
         profile = replace(profile, pool=profile.pool * len(conditions))
         lengths = dict.fromkeys(categories, EVERY)
-        ranking = await self._ranks.prepare_ranking(principal, request, categories, lengths, profile)
+        slots = min(top_k, self._policies.sources.answer_chunks)
+        ranking = await self._ranks.prepare_ranking(principal, request, categories, lengths, profile, chunks=slots)
         ranking.search = replace(ranking.search, left_out={"type": HIT_TYPES}, with_vectors=True)
         return await self._answer(principal, place, ranking, pools)
 
@@ -146,16 +152,20 @@ class RetrieveForChat:
             ids, found = [scored.candidate.id for scored in chosen], FoundMemories()
             if ids:
                 found = await self._search.load_answer(tx, principal, ranking.search, chosen=ids)
+            chunks = await self._chunks.load_chosen(tx, ranking)
             summary = await self._summaries.read_summary(tx, principal, *place)
         items, _ = arrange_answer(chosen, found.chosen, ranking.search.text, ranking.limits)
         scores = [item.scored for item in items]
         most = self._policies.chat.memory_chars
-        hits = tuple(_hit_of(scored, found.chosen[scored.candidate.id], most) for scored in scores)
+        hits = [_hit_of(scored, found.chosen[scored.candidate.id], most) for scored in scores]
+        hits += _chunk_hits(chunks, ranking.chunks.most if ranking.chunks else 0, most)
         self._access.record_access(principal, [hit.id for hit in hits], ranking.observe_search(scores))
-        return ChatMemories(hits, summary, ranking.degraded)
+        return ChatMemories(tuple(hits), summary, ranking.degraded)
 
     async def _find_candidates(self, tx: ReadTx, ranking: Ranking, pools: _Pools) -> list[Candidate]:
-        """Return the pools of all scopes. No memory is in two scopes."""
+        """Return the pools of all scopes. No memory is in two scopes. Chunks go to their slots."""
+        if ranking.chunks is not None:
+            ranking.chunks.candidates = []
         found: list[Candidate] = []
         for conditions in pools.conditions:
             found += await self._find_pool(tx, ranking, pools, conditions)
@@ -177,11 +187,21 @@ class RetrieveForChat:
         for _ in range(SEARCHES):
             search = _scope_search(ranking, conditions, wanted, told)
             found = await self._search.find_candidates(tx, ranking.principal, search)
+            found = _take_chunks(found, ranking.chunks)
             kept = [c for c in found if not pools.is_told(c)]
             if len(found) < wanted or len(kept) >= pools.size:
                 break
             told += [c.id for c in found if pools.is_told(c)]
         return _nearest_of(kept, ranking.profile, pools.size)
+
+
+def _take_chunks(found: list[Candidate], slots: ChunkSlots | None) -> list[Candidate]:
+    """Return the candidates that are no chunks. Add the chunks to those of other scopes."""
+    if slots is None:
+        return found
+    known = {candidate.id for candidate in slots.candidates}
+    slots.candidates += [c for c in found if c.type == MemoryType.chunk and c.id not in known]
+    return [c for c in found if c.type != MemoryType.chunk]
 
 
 def _scope_search(ranking: Ranking, conditions: dict[str, Any], wanted: int, told: list[UUID]) -> Search:
@@ -190,9 +210,10 @@ def _scope_search(ranking: Ranking, conditions: dict[str, Any], wanted: int, tol
     A profile that ranks by the vector alone asks the full-text search only if there is no vector.
     """
     left_out = (ranking.search.left_out or {}) | conditions
-    if told:
-        left_out["exclude_ids"] = [str(id_) for id_ in told]
     search = replace(ranking.search, left_out=left_out)
+    if told:  # not the first search of the scope, which found the chunks
+        left_out["exclude_ids"] = [str(id_) for id_ in told]
+        search = replace(search, chunks=0)
     if ranking.profile.fusion != "sigmoid":
         return replace(search, dense=max(ranking.profile.dense_candidates, wanted))
     if search.vector is None:
@@ -214,6 +235,19 @@ def _hash_texts(texts: Collection[str]) -> frozenset[bytes]:
         with suppress(NulByte):
             hashes.add(text_key(text))
     return frozenset(hashes)
+
+
+def _chunk_hits(chunks: Sequence[FoundChunk], count: int, most: int) -> list[MemoryHit]:
+    """Return the best chunks of documents, each behind its path and heading. Chunks of turns are left out: their turn
+    is a hit itself, or a message of the request.
+    """
+    of_documents = [one for one in chunks if one.chunk.place is None or one.chunk.place.turn_id is None][:count]
+    hits = []
+    for one in of_documents:
+        memory, text = one.chunk.memory, trim_text(passage_line(join_chunks(one, 0)), most)
+        score = round(one.scored.total if one.scored.relevance is None else one.scored.relevance, 4)
+        hits.append(MemoryHit(memory.id, MEMORY_ROLE, text, memory.created_at, score, memory.category))
+    return hits
 
 
 def _hit_of(scored: ScoredCandidate, memory: Memory, most: int) -> MemoryHit:

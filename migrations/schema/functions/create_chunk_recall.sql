@@ -82,7 +82,7 @@ BEGIN
             near := near || v_part;
         END IF;
         SELECT worded || array_agg(l.memory_id), ranks || array_agg(l.rank) INTO worded, ranks
-            FROM search_chunks(v_user, p_query, p_categories, coalesce(p_filters || v_removed, p_filters, v_removed), p_wanted) l;
+            FROM search_chunks(v_user, p_query, p_categories, nullif(coalesce(p_filters - 'type', '{}') || coalesce(v_removed, '{}'), '{}'), p_wanted) l;
     END LOOP;
     IF cardinality(v_users) > 1 THEN
         near := ARRAY(SELECT v.memory_id FROM %7$I v WHERE v.tenant_id = p_tenant AND v.memory_id = ANY (near)

@@ -14,7 +14,7 @@ BEGIN
         ARRAY(SELECT u.user_pk FROM users u WHERE u.tenant_id = p_tenant AND u.user_id IN (p_user, '_shared')) END;
     v_hits := ARRAY(SELECT m.id FROM unnest(p_chosen) AS h(id) JOIN memories m ON m.tenant_id = p_tenant AND m.id = h.id
         WHERE m.state = 'active' AND m.type = 'chunk' AND m.category = ANY (p_categories)
-          AND (v_users IS NULL OR m.user_pk = ANY (v_users)) AND memory_matches(m, p_filters));
+          AND (v_users IS NULL OR m.user_pk = ANY (v_users)) AND memory_matches(m, p_filters - 'type'));
     RETURN QUERY
         WITH placed AS (  -- the chunks and the files or turns that they are of, if they may be answered
             SELECT m.id AS hit, c.file_id, c.turn_id, c.ordinal, f.path, f.source_id, c.memory_id IS NOT NULL AS known

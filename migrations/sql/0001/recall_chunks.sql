@@ -136,7 +136,7 @@ BEGIN
             near := near || v_part;
         END IF;
         SELECT worded || array_agg(l.memory_id), ranks || array_agg(l.rank) INTO worded, ranks
-            FROM search_chunks(v_user, p_query, p_categories, coalesce(p_filters || v_removed, p_filters, v_removed), p_wanted) l;
+            FROM search_chunks(v_user, p_query, p_categories, nullif(coalesce(p_filters - 'type', '{}') || coalesce(v_removed, '{}'), '{}'), p_wanted) l;
     END LOOP;
     IF cardinality(v_users) > 1 THEN
         near := ARRAY(SELECT v.memory_id FROM %7$I v WHERE v.tenant_id = p_tenant AND v.memory_id = ANY (near)
@@ -179,7 +179,7 @@ BEGIN
         ARRAY(SELECT u.user_pk FROM users u WHERE u.tenant_id = p_tenant AND u.user_id IN (p_user, '_shared')) END;
     v_hits := ARRAY(SELECT m.id FROM unnest(p_chosen) AS h(id) JOIN memories m ON m.tenant_id = p_tenant AND m.id = h.id
         WHERE m.state = 'active' AND m.type = 'chunk' AND m.category = ANY (p_categories)
-          AND (v_users IS NULL OR m.user_pk = ANY (v_users)) AND memory_matches(m, p_filters));
+          AND (v_users IS NULL OR m.user_pk = ANY (v_users)) AND memory_matches(m, p_filters - 'type'));
     RETURN QUERY
         WITH placed AS (  -- the chunks and the files or turns that they are of, if they may be answered
             SELECT m.id AS hit, c.file_id, c.turn_id, c.ordinal, f.path, f.source_id, c.memory_id IS NOT NULL AS known
