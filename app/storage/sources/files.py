@@ -94,6 +94,10 @@ class FileStorage:
             for row in rows
         ]
 
+    async def purge_chunks(self, tx: WriteTx, principal: Principal, memory_ids: Sequence[UUID], actor: str) -> None:
+        """Delete chunks for good, with their text in history."""
+        await tx.execute(_SQL["purge_chunks"], principal.tenant_id, list(memory_ids), actor)
+
     async def has_chunks(self, tx: ReadTx, principal: Principal, turn_id: UUID) -> bool:
         """Tell whether a turn has chunks."""
         return bool(await tx.fetchval(_SQL["has_chunks"], principal.tenant_id, turn_id))

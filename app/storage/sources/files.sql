@@ -59,6 +59,10 @@ UPDATE chunks o SET ordinal = c.ordinal, start_at = c.start_at, end_at = c.end_a
 FROM jsonb_to_recordset($2::jsonb) AS c(memory_id uuid, ordinal int, start_at int, end_at int, page int, gap text)
 WHERE o.tenant_id = $1 AND o.memory_id = c.memory_id
 
+-- name: purge_chunks
+-- Delete chunks $2 for good; $3 is the actor in history.
+SELECT purge_chunks($1, $2, $3)
+
 -- name: has_chunks
 -- Whether turn $2 has chunks.
 SELECT EXISTS (SELECT FROM chunks WHERE tenant_id = $1 AND turn_id = $2)

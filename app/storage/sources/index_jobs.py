@@ -79,11 +79,9 @@ class IndexJobStorage:
         [row] = await self._uow.call(principal, _format_statement("begin"), index_job_id)
         return Beginning(row["outcome"])
 
-    async def hold_source(
-        self, tx: WriteTx, principal: Principal, index_job: IndexJob, worker: str, *, purges: bool
-    ) -> Hold:
-        """Lock the source and the lease of the job until the transaction ends; `purges`: and the user alone."""
-        values = index_job.source_id, index_job.job_id, worker, purges
+    async def hold_source(self, tx: WriteTx, principal: Principal, index_job: IndexJob, worker: str) -> Hold:
+        """Lock the source until the transaction ends, if `worker` still has the job."""
+        values = index_job.source_id, index_job.job_id, worker
         return Hold(await tx.fetchval(_format_statement("hold"), principal.tenant_id, *values))
 
     async def record_plan(

@@ -19,8 +19,8 @@ ORDER BY j.created_at DESC, j.id DESC LIMIT $5
 SELECT begin_index_job($1, $2) AS outcome
 
 -- name: hold
--- $2 source, $3 job of the queue, $4 worker, $5 whether chunks are purged.
-SELECT hold_source($1, $2, $3, $4, $5) AS outcome
+-- $2 source, $3 job of the queue, $4 worker.
+SELECT hold_source($1, $2, $3, $4) AS outcome
 
 -- name: plan
 -- $2 id, $3 files that are left to do, $4 unchanged and $5 rejected ones. Files that the job dealt with before still count.

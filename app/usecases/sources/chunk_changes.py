@@ -1,17 +1,14 @@
 """Changes of chunks as the journal takes them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 from uuid import UUID
 
 from app.domain.changes import ChangeKind, MemoryChange
 from app.domain.memory.memory import NewMemory
-from app.domain.principal import Principal
 from app.domain.sources.document import Chunk
 from app.domain.sources.source import Source
 from app.ports import Embedding
-from app.storage.journal import Journal
-from app.storage.uow import WriteTx
 
 CHANGES_AT_ONCE: Final = 200
 """Changes in one call of the journal, whose time grows faster than their number."""
@@ -34,13 +31,3 @@ def create_chunk(memory_id: UUID, new: NewMemory, actor: str, embedding: Embeddi
         vector=None if embedding is None else embedding.vector,
         tokens=None if embedding is None else embedding.tokens,
     )
-
-
-async def purge_chunks(
-    tx: WriteTx, principal: Principal, journal: Journal, ids: Sequence[UUID], user_id: str, actor: str
-) -> None:
-    """Delete chunks for good with their text in history. The caller holds the lock of the user alone."""
-    for start in range(0, len(ids), CHANGES_AT_ONCE):
-        batch = ids[start : start + CHANGES_AT_ONCE]
-        changes = [MemoryChange(ChangeKind.purged, memory_id, user_id, actor) for memory_id in batch]
-        await journal.record(principal, changes, tx=tx)

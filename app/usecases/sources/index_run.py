@@ -62,9 +62,7 @@ class HeldTransactions:
         self._uow = uow
         self._jobs = jobs
 
-    async def run_held(
-        self, run: IndexRun, work: Callable[[WriteTx], Awaitable[T]], *, purges: bool = False, removal: bool = False
-    ) -> T:
+    async def run_held(self, run: IndexRun, work: Callable[[WriteTx], Awaitable[T]], *, removal: bool = False) -> T:
         """Return the result of `work` in one transaction; repeat it after a deadlock.
 
         Raise SourceRemoved unless it is a `removal`, TerminalJobError if another worker may have the job.
@@ -73,7 +71,7 @@ class HeldTransactions:
             await asyncio.sleep(random.uniform(0, 0.05) * attempt)
             try:
                 async with self._uow.write(run.principal) as tx:
-                    hold = await self._jobs.hold_source(tx, run.principal, run.index_job, run.worker, purges=purges)
+                    hold = await self._jobs.hold_source(tx, run.principal, run.index_job, run.worker)
                     if hold is Hold.LOST:
                         raise TerminalJobError("the source or the lease of its job is gone")
                     if hold is Hold.REMOVED and not removal:

@@ -19,7 +19,7 @@ from app.storage.journal import Journal
 from app.storage.sources.files import FileRecord, FileStorage
 from app.storage.sources.index_jobs import IndexJobStorage
 from app.storage.uow import UnitOfWork, WriteTx
-from app.usecases.sources.chunk_changes import CHANGES_AT_ONCE, chunk_source, create_chunk, purge_chunks
+from app.usecases.sources.chunk_changes import CHANGES_AT_ONCE, chunk_source, create_chunk
 from app.usecases.sources.embed_chunks import EmbedChunks
 from app.usecases.sources.index_run import HeldTransactions, IndexRun, QuotaTally
 from app.usecases.sources.read_files import ReadFile
@@ -89,7 +89,7 @@ class StoreFiles:
             gone = await self._files.delete_file(tx, run.principal, known.id)
             await self._add_progress(tx, run, Progress(removed=int(gone), chunks_removed=removed))
 
-        await self._held.run_held(run, delete_all, purges=known.chunk_count > 0, removal=removal)
+        await self._held.run_held(run, delete_all, removal=removal)
 
     async def _prepare_file(self, run: IndexRun, file: ReadFile, parsed: ParsedDocument) -> PreparedFile:
         known, stored = file.planned.known, list[StoredChunk]()
@@ -124,7 +124,7 @@ class StoreFiles:
             await self._store_chunks(tx, run, prepared)
 
         try:
-            await self._held.run_held(run, store_all, purges=bool(prepared.matching.removed))
+            await self._held.run_held(run, store_all)
         except ErasedText:
             quota.give_back(prepared.file.size, len(prepared.matching.added) + len(prepared.matching.kept))
             rejection = Rejection(RejectionReason.ERASED)
@@ -135,8 +135,8 @@ class StoreFiles:
     async def _store_chunks(self, tx: WriteTx, run: IndexRun, prepared: PreparedFile) -> None:
         file, matching, known = prepared.file, prepared.matching, prepared.file.planned.known
         await self._save_file(tx, run, file, prepared.id)
-        removed = [chunk.memory_id for chunk in matching.removed]
-        await purge_chunks(tx, run.principal, self._journal, removed, run.source.user_id, run.actor)
+        if removed := [chunk.memory_id for chunk in matching.removed]:
+            await self._files.purge_chunks(tx, run.principal, removed, run.actor)
         placed = [(new_id(), chunk) for chunk in matching.added]
         for start in range(0, len(placed), CHANGES_AT_ONCE):
             part = slice(start, start + CHANGES_AT_ONCE)
@@ -179,7 +179,7 @@ class StoreFiles:
             await self._store_without_chunks(tx, run, file)
 
         try:
-            await self._held.run_held(run, store_one, purges=True)
+            await self._held.run_held(run, store_one)
         except StaleFile:
             await self._skip_file(run)
 
@@ -212,7 +212,7 @@ class StoreFiles:
 
     async def _purge_stored(self, tx: WriteTx, run: IndexRun, known: KnownFile) -> int:
         ids = [chunk.memory_id for chunk in await self._files.list_chunks(tx, run.principal, known.id)]
-        await purge_chunks(tx, run.principal, self._journal, ids, run.source.user_id, run.actor)
+        await self._files.purge_chunks(tx, run.principal, ids, run.actor)
         return len(ids)
 
     async def _add_progress(self, tx: WriteTx, run: IndexRun, progress: Progress) -> None:

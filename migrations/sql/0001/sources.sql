@@ -209,23 +209,18 @@ BEGIN
     RETURN jsonb_build_object('sources', v_sources, 'files', v_files, 'chunks', v_chunks, 'index_jobs', v_jobs);
 END $$;
 GRANT EXECUTE ON FUNCTION erase_sources(uuid, text) TO mnema_app;
--- Lock what a transaction of an index job needs, in the order of all writers: the user, alone if chunks are purged; the
--- source; the lease of the job. Returns 'held'; 'lost' if another worker has the job or may have it, or the user was
--- erased; 'removed' if the source is removed.
-CREATE FUNCTION hold_source(p_tenant uuid, p_source uuid, p_job uuid, p_worker text, p_purges boolean) RETURNS text
-    LANGUAGE plpgsql AS $$
+-- Lock what a transaction of an index job needs, in the order of all writers: the user, the source, the job. Returns
+-- 'held'; 'lost' if another worker has the job or may have it, or the user was erased; 'removed' if the source is removed.
+-- A worker that takes the job over waits in begin_index_job until the transaction ends; the lease can be extended meanwhile.
+CREATE FUNCTION hold_source(p_tenant uuid, p_source uuid, p_job uuid, p_worker text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
-    v_user text := (SELECT user_id FROM sources WHERE tenant_id = p_tenant AND id = p_source);
     v_removed timestamptz;
 BEGIN
-    IF p_purges THEN
-        PERFORM 1 FROM users WHERE tenant_id = p_tenant AND user_id = v_user FOR UPDATE;
-    ELSE
-        PERFORM 1 FROM users WHERE tenant_id = p_tenant AND user_id = v_user FOR KEY SHARE;
-    END IF;
+    PERFORM 1 FROM users WHERE tenant_id = p_tenant
+        AND user_id = (SELECT user_id FROM sources WHERE tenant_id = p_tenant AND id = p_source) FOR KEY SHARE;
     SELECT removed_at INTO v_removed FROM sources WHERE tenant_id = p_tenant AND id = p_source FOR SHARE;
     IF NOT FOUND THEN RETURN 'lost'; END IF;
-    PERFORM 1 FROM jobs WHERE tenant_id = p_tenant AND id = p_job AND worker = p_worker AND state = 'running' FOR SHARE;
+    PERFORM 1 FROM jobs WHERE tenant_id = p_tenant AND id = p_job AND worker = p_worker AND state = 'running' FOR KEY SHARE;
     IF NOT FOUND THEN RETURN 'lost'; END IF;
     RETURN CASE WHEN v_removed IS NULL THEN 'held' ELSE 'removed' END;
 END $$;
@@ -253,7 +248,22 @@ BEGIN
         WHERE tenant_id = p_tenant AND id = p_id;
     RETURN 'running';
 END $$;
-GRANT EXECUTE ON FUNCTION hold_source(uuid, uuid, uuid, text, boolean), begin_index_job(uuid, uuid) TO mnema_app;
+
+-- Delete chunks for good, with their text in history. Chunks have no relations and are in no thread's delta, so that no
+-- other memory of the user is concerned: unlike a purge of other memories, this needs no lock of the user alone.
+CREATE FUNCTION purge_chunks(p_tenant uuid, p_ids uuid[], p_actor text) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    v_ids text[];
+BEGIN
+    PERFORM 1 FROM memories WHERE tenant_id = p_tenant AND id = ANY (p_ids) AND type = 'chunk' ORDER BY id FOR UPDATE;
+    v_ids := ARRAY (SELECT id::text FROM memories WHERE tenant_id = p_tenant AND id = ANY (p_ids) AND type = 'chunk' ORDER BY id);
+    UPDATE history SET meta = '{}' WHERE tenant_id = p_tenant AND memory_id = ANY (v_ids);
+    INSERT INTO history (tenant_id, id, memory_id, event, actor)
+        SELECT p_tenant, gen_random_uuid(), i, 'PURGE', p_actor FROM unnest(v_ids) i;
+    DELETE FROM memories WHERE tenant_id = p_tenant AND id = ANY (v_ids::uuid[]);
+END $$;
+GRANT EXECUTE ON FUNCTION hold_source(uuid, uuid, uuid, text), begin_index_job(uuid, uuid), purge_chunks(uuid, uuid[], text)
+    TO mnema_app;
 
 -- An index job fails with its job in the queue, also if no worker lives to say so.
 CREATE FUNCTION fail_index_job() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, public, pg_temp AS $$

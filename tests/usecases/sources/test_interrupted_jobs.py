@@ -8,6 +8,9 @@ import pytest
 from app.domain.outages import EmbedderUnavailable
 from app.domain.sources.index_job import IndexJobKind, Progress
 from app.ports import Embedding
+from app.storage.uow import WriteTx
+from app.usecases.sources.index_run import IndexRun
+from app.usecases.sources.store_files import StoreFiles
 from tests.usecases.sources.conftest import MakeIndexing
 from tests.usecases.sources.indexing import GUIDE, Indexing
 
@@ -48,6 +51,37 @@ async def test_an_outage_of_the_embedder_loses_nothing_and_counts_nothing_twice(
     assert (whole.progress.added, whole.progress.rejected, whole.progress.unchanged) == (101, 1, 0)
     await indexing.check_whole()
     assert (await indexing.sync(source)).progress == Progress(unchanged=100, rejected=1, removed=1, chunks_removed=1)
+
+
+async def test_an_outage_of_the_database_is_retried(indexing: Indexing, monkeypatch: pytest.MonkeyPatch) -> None:
+    indexing.write_many(70)
+    job, encode = await indexing.queue(await indexing.add_folder()), indexing.model.encode_texts
+    store = StoreFiles._add_progress
+
+    async def end_connections(texts: Sequence[str]) -> list[Embedding]:
+        monkeypatch.setattr(StoreFiles, "_add_progress", break_transaction)
+        return await encode(texts)
+
+    async def break_transaction(self: StoreFiles, tx: WriteTx, run: IndexRun, progress: Progress) -> None:
+        monkeypatch.setattr(StoreFiles, "_add_progress", store)
+        await indexing.sql.fetch(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE usename = 'mnema_app' AND datname = current_database()"
+        )
+        await store(self, tx, run, progress)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(indexing.model, "encode_texts", end_connections)
+        assert await indexing.run(job) == "retry"
+    assert await indexing.file_states() == {}
+    while await indexing.run(job) == "retry":
+        pass
+    done = await indexing.state_of(job)
+    assert (done.state, done.progress) == (
+        "done",
+        Progress(added=70, chunks_added=70, bytes_read=done.progress.bytes_read),
+    )
+    await indexing.check_whole()
 
 
 async def test_a_job_whose_attempts_are_used_up_fails_and_a_new_one_goes_on(indexing: Indexing) -> None:
