@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Final
+from uuid import UUID
 
 from app.domain import ids, text_rules
 from app.domain.agent_state import store_items as store
@@ -34,10 +35,11 @@ from app.domain.reflection import echoes as own_words
 from app.domain.reflection import fact_extraction as multi_fact
 from app.domain.reflection import self_disclosure as telling
 from app.domain.reflection import writing_rules as writing
+from app.domain.sources import chunk_matching
 from app.domain.sources import chunking as source_chunking
 from app.domain.sources import paths as source_paths
 from app.domain.sources import patterns as source_patterns
-from app.domain.sources.document import Section
+from app.domain.sources.document import Chunk, Section
 from app.domain.turn_memory import blocks, buckets, extraction, feedback, views
 from app.prompts import ctx_reconciler
 from app.providers.parsing import plain
@@ -106,6 +108,15 @@ def cut_source(text: str) -> list[int]:
     joined = source_chunking.join_short([(at, at + 8) for at in range(0, len(text) - 8, 8)], 200)
     backs = [source_chunking.extend_back(text, start, max(0, start - 60), 50) for start, _ in joined]
     return backs + [finder.find_section(start, end) for start, end in spans]
+
+
+def match_source(text: str) -> object:
+    """Match chunks of 8 characters with the same chunks in another order."""
+    parts = [text[at : at + 8] for at in range(0, len(text), 8)]
+    new = [Chunk(n, 8 * n, 8 * n + len(part), part) for n, part in enumerate(parts)]
+    digests = [chunk_matching.hash_text(part) for part in reversed(parts)]
+    old = [chunk_matching.StoredChunk(UUID(int=n), digest, n, n, n + 1, None, ()) for n, digest in enumerate(digests)]
+    return chunk_matching.match_chunks(old, new).moved
 
 
 def read_turn(said: str, quote: str, value: str) -> object:
@@ -200,6 +211,7 @@ FUNCTIONS: Final[Mapping[str, Callable[[str], object]]] = {
     "format_feedback_block": lambda text: blocks.format_feedback_block([make_turn(text)], now=NOW),
     "format_assistant_signals_block": lambda text: blocks.format_assistant_signals_block([make_turn(text)], now=NOW),
     "build_view": show_views,
+    "match_chunks": match_source,
     "parse_file": lambda text: mirror.render_file(mirror.parse_file(text.encode())),
     "parse_file, front matter": lambda text: mirror.parse_file(f"---\n{text}\n---\n{text}".encode()),
     "parse_file, values": lambda text: mirror.parse_file(
