@@ -24,6 +24,13 @@ def test_every_service_is_confined(name: str) -> None:
     assert not service.keys() & {"privileged", "network_mode", "pid", "ipc", "devices"}
 
 
+def test_documents_cannot_be_written() -> None:
+    readers = {name for name, service in SERVICES.items() if "MNEMA_SOURCE_ROOTS" in service.get("environment", {})}
+    assert readers == {"api-1", "api-2", "worker", "beat"}
+    for name in readers:
+        assert SERVICES[name]["volumes"] == ["${MNEMA_SOURCES:-sources}:/sources:ro"]
+
+
 def test_images_are_pinned_to_a_minor_version() -> None:
     pulled = {name: service["image"] for name, service in SERVICES.items() if "MNEMA_IMAGE" not in service["image"]}
     assert pulled.keys() == {"postgres", "redis"}

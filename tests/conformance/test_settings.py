@@ -96,3 +96,26 @@ def test_the_former_secret_is_the_setting_or_the_file_of_an_embedded_installatio
     assert Settings(home=tmp_path, secret_key=new).former_secret() is None
     with pytest.raises(ConfigError, match="MNEMA_FORMER_SECRET_KEY is too short"):
         Settings(former_secret_key=SecretStr("short")).former_secret()
+
+
+def test_allowed_folders_are_absolute_and_hold_documents(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert Settings().source_roots == []
+    monkeypatch.setenv("MNEMA_SOURCE_ROOTS", '["/sources/{tenant}", "/srv/documents/"]')
+    assert Settings().source_roots == ["/sources/{tenant}", "/srv/documents/"]
+    for wrong in (
+        "",
+        "/",
+        "//",
+        "docs",
+        "~/docs",
+        "/a/../b",
+        "/a/./b",
+        "/a//b",
+        "/proc",
+        "/proc/1",
+        "/sys/",
+        "/dev/shm",
+    ):
+        monkeypatch.setenv("MNEMA_SOURCE_ROOTS", f'["{wrong}"]')
+        with pytest.raises(ValidationError, match="source_roots"):
+            Settings()
