@@ -50,6 +50,10 @@ class Progress:
     chunks_removed: int = 0
     bytes_read: int = 0
 
+    def __add__(self, other: "Progress") -> "Progress":
+        """Return the sums of the numbers."""
+        return Progress(**{name: getattr(self, name) + getattr(other, name) for name in Progress.__dataclass_fields__})
+
     @property
     def files_done(self) -> int:
         """The files that it dealt with."""

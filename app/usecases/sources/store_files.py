@@ -161,8 +161,10 @@ class StoreFiles:
         """Store files without new chunks. Those that have no chunk to delete go in one transaction."""
 
         async def store_all(tx: WriteTx) -> None:
+            progress = Progress()
             for file in together:
-                await self._store_without_chunks(tx, run, file)
+                progress += await self._store_without_chunks(tx, run, file)
+            await self._add_progress(tx, run, progress)
 
         alone = [f for f in files if f.result is not None and f.planned.known and f.planned.known.chunk_count]
         together = [f for f in files if f not in alone]
@@ -176,25 +178,23 @@ class StoreFiles:
 
     async def _store_alone(self, run: IndexRun, file: ReadFile) -> None:
         async def store_one(tx: WriteTx) -> None:
-            await self._store_without_chunks(tx, run, file)
+            await self._add_progress(tx, run, await self._store_without_chunks(tx, run, file))
 
         try:
             await self._held.run_held(run, store_one)
         except StaleFile:
             await self._skip_file(run)
 
-    async def _store_without_chunks(self, tx: WriteTx, run: IndexRun, file: ReadFile) -> None:
+    async def _store_without_chunks(self, tx: WriteTx, run: IndexRun, file: ReadFile) -> Progress:
         known, removed = file.planned.known, 0
         if known is not None and file.result is None:
             settings = run.policy.fingerprint
             await self._files.touch_file(tx, run.principal, known.id, file.stamp, file.modified_at, settings)
-            progress = Progress(unchanged=1, bytes_read=file.bytes_read)
-        else:
-            await self._save_file(tx, run, file, known.id if known else new_id())
-            if known is not None and known.chunk_count:
-                removed = await self._purge_stored(tx, run, known)
-            progress = Progress(rejected=1, chunks_removed=removed, bytes_read=file.bytes_read)
-        await self._add_progress(tx, run, progress)
+            return Progress(unchanged=1, bytes_read=file.bytes_read)
+        await self._save_file(tx, run, file, known.id if known else new_id())
+        if known is not None and known.chunk_count:
+            removed = await self._purge_stored(tx, run, known)
+        return Progress(rejected=1, chunks_removed=removed, bytes_read=file.bytes_read)
 
     async def _skip_file(self, run: IndexRun) -> None:
         """Count a file that changed under the job as unchanged. Another job, which waits already, deals with it."""
