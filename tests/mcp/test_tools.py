@@ -6,11 +6,13 @@ import pytest
 from mcp import Client, MCPError
 
 from app.api.schemas.recall.query import SEED_EXAMPLE, QueryIn
+from app.bootstrap import Application
 from app.domain.recall.token_budget import line_tokens
 from app.providers.tokens import WordPieceCounter
 from tests.api import calls
 from tests.factories import Caller, body
 from tests.mcp.connections import EVERY_WAY, Connect, answered, ask, by_http, names, refused, text
+from tests.placed_chunks import store_document
 
 EVERY_NAME = [
     "memory.query",
@@ -49,6 +51,19 @@ async def test_a_client_lists_asks_writes_and_audits(connect: Connect, server: s
         assert text(history).endswith(f"ADD by key:{caller.scope.key_id}: Maya drinks oat milk.")
         problem = refused(await ask(client, agent="stylist", categories=["tasks"]), "category_not_allowed")
         assert problem["categories"] == ["tasks"]
+
+
+async def test_chunks_come_with_their_marks_and_places(
+    connect: Connect, server: str, caller: Caller, app: Application
+) -> None:
+    parts = "The ferry leaves at nine.\n\nDogs travel free on the ferry."
+    await store_document(app, caller.scope, parts, path="guide.md", heading=("Ferry",))
+    async with connect(server, caller.key) as client:
+        result = await ask(client, agent="researcher", query="when does the ferry leave?", neighbours=1)
+        [item] = answered(result)["items"]
+        assert (item["mark"], item["source"]["path"], item["source"]["heading"]) == ("M1", "guide.md", "Ferry")
+        assert parts[item["source"]["start"] : item["source"]["end"]] == parts
+        assert text(result) == f"[M1] [knowledge] guide.md, Ferry: {' '.join(parts.split())}"
 
 
 async def test_the_answer_is_that_of_http(server: str, caller: Caller) -> None:
