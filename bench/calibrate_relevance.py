@@ -67,8 +67,8 @@ def fit_users(model: RelevanceModel, samples: Sequence[RelevanceSample]) -> Rele
     """Fit facts and questions of realistic users, by few signals, because there are few questions."""
     used = [s for s in samples if s.kind in USERS and len(s.labels)]
     answered = [s for s in used if s.evidence]
-    facts = np.concatenate([_only(s.signals[~s.turns], FACT_SIGNALS) for s in answered])
-    questions = np.stack([_only(s.signals, QUESTION_SIGNALS)[0] for s in used])
+    facts = np.concatenate([only_signals(s.signals[~s.turns], FACT_SIGNALS) for s in answered])
+    questions = np.stack([only_signals(s.signals, QUESTION_SIGNALS)[0] for s in used])
     return replace(
         model,
         facts=fit_logistic(facts, np.concatenate([s.labels[~s.turns] for s in answered])),
@@ -76,7 +76,7 @@ def fit_users(model: RelevanceModel, samples: Sequence[RelevanceSample]) -> Rele
     )
 
 
-def _only(signals: NDArray[np.float64], names: Sequence[str]) -> NDArray[np.float64]:
+def only_signals(signals: NDArray[np.float64], names: Sequence[str]) -> NDArray[np.float64]:
     """Return the signals with all others set to 0, so that they get no coefficient."""
     return signals * np.array([name in names for name in SIGNALS])
 

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from app.cli.client import USAGE, err, exit_with_error, out, print_table
 from app.domain.errors import MnemaError
-from bench.tables import show_chats, show_mirror, show_profile, show_report, show_views
+from bench.tables import show_chats, show_documents, show_mirror, show_profile, show_report, show_views
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -175,6 +175,27 @@ def bench_answers(
     if json_file is not None:
         rows = {name: {"summary": figures.summary(), "rows": figures.rows} for name, figures in found.items()}
         json_file.write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
+
+
+@bench_app.command("documents")
+def bench_documents(
+    folder: Annotated[Path, typer.Argument(exists=True, file_okay=False, help="sources of Python's documentation")],
+    vectors: Annotated[
+        Path | None, typer.Option(dir_okay=False, help="keep the embeddings in this file for the next run")
+    ] = None,
+    json_file: Json = None,
+) -> None:
+    """Measure answers from documents to labelled questions, beside BM25, words alone and vectors alone."""
+    bench = _load_module("documents")
+    try:
+        figures = bench.run(folder, vectors, lambda line: err.print(f"[dim]{line}[/]", highlight=False))
+    except MnemaError as error:
+        exit_with_error(f"{error.code}: {error.detail}")
+    except (RuntimeError, OSError, ValueError) as error:
+        exit_with_error(str(error))
+    show_documents(figures)
+    if json_file is not None:
+        json_file.write_text(json.dumps(figures.rows, indent=2) + "\n", encoding="utf-8")
 
 
 @bench_app.command("scale")

@@ -3,6 +3,7 @@
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from rich.table import Table
 
 from app.cli.client import out, print_table
@@ -109,3 +110,15 @@ def _median_cells(measured: "list[MeasuredSide]") -> list[str]:
     cpu = [(m.server_cpu_ms, m.postgres_cpu_ms, m.client_cpu_ms) for m in measured]
     spent = " + ".join(map(middle, zip(*cpu, strict=True)))
     return [middle((m.whole.per_second for m in measured), 1), *map(middle, zip(*times, strict=True)), spent]
+
+
+def show_documents(figures: Any) -> None:
+    """Show the figures of answers from documents."""
+    summary = figures.summary()
+    table = Table("", *summary, title=f"questions about {figures.chunks} chunks of documents")
+    for name in next(iter(summary.values())):
+        table.add_row(name, *(f"{half[name]:.3f}" for half in summary.values()))
+    print_table(table)
+    out.print(f"{figures.positions} places checked, {figures.wrong_places} wrong")
+    p50, p95 = np.quantile(figures.times_ms, (0.5, 0.95))
+    out.print(f"a search took {p50:.1f} ms (p50), {p95:.1f} ms (p95), with embedding the question")
