@@ -119,3 +119,32 @@ STORED_TURN = _operation_link(
     "turn_memory_get_turn", conversation_id="$request.path.conversation_id", user_id="$request.body#/user_id"
 ) | _operation_link("users_export", user_id="$request.body#/user_id")
 ARTIFACTS = _next_page_link("turn_memory_list_artifacts", conversation_id="$request.path.conversation_id")
+
+
+def _source_links(at: str) -> Links:
+    """Return the links to the operations on the source whose id is at `at`."""
+    names = ("get", "patch", "sync", "list_jobs", "list_files", "tree", "delete")
+    return {key: link for name in names for key, link in _operation_link(f"sources_{name}", source_id=at).items()}
+
+
+def _file_links(at: str) -> Links:
+    """Return the links to the operations on the file whose id is at `at`, of the source in the request's path."""
+    names = ("get_file", "download_file", "delete_file")
+    place = {"source_id": _PATH_SOURCE_ID, "file_id": at}
+    return {key: link for name in names for key, link in _operation_link(f"sources_{name}", **place).items()}
+
+
+_PATH_SOURCE_ID = "$request.path.source_id"
+SOURCE = _source_links("$response.body#/id")
+SOURCES = _source_links("$response.body#/items/0/id") | _next_page_link("sources_page")
+REMOVED_SOURCE = _operation_link("sources_get", source_id=_PATH_SOURCE_ID)
+INDEX_JOB = _operation_link("sources_get_job", source_id="$response.body#/source_id", index_job_id="$response.body#/id")
+INDEX_JOBS = _operation_link(
+    "sources_get_job", source_id=_PATH_SOURCE_ID, index_job_id="$response.body#/items/0/id"
+) | _next_page_link("sources_list_jobs", source_id=_PATH_SOURCE_ID)
+UPLOADED_FILE = _file_links("$response.body#/file/id")
+SOURCE_FILE = _file_links("$response.body#/id")
+SOURCE_FILES = _file_links("$response.body#/items/0/id") | _next_page_link(
+    "sources_list_files", source_id=_PATH_SOURCE_ID
+)
+TREE = _file_links("$response.body#/items/0/file_id") | _next_page_link("sources_tree", source_id=_PATH_SOURCE_ID)

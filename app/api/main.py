@@ -19,13 +19,15 @@ from app.api.routes.operations import health as ops
 from app.api.routes.operations import metrics
 from app.api.routes.recall import search, threads
 from app.api.routes.retention import users
+from app.api.routes.sources import files, sources
 from app.api.routes.turn_memory import context, extraction, feedback
 from app.api.routes.turn_memory import turns as turn_memory
-from app.api.transport.admission import Admission, PathLimits, SpecialPaths
+from app.api.transport.admission import Admission, PathLimits, SpecialPaths, UploadPaths
 from app.api.transport.complexity import MAX_STATE_VALUES, MAX_VALUES
 from app.api.transport.direct import FixedPaths
 from app.api.transport.intake import IntakeLimits
 from app.api.transport.middleware import RequestEnvelope
+from app.api.transport.spooling import IN_MEMORY
 from app.api.transport.startup import PlainStartupErrors, freeze_startup_objects, load_settings
 from app.bootstrap import Doubles, build_application
 from app.chat import completions
@@ -66,14 +68,15 @@ CORS: dict[str, Any] = {
 SERVED = (
     *(bulk, memories, search, turns, facts, projects, threads, completions),
     *(turn_memory, context, feedback, extraction, conversations),
-    *(consent, users, store, checkpoints, saver, jobs, ops),
+    *(sources, files, consent, users, store, checkpoints, saver, jobs, ops),
 )
 ROUTERS = tuple(routes.router for routes in SERVED)
 VALUES = PathLimits(MAX_VALUES, dict.fromkeys((*checkpoints.body_limits(0), *saver.body_limits(0)), MAX_STATE_VALUES))
 PATHS = SpecialPaths(
     open=frozenset({"/health", "/ready", "/openapi.json", metrics.PATH, *docs.PATHS}),
     own=frozenset({mcp.PATH}),
-    streamed={bulk.PATH: bulk.IN_MEMORY},
+    streamed={bulk.PATH: IN_MEMORY},
+    uploads=UploadPaths(files.UPLOADS, files.MOST_BYTES, IN_MEMORY),
     lasting=frozenset({completions.PATH}),
 )
 

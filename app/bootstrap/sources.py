@@ -1,4 +1,4 @@
-"""The builder of the capability `sources`: index folders and uploads."""
+"""The builder of the capability `sources`: manage sources and their files, and index them."""
 
 from dataclasses import dataclass
 
@@ -12,13 +12,16 @@ from app.storage.sources.files import FileStorage
 from app.storage.sources.index_jobs import IndexJobStorage
 from app.storage.sources.sources import SourceStorage
 from app.storage.sources.tree import TreeStorage
+from app.storage.sources.uploads import UploadStorage
 from app.storage.tenancy.tenants import TenantStorage
 from app.usecases.sources.embed_chunks import EmbedChunks
 from app.usecases.sources.index import IndexSources
+from app.usecases.sources.manage import ManageSources
 from app.usecases.sources.read_files import ReadFiles
 from app.usecases.sources.store_files import StoreFiles
 from app.usecases.sources.tree import BrowseFolder
 from app.usecases.sources.turn_chunks import CutTurns
+from app.usecases.sources.uploads import ManageFiles
 from app.usecases.sources.watch import WatchSources
 from app.usecases.turn_memory.blobs import StoreBlobs
 
@@ -36,14 +39,16 @@ class SourceUseCases:
     cut_turns: CutTurns
     browse: BrowseFolder
     watch: WatchSources
+    manage: ManageSources
+    files: ManageFiles
 
 
 def build_sources(parts: SharedParts, blobs: StoreBlobs) -> SourceUseCases:
     """Build the use-cases of sources. The parser's processes start with the first document."""
-    files, index_jobs = FileStorage(), IndexJobStorage(parts.uow)
+    files, index_jobs, sources = FileStorage(), IndexJobStorage(parts.uow), SourceStorage(parts.uow)
     embed, memories = EmbedChunks(parts.embedder), MemoryStorage(parts.uow, parts.space.name)
-    policy = parts.policies.sources
-    sources = SourceStorage(parts.uow)
+    policies, journal, queue = parts.policies, parts.journal, parts.publisher
+    policy = policies.sources
     return SourceUseCases(
         browse=BrowseFolder(parts.uow, sources, TreeStorage(), parts.folders),
         watch=WatchSources(
@@ -52,19 +57,23 @@ def build_sources(parts: SharedParts, blobs: StoreBlobs) -> SourceUseCases:
             sources,
             index_jobs,
             parts.folders,
-            parts.publisher,
-            parts.policies.sources,
+            queue,
+            policy,
         ),
         index=IndexSources(
             parts.uow,
             sources,
             files,
             index_jobs,
-            JobStorage(parts.uow, parts.policies.jobs),
+            JobStorage(parts.uow, policies.jobs),
             parts.folders,
             ReadFiles(parts.folders, blobs, parts.parser),
-            StoreFiles(parts.uow, files, index_jobs, parts.journal, embed, parts.clock),
+            StoreFiles(parts.uow, files, index_jobs, journal, embed, parts.clock),
             policy,
         ),
-        cut_turns=CutTurns(parts.uow, memories, files, parts.journal, parts.parser, embed, policy),
+        cut_turns=CutTurns(parts.uow, memories, files, journal, parts.parser, embed, policy),
+        manage=ManageSources(parts.uow, sources, index_jobs, journal, parts.folders, queue, policies.categories),
+        files=ManageFiles(
+            *(parts.uow, sources, UploadStorage(), files, index_jobs, blobs, journal, queue, policy, parts.clock)
+        ),
     )

@@ -42,6 +42,13 @@ class EmbedderRefused(EmbedderUnavailable):
     """The embedding model refused a text; nothing was written."""
 
 
+class SpoolUnavailable(MnemaError):
+    """This server cannot keep the body while it arrives, for example because its disk is full; nothing was written."""
+
+    code = "spool_unavailable"
+    status = 503
+
+
 class BlobStoreUnavailable(MnemaError):
     """The store of blobs did not answer; nothing was written."""
 

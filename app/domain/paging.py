@@ -57,6 +57,17 @@ def decode_place(cursor: str | None) -> list[str] | None:
         raise InvalidCursor() from error
 
 
+def decode_text(cursor: str | None) -> str | None:
+    """Return the text in a cursor, such as a path. None if there is no cursor. Raise InvalidCursor."""
+    if cursor is None:
+        return None
+    try:
+        (text,) = _decode_parts(cursor)
+        return check_storable(str(text))
+    except (ValueError, TypeError, AttributeError, binascii.Error, RecursionError, InvalidInput) as error:
+        raise InvalidCursor() from error
+
+
 def decode_fact_place(cursor: str | None) -> list[str] | None:
     """Return the place of a fact in a cursor: its topic, thread, rank and id. Raise InvalidCursor."""
     if cursor is None:

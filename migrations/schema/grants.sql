@@ -35,7 +35,7 @@ GRANT DELETE, INSERT, SELECT, UPDATE (created_at, kind, list_length, listed_at, 
 GRANT DELETE, INSERT, SELECT, UPDATE (characters, chunk_count, detail, encoding, filetype, hash, hosted_uri, index_job_id, indexed_at, modified_at, reason, settings, size, stamp, state, updated_at) ON files TO mnema_app;
 GRANT INSERT (actor, event, id, memory_id, meta, new_ref, old_ref, tenant_id, ts), SELECT, UPDATE (meta) ON history TO mnema_app;
 GRANT DELETE, INSERT, SELECT, UPDATE ON idempotency_keys TO mnema_app;
-GRANT DELETE, INSERT, SELECT, UPDATE (added, bytes_read, changed, chunks_added, chunks_kept, chunks_removed, ended_at, error, files_done, files_total, rejected, removed, started_at, state, unchanged, updated_at) ON index_jobs TO mnema_app;
+GRANT DELETE, INSERT, SELECT, UPDATE (added, bytes_read, cause, changed, chunks_added, chunks_kept, chunks_removed, ended_at, error, files_done, files_total, kind, rejected, removed, started_at, state, unchanged, updated_at) ON index_jobs TO mnema_app;
 GRANT INSERT, SELECT ON installation TO mnema_app;
 GRANT DELETE, INSERT, SELECT, UPDATE ON job_pauses TO mnema_app;
 GRANT SELECT ON job_pauses TO mnema_jobs;

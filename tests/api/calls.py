@@ -41,6 +41,24 @@ async def propose(
     return answer
 
 
+async def add_source(client: httpx.AsyncClient, **fields: Any) -> dict[str, Any]:
+    """Add a source of uploads, or a folder if `root_path` is given; return the answer."""
+    response = await client.post("/sources", json=fields)
+    assert response.status_code == 201, response.text
+    answer: dict[str, Any] = response.json()
+    return answer
+
+
+async def upload(
+    client: httpx.AsyncClient, source_id: str, path: str = "guides/launch.md", content: bytes = b"# Launch\n\nIn May.\n"
+) -> dict[str, Any]:
+    """Upload a file; return the answer."""
+    response = await client.post(f"/sources/{source_id}/files", params={"path": path}, content=content)
+    assert response.status_code in (200, 202), response.text
+    answer: dict[str, Any] = response.json()
+    return answer
+
+
 async def ask(client: httpx.AsyncClient, query: str = "oat milk", **fields: Any) -> dict[str, Any]:
     """Query as the supervisor about maya, unless the fields name others; return the answer.
 

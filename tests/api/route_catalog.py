@@ -41,6 +41,14 @@ READS = frozenset(
         "GET /conversations/{conversation_id}/active-set",
         "GET /conversations/{conversation_id}/buckets",
         "GET /users/{user_id}/assistant-signals",
+        "GET /sources",
+        "GET /sources/{source_id}",
+        "GET /sources/{source_id}/jobs",
+        "GET /sources/{source_id}/jobs/{index_job_id}",
+        "GET /sources/{source_id}/files",
+        "GET /sources/{source_id}/tree",
+        "GET /sources/{source_id}/files/{file_id}",
+        "GET /sources/{source_id}/files/{file_id}/content",
     }
 )
 WRITES = frozenset(
@@ -76,6 +84,10 @@ WRITES = frozenset(
         "POST /conversations/{conversation_id}/turns/{turn_id}/feedback",
         "POST /conversations/{conversation_id}/feedback",
         "PUT /conversations/{conversation_id}/active-set",
+        "POST /sources",
+        "PATCH /sources/{source_id}",
+        "POST /sources/{source_id}/sync",
+        "POST /sources/{source_id}/files",
     }
 )
 MODELLED = frozenset(
@@ -111,9 +123,13 @@ ADMINS = frozenset(
         "POST /jobs/{job_id}/replay",
         "POST /jobs/pause",
         "POST /jobs/resume",
+        "DELETE /sources/{source_id}",
+        "DELETE /sources/{source_id}/files/{file_id}",
     }
 )
 
+ID_PLACES = ("memory_id", "job_id", "patch_id", "fact_id", "source_id", "file_id", "index_job_id")
+"""The places of paths that take a UUID."""
 ALTERNATIVES = {"facts": "text"}
 """A field, and the field of the same body that it stands for: a request with both is refused."""
 
@@ -123,7 +139,8 @@ class Operation:
     """One method of one path.
 
     `queries` has the schema of each query parameter and `needed` the required ones. `body` is the body's schema, None
-    without one. `lines`: the body is one JSON document a line. `retried`: it takes an Idempotency-Key.
+    without one. `lines`: the body is one JSON document a line. `raw`: the body is a file's content. `retried`: it takes
+    an Idempotency-Key.
     """
 
     method: str
@@ -132,6 +149,7 @@ class Operation:
     needed: tuple[str, ...] = ()
     body: dict[str, Any] | None = None
     lines: bool = False
+    raw: bool = False
     retried: bool = False
     schemas: dict[str, Any] = field(default_factory=dict)
 
@@ -159,7 +177,9 @@ class Operation:
         needed = {name: places.get(name) or choices[name] for name in self.needed}
         options["params"] = needed | (options.get("params") or {})
         content = self.sample() if content is ... else content
-        sent = {"content": json.dumps(content) + "\n"} if self.lines else {"json": content}
+        sent: dict[str, Any] = {"content": json.dumps(content) + "\n"} if self.lines else {"json": content}
+        if self.raw:
+            sent = {"content": b"The demo moves to Friday."}
         return await client.request(self.method, self.url(places), **sent, **options)
 
     def variants(self, values: list[str]) -> Iterator[dict[str, Any]]:
@@ -201,6 +221,8 @@ def _body(content: dict[str, Any]) -> dict[str, Any]:
     """Return the schema of a body; each line of a bulk body is a memory to write."""
     if "application/x-ndjson" in content:
         return {"lines": True, "body": {"$ref": "#/components/schemas/MemoryIn"}}
+    if content.keys() == {"application/octet-stream"}:
+        return {"raw": True}
     return {"body": content["application/json"]["schema"] if content else None}
 
 

@@ -10,7 +10,21 @@ import httpx
 import pytest
 
 from app.bootstrap import Application
-from tests.api.calls import ask, delta, history_of, listed, propose, refused, remember, say, sql, texts, verdict
+from tests.api.calls import (
+    add_source,
+    ask,
+    delta,
+    history_of,
+    listed,
+    propose,
+    refused,
+    remember,
+    say,
+    sql,
+    texts,
+    upload,
+    verdict,
+)
 from tests.api.route_catalog import CHAT_READS, READS, guarded
 from tests.conftest import Database
 from tests.factories import Caller, body, make_caller
@@ -32,11 +46,14 @@ class Room:
     shown: str
     hidden: str
     fact: str
+    documents: dict[str, str]
 
     @property
     def secrets(self) -> list[str]:
         """The texts that the planner must not see anywhere."""
-        return [self.hidden, "distress", "sleepwalks", "nadia", self.fact, "hideout", "cellar", "orla", *NEVER]
+        ids = [value for name, value in self.documents.items() if name != "path"]
+        texts = [self.hidden, "distress", "sleepwalks", "nadia", self.fact, "hideout", "cellar", "orla"]
+        return [*ids, *texts, *NEVER]
 
 
 @pytest.fixture
@@ -51,7 +68,7 @@ async def room(app: Application, server: str, caller: Caller) -> AsyncIterator[R
         fact = await stated(admin, LIST)
         await stated(admin, "My favorite hideouts are the cellar.", user_id="orla")
         await keep_turn(admin)
-        yield Room(admin, planner, shown["id"], hidden["id"], fact)
+        yield Room(admin, planner, shown["id"], hidden["id"], fact, await keep_documents(admin))
 
 
 async def stated(client: httpx.AsyncClient, text: str, **fields: Any) -> str:
@@ -73,6 +90,18 @@ async def keep_turn(client: httpx.AsyncClient) -> None:
     assert (await client.post(f"{path}/feedback", json=user | reaction)).status_code == 200
 
 
+async def keep_documents(client: httpx.AsyncClient) -> dict[str, str]:
+    """Store a source of a hidden category with a file; return the places that name them."""
+    source = await add_source(client, name="cellar files", category="knowledge", user_id="maya")
+    uploaded = await upload(client, source["id"], "cellar/keys.md")
+    return {
+        "source_id": source["id"],
+        "file_id": uploaded["file"]["id"],
+        "index_job_id": uploaded["index_job"]["id"],
+        "path": "cellar/keys.md",
+    }
+
+
 def found_in(response: httpx.Response, secrets: list[str]) -> list[str]:
     sent = str(response.request.url) + response.request.content.decode()
     return [s for s in secrets if s in response.text + str(response.headers) and s not in sent]
@@ -85,7 +114,7 @@ async def test_no_read_with_any_parameter_shows_a_hidden_category(room: Room) ->
     patch = await propose(room.admin, "Distress in the cellar", user="maya")
     ids = {"memory_id": room.shown, "job_id": turn["jobs"][0], "patch_id": patch["id"], "fact_id": room.fact}
     places = {**ids, "thread_id": THREAD, "user_id": "maya", "topic_key": TOPIC, "rank": "1"}
-    places |= {"conversation_id": THREAD, "turn_id": "turn_1"}
+    places |= {"conversation_id": THREAD, "turn_id": "turn_1"} | room.documents
     values += ["What are my favorite hideouts?", "What's my first favorite?", TOPIC]
     for operation in [o for o in await guarded(room.planner) if o.method == "GET" or o.name in READS | CHAT_READS]:
         requests: list[tuple[Any, Any]] = [({}, operation.sample())]
@@ -94,6 +123,7 @@ async def test_no_read_with_any_parameter_shows_a_hidden_category(room: Room) ->
         for params, content in requests:
             response = await operation.call(room.planner, places, content, params=params)
             fine = verdict(response)[0] in (200, 403, 422) or verdict(response) in (
+                (404, "not_found") if "{source_id}" in operation.path else None,
                 (404, "unknown_project"),
                 (503, "no_upstream"),
             )
@@ -111,6 +141,26 @@ async def test_every_route_that_takes_an_id_answers_not_found_for_a_hidden_memor
         response = await operation.call(room.planner, places)
         assert "distress" not in refused(response, 404, "not_found")["detail"], operation.name
     assert (await room.admin.get(f"/memory/{room.hidden}")).json() == before
+
+
+async def test_a_source_of_a_hidden_category_and_none_get_the_same_answer_on_every_route(room: Room) -> None:
+    before = (await room.admin.get("/sources")).json()
+    key = await room.admin.post("/sources", json={"category": "tasks"})
+    absent = {name: str(uuid4()) for name in room.documents} | {"path": "cellar/keys.md"}
+    operations = [o for o in await guarded(room.planner) if "{source_id}" in o.path and o.method != "DELETE"]
+    assert len(operations) >= 9
+    for operation in operations:
+        answers = [
+            refused(await operation.call(room.planner, places), 404, "not_found") for places in (room.documents, absent)
+        ]
+        assert answers[0] | {"request_id": ""} == answers[1] | {"request_id": ""}, operation.name
+    assert [s["id"] for s in (await room.planner.get("/sources")).json()["items"]] == [key.json()["id"]]
+    refused(await room.planner.post("/sources", json={}), 403, "category_not_allowed")
+    assert (await room.planner.post("/sources", json={"category": "tasks"})).json()["agent_id"] == "planner"
+    refused(
+        await room.planner.post("/sources", json={"category": "tasks", "agent_id": "stylist"}), 403, "agent_not_allowed"
+    )
+    assert (await room.admin.get(f"/sources/{room.documents['source_id']}")).json() in before["items"]
 
 
 async def test_a_hidden_fact_and_one_that_does_not_exist_get_the_same_answer(room: Room) -> None:

@@ -13,7 +13,7 @@ from app.api.main import create_app
 from app.bootstrap import Application
 from app.mcp import http as mcp
 from tests.api.bad_keys import bad_headers
-from tests.api.calls import propose, refused, remember, say, verdict
+from tests.api.calls import add_source, propose, refused, remember, say, upload, verdict
 from tests.api.route_catalog import (
     ADMINS,
     APPROVALS,
@@ -52,6 +52,10 @@ async def places_of(client: httpx.AsyncClient, text: str) -> dict[str, str]:
     assert facts.status_code == 201, facts.text
     places = {"memory_id": written["id"], "job_id": turn["jobs"][0], "patch_id": patch["id"]}
     places |= {"fact_id": facts.json()["facts"][0]["id"], "topic_key": TOPIC, "rank": "2"}
+    source = await add_source(client, name=text)
+    uploaded = await upload(client, source["id"])
+    places |= {"source_id": source["id"], "file_id": uploaded["file"]["id"], "path": "guides/more.md"}
+    places |= {"index_job_id": uploaded["index_job"]["id"]}
     turn_path, said_by = f"/conversations/{THREAD}/turns/turn_1", {"user_id": "maya", "user_text": text}
     assert (await client.put(turn_path, json=said_by)).is_success
     return {**places, "thread_id": THREAD, "conversation_id": THREAD, "user_id": "maya", "turn_id": "turn_1"}
@@ -60,7 +64,7 @@ async def places_of(client: httpx.AsyncClient, text: str) -> dict[str, str]:
 async def stored_by(client: httpx.AsyncClient, places: dict[str, str]) -> list[Any]:
     """Return the tenant's memories, facts and artifacts, and the sample's memory and history."""
     paths = ["/memory", f"/memory/{places['memory_id']}", "/facts?user_id=maya", "/facts?user_id=default"]
-    paths.append(f"/conversations/{THREAD}/artifacts?user_id=maya")
+    paths += [f"/conversations/{THREAD}/artifacts?user_id=maya", "/sources", f"/sources/{places['source_id']}/files"]
     return [(await client.get(path)).json() for path in (*paths, f"/facts/{places['fact_id']}/history")]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 
 from app.bootstrap import Application
-from tests.api.calls import ask, history_of, listed, propose, remember, say, verdict
+from tests.api.calls import add_source, ask, history_of, listed, propose, remember, say, upload, verdict
 from tests.api.route_catalog import ADMINS, APPROVALS, CHAT_READS, READS, Operation, guarded
 from tests.factories import Caller, make_caller
 
@@ -50,7 +50,7 @@ REPEATING = {  # they answer with what this caller's earlier requests may have s
     "POST /facts",
     "PUT /conversations/{conversation_id}/active-set",
 }
-OWNED = ("{memory_id}", "{user_id}", "{job_id}", "{fact_id}", "{topic_key}")
+OWNED = ("{memory_id}", "{user_id}", "{job_id}", "{fact_id}", "{topic_key}", "{source_id}")
 ANY_USER = {
     "POST /users/{user_id}/context/patches",  # creates the caller's own user of that name
     "GET /users/{user_id}/assistant-signals",  # an unknown user has none
@@ -95,6 +95,16 @@ async def keep_turn(client: httpx.AsyncClient) -> dict[str, str]:
     return {"turn id": TURN_ID} | {f"turn {secret}": secret for secret in secrets} | ids
 
 
+async def keep_documents(client: httpx.AsyncClient) -> dict[str, str]:
+    """Store a source with a file; return their ids and secrets."""
+    rules = {"include": ["zorblax-files/*"], "exclude": ["of-zorblax.txt"], "agent_id": NAMES["agent_id"]}
+    source = await add_source(client, name="library-of-zorblax", user_id=NAMES["user_id"], **rules)
+    uploaded = await upload(client, source["id"], "zorblax-files/plan.md", b"# The zorblax plan\n")
+    file, job = uploaded["file"], uploaded["index_job"]
+    names = {"library": "library-of-zorblax", "file path": "zorblax-files/plan.md", "hash": file["hash"]}
+    return {"source": source["id"], "file": file["id"], "index job": job["id"], "document": "The zorblax plan"} | names
+
+
 async def seed(client: httpx.AsyncClient) -> dict[str, str]:
     """Return a tenant full of secrets, and the secrets by name."""
     rich = NAMES | {"source": {"turn_id": "turn-of-zorblax", "quote": "quote-of-zorblax"}}
@@ -127,7 +137,7 @@ async def seed(client: httpx.AsyncClient) -> dict[str, str]:
     ids = {f"memory {n}": w["id"] for n, w in enumerate((first, second, third, fourth, turn))}
     trail = {f"history {row['id']}": row["id"] for row in await history_of(client, first["id"])}
     rich_values = {"turn": "turn-of-zorblax", "quote": "quote-of-zorblax", "metadata": "metadata-of-zorblax"}
-    told = await state_facts(client) | await keep_turn(client)
+    told = await state_facts(client) | await keep_turn(client) | await keep_documents(client)
     signals = [{"key": "offer-of-zorblax", "value": REMEMBERED}]
     print_ = {"user_id": NAMES["user_id"], "objective": "objective-of-zorblax", "assistant_signals": signals}
     path = f"/conversations/{NAMES['thread_id']}/turns/{REMEMBERED}/fingerprint"
@@ -183,6 +193,9 @@ async def everything(client: httpx.AsyncClient, secrets: dict[str, str]) -> dict
     seen["delta"] = (await client.get(f"/threads/{NAMES['thread_id']}/delta")).json()
     for path in ("", "/patches"):
         seen[f"context{path}"] = (await client.get(f"/users/{NAMES['user_id']}/context{path}")).json()
+    source = f"/sources/{secrets['source']}"
+    for path in ("/sources", source, f"{source}/files", f"{source}/jobs"):
+        seen[path] = (await client.get(path)).json()
     everywhere = {"searches": [{"limit": 1000}], "lists": [{}]}
     seen["store"] = (await client.post("/store/batch", json=everywhere)).json()
     for item in seen["active"]:
@@ -193,16 +206,25 @@ async def everything(client: httpx.AsyncClient, secrets: dict[str, str]) -> dict
 def leaked(response: httpx.Response, secrets: dict[str, str], said: str = "") -> list[str]:
     """Return the secrets in a response that neither its own request nor `said` contain."""
     url = response.request.url
-    content = json.loads(response.request.content or b"null")
+    content = _sent_json(response.request)
     sent = f"{said}{url}{url.path}{dict(url.params)}{json.dumps(content, ensure_ascii=False)}"
     received = response.text + str(response.headers)
     return [name for name, secret in secrets.items() if secret in received and secret not in sent]
 
 
+def _sent_json(request: httpx.Request) -> Any:
+    """Return the JSON body of a request, or its bytes as text."""
+    try:
+        return json.loads(request.content or b"null")
+    except ValueError:
+        return request.content.decode()
+
+
 def places_in(secrets: dict[str, str], path: str) -> list[dict[str, str]]:
     """Return the places of a path: one for each memory or each fact, if the path names one."""
     more = {"job_id": secrets["job"], "patch_id": secrets["patch"], "topic_key": TOPIC, "rank": "1"}
-    more |= {"conversation_id": NAMES["thread_id"], "turn_id": TURN_ID}
+    more |= {"conversation_id": NAMES["thread_id"], "turn_id": TURN_ID, "path": secrets["file path"]}
+    more |= {"source_id": secrets["source"], "file_id": secrets["file"], "index_job_id": secrets["index job"]}
     for kind in ("memory", "fact"):
         ids = [secret for name, secret in secrets.items() if name.startswith(f"{kind} ")]
         if f"{{{kind}_id}}" in path:

@@ -11,7 +11,7 @@ import pytest
 
 from app.bootstrap import Application
 from tests.api.calls import PROBLEM, listed, refused, remember, send, verdict
-from tests.api.route_catalog import guarded
+from tests.api.route_catalog import ID_PLACES, guarded
 from tests.factories import Caller, body, make_caller
 
 LIMIT = 1 << 20
@@ -84,6 +84,17 @@ PARAMETERS: dict[str, list[dict[str, Any]]] = {
             )
         ),
     ],
+    "/sources": [
+        {"user_id": ""},
+        {"user_id": "a\x00"},
+        {"user_id": "x" * 201},
+        {"limit": 0},
+        {"limit": 201},
+        {"cursor": "x" * 2001},
+        {"state": "ready"},
+    ],
+    f"/sources/{uuid4()}/files": [{"state": "lost"}, {"state": ""}, {"limit": 0}, {"path": "a.md"}],
+    f"/sources/{uuid4()}/jobs": [{"limit": 0}, {"limit": "x"}, {"state": "done"}],
     "/facts/favorite_colors/1": [{}, {"user_id": ""}, {"user_id": "maya", "thread_id": "a\x00"}, {"topic_key": "x"}],
     "/facts/Colors/1": [{"user_id": "maya"}],
     "/facts/%00/1": [{"user_id": "maya"}],
@@ -117,12 +128,12 @@ PARAMETERS: dict[str, list[dict[str, Any]]] = {
 
 async def test_ids_that_are_no_uuids_are_places_of_no_route(http: httpx.AsyncClient) -> None:
     wrong = {}
-    names = ("memory_id", "job_id", "patch_id", "fact_id")
+    names = ID_PLACES
     tried = [o for o in await guarded(http) if any(f"{{{name}}}" in o.path for name in names)]
     assert len(tried) >= 15
     for operation in tried:
         for bad in BAD_UUIDS:
-            response = await operation.call(http, {**dict.fromkeys(names, bad), "user_id": "maya"})
+            response = await operation.call(http, {**dict.fromkeys(names, bad), "user_id": "maya", "path": "a.md"})
             if verdict(response) != (404, "no_such_route"):
                 wrong[operation.name, bad] = response.text
     assert wrong == {}
@@ -170,6 +181,13 @@ async def test_unknown_routes_and_wrong_methods(http: httpx.AsyncClient) -> None
         ("POST", "/conversations/t/turns/turn_1"),
         ("GET", "/conversations/t/turns/turn_1/fingerprint"),
         ("PUT", "/conversations/t/turns/turn_1/feedback"),
+        ("PUT", "/sources"),
+        ("DELETE", "/sources"),
+        ("POST", f"/sources/{uuid4()}"),
+        ("GET", f"/sources/{uuid4()}/sync"),
+        ("PUT", f"/sources/{uuid4()}/files"),
+        ("PATCH", f"/sources/{uuid4()}/files/{uuid4()}"),
+        ("POST", f"/sources/{uuid4()}/files/{uuid4()}/content"),
     ):
         refused(await http.request(method, path), 405, "method_not_allowed")
     allowed_on = {"/memory": "GET, POST", memory: "DELETE, GET, PATCH", "/memory/query": "POST", "/facts": "GET, POST"}
@@ -343,7 +361,7 @@ async def test_an_error_never_repeats_the_key(app: Application, server: str, cal
     for who in (caller, bound):
         async with who.client(server) as client:
             for operation in await guarded(client):
-                unknown = dict.fromkeys(("memory_id", "job_id", "patch_id", "fact_id"), str(uuid4()))
+                unknown = dict.fromkeys(ID_PLACES, str(uuid4()))
                 unknown |= {
                     "thread_id": "t",
                     "user_id": "nobody",

@@ -25,7 +25,7 @@ from app.bootstrap import Application, Doubles
 from app.config.settings import Settings
 from app.domain.principal import Principal
 from app.ports import Embedder
-from tests.api.calls import ask, history_of, propose, say, sql
+from tests.api.calls import add_source, ask, history_of, propose, say, sql, upload
 from tests.api.ledger import Ledger
 from tests.api.route_catalog import MODELLED, Operation, guarded, replaced, resolved, sample_of, values_of
 from tests.conftest import Database
@@ -80,6 +80,9 @@ KINDS = {
     "prefix": "label",
     "path": "label",
     "key": "label",
+    "source_id": "source",
+    "file_id": "file",
+    "index_job_id": "index job",
 }
 """The kind of name that a parameter, a field or a place of a path takes."""
 PUBLIC_NAMES = {
@@ -93,7 +96,7 @@ PUBLIC_NAMES = {
 """Names that all tenants use."""
 PLACES = (
     *("memory_id", "job_id", "patch_id", "fact_id", "topic_key", "thread_id", "conversation_id", "turn_id"),
-    "user_id",
+    *("user_id", "source_id", "file_id", "index_job_id"),
 )
 RANKS = (1, 2, 3)
 OWN = ("memory_id", "job_id", "patch_id", "fact_id")
@@ -103,7 +106,7 @@ TYPES = ("semantic", "episodic", "insight", "summary", "chunk", "turn")
 
 @dataclass
 class World:
-    """The server, its tenants' keys by their rights, the ledger, and a deleted memory of each tenant."""
+    """The server, its tenants' keys by their rights, the ledger, and each tenant's deleted memory and documents."""
 
     app: Application
     transport: httpx.AsyncBaseTransport
@@ -111,6 +114,7 @@ class World:
     ledger: Ledger
     random: Random
     deleted: dict[str, str] = field(default_factory=dict)
+    documents: dict[str, list[dict[str, str]]] = field(default_factory=dict)
 
     def client(self, caller: Caller) -> httpx.AsyncClient:
         return httpx.AsyncClient(transport=self.transport, base_url="http://mnema", headers=caller.headers, timeout=60)
@@ -197,6 +201,7 @@ async def furnish(world: World, tenant: str, database: Database) -> None:
         await keep_proposals(world, admin, tenant)
         await keep_facts(world, admin, tenant)
         await keep_turns(world, admin, tenant)
+        await keep_documents(world, admin, tenant)
         await ask(admin, "Maya", thread_id="launch", filters={})
         for memory_id in ledger.names(tenant, "memory"):
             for entry in await history_of(admin, memory_id):
@@ -297,6 +302,25 @@ async def keep_turns(world: World, client: httpx.AsyncClient, tenant: str) -> No
         assert (await client.post(f"{path}/feedback", json=of_user | reaction)).status_code == 200
 
 
+async def keep_documents(world: World, client: httpx.AsyncClient, tenant: str) -> None:
+    """Store sources with a file each, half of which no key bound to planner may see."""
+    ledger = world.ledger
+    for number in range(10):
+        category = ("profile", "tasks")[number % 2]
+        names = {
+            "name": ledger.mark(tenant, "source name", category),
+            "user_id": ledger.mark(tenant, "user", name=True),
+        }
+        source = await add_source(client, category=category, **names)
+        path = f"{ledger.mark(tenant, 'folder', category)}/{ledger.mark(tenant, 'file name', category)}.md"
+        uploaded = await upload(client, source["id"], path, ledger.mark(tenant, "document", category).encode())
+        ids = {"source": source["id"], "file": uploaded["file"]["id"], "index job": uploaded["index_job"]["id"]}
+        for kind, id_ in ids.items():
+            ledger.own(tenant, id_, kind, category)
+        places = {f"{kind.replace(' ', '_')}_id": id_ for kind, id_ in ids.items()}
+        world.documents.setdefault(tenant, []).append(places)
+
+
 async def wrote(world: World, client: httpx.AsyncClient, tenant: str, content: dict[str, Any]) -> str:
     """Store and change a memory, so that it has a history; return its id."""
     key = world.ledger.mark(tenant, "idempotency", name=True)
@@ -349,7 +373,7 @@ class Choices:
         known = self._world.ledger.names(source, kind)
         if known:
             return self._random.choice(known)
-        if kind in ("memory", "job", "patch", "fact"):
+        if kind in ("memory", "job", "patch", "fact", "source", "file", "index job"):
             return str(UUID(int=self._random.getrandbits(128), version=4))
         return self._random.choice(PUBLIC_NAMES.get(kind, ["made-up"]))
 
@@ -386,6 +410,7 @@ class Choices:
         if self._random.random() < 0.4:  # otherwise hardly any request would be accepted
             ids = {place: self._world.ledger.names(self._tenant, KINDS[place]) for place in OWN}
             places |= {place: self._random.choice(own) for place, own in ids.items()} | {"user_id": "maya"}
+            places |= self._random.choice(self._world.documents[self._tenant])
             places["topic_key"] = PUBLIC_NAMES["topic"][0]
             if operation.path.startswith("/checkpoints/"):
                 places["thread_id"] = "launch"
@@ -424,6 +449,7 @@ def made_by(sent: dict[str, Any], answer: dict[str, Any]) -> list[tuple[str, str
     made = [(fact_id, "fact", "preferences") for fact_id in facts if fact_id]
     if answer.get("id"):
         where = ("patch", "profile") if "field" in sent else ("memory", sent.get("category", "activity"))
+        where = ("source", answer["category"]) if "root_path" in answer else where
         made.append((answer["id"], *where))
     known = {"id", "fact_id", "facts", "turn_id"} & answer.keys()
     assert made or known, answer  # of a new kind
@@ -507,7 +533,7 @@ async def test_a_changed_row_of_any_table_changes_the_digest(world: World, datab
         *("memories", "history", "change_log", "thread_revision", "jobs", "events", "users", "tenants", "api_keys"),
         *("idempotency_keys", "memory_access", "delta_cursors", "store_items", "store_vectors"),
         *("context_patches", "user_context", "context_questions", "facts"),
-        *("conv_messages", "blobs", "blob_contents"),
+        *("conv_messages", "blobs", "blob_contents", "sources", "files", "index_jobs"),
         *("supervisor_checkpoints", "checkpoint_lineage", "checkpoint_values", "checkpoint_writes"),
     }
     owner = world.keys["two"]["admin"].scope.tenant_id

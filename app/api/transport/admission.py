@@ -1,5 +1,6 @@
 """Admission of requests before any route: check the sizes, then the key, then read the body."""
 
+import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -36,17 +37,31 @@ class PathLimits:
 
 
 @dataclass(frozen=True, slots=True)
+class UploadPaths:
+    """Paths that match `pattern`, to which files are posted.
+
+    A body may have `limit` bytes here, and the endpoint limits it further; `in_memory` is the most that counts as
+    memory.
+    """
+
+    pattern: re.Pattern[str]
+    limit: int
+    in_memory: int
+
+
+@dataclass(frozen=True, slots=True)
 class SpecialPaths:
     """Paths with their own rules.
 
-    `open` paths need no key. The endpoints of `own` paths check the key themselves. For `streamed` paths the key is
-    checked here and the endpoint reads the body, with at most the given number of bytes in memory. `lasting` paths
-    go on for a while when the database is away.
+    `open` paths need no key. The endpoints of `own` paths check the key themselves. For `streamed` paths, and for a
+    POST to `uploads`, the key is checked here and the endpoint reads the body, with at most the given number of bytes
+    in memory. `lasting` paths go on for a while when the database is away.
     """
 
     open: frozenset[str]
     own: frozenset[str]
     streamed: Mapping[str, int]
+    uploads: UploadPaths
     lasting: frozenset[str] = frozenset()
 
 
@@ -72,20 +87,24 @@ class Admission:
             await self._app(scope, receive, send)
             return
         path = scope["path"].removeprefix(scope.get("root_path", ""))
-        with self._intake.open_body(receive, self._limits.limit_for(path), self._paths.streamed.get(path)) as body:
+        uploads = self._paths.uploads
+        limit, in_memory = self._limits.limit_for(path), self._paths.streamed.get(path)
+        if scope["method"] == "POST" and uploads.pattern.fullmatch(path):
+            limit, in_memory = uploads.limit, uploads.in_memory
+        with self._intake.open_body(receive, limit, in_memory) as body:
             try:
-                forwarded = await self._admit_request(scope, path, body)
+                forwarded = await self._admit_request(scope, path, body, streamed=in_memory is not None)
             except MnemaError as error:
                 await errors.error_response(error, Request(scope))(scope, receive, send)
                 return
             await self._app(scope, forwarded, send)
 
-    async def _admit_request(self, scope: Scope, path: str, body: Body) -> Receive:
+    async def _admit_request(self, scope: Scope, path: str, body: Body, *, streamed: bool) -> Receive:
         """Return the receive channel for the route. Raise a MnemaError that is answered instead."""
         headers = Headers(scope=scope)
         if _has_body(headers):
             scope["state"]["body"] = body
-            _check_headers(headers, self._limits.limit_for(path))
+            _check_headers(headers, body.limit)
         if path in self._paths.open or path in self._paths.own:
             return body.receive
         request = Request(scope)
@@ -93,7 +112,7 @@ class Admission:
         grace_s = app.policies.chat.outage_grace_s if path in self._paths.lasting else 0.0
         caller = request.state.caller = await admit_principal(app, await bearer(request), grace_s)
         body.tenant_id = caller.tenant_id
-        if path in self._paths.streamed:
+        if streamed:
             self._intake.begin_upload(body)
             return body.receive
         if not _has_body(headers):

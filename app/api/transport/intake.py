@@ -93,7 +93,7 @@ class Body:
         self.started = time.monotonic()
         self._intake = intake
         self._receive = receive
-        self._limit = limit
+        self.limit = limit
         self._in_memory = in_memory
         self._size = 0
         self.complete = False
@@ -138,8 +138,8 @@ class Body:
 
     def _count_bytes(self, size: int) -> None:
         self._size += size
-        if self._size > self._limit:
-            raise BodyTooLarge(f"at most {self._limit} bytes")
+        if self._size > self.limit:
+            raise BodyTooLarge(f"at most {self.limit} bytes")
         if more := min(self._size, self._in_memory) - self.held:
             self._intake.hold_bytes(self, more)
 

@@ -40,11 +40,37 @@ class SourceStorage:
     def __init__(self, uow: UnitOfWork) -> None:
         self._uow = uow
 
-    async def create_source(self, principal: Principal, source: NewSource) -> Source:
-        """Store a source. Raise DuplicateText if the folder is a source of this user and category already."""
+    async def create_source(self, principal: Principal, source: NewSource, *, tx: WriteTx | None = None) -> Source:
+        """Store a source, as part of the transaction `tx` if given.
+
+        Raise DuplicateText if the folder is a source of this user and category already.
+        """
         row = {**asdict(source), "id": str(new_id())}
-        [stored] = await self._uow.call(principal, _format_statement("create"), row)
+        if tx is None:
+            [stored] = await self._uow.call(principal, _format_statement("create"), row)
+        else:
+            [stored] = await tx.fetch(_format_statement("create"), principal.tenant_id, row)
         return _source_from_row(stored)
+
+    async def find_folder(
+        self, tx: ReadTx, principal: Principal, user_id: str, category: str, root_path: str
+    ) -> Source | None:
+        """Return the source that a folder is for a user and category, None if it is none or is removed."""
+        seen = principal.tenant_id, principal.category_list
+        row = await tx.fetchrow(_format_statement("find_folder"), *seen, user_id, category, root_path)
+        return _source_from_row(row) if row else None
+
+    async def lock_source(self, tx: WriteTx, principal: Principal, source_id: UUID) -> Source | None:
+        """Lock a source until the transaction ends, and return it; None if the principal sees none with this id."""
+        seen = principal.tenant_id, principal.category_list
+        row = await tx.fetchrow(_format_statement("lock"), *seen, source_id)
+        return _source_from_row(row) if row else None
+
+    async def change_source(self, tx: WriteTx, principal: Principal, source: Source) -> Source:
+        """Store the name, the patterns and `watch` of a locked source, and return it."""
+        values = source.name, list(source.include), list(source.exclude), source.watch
+        row = await tx.fetchrow(_format_statement("change"), principal.tenant_id, source.id, *values)
+        return _source_from_row(row or {})
 
     async def get_source(self, tx: ReadTx, principal: Principal, source_id: UUID) -> Source | None:
         """Return a source, also a removed one; None if the principal sees none with this id."""

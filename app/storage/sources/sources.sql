@@ -9,6 +9,22 @@ SELECT {columns} FROM create_source($1, $2) s
 SELECT {columns} FROM sources s
 WHERE s.tenant_id = $1 AND ($2::text[] IS NULL OR s.category = ANY ($2)) AND s.id = $3
 
+-- name: find_folder
+-- $3 user, $4 category, $5 path.
+SELECT {columns} FROM sources s
+WHERE s.tenant_id = $1 AND ($2::text[] IS NULL OR s.category = ANY ($2)) AND s.user_id = $3 AND s.category = $4
+  AND s.root_path = $5 AND s.removed_at IS NULL
+
+-- name: lock
+-- $3 id. Holds off uploads, index jobs that begin, and a removal.
+SELECT {columns} FROM sources s
+WHERE s.tenant_id = $1 AND ($2::text[] IS NULL OR s.category = ANY ($2)) AND s.id = $3 FOR UPDATE
+
+-- name: change
+-- $2 id, then the new name, patterns and watch.
+UPDATE sources s SET name = $3, include = $4, exclude = $5, watch = $6, updated_at = clock_timestamp()
+WHERE s.tenant_id = $1 AND s.id = $2 RETURNING {columns}
+
 -- name: list
 -- $3 user or null, $4 time and $5 id of the last one of the previous page or null, $6 limit. Newest first.
 SELECT {columns}, t.status, t.files, t.indexed, t.waiting, t.rejected, t.chunks, t.bytes, t.synced_at, t.error

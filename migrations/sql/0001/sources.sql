@@ -118,7 +118,7 @@ CREATE TABLE index_jobs (
 CREATE UNIQUE INDEX index_jobs_open ON index_jobs (tenant_id, source_id, state) WHERE state IN ('queued', 'running');
 CREATE INDEX index_jobs_listed ON index_jobs (tenant_id, source_id, created_at DESC, id DESC);
 GRANT SELECT, INSERT, DELETE ON index_jobs TO mnema_app;
-GRANT UPDATE (state, files_total, files_done, added, changed, unchanged, removed, rejected, chunks_added, chunks_kept,
+GRANT UPDATE (kind, cause, state, files_total, files_done, added, changed, unchanged, removed, rejected, chunks_added, chunks_kept,
               chunks_removed, bytes_read, error, started_at, ended_at, updated_at) ON index_jobs TO mnema_app;
 
 -- Return what a source holds and does. A function and no table, so that it is always true.
@@ -157,7 +157,7 @@ BEGIN
 END $$;
 
 -- Queue an index job of a source with its job, and return it; or return the one that waits already. Returns no row if there is
--- no such source. A removed source gets a removal, whatever is asked for.
+-- no such source. A removed source gets a removal, whatever is asked for, and a job that waits becomes one.
 CREATE FUNCTION queue_index_job(p_tenant uuid, p_source uuid, p_id uuid, p_job uuid, p_kind text, p_cause text)
     RETURNS SETOF index_jobs LANGUAGE plpgsql AS $$
 DECLARE
@@ -169,6 +169,10 @@ BEGIN
     IF NOT FOUND THEN RETURN; END IF;
     SELECT j.* INTO v_waiting FROM index_jobs j WHERE j.tenant_id = p_tenant AND j.source_id = p_source AND j.state = 'queued';
     IF FOUND AND EXISTS (SELECT FROM jobs WHERE tenant_id = p_tenant AND id = v_waiting.job_id AND state IN ('queued', 'running')) THEN
+        IF v_source.removed_at IS NOT NULL AND v_waiting.kind <> 'removal' THEN
+            UPDATE index_jobs SET kind = 'removal', cause = p_cause, updated_at = clock_timestamp()
+                WHERE tenant_id = p_tenant AND id = v_waiting.id RETURNING * INTO v_waiting;
+        END IF;
         RETURN NEXT v_waiting;
         RETURN;
     END IF;

@@ -12,7 +12,7 @@ from app.bootstrap import Doubles
 from app.config.settings import Settings
 from app.ports import Embedder
 from tests.api.calls import ask, listed, refused, remember
-from tests.api.route_catalog import guarded
+from tests.api.route_catalog import ID_PLACES, guarded
 from tests.conftest import Database
 from tests.database_outage import TERMINATE, gone, superuser
 from tests.factories import Caller, body, serve
@@ -27,7 +27,7 @@ async def test_every_route_is_unavailable_without_the_database_and_recovers_with
     http: httpx.AsyncClient, database: Database
 ) -> None:
     written = await remember(http, thread_id="t")
-    places = dict.fromkeys(("memory_id", "job_id", "patch_id", "fact_id"), written["id"])
+    places = dict.fromkeys(ID_PLACES, written["id"])
     places |= {
         "thread_id": "t",
         "user_id": "maya",

@@ -3,9 +3,8 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
-from urllib.parse import urlsplit
+from uuid import uuid4
 
 import httpx
 import ormsgpack
@@ -22,7 +21,8 @@ from app.storage.tenancy.tenants import KeyOwner, TenantStorage
 from app.storage.uow import UnitOfWork
 from app.usecases.tenancy.tenants import LOOKUPS, MAX_WAITING, Tenants
 from tests.api.calls import refused
-from tests.api.route_catalog import Operation, guarded
+from tests.api.raw_connections import answered, raw
+from tests.api.route_catalog import ID_PLACES, Operation, guarded
 from tests.factories import Caller, Clock, body, make_caller, serve
 
 LISTS = b"\xdd" + (10_485_000).to_bytes(4, "big") + b"\x90" * 10_485_000
@@ -31,27 +31,9 @@ JSON = {"Content-Type": "application/json"}
 PACE = {"body_patience_s": 0.5, "body_least_rate": 1 << 20}
 
 
-@asynccontextmanager
-async def raw(url: str, head: str, *headers: str) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
-    """Send only the head of a request."""
-    parts = urlsplit(url)
-    reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
-    writer.write("\r\n".join((f"{head} HTTP/1.1", f"Host: {parts.netloc}", *headers, "", "")).encode())
-    try:
-        yield reader, writer
-    finally:
-        writer.transport.abort()
-
-
-async def answered(reader: asyncio.StreamReader) -> tuple[int, bytes]:
-    """Return the status and the rest after the server has closed the connection."""
-    async with asyncio.timeout(30):
-        content = await reader.read()
-    return int(content.split(maxsplit=2)[1]), content
-
-
 async def test_without_a_key_no_body_is_waited_for(server: str) -> None:
-    for path in ("/saver/put", "/memory", "/memory/bulk", "/mcp", "/nothing", "/checkpoints/t?user_id=maya"):
+    files = f"/sources/{uuid4()}/files?path=a.md"
+    for path in ("/saver/put", "/memory", "/memory/bulk", "/mcp", "/nothing", "/checkpoints/t?user_id=maya", files):
         for length in ("Content-Length: 900000", "Transfer-Encoding: chunked"):
             method = "PUT" if path.startswith("/checkpoints") else "POST"
             async with raw(server, f"{method} {path}", length, "Content-Type: application/json") as (reader, _writer):
@@ -73,7 +55,7 @@ async def test_without_a_key_nothing_is_decoded(server: str, monkeypatch: pytest
 
 
 async def test_every_guarded_route_refuses_a_stranger_before_its_body(server: str, http: httpx.AsyncClient) -> None:
-    places = dict.fromkeys(("memory_id", "job_id", "patch_id", "fact_id"), "01a1fc6a-13da-7474-b3f6-cb098cae46b6")
+    places = dict.fromkeys(ID_PLACES, "01a1fc6a-13da-7474-b3f6-cb098cae46b6")
     places |= {"thread_id": "t", "user_id": "maya", "topic_key": "favorite_colors", "rank": "1", "turn_id": "turn_1"}
     places["conversation_id"] = "t"
 
@@ -265,6 +247,27 @@ class CountedLookups(TenantStorage):
             self.at_once -= 1
 
 
+async def test_an_upload_of_a_file_counts_as_one_and_a_list_of_files_does_not(
+    app: Application, settings: Settings, embedder: Embedder, caller: Caller
+) -> None:
+    few = settings.model_copy(update={"max_uploads": 4, "body_patience_s": 3.0})
+    async with serve(few, Doubles(embedder=embedder)) as url, caller.client(url) as client:
+        source = (await client.post("/sources", json={})).json()["id"]
+        path, place = f"/sources/{source}/files", {"path": "a.md"}
+        head = f"POST {path}?path=a.md", f"Authorization: Bearer {caller.key}", "Content-Length: 1000000"
+        async with raw(url, *head) as (reader, _writer):
+            for _ in range(100):
+                response = await client.post(path, params=place, content=b"x")
+                if response.status_code == 429:
+                    break
+                await asyncio.sleep(0.01)
+            refused(response, 429, "too_many_uploads")
+            assert (await client.get(path)).status_code == 200
+            assert (await client.request("GET", path, content=b"x" * 1000)).status_code == 200
+            assert (await answered(reader))[0] == 408
+        refused(await client.request("GET", path, content=b"x" * (2 << 20)), 413, "body_too_large")
+
+
 async def test_unknown_keys_are_remembered_and_wait_in_a_short_queue(app: Application, caller: Caller) -> None:
     storage = CountedLookups(UnitOfWork(app.engine))
     tenants = Tenants(storage, app.policies, Clock(), key_cache_s=60)
@@ -297,7 +300,7 @@ async def test_an_unknown_parameter_is_refused_with_what_was_meant(
 
 async def test_no_route_takes_a_parameter_it_does_not_document(http: httpx.AsyncClient) -> None:
     unknown = {"x" * 60_000: "1", "userid": "1", **{f"p{number}": "" for number in range(500)}}
-    places = dict.fromkeys(("memory_id", "job_id", "patch_id", "fact_id"), "01a1fc6a-13da-7474-b3f6-cb098cae46b6")
+    places = dict.fromkeys(ID_PLACES, "01a1fc6a-13da-7474-b3f6-cb098cae46b6")
     places |= {"thread_id": "t", "user_id": "maya", "topic_key": "favorite_colors", "rank": "1", "turn_id": "turn_1"}
     places["conversation_id"] = "t"
     for operation in await guarded(http):

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import tempfile
 from collections.abc import AsyncIterator, Iterator
 from functools import partial
 from itertools import count
@@ -19,6 +18,7 @@ from app.api.schemas.memory.bulk import BulkLineIn
 from app.api.transport.client_name import ClientHeader
 from app.api.transport.complexity import check_json
 from app.api.transport.parameters import StrictRoute
+from app.api.transport.spooling import spool_body
 from app.bootstrap import Application
 from app.domain.errors import BodyTooLarge, InvalidInput, LimitReached, MnemaError
 from app.domain.idempotency import IdempotencyKey
@@ -28,7 +28,6 @@ from app.usecases.memory.bulk import BulkLine, BulkResult
 router = APIRouter(prefix="/memory", tags=["memory"], route_class=StrictRoute)
 NDJSON = "application/x-ndjson"
 PATH = "/memory/bulk"
-IN_MEMORY = 8 << 20
 _REQUEST = {
     "required": False,  # an empty body is valid and writes nothing
     "content": {
@@ -70,31 +69,11 @@ async def bulk(
     other lines. A line beyond the quota of memories gets 429. With the header `Idempotency-Key` you can send the whole
     request again: each line is written once. If the key is revoked, the remaining lines get 401.
     """
-    spool = await _spool_body(request, app.settings.max_bulk_bytes)
+    spool = await spool_body(request, app.settings.max_bulk_bytes)
     lines = _parse_lines(spool, app, trim, idempotency_key)
     actor, permitted = principal.writing_through(client), partial(recheck_key, app, request)
     results = app.bulk.write_lines(actor, lines, trim=trim, permitted=permitted)
     return StreamingResponse(_render_results(results, spool), media_type=NDJSON)
-
-
-async def _spool_body(request: Request, limit: int) -> IO[bytes]:
-    """Read the whole body into a file, which is on disk beyond 8 MiB. Raise BodyTooLarge beyond `limit` bytes.
-
-    Reading everything before the answer begins keeps a client that sends and never reads from blocking the connection.
-    """
-    spool = tempfile.SpooledTemporaryFile(max_size=IN_MEMORY)  # noqa: SIM115 - closed when the answer is sent
-    size = 0
-    try:
-        async for chunk in request.stream():
-            size += len(chunk)
-            if size > limit:
-                raise BodyTooLarge(f"at most {limit} bytes")
-            spool.write(chunk)
-    except BaseException:
-        spool.close()
-        raise
-    spool.seek(0)
-    return spool
 
 
 async def _render_results(results: AsyncIterator[BulkResult], spool: IO[bytes]) -> AsyncIterator[bytes]:

@@ -1,0 +1,244 @@
+"""The files of sources: list them, upload, download and delete them."""
+
+import hashlib
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+from uuid import UUID
+
+from app.domain.errors import BodyTooLarge, InvalidInput, NotFound, TooManyFiles
+from app.domain.outages import TenantBusy
+from app.domain.paging import decode_text, encode_place
+from app.domain.principal import Principal
+from app.domain.sources.document import DocumentKind, find_extension, find_kind
+from app.domain.sources.errors import DocumentQuotaExceeded, SourceRemoved, UnsupportedDocument, WrongSourceKind
+from app.domain.sources.index_job import IndexCause, IndexJob, IndexJobKind
+from app.domain.sources.paths import split_path
+from app.domain.sources.patterns import parse_rules
+from app.domain.sources.source import FileState, Source, SourceFile, SourceKind
+from app.domain.sources.source_policy import SourcePolicy
+from app.ports import Clock, JobQueue
+from app.storage.engine import LONG_S
+from app.storage.journal import Journal
+from app.storage.sources.files import FileStorage
+from app.storage.sources.index_jobs import IndexJobStorage
+from app.storage.sources.sources import SourceStorage
+from app.storage.sources.uploads import Upload, UploadStorage
+from app.storage.uow import ReadTx, UnitOfWork, WriteTx
+from app.usecases.offload import offload_if_large
+from app.usecases.sources.chunk_changes import purge_chunks
+from app.usecases.sources.manage import NO_SUCH_SOURCE
+from app.usecases.turn_memory.blobs import StoreBlobs
+
+NO_SUCH_FILE: Final = "no such file in this source"
+ATTEMPTS: Final = 3
+MAX_DOWNLOADS: Final = 4
+"""The most contents of a tenant that are sent at the same time: each is in memory until the client has read it."""
+UploadAction: TypeAlias = Literal["created", "replaced", "unchanged"]
+
+
+@dataclass(frozen=True, slots=True)
+class UploadOutcome:
+    """An uploaded file. `unchanged`: the source has this content already, and no job was queued."""
+
+    file: SourceFile
+    action: UploadAction
+    index_job: IndexJob | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FilePage:
+    """One page of files, by path. `next_cursor` is None on the last page."""
+
+    items: list[SourceFile]
+    next_cursor: str | None
+
+
+class ManageFiles:
+    """The use-cases of files. A key sees those of sources in its categories; of any other they raise NotFound."""
+
+    def __init__(
+        self,
+        uow: UnitOfWork,
+        sources: SourceStorage,
+        files: UploadStorage,
+        stored: FileStorage,
+        index_jobs: IndexJobStorage,
+        blobs: StoreBlobs,
+        journal: Journal,
+        queue: JobQueue,
+        policy: SourcePolicy,
+        clock: Clock,
+    ) -> None:
+        self._uow = uow
+        self._sources = sources
+        self._files = files
+        self._stored = stored
+        self._index_jobs = index_jobs
+        self._blobs = blobs
+        self._journal = journal
+        self._queue = queue
+        self._policy = policy
+        self._clock = clock
+        self._downloads: Counter[UUID] = Counter()
+
+    async def list_files(
+        self, principal: Principal, source_id: UUID, state: FileState | None, cursor: str | None, limit: int
+    ) -> FilePage:
+        """Return a page of at most `limit` files by path, of those in a state if it is given. Raise InvalidCursor."""
+        after = decode_text(cursor)
+        async with self._uow.read(principal) as tx:
+            await self._require_source(tx, principal, source_id)
+            rows = await self._files.list_files(tx, principal, source_id, state, after, limit + 1)
+        items = rows[:limit]
+        return FilePage(items, encode_place((items[-1].path,)) if len(rows) > limit else None)
+
+    async def get_file(self, principal: Principal, source_id: UUID, file_id: UUID) -> SourceFile:
+        """Return a file of a source."""
+        async with self._uow.read(principal) as tx:
+            await self._require_source(tx, principal, source_id)
+            file = await self._files.get_file(tx, principal, source_id, file_id)
+        if file is None:
+            raise NotFound(NO_SUCH_FILE)
+        return file
+
+    async def check_upload(self, principal: Principal, source_id: UUID, path: str) -> None:
+        """Raise what `upload_file` raises for the source and the path. Call it before the content is read."""
+        _check_path(path)
+        async with self._uow.read(principal) as tx:
+            source = await self._require_source(tx, principal, source_id)
+        _check_source(source, path)
+
+    async def upload_file(self, principal: Principal, source_id: UUID, path: str, content: bytes) -> UploadOutcome:
+        """Store a file and queue the index job. Nothing is done if the source has the same content for the path.
+
+        Raise InvalidInput (path), UnsupportedDocument, BodyTooLarge, SourceRemoved, WrongSourceKind,
+        DocumentQuotaExceeded, TooManyFiles, BlobStoreUnavailable or WriteContention.
+        """
+        kind = _check_path(path)
+        if len(content) > self._policy.max_file_bytes:
+            raise BodyTooLarge(f"at most {self._policy.max_file_bytes} bytes a file")
+        digest = await offload_if_large(len(content), _hash_content, content)
+        async with self._uow.read(principal) as tx:
+            source = await self._require_source(tx, principal, source_id)
+            _check_source(source, path)
+            if (stored := await self._files.find_file(tx, principal, source_id, path)) and stored.hash == digest:
+                return UploadOutcome(stored, "unchanged")
+            await self._check_quota(tx, principal, source_id, path, len(content))
+        uri = await self._blobs.store_blob(principal, source.user_id, content)
+        upload = Upload(path, kind, len(content), digest, uri, self._clock.now())
+        async with self._uow.write(principal) as tx:
+            outcome = await self._store_upload(tx, principal, source_id, upload)
+        if outcome.index_job is not None:
+            self._queue.publish_job(principal.tenant_id, outcome.index_job.job_id)
+        return outcome
+
+    async def delete_file(self, principal: Principal, source_id: UUID, file_id: UUID) -> None:
+        """Delete an uploaded file with its chunks in one transaction. Raise SourceRemoved or WrongSourceKind."""
+        async with self._uow.read(principal) as tx:
+            source = await self._require_source(tx, principal, source_id)
+        if source.kind is not SourceKind.UPLOAD:
+            raise WrongSourceKind("Files of a folder cannot be deleted; exclude them with the patterns of the source.")
+        async with self._uow.write(principal, timeout_s=LONG_S) as tx:
+            await self._files.lock_user(tx, principal, source.user_id)
+            await self._sources.lock_source(tx, principal, source_id)
+            file = await self._files.get_file(tx, principal, source_id, file_id)
+            if file is None:
+                raise NotFound(NO_SUCH_FILE)
+            chunks = await self._files.list_chunks(tx, principal, file_id)
+            await purge_chunks(tx, principal, self._journal, chunks, source.user_id, principal.actor_name)
+            await self._stored.delete_file(tx, principal, file_id)
+            if file.hosted_uri is not None:
+                await self._files.discard_blob(tx, principal, file.hosted_uri)
+
+    @asynccontextmanager
+    async def open_content(
+        self, principal: Principal, source_id: UUID, file_id: UUID
+    ) -> AsyncIterator[tuple[SourceFile, bytes]]:
+        """Yield an uploaded file and its content. Raise NotFound, TenantBusy or BlobStoreUnavailable."""
+        tenant = principal.tenant_id
+        if self._downloads[tenant] >= MAX_DOWNLOADS:
+            raise TenantBusy(f"{MAX_DOWNLOADS} files of this tenant are being sent; try again when one has ended")
+        self._downloads[tenant] += 1
+        try:
+            yield await self._read_content(principal, source_id, file_id)
+        finally:
+            self._downloads[tenant] -= 1
+            if not self._downloads[tenant]:
+                del self._downloads[tenant]
+
+    async def _read_content(self, principal: Principal, source_id: UUID, file_id: UUID) -> tuple[SourceFile, bytes]:
+        for _attempt in range(ATTEMPTS - 1):
+            try:
+                return await self._read_blob(principal, source_id, file_id)
+            except _ReplacedBlob:
+                continue
+        return await self._read_blob(principal, source_id, file_id)
+
+    async def _read_blob(self, principal: Principal, source_id: UUID, file_id: UUID) -> tuple[SourceFile, bytes]:
+        file = await self.get_file(principal, source_id, file_id)
+        if file.hosted_uri is None:
+            raise NotFound("this file is read from its folder; Mnema keeps no copy of it")
+        try:
+            return file, await self._blobs.read_blob(principal, file.hosted_uri)
+        except NotFound as error:  # another content was uploaded meanwhile
+            raise _ReplacedBlob(NO_SUCH_FILE) from error
+
+    async def _store_upload(self, tx: WriteTx, principal: Principal, source_id: UUID, upload: Upload) -> UploadOutcome:
+        source = await self._sources.lock_source(tx, principal, source_id)
+        if source is None:
+            raise NotFound(NO_SUCH_SOURCE)
+        _check_source(source, upload.path)
+        stored = await self._files.find_file(tx, principal, source_id, upload.path)
+        if stored is not None and stored.hash == upload.hash:  # uploaded twice at the same time
+            await self._files.discard_blob(tx, principal, upload.uri)
+            return UploadOutcome(stored, "unchanged")
+        await self._check_quota(tx, principal, source_id, upload.path, upload.size)
+        file = await self._files.put_upload(tx, principal, source, upload)
+        if stored is not None and stored.hosted_uri is not None:
+            await self._files.discard_blob(tx, principal, stored.hosted_uri)
+        job = await self._index_jobs.queue_job(principal, source_id, IndexJobKind.SYNC, IndexCause.UPLOAD, tx=tx)
+        return UploadOutcome(file, "created" if stored is None else "replaced", job)
+
+    async def _check_quota(self, tx: ReadTx, principal: Principal, source_id: UUID, path: str, size: int) -> None:
+        usage, policy = await self._files.read_usage(tx, principal, source_id, path), self._policy
+        if usage.files >= policy.max_files:
+            raise TooManyFiles(f"a source has at most {policy.max_files} files")
+        if usage.bytes + size > policy.tenant_bytes:
+            most = f"{usage.bytes} of {policy.tenant_bytes} bytes are used"
+            raise DocumentQuotaExceeded(f"{most}, and the file has {size}; delete files or sources first")
+
+    async def _require_source(self, tx: ReadTx, principal: Principal, source_id: UUID) -> Source:
+        source = await self._sources.get_source(tx, principal, source_id)
+        if source is None:
+            raise NotFound(NO_SUCH_SOURCE)
+        return source
+
+
+class _ReplacedBlob(NotFound):
+    """The blob of a file is gone."""
+
+
+def _hash_content(content: bytes) -> bytes:
+    return hashlib.sha256(content).digest()
+
+
+def _check_path(path: str) -> DocumentKind:
+    """Return the kind of document of a path. Raise InvalidInput or UnsupportedDocument."""
+    if not split_path(path):
+        raise InvalidInput("path: name the file below the root of the source, such as guides/setup.md")
+    if (kind := find_kind(path)) is None:
+        raise UnsupportedDocument(f"no parser reads files with the extension .{find_extension(path)}")
+    return kind
+
+
+def _check_source(source: Source, path: str) -> None:
+    """Raise SourceRemoved, WrongSourceKind, or InvalidInput for a path that the source's patterns leave out."""
+    if source.removed_at is not None:
+        raise SourceRemoved()
+    if source.kind is not SourceKind.UPLOAD:
+        raise WrongSourceKind()
+    if not parse_rules(source.include, source.exclude).takes_file(split_path(path)):
+        raise InvalidInput("path: the patterns of the source leave this file out")
