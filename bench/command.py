@@ -9,17 +9,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
 
-from app.cli.client import USAGE, err, exit_with_error, out, print_table
+from app.cli.client import USAGE, err, exit_with_error, out
 from app.domain.errors import MnemaError
-from bench.tables import show_chats, show_documents, show_mirror, show_profile, show_report, show_views
+from bench.tables import (
+    show_answers,
+    show_chats,
+    show_documents,
+    show_mirror,
+    show_profile,
+    show_report,
+    show_retrieval,
+    show_scale,
+    show_views,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from bench.answers import AnswerFigures
-    from bench.retrieval import Figures
 
 bench_app = typer.Typer(
     no_args_is_help=True, help="Measure the server on this machine, beside the floor that it cannot beat."
@@ -147,7 +153,7 @@ def bench_retrieval(
         exit_with_error(f"{error.code}: {error.detail}")
     except (RuntimeError, OSError, ValueError, KeyError) as error:
         exit_with_error(str(error))
-    _show_retrieval(found)
+    show_retrieval(found)
     figures = _load_module("relevance").measure_relevance(samples, bench.shipped_cut())
     out.print(figures.text, highlight=False)
     if json_file is not None:
@@ -171,7 +177,7 @@ def bench_answers(
         exit_with_error(f"{error.code}: {error.detail}")
     except (RuntimeError, OSError, ValueError) as error:
         exit_with_error(str(error))
-    _show_answers(found)
+    show_answers(found)
     if json_file is not None:
         rows = {name: {"summary": figures.summary(), "rows": figures.rows} for name, figures in found.items()}
         json_file.write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
@@ -212,14 +218,7 @@ def bench_scale(
         lines = bench.run(sizes, lambda line: err.print(f"[dim]{line}[/]", highlight=False))
     except (RuntimeError, OSError) as error:
         exit_with_error(str(error))
-    table = Table(title="queries of one tenant, 384 dimensions")
-    for name in ("rows", "query", "p50 ms", "p95 ms", "CPU ms", "of it RLS", "recall@10"):
-        table.add_column(name, justify="left" if name == "query" else "right", no_wrap=True)
-    for line in lines:
-        times = (f"{value:.1f}" for value in (line.p50_ms, line.p95_ms, line.cpu_ms))
-        table.add_row(str(line.rows), line.shape, *times, f"{line.cpu_ms / line.free_cpu_ms:.2f}", f"{line.recall:.3f}")
-    print_table(table)
-    out.print("of it RLS: CPU of PostgreSQL with row-level security to CPU without; recall@10 against all distances")
+    show_scale(lines)
     if json_file is not None:
         json_file.write_text(json.dumps(bench.as_json(lines), indent=2) + "\n", encoding="utf-8")
 
@@ -234,39 +233,6 @@ def bench_sources(
     out.print("\n".join(figures.lines), highlight=False)
     if json_file is not None:
         json_file.write_text(json.dumps(figures.as_json(), indent=2) + "\n", encoding="utf-8")
-
-
-def _show_retrieval(found: "dict[str, Figures]") -> None:
-    some = next(iter(found.values()))
-    categories = sorted({row["category"] for row in some.rows})
-    table = Table(title=f"evidence found, {len(some.rows)} questions")
-    heads = ("profile", "r@5", "r@10", "r@20", "all", "nDCG", "turns", *(f"c{c}" for c in categories))
-    for name in (*heads, "ms"):
-        table.add_column(name, justify="left" if name == "profile" else "right", no_wrap=True)
-    for name, figures in found.items():
-        means = [figures.mean_of(key) for key in ("r@5", "r@10", "r@20", "all@10", "ndcg@10")]
-        means += [figures.turn_recall, *(figures.mean_of("r@10", category=c) for c in categories)]
-        table.add_row(
-            name, *(f"{value:.3f}".removeprefix("0") for value in means), f"{figures.cpu_ms / len(figures.rows):.1f}"
-        )
-    print_table(table)
-    each = sorted({row["conversation"] for row in some.rows})
-    for name, figures in found.items():
-        shares = ", ".join(f"{figures.mean_of('r@10', conversation=c):.3f}" for c in each)
-        out.print(f"{name}, r@10 by conversation: {shares}")
-    out.print("a question counts by the share of its evidence found, turns counts turns; what names no depth is @10")
-    out.print("ms of CPU: of the asking process, without PostgreSQL and without embedding")
-
-
-def _show_answers(found: "dict[str, AnswerFigures]") -> None:
-    table = Table("", *found, title="answers to labelled questions, default settings")
-    summaries = [figures.summary() for figures in found.values()]
-    for name in summaries[0]:
-        table.add_row(name, *(f"{summary[name]:.3f}" for summary in summaries))
-    print_table(table)
-    out.print("top-k: share of answerable questions with a right memory among the first k ranked items")
-    out.print("stale first: share of questions with an outdated rival that comes first; repeats: of one fact an answer")
-    out.print("nothing: share of unanswerable questions answered with no ranked and no related memory")
 
 
 def _run_bench(

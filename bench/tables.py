@@ -9,10 +9,15 @@ from rich.table import Table
 from app.cli.client import out, print_table
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from bench.answers import AnswerFigures
     from bench.chat_requests import MeasuredSide
     from bench.chat_requests import Report as ChatReport
     from bench.http_runs import Report
     from bench.mirror import Report as MirrorReport
+    from bench.retrieval import Figures
+    from bench.scale import Line
     from bench.view_requests import Report as ViewReport
 
 TOP = 15
@@ -122,3 +127,50 @@ def show_documents(figures: Any) -> None:
     out.print(f"{figures.positions} places checked, {figures.wrong_places} wrong")
     p50, p95 = np.quantile(figures.times_ms, (0.5, 0.95))
     out.print(f"a search took {p50:.1f} ms (p50), {p95:.1f} ms (p95), with embedding the question")
+
+
+def show_scale(lines: "Sequence[Line]") -> None:
+    """Show the cost of each kind of query as a tenant grows."""
+    table = Table(title="queries of one tenant, 384 dimensions")
+    for name in ("rows", "query", "p50 ms", "p95 ms", "CPU ms", "of it RLS", "recall@10"):
+        table.add_column(name, justify="left" if name == "query" else "right", no_wrap=True)
+    for line in lines:
+        times = (f"{value:.1f}" for value in (line.p50_ms, line.p95_ms, line.cpu_ms))
+        table.add_row(str(line.rows), line.shape, *times, f"{line.cpu_ms / line.free_cpu_ms:.2f}", f"{line.recall:.3f}")
+    print_table(table)
+    out.print("of it RLS: CPU of PostgreSQL with row-level security to CPU without; recall@10 against all distances")
+
+
+def show_retrieval(found: "dict[str, Figures]") -> None:
+    """Show how much of the evidence each profile finds."""
+    some = next(iter(found.values()))
+    categories = sorted({row["category"] for row in some.rows})
+    table = Table(title=f"evidence found, {len(some.rows)} questions")
+    heads = ("profile", "r@5", "r@10", "r@20", "all", "nDCG", "turns", *(f"c{c}" for c in categories))
+    for name in (*heads, "ms"):
+        table.add_column(name, justify="left" if name == "profile" else "right", no_wrap=True)
+    for name, figures in found.items():
+        means = [figures.mean_of(key) for key in ("r@5", "r@10", "r@20", "all@10", "ndcg@10")]
+        means += [figures.turn_recall, *(figures.mean_of("r@10", category=c) for c in categories)]
+        table.add_row(
+            name, *(f"{value:.3f}".removeprefix("0") for value in means), f"{figures.cpu_ms / len(figures.rows):.1f}"
+        )
+    print_table(table)
+    each = sorted({row["conversation"] for row in some.rows})
+    for name, figures in found.items():
+        shares = ", ".join(f"{figures.mean_of('r@10', conversation=c):.3f}" for c in each)
+        out.print(f"{name}, r@10 by conversation: {shares}")
+    out.print("a question counts by the share of its evidence found, turns counts turns; what names no depth is @10")
+    out.print("ms of CPU: of the asking process, without PostgreSQL and without embedding")
+
+
+def show_answers(found: "dict[str, AnswerFigures]") -> None:
+    """Show how good the answers to labelled questions are."""
+    table = Table("", *found, title="answers to labelled questions, default settings")
+    summaries = [figures.summary() for figures in found.values()]
+    for name in summaries[0]:
+        table.add_row(name, *(f"{summary[name]:.3f}" for summary in summaries))
+    print_table(table)
+    out.print("top-k: share of answerable questions with a right memory among the first k ranked items")
+    out.print("stale first: share of questions with an outdated rival that comes first; repeats: of one fact an answer")
+    out.print("nothing: share of unanswerable questions answered with no ranked and no related memory")

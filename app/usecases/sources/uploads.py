@@ -21,14 +21,12 @@ from app.domain.sources.source import FileState, Source, SourceFile, SourceKind
 from app.domain.sources.source_policy import SourcePolicy
 from app.ports import Clock, JobQueue
 from app.storage.engine import LONG_S
-from app.storage.journal import Journal
 from app.storage.sources.files import FileStorage
 from app.storage.sources.index_jobs import IndexJobStorage
 from app.storage.sources.sources import SourceStorage
 from app.storage.sources.uploads import Upload, UploadStorage
 from app.storage.uow import ReadTx, UnitOfWork, WriteTx
 from app.usecases.offload import offload_if_large
-from app.usecases.sources.chunk_changes import purge_chunks
 from app.usecases.sources.manage import NO_SUCH_SOURCE
 from app.usecases.turn_memory.blobs import StoreBlobs
 
@@ -67,7 +65,6 @@ class ManageFiles:
         stored: FileStorage,
         index_jobs: IndexJobStorage,
         blobs: StoreBlobs,
-        journal: Journal,
         queue: JobQueue,
         policy: SourcePolicy,
         clock: Clock,
@@ -78,7 +75,6 @@ class ManageFiles:
         self._stored = stored
         self._index_jobs = index_jobs
         self._blobs = blobs
-        self._journal = journal
         self._queue = queue
         self._policy = policy
         self._clock = clock
@@ -148,7 +144,7 @@ class ManageFiles:
             if file is None:
                 raise NotFound(NO_SUCH_FILE)
             chunks = await self._files.list_chunks(tx, principal, file_id)
-            await purge_chunks(tx, principal, self._journal, chunks, source.user_id, principal.actor_name)
+            await self._stored.purge_chunks(tx, principal, chunks, principal.actor_name)
             await self._stored.delete_file(tx, principal, file_id)
             if file.hosted_uri is not None:
                 await self._files.discard_blob(tx, principal, file.hosted_uri)

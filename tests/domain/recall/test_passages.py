@@ -71,7 +71,9 @@ def test_a_passage_is_exactly_its_part_of_the_document(
     ids = [c.memory.id for c in chunks]
     first, last = ids.index(passage.ids[0]), ids.index(passage.ids[-1])
     assert list(passage.ids) == ids[first : last + 1]
-    assert first <= at <= last and at - first <= reach and last - at <= reach
+    assert first <= at <= last
+    assert at - first <= reach
+    assert last - at <= reach
     assert not taken & set(passage.ids)
 
 
@@ -108,7 +110,8 @@ def test_the_place_of_a_passage_has_the_page_and_heading_of_the_hit() -> None:
 def test_a_label_is_one_short_line() -> None:
     place = ChunkPlace(UUID(int=1), 0, 0, 4, None, ("a\nb", "c" * 500), SOURCE, FILE, "x\r\n" + "y" * 500)
     label = place_label(place_fields(place))
-    assert len(label.splitlines()) == 1 and len(label) <= 402
+    assert len(label.splitlines()) == 1
+    assert len(label) <= 402
     turn = ChunkPlace(UUID(int=1), 0, 0, 4, turn_id=UUID(int=9))
     assert (place_fields(turn), place_label(place_fields(turn))) == (
         {"turn_id": str(UUID(int=9)), "start": 0, "end": 4},
