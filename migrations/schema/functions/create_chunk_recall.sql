@@ -15,6 +15,8 @@ DECLARE
     v_rows text := format('memories m JOIN %I v ON v.tenant_id = p_tenant AND v.memory_id = m.id WHERE %s
         AND m.tenant_id = p_tenant AND m.user_pk BETWEEN v_first AND v_last AND m.state = ''active'' AND m.type = ''chunk''
         AND memory_matches(m, v_filters)', v_table, v_scope);
+    -- few chunks are of turns, and these are found by their thread
+    v_of_thread text := v_rows || ' AND m.thread_id = p_filters->>''thread_id''';
 BEGIN
     PERFORM '[1]'::halfvec;  -- load the extension, whose settings are named below
     EXECUTE format($ddl$
@@ -72,11 +74,13 @@ BEGIN
         v_last := coalesce(v_user, 9223372036854775807);
         IF p_vector IS NOT NULL THEN
             v_part := NULL;
-            IF (SELECT count(*) FROM (SELECT FROM memories m WHERE m.tenant_id = p_tenant AND m.user_pk BETWEEN v_first AND v_last
+            IF v_thread IS NOT NULL THEN
+                v_part := ARRAY(%8$s);
+            ELSIF (SELECT count(*) FROM (SELECT FROM memories m WHERE m.tenant_id = p_tenant AND m.user_pk BETWEEN v_first AND v_last
                                       AND m.state = 'active' AND m.type = 'chunk' LIMIT p_exact + 1) counted) > p_exact THEN
                 v_part := %4$I(p_tenant, v_user, v_thread, v_shared, p_vector, p_categories, v_filters, p_wanted);
             END IF;
-            IF v_part IS NULL OR cardinality(v_part) < p_wanted THEN  -- not many, or the approximate search found too few
+            IF v_thread IS NULL AND (v_part IS NULL OR cardinality(v_part) < p_wanted) THEN  -- not many, or the approximate search found too few
                 v_part := CASE WHEN v_filters IS NULL THEN ARRAY(%5$s) ELSE ARRAY(%6$s) END;
             END IF;
             near := near || v_part;
@@ -101,6 +105,6 @@ END $fn$
     $ddl$, 'find_chunks_' || p_name, v_dimension,
         CASE WHEN v_wide THEN format('v_signs := binary_quantize(p_vector)::bit(%s);', v_dimension) ELSE '' END,
         'near_chunks_' || p_name, nearest_sql(v_table, v_wide, format('%I v WHERE %s', v_table, v_scope)),
-        nearest_sql(v_table, v_wide, v_rows), v_table);
+        nearest_sql(v_table, v_wide, v_rows), v_table, nearest_sql(v_table, v_wide, v_of_thread));
     EXECUTE format('GRANT EXECUTE ON FUNCTION %I, %I TO mnema_app', 'near_chunks_' || p_name, 'find_chunks_' || p_name);
 END $function$;
