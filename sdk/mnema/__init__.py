@@ -31,6 +31,7 @@ from mnema.facts import NewFact
 from mnema.models import Answer, BulkResult, Memory, Turn, Written
 from mnema.recall import AsyncRecallValve, RecallPolicy, RecallValve
 from mnema.requests import Filters, NewMemory
+from mnema.sources import DocumentSource, IndexJob, SourceFile, UploadedFile
 from mnema.transport import Retry
 
 __all__ = [
@@ -43,9 +44,11 @@ __all__ = [
     "CannotBeSent",
     "Citation",
     "Conflict",
+    "DocumentSource",
     "Fact",
     "FactReply",
     "Filters",
+    "IndexJob",
     "InvalidRequest",
     "LimitReached",
     "Memory",
@@ -64,6 +67,7 @@ __all__ = [
     "SearchAnswer",
     "SearchResult",
     "ServerError",
+    "SourceFile",
     "StoredFacts",
     "ThreadTurn",
     "TimedOut",
@@ -71,6 +75,7 @@ __all__ = [
     "Unauthenticated",
     "Unavailable",
     "UnexpectedAnswer",
+    "UploadedFile",
     "VersionConflict",
     "Written",
 ]

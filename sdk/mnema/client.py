@@ -1,6 +1,5 @@
 """The clients. Every method is a call of `mnema.calls`, sent by a synchronous or an asynchronous sender."""
 
-import os
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from typing import Any, Self, TypeVar
 
@@ -14,23 +13,14 @@ from mnema.methods import async_events, async_method, async_pages, sync_events, 
 from mnema.model_events import EventCall, Restart, TextDelta
 from mnema.models import BulkResult
 from mnema.requests import NewMemory
-from mnema.transport import AsyncSender, Call, Connection, Retry, Sender
+from mnema.source_methods import AsyncSourceMethods, SourceMethods
+from mnema.transport import AsyncSender, Call, Retry, Sender, build_connection
 
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
 
 
-def build_connection(
-    base_url: str | None = None, api_key: str | None = None, *, timeout_s: float = 30.0, retry: Retry | None = None
-) -> Connection:
-    """Return a connection; MNEMA_URL and MNEMA_API_KEY supply what is not given. Raise ValueError if one is missing."""
-    url, key = base_url or os.environ.get("MNEMA_URL"), api_key or os.environ.get("MNEMA_API_KEY")
-    if not url or not key:
-        raise ValueError("give base_url and api_key, or set MNEMA_URL and MNEMA_API_KEY")
-    return Connection(url, key, timeout_s, retry or Retry())
-
-
-class Mnema:
+class Mnema(SourceMethods):
     """The synchronous client. Threads may share one; `with Mnema(...) as memory:` closes it.
 
     `base_url`, `api_key`: by default MNEMA_URL and MNEMA_API_KEY. `timeout_s`: the limit for connecting, and for each
@@ -170,7 +160,7 @@ class Mnema:
         return f"Mnema({self.connection.base_url!r})"
 
 
-class AsyncMnema:
+class AsyncMnema(AsyncSourceMethods):
     """The client for asyncio: `async with AsyncMnema(...) as memory:`. Its iterators are asynchronous."""
 
     def __init__(

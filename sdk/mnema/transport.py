@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import os
 import random
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
@@ -72,6 +73,16 @@ class Connection:
             "timeout": self.timeout_s,
             "trust_env": urlsplit(self.base_url).hostname not in LOOPBACK,
         }
+
+
+def build_connection(
+    base_url: str | None = None, api_key: str | None = None, *, timeout_s: float = 30.0, retry: Retry | None = None
+) -> Connection:
+    """Return a connection; MNEMA_URL and MNEMA_API_KEY supply what is not given. Raise ValueError if one is missing."""
+    url, key = base_url or os.environ.get("MNEMA_URL"), api_key or os.environ.get("MNEMA_API_KEY")
+    if not url or not key:
+        raise ValueError("give base_url and api_key, or set MNEMA_URL and MNEMA_API_KEY")
+    return Connection(url, key, timeout_s, retry or Retry())
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,7 @@ from mnema import (
     models,
     projects,
     requests,
+    sources,
     turn_buckets,
     turn_calls,
     turn_extraction,
@@ -296,6 +297,8 @@ SENT: dict[str, type[BaseModel]] = {
     "ReconcileIn": turn_extraction.TurnToReconcile,
     "SummarizeIn": turn_extraction.TurnToSummarize,
     "SpecEntryIn": turn_extraction.SpecEntry,
+    "SourceIn": sources.NewSource,
+    "SourcePatchIn": sources.SourceChanges,
 }
 ANSWERED: dict[str, type[BaseModel]] = {
     "WrittenOut": models.Written,
@@ -371,6 +374,16 @@ ANSWERED: dict[str, type[BaseModel]] = {
     "SummarizedOut": turn_extraction.SummarizedTurn,
     "ExtractedSignalOut": turn_extraction.FoundSignal,
     "UsageOut": turn_extraction.TokenUsage,
+    "SourceOut": sources.DocumentSource,
+    "SourceStatusOut": sources.SourceStatus,
+    "SourcePageOut": models.Page[sources.DocumentSource],
+    "IndexJobOut": sources.IndexJob,
+    "IndexJobPageOut": models.Page[sources.IndexJob],
+    "SourceFileOut": sources.SourceFile,
+    "SourceFilePageOut": models.Page[sources.SourceFile],
+    "UploadedFileOut": sources.UploadedFile,
+    "TreeEntryOut": sources.TreeEntry,
+    "TreePageOut": models.Page[sources.TreeEntry],
 }
 
 
@@ -396,6 +409,8 @@ KEYWORDS = {
     requests.ChangeFields: (requests.Changes, set()),
     requests.QuestionFields: (requests.Question, {"query"}),
     citations.SearchFields: (citations.SearchRequest, {"query"}),
+    sources.SourceFields: (sources.NewSource, {"root_path"}),
+    sources.SourceChangeFields: (sources.SourceChanges, set()),
 }
 
 
@@ -416,7 +431,8 @@ async def test_the_keywords_of_lists_are_the_parameters_of_the_route(server: str
 
 def test_both_clients_have_the_same_methods_and_each_says_what_it_does() -> None:
     def public(client: type) -> dict[str, Any]:
-        return {name: value for name, value in vars(client).items() if not name.startswith("_") and callable(value)}
+        named = {name: getattr(client, name) for name in dir(client) if not name.startswith("_")}
+        return {name: value for name, value in named.items() if callable(value)}
 
     waiting, awaited = public(Mnema), public(AsyncMnema)
     assert waiting.keys() == awaited.keys()

@@ -16,11 +16,10 @@ from langgraph.checkpoint.base import (
 )
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
-from mnema.client import build_connection
 from mnema.langgraph import wire
 from mnema.langgraph.ancestors import Ancestors
 from mnema.langgraph.connections import AiohttpSender
-from mnema.transport import Retry, Sender
+from mnema.transport import Retry, Sender, build_connection
 
 PAGE = 100
 STRATEGIES = {"keep_latest": "prune", "delete": "delete"}
