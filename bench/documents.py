@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from app.bootstrap import Application, Doubles, build_application
 from app.config.loader import CONFIG_DIR
+from app.config.settings import Settings
 from app.domain.filters import Filters
 from app.domain.memory.memory import MemoryType
 from app.domain.principal import Principal
@@ -42,6 +43,8 @@ from bench.documents_questions import HALVES, Question, Span, load_questions, ri
 
 AGENT, CATEGORY, USER = "researcher", "knowledge", "maya"
 TOP: Final = 5
+SLICES: Final = 600
+"""The most slices of the index job."""
 ALONE: Final[dict[str, dict[str, Any]]] = {
     "words alone": {"fusion": "zscore", "dense": 0.0, "lexical": 1.0, "late": 0.0},
     "vectors alone": {"fusion": "zscore", "dense": 1.0, "lexical": 0.0, "late": 0.0},
@@ -140,15 +143,17 @@ def write_config(folder: Path) -> Path:
     return folder / "config"
 
 
-async def index_folder(app: Application, principal: Principal, root: Path) -> None:
+async def index_folder(app: Application, principal: Principal, root: str) -> None:
     """Index the folder as a source of all users."""
     source = await SourceStorage(app.uow).create_source(
-        principal, NewSource("documents", SourceKind.FOLDER, CATEGORY, root_path=str(root))
+        principal, NewSource("documents", SourceKind.FOLDER, CATEGORY, root_path=root)
     )
     jobs = IndexJobStorage(app.uow)
     job = await jobs.queue_job(principal, source.id, IndexJobKind.SYNC, IndexCause.ADDED)
     assert job is not None
-    while await app.run_jobs.run_job(principal.tenant_id, job.job_id, "bench") == "retry":
+    for _slice in range(SLICES):
+        if await app.run_jobs.run_job(principal.tenant_id, job.job_id, "bench") != "retry":
+            break
         await asyncio.sleep(0.1)
     async with app.uow.read(principal) as tx:
         done = await jobs.get_job(tx, principal, job.id)
@@ -233,36 +238,38 @@ class _Asking:
 
 
 async def measure_documents(
-    site: throwaway.Site, folder: Path, vectors: Path | None, say: Callable[[str], None]
+    site: throwaway.Site,
+    settings: Settings,
+    texts: dict[str, str],
+    known: dict[bytes, Embedding],
+    say: Callable[[str], None],
 ) -> DocumentFigures:
-    """Index the folder, ask all questions, and keep the embeddings in the file `vectors`, if there is one."""
-    known = pickle.loads(vectors.read_bytes()) if vectors and vectors.exists() else {}
-    with tempfile.TemporaryDirectory(prefix="mnema-documents-") as scratch:
-        root = Path(scratch) / "root"
-        texts = copy_documents(folder, root)
-        settings = site.home.server_settings(site.cluster)
-        settings = settings.model_copy(
-            update={"config_dir": write_config(Path(scratch)), "source_roots": [str(Path(scratch).resolve())]}
-        )
-        embedder: Embedder = RememberingEmbedder(settings.home / "models", known)
-        async with build_application(settings, Doubles(embedder=embedder)) as app:
-            found = await app.tenants.authenticate(site.key)
-            assert found is not None
-            principal = replace(found, scopes=found.scopes | {"admin"})
-            started = time.perf_counter()
-            await index_folder(app, principal, root.resolve())
-            say(f"{len(texts)} files indexed in {time.perf_counter() - started:.0f} s")
-            if vectors:
-                vectors.write_bytes(pickle.dumps(known))
-            sql = await asyncpg.connect(site.superuser_url)
-            await sql.execute("VACUUM (ANALYZE)")
-            asking = _Asking(app, principal, texts)
-            await asking.ask_all(sql, load_questions())
-            await sql.close()
-            return asking.figures
+    """Index the folder below the settings' root and ask all questions. New embeddings are added to `known`."""
+    embedder: Embedder = RememberingEmbedder(settings.home / "models", known)
+    async with build_application(settings, Doubles(embedder=embedder)) as app:
+        found = await app.tenants.authenticate(site.key)
+        assert found is not None
+        principal = replace(found, scopes=found.scopes | {"admin"})
+        started = time.perf_counter()
+        await index_folder(app, principal, settings.source_roots[0])
+        say(f"{len(texts)} files indexed in {time.perf_counter() - started:.0f} s")
+        sql = await asyncpg.connect(site.superuser_url)
+        await sql.execute("VACUUM (ANALYZE)")
+        asking = _Asking(app, principal, texts)
+        await asking.ask_all(sql, load_questions())
+        await sql.close()
+        return asking.figures
 
 
 def run(folder: Path, vectors: Path | None, say: Callable[[str], None]) -> DocumentFigures:
-    """Measure on a throw-away installation."""
-    with throwaway.open_site(0) as site:
-        return asyncio.run(measure_documents(site, folder, vectors, say))
+    """Measure on a throw-away installation. The embeddings are kept in the file `vectors`, if there is one."""
+    known = pickle.loads(vectors.read_bytes()) if vectors and vectors.exists() else {}
+    with throwaway.open_site(0) as site, tempfile.TemporaryDirectory(prefix="mnema-documents-") as scratch:
+        root = Path(scratch).resolve() / "root"
+        texts = copy_documents(folder, root)
+        changes = {"config_dir": write_config(Path(scratch)), "source_roots": [str(root)]}
+        settings = site.home.server_settings(site.cluster).model_copy(update=changes)
+        figures = asyncio.run(measure_documents(site, settings, texts, known, say))
+    if vectors:
+        vectors.write_bytes(pickle.dumps(known))
+    return figures
