@@ -6,7 +6,21 @@ from importlib.metadata import entry_points
 
 import typer
 
-from app.cli import embeddings, facts, jobs, llm, mcp, memories, mirror, operators, people, serve, up, upstreams
+from app.cli import (
+    embeddings,
+    facts,
+    jobs,
+    llm,
+    mcp,
+    memories,
+    mirror,
+    operators,
+    people,
+    serve,
+    sources,
+    up,
+    upstreams,
+)
 from app.cli.client import error_text, exit_with_error
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Memory for AI agents, on PostgreSQL.")
@@ -30,6 +44,7 @@ app.add_typer(facts.facts_app, name="facts")
 app.command("mcp")(mcp.serve_mcp)
 app.command("import")(memories.import_file)
 app.command("mirror")(mirror.mirror_memories)
+app.add_typer(sources.source_app, name="source")
 app.command("export")(people.export_user)
 app.command("erase")(people.erase_user)
 app.command("run")(people.run_job)
