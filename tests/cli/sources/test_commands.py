@@ -1,9 +1,6 @@
 """`mnema source`: folders and uploads from a shell, with index jobs that really run."""
 
-import asyncio
-import contextlib
 import os
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +8,6 @@ import pytest
 
 from app.bootstrap import Application
 from app.config.settings import Settings
-from app.domain.jobs.job import JobKind, JobState
 from tests.api.calls import sql
 from tests.cli.in_process import mnema
 from tests.conftest import Database
@@ -39,29 +35,6 @@ def folder(tmp_path: Path) -> Path:
 def settings(settings: Settings, folder: Path) -> Settings:
     """Allow the folder and what is beside it."""
     return settings.model_copy(update={"source_roots": [str(folder)]})
-
-
-@pytest.fixture
-def env(server: str, caller: Caller, tmp_path: Path) -> dict[str, Any]:
-    """Return the environment of a shell with the server's address."""
-    return {"MNEMA_URL": server, "MNEMA_API_KEY": caller.key, "MNEMA_HOME": tmp_path / "home"}
-
-
-@pytest.fixture
-async def worker(app: Application, caller: Caller) -> AsyncIterator[None]:
-    """Run the tenant's index jobs as soon as they are queued."""
-
-    async def run_jobs() -> None:
-        while True:
-            for job in (await app.jobs.list_jobs(caller.scope, JobState.queued, JobKind.index_source, None, 50)).items:
-                await app.run_jobs.run_job(caller.scope.tenant_id, job.id, "w")
-            await asyncio.sleep(0.05)
-
-    running = asyncio.create_task(run_jobs())
-    yield
-    running.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
-        await running
 
 
 def empty_folder(folder: Path) -> None:
