@@ -32,10 +32,16 @@ ONLY_THE_SERVER_KNOWS = {
     "invalid_characters": ".*",  # NUL and lone surrogates, which a pattern in a path or a header cannot meet
     "rank_out_of_range": ".*",  # configured
     "low_confidence": ".*",  # only a machine needs confidence
+    "root_not_allowed": ".*",  # configured
+    "unsupported_document": ".*",  # the extensions that parsers read
     "version_conflict": ".*",  # 412: If-Match names a version that is not current
     "invalid_request": "|".join(
         (
             "unknown profile .*",  # configured
+            "path: .*",  # parts, controls and bytes of a path of a file
+            "(include|exclude): a pattern has .*",
+            "root_path: must be an absolute path .*",
+            "category: documents cannot have the category 'procedural'",
             "body.timezone: Value error, not an IANA time zone.*",  # six hundred names
             "query is empty",  # as for texts
             "evidence: no turn, fact, .*",  # depends on the stored memories and their users
