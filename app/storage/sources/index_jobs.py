@@ -99,6 +99,10 @@ class IndexJobStorage:
         """Mark a job done, or failed with an error: a code and a sentence."""
         await tx.execute(_format_statement("end"), principal.tenant_id, index_job_id, error)
 
+    async def forget_jobs(self, tx: WriteTx, principal: Principal, source_id: UUID, kept: int) -> None:
+        """Delete the ended jobs of a source but for the newest `kept`."""
+        await tx.execute(_format_statement("forget"), principal.tenant_id, source_id, kept)
+
 
 def _job_from_row(row: Row) -> IndexJob:
     values = {name: row[name] for name in COLUMNS}

@@ -41,3 +41,8 @@ WHERE tenant_id = $1 AND id = $2
 UPDATE index_jobs SET state = CASE WHEN $3::text IS NULL THEN 'done' ELSE 'failed' END, error = $3,
     ended_at = clock_timestamp(), updated_at = clock_timestamp()
 WHERE tenant_id = $1 AND id = $2
+
+-- name: forget
+-- $2 source, $3 the number of its newest jobs that stay.
+DELETE FROM index_jobs WHERE tenant_id = $1 AND source_id = $2 AND state IN ('done', 'failed') AND id NOT IN (
+    SELECT id FROM index_jobs WHERE tenant_id = $1 AND source_id = $2 ORDER BY created_at DESC, id DESC LIMIT $3)

@@ -180,7 +180,8 @@ class EditMemories:
     async def _update_memory(
         self, principal: Principal, before: Memory, changed: Mapping[str, Any], version: int | None, key: OptionalKey
     ) -> Memory:
-        embedding, compared = await self._embed_and_compare(principal, replace(before, **changed), "text" in changed)
+        after, retold = replace(before, **changed), "text" in changed
+        embedding, compared = await self._embed_and_compare(principal, after, retold)
         change = MemoryChange(
             kind=ChangeKind.updated,
             memory_id=before.id,
@@ -194,7 +195,7 @@ class EditMemories:
             expect_states=("active",),
             edges=edges_to(before.id, before.created_at, compared),
             observations=(edit_event(before, "update"),),
-            jobs=cutting_jobs(replace(before, **changed), self._policies.sources) if "text" in changed else (),
+            jobs=cutting_jobs(before.id, after, self._policies.sources) if retold else (),
         )
         return await self._record_and_load(principal, before, change, key)
 
@@ -220,7 +221,7 @@ class EditMemories:
             expect_version=version,
             expect_states=states,
             observations=(edit_event(before, "delete" if kind is ChangeKind.soft_deleted else "update"),),
-            jobs=cutting_jobs(before, self._policies.sources) if kind is ChangeKind.restored else (),
+            jobs=cutting_jobs(before.id, before, self._policies.sources) if kind is ChangeKind.restored else (),
         )
         return await self._record_and_load(principal, before, change, key)
 
@@ -278,9 +279,7 @@ class EditMemories:
             principal.require_categories([checked["category"]])
             if procedural != (checked["category"] == "procedural"):
                 raise InvalidInput("type procedural and category procedural go together")
-        if "tags" in checked:
-            checked["tags"] = tuple(checked["tags"])
-        return checked
+        return {**checked, "tags": tuple(checked["tags"])} if "tags" in checked else checked
 
     async def _embed_and_compare(
         self, principal: Principal, after: Memory, changed: bool

@@ -6,7 +6,7 @@ from uuid import UUID
 from app.domain.changes import Observation
 from app.domain.idempotency import OptionalKey
 from app.domain.jobs.job import JobKind, NewJob
-from app.domain.memory.memory import Memory, MemoryType
+from app.domain.memory.memory import Memory, MemoryType, NewMemory
 from app.domain.sources.source_policy import SourcePolicy
 from app.storage.journal import KeyRecord
 
@@ -29,8 +29,8 @@ def edit_event(memory: Memory, op: str, status: Literal["ok", "error"] = "ok") -
     )
 
 
-def cutting_jobs(after: Memory, policy: SourcePolicy) -> tuple[NewJob, ...]:
-    """Return the job that cuts a long turn into chunks again: its text is new, or it was deleted without chunks."""
-    if after.type is not MemoryType.turn or len(after.text) <= policy.turn_characters:
+def cutting_jobs(memory_id: UUID, turn: Memory | NewMemory, policy: SourcePolicy) -> tuple[NewJob, ...]:
+    """Return the job that cuts a long turn into chunks: its text is new, or it was deleted without chunks."""
+    if turn.type is not MemoryType.turn or len(turn.text) <= policy.turn_characters:
         return ()
-    return (NewJob(JobKind.turn_chunks, after.user_id, {"memory_id": str(after.id)}),)
+    return (NewJob(JobKind.turn_chunks, turn.user_id, {"memory_id": str(memory_id)}),)

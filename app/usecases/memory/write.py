@@ -33,6 +33,7 @@ from app.storage.journal import Journal, KeyRecord, RecordedChange
 from app.storage.memory.memories import ComparedMemory, MemoryStorage
 from app.usecases.facts.turns import facts_of_turn
 from app.usecases.memory.draft_checks import check_draft
+from app.usecases.memory.edit_records import cutting_jobs
 from app.usecases.memory.later_check import Compared, LaterCheck
 from app.usecases.memory.merge import MergeTarget, WritePlan, WriteResult, compose_write, search_event, write_event
 from app.usecases.memory.write_replay import key_records, result_from_replay
@@ -267,6 +268,8 @@ class WriteMemories:
         changes, written = compose_write(plan, recreate=self._recreates)
         if written.id is not None and (facts := facts_of_turn(self._policies.facts, principal, new, written.id)):
             changes[-1] = replace(changes[-1], facts=facts)
+        if written.id is not None and (jobs := cutting_jobs(written.id, new, self._policies.sources)):
+            changes[-1] = replace(changes[-1], jobs=jobs)
         return changes, written
 
     async def record_skip(

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from typing import Any, Final
 from uuid import UUID
 
-from app.domain.errors import MnemaError, RootNotAllowed, RootUnavailable, TerminalJobError, TooManyFiles
+from app.domain.errors import FolderEmpty, MnemaError, RootNotAllowed, RootUnavailable, TerminalJobError, TooManyFiles
 from app.domain.jobs.job import Deferral, Job, JobKind, NewJob
 from app.domain.principal import Principal
 from app.domain.sources.document import ParsedDocument
@@ -33,9 +33,13 @@ BUSY_S: Final = 2.0
 GROUP_CHUNKS: Final = 128
 GROUP_FILES: Final = 64
 """The chunks or files after which a group is stored. A job that is killed loses the work of one group at most."""
-FINAL_ERRORS: Final = (RootNotAllowed, RootUnavailable, TooManyFiles)
+FINAL_ERRORS: Final = (RootNotAllowed, RootUnavailable, TooManyFiles, FolderEmpty)
 """Errors of a source that end its job: another attempt would find the same."""
 REMOVED_AT_ONCE: Final = 100
+KEPT_JOBS: Final = 200
+"""The newest jobs of a source that are kept. A watched folder has at least one every `rescan_s`."""
+MANY_CHUNKS: Final = 500
+"""New chunks after which the approximate index gets them at once, and not from the hourly job."""
 
 
 class IndexSources:
@@ -100,10 +104,11 @@ class IndexSources:
         for known in plan.gone:
             run.check_time()
             await self._store.delete_file(run, known)
-        if unembedded:
-            await self._jobs.enqueue_jobs(run.principal, [NewJob(JobKind.embed)])
         unread = f"folder_unreadable: {skipped} folders cannot be read; their files stay as they were"
-        return await self._end_job(run, unread if skipped else None)
+        report = await self._end_job(run, unread if skipped else None)
+        if unembedded or report.get("chunks_added", 0) >= MANY_CHUNKS:
+            await self._jobs.enqueue_jobs(run.principal, [NewJob(JobKind.embed)])
+        return report
 
     async def _plan_sync(self, run: IndexRun) -> tuple[SyncPlan, QuotaTally, int]:
         """Return what is to do, the quota, and the number of folders that cannot be read."""
@@ -115,6 +120,8 @@ class IndexSources:
             usage = await self._sources.read_usage(tx, principal)
             settings = self._policy.fingerprint
             known = await self._files.compare_files(tx, principal, source.id, settings, run.index_job.id)
+        if scan is not None and known and not scan.files and not await self._folders.list_folder(run.root, "", "", 1):
+            raise FolderEmpty
         quota = QuotaTally(usage, self._policy)
         plan = plan_uploads(known, quota.room) if scan is None else plan_folder(scan, known, quota.room)
         todo = len(plan.todo) + len(plan.gone)
@@ -171,6 +178,7 @@ class IndexSources:
     async def _end_job(self, run: IndexRun, error: str | None, *, removal: bool = False) -> Mapping[str, Any]:
         async def end_job(tx: WriteTx) -> IndexJob | None:
             await self._index_jobs.end_job(tx, run.principal, run.index_job.id, error)
+            await self._index_jobs.forget_jobs(tx, run.principal, run.source.id, KEPT_JOBS)
             return await self._index_jobs.get_job(tx, run.principal, run.index_job.id)
 
         job = await self._held.run_held(run, end_job, removal=removal)

@@ -8,6 +8,7 @@ from pydantic import SecretStr
 from app.domain.memory.memory import MemoryType
 from app.domain.sources.index_job import IndexJobKind, Progress
 from app.domain.sources.rejection import Rejection, RejectionReason
+from app.usecases.sources import index
 from bench.counting_proxy import CountingProxy
 from tests.conftest import Database
 from tests.factories import draft
@@ -122,6 +123,40 @@ async def test_a_folder_that_vanishes_deletes_nothing(indexing: Indexing) -> Non
     assert len(await indexing.file_states()) == 2
     (indexing.root.parent / "unmounted").rename(indexing.root)
     assert (await indexing.sync(source)).progress == Progress(unchanged=2)
+
+
+async def test_an_empty_folder_counts_as_not_mounted_but_patterns_may_leave_nothing(indexing: Indexing) -> None:
+    indexing.write_many(2)
+    source = await indexing.add_folder()
+    await indexing.sync(source)
+    (indexing.root / "notes").rename(indexing.root.parent / "elsewhere")
+    job = await indexing.sync(source)
+    assert (job.state, (job.error or "").split(":")[0]) == ("failed", "folder_empty")
+    assert len(await indexing.file_states()) == 2
+    (indexing.root.parent / "elsewhere").rename(indexing.root / "notes")
+    await indexing.sql.execute("UPDATE sources SET exclude = '{*.md}'")
+    assert (await indexing.sync(source)).progress == Progress(removed=2, chunks_removed=2)
+    assert await indexing.file_states() == {}
+
+
+async def test_many_new_chunks_are_indexed_at_once(indexing: Indexing, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index, "MANY_CHUNKS", 3)
+    waiting = "SELECT count(*) FROM jobs WHERE kind = 'embed' AND state = 'queued'"
+    indexing.write_many(2)
+    source = await indexing.add_folder()
+    await indexing.sync(source)
+    assert await indexing.sql.fetchval(waiting) == 0
+    indexing.write_many(5)
+    await indexing.sync(source)
+    assert await indexing.sql.fetchval(waiting) == 1
+
+
+async def test_only_the_newest_index_jobs_are_kept(indexing: Indexing, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index, "KEPT_JOBS", 2)
+    source = await indexing.add_folder()
+    jobs = [(await indexing.sync(source)).id for _ in range(4)]
+    rows = await indexing.sql.fetch("SELECT id FROM index_jobs ORDER BY created_at")
+    assert [row["id"] for row in rows] == jobs[-2:]
 
 
 async def test_files_that_no_parser_reads_are_listed_with_the_reason(indexing: Indexing) -> None:

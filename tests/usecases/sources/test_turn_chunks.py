@@ -46,6 +46,18 @@ async def run_waiting(app: Application, scope: Principal, sql: asyncpg.Connectio
         assert await app.run_jobs.run_job(scope.tenant_id, row["id"], "w") == "done"
 
 
+async def test_a_long_turn_that_is_written_as_a_memory_is_cut_too(
+    app: Application, scope: Principal, sql: asyncpg.Connection
+) -> None:
+    fields = {"type": MemoryType.turn, "category": "activity", "thread_id": "t1", "role": "user"}
+    await app.write.write_memory(scope, draft("A short turn.", **fields))
+    assert await sql.fetchval("SELECT count(*) FROM jobs WHERE kind = 'turn_chunks'") == 0
+    written = await app.write.write_memory(scope, draft(LONG, **fields))
+    await run_waiting(app, scope, sql)
+    turns = await sql.fetch("SELECT DISTINCT turn_id FROM chunks")
+    assert [row["turn_id"] for row in turns] == [written.id]
+
+
 async def places(sql: asyncpg.Connection) -> list[tuple[UUID, str]]:
     """Return memory and text of all chunks in order."""
     rows = await sql.fetch("SELECT m.id, m.text FROM chunks c JOIN memories m ON m.id = c.memory_id ORDER BY c.ordinal")
