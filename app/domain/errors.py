@@ -202,13 +202,6 @@ class RootUnavailable(MnemaError):
     status = 409
 
 
-class FolderEmpty(MnemaError):
-    """The folder is empty, as a place where nothing is mounted is; its chunks stay. Mount it, or remove the source."""
-
-    code = "folder_empty"
-    status = 409
-
-
 class QuestionWithoutValue(InvalidInput):
     """The question must contain the proposed value, so that the user knows what they agree to."""
 

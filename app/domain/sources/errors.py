@@ -1,4 +1,4 @@
-"""Errors of sources. Those of their folders are in `app.domain.errors`."""
+"""Errors of sources. Those of reading their folders are in `app.domain.errors`."""
 
 from app.domain.errors import InvalidInput, MnemaError
 
@@ -34,4 +34,11 @@ class DocumentQuotaExceeded(MnemaError):
     """The tenant's quota of documents is used up; delete files or sources first."""
 
     code = "document_quota"
+    status = 409
+
+
+class FolderEmpty(MnemaError):
+    """The folder is empty, as a place where nothing is mounted is; its chunks stay. Mount it, or remove the source."""
+
+    code = "folder_empty"
     status = 409

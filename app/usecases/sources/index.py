@@ -10,10 +10,11 @@ from dataclasses import asdict
 from typing import Any, Final
 from uuid import UUID
 
-from app.domain.errors import FolderEmpty, MnemaError, RootNotAllowed, RootUnavailable, TerminalJobError, TooManyFiles
+from app.domain.errors import MnemaError, RootNotAllowed, RootUnavailable, TerminalJobError, TooManyFiles
 from app.domain.jobs.job import Deferral, Job, JobKind, NewJob
 from app.domain.principal import Principal
 from app.domain.sources.document import ParsedDocument
+from app.domain.sources.errors import FolderEmpty
 from app.domain.sources.index_job import IndexJob, IndexJobKind
 from app.domain.sources.source import SourceKind
 from app.domain.sources.source_policy import SourcePolicy
