@@ -407,6 +407,7 @@ class Choices:
         unknown = [p for p in _places(operation.path) if p not in (*PLACES, "rank")]
         assert not unknown, f"{operation.name}: what fills {unknown}?"
         places = {place: self.name(KINDS[place]) for place in PLACES} | {"rank": str(self._random.choice(RANKS))}
+        places["path"] = f"guides/{self._random.randrange(9)}.md"
         if self._random.random() < 0.4:  # otherwise hardly any request would be accepted
             ids = {place: self._world.ledger.names(self._tenant, KINDS[place]) for place in OWN}
             places |= {place: self._random.choice(own) for place, own in ids.items()} | {"user_id": "maya"}
