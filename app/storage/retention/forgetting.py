@@ -1,5 +1,6 @@
 """Finding memories that are due to be forgotten, and erasing a user."""
 
+import asyncio
 from datetime import datetime
 from functools import cache
 
@@ -104,8 +105,9 @@ class ForgettingStorage:
             threads: int = await tx.fetchval(_format_statement("erase_threads"), principal.tenant_id, user_id)
             rows = await tx.fetch(_format_statement("texts"), principal.tenant_id, user_id)
             texts = [*(row["text"] for row in rows), *await consent_texts(tx, principal, user_id)]
-            turns = (row["turn"] for row in rows)
-            hashes = compute_tombstones(self._secret, principal.tenant_id, user_id, texts, turns)
+            turns = [row["turn"] for row in rows]
+            whose = self._secret, principal.tenant_id, user_id
+            hashes = await asyncio.to_thread(compute_tombstones, *whose, texts, turns)  # documents have many texts
             consent = await erase_consent(tx, principal, user_id)
             sources = await erase_sources(tx, principal, user_id)  # before the blobs that its files refer to
             artifacts = await erase_artifacts(tx, principal, user_id)
