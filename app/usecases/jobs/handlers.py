@@ -140,7 +140,8 @@ def job_handlers(
         report: dict[str, Any] = {"embedded": embedded, "evicted": evicted.counts["memories"]}
         report["capture"] = await afterwards.capture_turn(principal, memory_id)
         report["reflect"] = await afterwards.queue_turn(principal, job, memory_id)
-        report["chunks"] = await cut_turns.cut_turn(principal, memory_id)
+        if chunks := await cut_turns.cut_turn(principal, memory_id):
+            report["chunks"] = chunks
         return report if answer is None else {**report, "consent": answer}
 
     async def expire_proposals(principal: Principal, _job: Job) -> Mapping[str, Any]:
