@@ -124,3 +124,11 @@ def test_the_name_decides_the_kind() -> None:
         ".gitignore": DocumentKind.TEXT,
         "a\nb.py": DocumentKind.CODE,
     }
+
+
+async def test_the_link_sign_behind_a_heading_is_no_part_of_it(parser: PooledDocumentParser) -> None:
+    sign = '<a class="headerlink" href="#one" title="Link">¶</a>'
+    parsed = await parse(parser, f"<h1>One{sign}</h1><p>Text with <a href='x'>a link</a>.</p>", "a.html")
+    assert headings(parsed) == [("One",)]
+    assert "¶" not in parsed.document.text
+    assert "Text with a link." in parsed.document.text

@@ -12,9 +12,9 @@ MAX_DEPTH: Final = 64
 """The most parts of a path: folders, and the file's name."""
 _SHOWN_BYTES: Final = 900
 _CONTROLS: Final = re.compile(
-    "[\x00-\x1f\x7f-\x9f\ud800-\udfff\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\\\\]"
+    "[\x00-\x1f\x7f-\x9f\ud800-\udfff\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufffd\\\\]"
 )
-"""Control characters, line breaks, bytes that are not UTF-8 (as surrogates), direction marks, and the backslash."""
+"""Control characters, line breaks, bytes that are not UTF-8 (as surrogates or replaced), direction marks, backslash."""
 _LEFT_OUT: Final = frozenset(("node_modules", "__pycache__", "lost+found"))
 
 

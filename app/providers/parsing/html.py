@@ -51,6 +51,11 @@ def decode_html(content: bytes) -> str:
     return content.decode("cp1252", "replace")
 
 
+def _is_permalink(tag: str, attrib: Mapping[str, str]) -> bool:
+    """Tell whether it is the link sign behind a heading, which readers see when they point at it."""
+    return tag == "a" and "headerlink" in attrib.get("class", "").split()
+
+
 class _Target:
     """A receiver of tags and texts."""
 
@@ -63,8 +68,8 @@ class _Target:
 
     def start(self, tag: str, attrib: Mapping[str, str]) -> None:
         self.has_content = True
-        if self._hidden or tag in HIDDEN:
-            self._hidden += [tag] if tag in HIDDEN else []
+        if self._hidden or tag in HIDDEN or _is_permalink(tag, attrib):
+            self._hidden += [tag] if tag in HIDDEN or not self._hidden else []
         elif tag == "br":
             self.builder.add_text("\n")
         elif tag in ("td", "th"):

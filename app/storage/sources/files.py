@@ -94,6 +94,11 @@ class FileStorage:
             for row in rows
         ]
 
+    async def find_stored(self, tx: ReadTx, principal: Principal, ids: Sequence[UUID]) -> set[UUID]:
+        """Return those of the files that are still stored."""
+        rows = await tx.fetch(_SQL["find_stored"], principal.tenant_id, list(ids)) if ids else []
+        return {row["id"] for row in rows}
+
     async def purge_chunks(self, tx: WriteTx, principal: Principal, memory_ids: Sequence[UUID], actor: str) -> None:
         """Delete chunks for good, with their text in history."""
         await tx.execute(_SQL["purge_chunks"], principal.tenant_id, list(memory_ids), actor)

@@ -73,3 +73,7 @@ SELECT user_pk FROM users WHERE tenant_id = $1 AND user_id = $2 FOR KEY SHARE
 -- name: lock_turn
 -- Turn $2 until the transaction ends, if it is active, at version $3. Others that cut it wait.
 SELECT m.id FROM memories m WHERE m.tenant_id = $1 AND m.id = $2 AND m.state = 'active' AND m.version = $3 FOR NO KEY UPDATE
+
+-- name: find_stored
+-- $2 ids.
+SELECT id FROM files WHERE tenant_id = $1 AND id = ANY ($2)

@@ -132,9 +132,8 @@ def job_handlers(
 
     async def after_turn(principal: Principal, job: Job) -> Mapping[str, Any]:
         user_id, thread_id, memory_id = _turn_from_job(job)
-        answer = await consent.chat.settle_question(
-            principal, thread_id
-        )  # first, so that consent never waits for a model
+        # first, so that consent never waits for a model
+        answer = await consent.chat.settle_question(principal, thread_id)
         embedded = await embed.embed_one(principal, memory_id)
         evicted = await lifecycle.evict_thread(principal, user_id, thread_id)
         report: dict[str, Any] = {"embedded": embedded, "evicted": evicted.counts["memories"]}

@@ -7,7 +7,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from app.domain.categories import PROCEDURAL, CategoryPolicy
-from app.domain.errors import AgentNotAllowed, DuplicateText, InvalidInput, NotFound
+from app.domain.errors import AgentNotAllowed, DuplicateText, InvalidInput, NotFound, ScopeRequired
 from app.domain.idempotency import OptionalKey
 from app.domain.paging import decode_cursor, encode_cursor
 from app.domain.principal import Principal
@@ -119,8 +119,13 @@ class ManageSources:
         async with self._uow.read(principal) as tx:
             return await self._load_view(tx, principal, source_id)
 
-    async def change_source(self, principal: Principal, source_id: UUID, change: SourceChange) -> SourceView:
-        """Change a source; queue an index job if its patterns changed. Raise InvalidInput or SourceRemoved."""
+    async def change_source(
+        self, principal: Principal, source_id: UUID, change: SourceChange, *, is_admin: bool
+    ) -> SourceView:
+        """Change a source; queue an index job if its patterns changed.
+
+        Raise InvalidInput, SourceRemoved, or ScopeRequired if only an administrator may do that.
+        """
         async with self._uow.write(principal) as tx:
             stored = await self._lock_source(tx, principal, source_id)
             given = {
@@ -129,6 +134,8 @@ class ManageSources:
             watch = stored.watch if change.watch is None else change.watch and stored.kind is SourceKind.FOLDER
             changed = replace(stored, **given, watch=watch)
             parse_rules(changed.include, changed.exclude)
+            if stored.kind is SourceKind.FOLDER and not is_admin and changed != replace(stored, name=changed.name):
+                raise ScopeRequired("the patterns and `watch` of a folder need a key with scope 'admin'")
             job = None
             if changed != stored:
                 await self._sources.change_source(tx, principal, changed)

@@ -69,7 +69,13 @@ class StoreFiles:
         Return True if chunks were stored without vectors.
         """
         prepared, small = list[PreparedFile](), list[ReadFile]()
+        async with self._uow.read(run.principal) as tx:
+            ids = [file.planned.known.id for file in group if file.planned.known]
+            stored = await self._files.find_stored(tx, run.principal, ids)
         for file in group:
+            if file.planned.known is not None and file.planned.known.id not in stored:
+                await self._skip_file(run)  # deleted meanwhile: parsing was in vain, embedding would take longer
+                continue
             checked = _check_quota(file, quota)
             if isinstance(checked.result, ParsedDocument):
                 prepared.append(await self._prepare_file(run, checked, checked.result))

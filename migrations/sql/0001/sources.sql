@@ -126,7 +126,8 @@ CREATE FUNCTION source_status(s sources) RETURNS TABLE (status text, files bigin
         rejected bigint, chunks bigint, bytes bigint, synced_at timestamptz, error text) LANGUAGE sql STABLE AS $$
     SELECT CASE WHEN s.removed_at IS NOT NULL THEN 'removing' WHEN j.state IS NOT NULL THEN 'indexing'
                 WHEN l.state = 'failed' THEN 'failed' ELSE 'ready' END,
-           f.files, f.indexed, f.waiting, f.rejected, f.chunks, f.bytes, l.ended_at, l.error
+           f.files, f.indexed, f.waiting, f.rejected, f.chunks, f.bytes,
+           (SELECT max(ended_at) FROM index_jobs WHERE tenant_id = s.tenant_id AND source_id = s.id AND state = 'done'), l.error
     FROM (SELECT count(*) AS files, count(*) FILTER (WHERE state = 'indexed') AS indexed,
                  count(*) FILTER (WHERE state = 'waiting') AS waiting,
                  count(*) FILTER (WHERE state = 'rejected') AS rejected, coalesce(sum(chunk_count), 0)::bigint AS chunks,
@@ -134,7 +135,7 @@ CREATE FUNCTION source_status(s sources) RETURNS TABLE (status text, files bigin
           FROM files WHERE tenant_id = s.tenant_id AND source_id = s.id) f
     LEFT JOIN LATERAL (SELECT state FROM index_jobs WHERE tenant_id = s.tenant_id AND source_id = s.id
         AND state IN ('queued', 'running') LIMIT 1) j ON true
-    LEFT JOIN LATERAL (SELECT state, ended_at, error FROM index_jobs WHERE tenant_id = s.tenant_id AND source_id = s.id
+    LEFT JOIN LATERAL (SELECT state, error FROM index_jobs WHERE tenant_id = s.tenant_id AND source_id = s.id
         AND state IN ('done', 'failed') ORDER BY ended_at DESC LIMIT 1) l ON true
 $$;
 GRANT EXECUTE ON FUNCTION source_status(sources) TO mnema_app;

@@ -141,7 +141,13 @@ async def test_a_folder_needs_an_administrator_and_uploads_a_writer(
         assert (source["name"], source["kind"], source["watch"]) == ("uploads", "upload", False)
         await upload(client, source["id"])
         refused(await client.delete(f"/sources/{source['id']}"), 403, "scope_required")
-    assert (await http.post("/sources", json=body)).status_code == 201
+        folder = (await http.post("/sources", json={**body, "exclude": ["secret/"]})).json()
+        place = f"/sources/{folder['id']}"
+        for change in ({"exclude": []}, {"include": ["*.md"]}, {"watch": False}, {"name": "x", "watch": False}):
+            refused(await client.patch(place, json=change), 403, "scope_required")
+        assert (await client.patch(place, json={"name": "hr"})).json()["exclude"] == ["secret/"]
+        assert (await client.patch(f"/sources/{source['id']}", json={"exclude": ["x/"]})).status_code == 200
+    assert (await http.get(place)).json()["watch"] is True
 
 
 async def test_lists_have_pages_and_the_sources_of_one_user(http: httpx.AsyncClient) -> None:

@@ -6,7 +6,7 @@ from uuid import UUID
 from fastapi import APIRouter, Query
 
 from app.api import links
-from app.api.deps import Administrator, AnyPrincipal, App, Reader, Writer, require_scope
+from app.api.deps import Administrator, AnyPrincipal, App, Reader, Writer, has_scope, require_scope
 from app.api.errors import openapi_errors
 from app.api.schemas.fields import Identifier, Limit
 from app.api.schemas.sources.sources import (
@@ -74,8 +74,13 @@ async def get(app: App, principal: Reader, source_id: UUID) -> SourceOut:
     responses={200: {"links": links.SOURCE}, **openapi_errors(400, 401, 403, 404, 409, 413, 422, 503)},
 )
 async def patch(app: App, principal: Writer, source_id: UUID, body: SourcePatchIn) -> SourceOut:
-    """Change the name, the patterns or `watch` of a source. New patterns of a folder queue an index job."""
-    return SourceOut.from_view(await app.sources.manage.change_source(principal, source_id, body.to_domain()))
+    """Change the name, the patterns or `watch` of a source. New patterns of a folder queue an index job.
+
+    More than the name of a folder needs scope `admin`: its patterns decide which files are read.
+    """
+    is_admin = has_scope(principal, "admin")
+    changed = await app.sources.manage.change_source(principal, source_id, body.to_domain(), is_admin=is_admin)
+    return SourceOut.from_view(changed)
 
 
 @router.delete(

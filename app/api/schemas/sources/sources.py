@@ -122,7 +122,7 @@ class SourceStatusOut(BaseModel):
     rejected: int
     chunks: int
     bytes: int
-    synced_at: datetime | None = Field(description="the end of the last index job")
+    synced_at: datetime | None = Field(description="the end of the last index job that did not fail")
     error: str | None
 
 
