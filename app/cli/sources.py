@@ -51,9 +51,9 @@ def add_source(
     root, rules = path.absolute(), {"include": include or [], "exclude": exclude or []}
     folder = _scan(root, rules["include"], rules["exclude"]) if upload or dry_run else None
     if dry_run and folder is not None:
-        print_local(folder)
         if not upload:
             out.print("the server was not asked: it may refuse the folder, or see another one at this path")
+        print_local(folder)
         return
     body = {"category": category, "name": name, "user_id": user, **rules, "watch": not no_watch}
     body |= {"name": name or root.name or "uploads"} if upload else {"root_path": str(root)}
