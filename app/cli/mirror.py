@@ -22,7 +22,8 @@ from app.domain.mirror.snapshot import ForeignRoot
 from app.providers.mirror_files import PosixMirrorFiles
 from app.providers.mirror_http import PATIENCE_S, HttpMirrorStore
 from app.providers.mirror_watch import watch_files
-from app.usecases.mirror.sync import Mirror, SyncReport, make_plan, sync_mirror
+from app.usecases.mirror.steps import Mirror
+from app.usecases.mirror.sync import SyncReport, make_plan, sync_mirror
 from app.usecases.mirror.watch import MirrorWatch
 
 UNSETTLED = 3

@@ -15,20 +15,30 @@ from app.domain.mirror.actions import (
     CreateEntry,
     DeleteFile,
     Refuse,
+    RestoreEntry,
     SoftDeleteEntry,
     SyncPlan,
     UpdateEntry,
     UpdateFile,
     WriteFile,
 )
-from app.usecases.mirror.sync import Outcome, SyncReport
+from app.usecases.mirror.steps import Outcome
+from app.usecases.mirror.sync import SyncReport
 
 SHOWN = 50
 """Paths that are listed one by one."""
 SIDES: dict[str, tuple[tuple[type[Action], str], ...]] = {
-    "server": ((CreateEntry, "created"), (UpdateEntry, "updated"), (SoftDeleteEntry, "deleted")),
+    "server": (
+        (CreateEntry, "created"),
+        (UpdateEntry, "updated"),
+        (SoftDeleteEntry, "deleted"),
+        (RestoreEntry, "restored"),
+    ),
     "files": ((WriteFile, "written"), (UpdateFile, "updated"), (DeleteFile, "deleted")),
 }
+
+RARE: frozenset[type[Action]] = frozenset({RestoreEntry})
+"""Actions that are counted only if there are some."""
 
 
 @dataclass(slots=True)
@@ -53,7 +63,8 @@ class Totals:
     def side_lines(self) -> list[str]:
         """Return a line for each side, with counts."""
         return [
-            f"{side:<7} {', '.join(f'{self.done[kind]} {verb}' for kind, verb in kinds)}"
+            f"{side:<7} "
+            + ", ".join(f"{self.done[kind]} {verb}" for kind, verb in kinds if kind not in RARE or self.done[kind])
             for side, kinds in SIDES.items()
         ]
 

@@ -3,8 +3,10 @@
 import hashlib
 import json
 import secrets
+from collections.abc import Collection
 from datetime import datetime
 from typing import Any, Final
+from uuid import UUID
 
 import httpx
 
@@ -37,6 +39,7 @@ class HttpMirrorStore:
         self._category = category
         self._entries: dict[str, MirrorEntry] | None = None
         self._cursor = ""
+        self._deleted: dict[str, MirrorEntry | None] = {}
 
     def read_owner(self) -> str:
         """Return the name of the tenant and the user. Raise StoreUnusable if the key cannot read, or StoreAway."""
@@ -65,6 +68,7 @@ class HttpMirrorStore:
                 if (place := page["next_cursor"]) is None:
                     break
         self._entries, self._cursor = entries, cursor
+        self._deleted.clear()
         self.read_changes()
 
     def read_changes(self) -> bool:
@@ -132,6 +136,34 @@ class HttpMirrorStore:
         body = place | moment | {"category": self._category, "type": kind, "text": draft.text}
         return "/memory", body | ({"metadata": {KIND: draft.summary_kind}} if draft.summary_kind else {})
 
+    def find_deleted(self, ids: Collection[str]) -> dict[str, MirrorEntry]:
+        """Return the soft-deleted entries of this user with these ids. An answer counts until the entry changes."""
+        for entry_id in ids:
+            if entry_id not in self._deleted:
+                self._deleted[entry_id] = self._find_deleted(entry_id)
+        return {entry_id: entry for entry_id in ids if (entry := self._deleted[entry_id])}
+
+    def _find_deleted(self, entry_id: str) -> MirrorEntry | None:
+        if not _is_memory_id(entry_id):
+            return None
+        response = self._requests.send("GET", f"/memory/{entry_id}")
+        memory = json_of(response) if response.is_success else {}
+        if memory.get("user_id") != self._user or memory.get("state") != "soft_deleted":
+            return None
+        return entry_of(memory | {"state": "active"})
+
+    def restore_entry(self, entry_id: str) -> MirrorEntry:
+        """Restore a soft-deleted entry and return it. Raise StateChanged if it is not soft-deleted, EntryRefused."""
+        headers = CLIENT | {"Idempotency-Key": f"mirror-{secrets.token_hex(16)}"}
+        response = self._requests.send("POST", f"/memory/{entry_id}/restore", headers=headers)
+        if not response.is_success:
+            self._raise_refusal(response, entry_id)
+        memory = json_of(response)
+        self._note(memory)
+        if entry := entry_of(memory):
+            return entry
+        raise StateChanged(f"the entry {entry_id} changed on the server in the meantime")
+
     def _change(self, method: str, entry_id: str, version: int, **arguments: Any) -> httpx.Response:
         headers = CLIENT | {"If-Match": f'"{version}"', "Idempotency-Key": f"mirror-{secrets.token_hex(16)}"}
         return self._requests.send(method, f"/memory/{entry_id}", headers=headers, **arguments)
@@ -148,6 +180,7 @@ class HttpMirrorStore:
         raise StateChanged(f"the entry {entry_id} changed on the server in the meantime")
 
     def _note(self, memory: dict[str, Any]) -> None:
+        self._deleted.pop(str(memory["id"]), None)
         if self._entries is not None:
             if entry := entry_of(memory):
                 self._entries[entry.id] = entry
@@ -155,6 +188,7 @@ class HttpMirrorStore:
                 self._entries.pop(str(memory["id"]), None)
 
     def _forget(self, entry_id: str) -> None:
+        self._deleted.pop(entry_id, None)
         if self._entries is not None:
             self._entries.pop(entry_id, None)
 
@@ -170,6 +204,13 @@ def _check_read(response: httpx.Response) -> dict[str, Any]:
     if not response.is_success:
         raise StoreUnusable(describe_refusal(response))
     return json_of(response)
+
+
+def _is_memory_id(text: str) -> bool:
+    try:
+        return str(UUID(text)) == text
+    except ValueError:
+        return False
 
 
 def entry_of(memory: dict[str, Any]) -> MirrorEntry | None:

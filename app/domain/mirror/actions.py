@@ -63,6 +63,16 @@ class SoftDeleteEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class RestoreEntry:
+    """Restore a soft-deleted entry whose file came back, and give it the text of the file."""
+
+    path: str
+    text_hash: str
+    text: str
+    entry: MirrorEntry
+
+
+@dataclass(frozen=True, slots=True)
 class Conflict:
     """Keep both sides: the file's text goes to a conflict file, and the store's state stays.
 
@@ -111,10 +121,11 @@ class Refuse:
 
 
 Action: TypeAlias = (
-    CreateEntry | UpdateEntry | SoftDeleteEntry | Conflict | UpdateFile | DeleteFile | WriteFile | Refuse
+    CreateEntry | RestoreEntry | UpdateEntry | SoftDeleteEntry | Conflict | UpdateFile | DeleteFile | WriteFile | Refuse
 )
 ORDER: tuple[type[Action], ...] = (
     CreateEntry,
+    RestoreEntry,
     UpdateEntry,
     SoftDeleteEntry,
     Conflict,
@@ -127,6 +138,7 @@ ORDER: tuple[type[Action], ...] = (
 
 NAMES: Mapping[type[Action], str] = {
     CreateEntry: "create_entry",
+    RestoreEntry: "restore",
     UpdateEntry: "update_entry",
     SoftDeleteEntry: "soft_delete_entry",
     Conflict: "conflict",

@@ -1,6 +1,6 @@
 """The plan of a run: a three-way comparison of the snapshot, the store's entries and the files."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from app.domain.mirror.actions import (
@@ -12,6 +12,7 @@ from app.domain.mirror.actions import (
     FoundFile,
     FoundFiles,
     Refuse,
+    RestoreEntry,
     SoftDeleteEntry,
     SyncPlan,
     UpdateEntry,
@@ -30,10 +31,16 @@ def plan_sync(
     entries: Sequence[MirrorEntry],
     found: FoundFiles,
     policy: MassDeletionPolicy | None = None,
+    deleted: Mapping[str, MirrorEntry] | None = None,
+    held: Collection[str] = (),
 ) -> SyncPlan:
-    """Return the actions that bring both sides into step, in a fixed order, and the records that go with them."""
+    """Return the actions that bring both sides into step, in a fixed order, and the records that go with them.
+
+    `deleted` are soft-deleted entries: a file that comes back restores its entry. The ids in `held` are left alone.
+    """
     sorted_files = sort_files(snapshot, {entry.id for entry in entries}, found.files)
-    stored = {entry.id: entry for entry in entries}
+    sorted_files.held.update(held)
+    stored, gone = {entry.id: entry for entry in entries}, deleted or {}
     paths = FreePaths(file.path for file in found.files)
     actions: list[Action] = list(sorted_files.refused)
     records: dict[str, Record] = {}
@@ -42,7 +49,7 @@ def plan_sync(
         if entry_id in sorted_files.held:
             step = _Step(None, known)
         else:
-            pair = _Pair(entry_id, stored.get(entry_id), sorted_files.by_id.get(entry_id))
+            pair = _Pair(entry_id, stored.get(entry_id), sorted_files.by_id.get(entry_id), gone.get(entry_id))
             step = _compare_sides(_settle_record(known, pair), pair)
         actions += [step.action] if step.action else []
         if record := known if isinstance(step.action, Refuse) else step.record:
@@ -74,6 +81,7 @@ class _Pair:
     id: str
     entry: MirrorEntry | None
     file: FoundFile | None
+    deleted: MirrorEntry | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,12 +105,19 @@ def _settle_record(record: Record | None, pair: _Pair) -> Record | None:
         version = pair.entry.version if pair.entry else None
     else:
         now = pair.file.text_hash if pair.file else None
-        untouched = (pair.file.stamp if pair.file else None) == intent.stamp
+        untouched = _is_untouched(pair.file.stamp if pair.file else None, intent.stamp)
         version = intent.version
     if now == intent.text_hash:
         return replace(settled, text_hash=now, version=version, stamp=None) if now else None
     is_unclear = now == record.text_hash and not untouched
     return None if is_unclear or not record.text_hash else settled
+
+
+def _is_untouched(stamp: Stamp | None, before: Stamp | None) -> bool:
+    """Return True if the file is the one from before the run. To take it and put it back changes its ctime."""
+    if stamp is None or before is None:
+        return stamp == before
+    return replace(stamp, ctime_ns=0) == replace(before, ctime_ns=0)
 
 
 def _compare_sides(base: Record | None, pair: _Pair) -> _Step:
@@ -112,7 +127,7 @@ def _compare_sides(base: Record | None, pair: _Pair) -> _Step:
     if entry is not None:
         return _without_file(base, entry)
     if file is not None:
-        return _without_entry(base, pair.id, file)
+        return _without_entry(base, pair, file)
     return _Step(None, None)
 
 
@@ -155,7 +170,10 @@ def _without_file(base: Record | None, entry: MirrorEntry) -> _Step:
     return _Step(Conflict(base.path, entry.id, None, entry, reason), base)
 
 
-def _without_entry(base: Record | None, entry_id: str, file: FoundFile) -> _Step:
+def _without_entry(base: Record | None, pair: _Pair, file: FoundFile) -> _Step:
+    entry_id = pair.id
+    if base is None and pair.deleted is not None:
+        return _restore_entry(pair.deleted, file)
     if base is None:
         reason = f"no entry of this user has the id {entry_id}; remove the line `id:` to make a new entry of it"
         return _Step(Refuse(file.path, reason), None)
@@ -163,6 +181,14 @@ def _without_entry(base: Record | None, entry_id: str, file: FoundFile) -> _Step
         return _Step(DeleteFile(file.path, entry_id, file.text_hash), base)
     reason = "the server deleted the entry, but the file was edited"
     return _Step(Conflict(file.path, entry_id, file.text_hash, None, reason), replace(base, path=file.path))
+
+
+def _restore_entry(entry: MirrorEntry, file: FoundFile) -> _Step:
+    if file.content and (reason := _changed_field(entry, file)):
+        return _Step(Refuse(file.path, reason), None)
+    if file.content is None or not file.content.text.strip():
+        return _Step(Refuse(file.path, "the file has no text; write some to restore its entry"), None)
+    return _Step(RestoreEntry(file.path, file.text_hash, file.content.text, entry), None)
 
 
 def _id_of(action: Action) -> str:
@@ -180,7 +206,7 @@ def _mark_intents(
     planned: dict[str, tuple[str, Intent]] = {}
     for action in actions:
         match action:
-            case UpdateEntry(path, text_hash, _, entry):
+            case UpdateEntry(path, text_hash, _, entry) | RestoreEntry(path, text_hash, _, entry):
                 planned[entry.id] = path, Intent("store", text_hash, entry.version)
             case SoftDeleteEntry(path, entry):
                 planned[entry.id] = path, Intent("store", None, entry.version)

@@ -1,6 +1,6 @@
 """Protocols of the two sides that a mirror keeps in step."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Protocol
 
 from app.domain.mirror.actions import FoundFiles
@@ -25,6 +25,12 @@ class MirrorStore(Protocol):
 
         Raise StateChanged if it is gone or has another version, EntryRefused.
         """
+
+    def find_deleted(self, ids: Collection[str]) -> dict[str, MirrorEntry]:
+        """Return the soft-deleted entries of this user with these ids. All other ids are left out."""
+
+    def restore_entry(self, entry_id: str) -> MirrorEntry:
+        """Restore a soft-deleted entry and return it. Raise StateChanged if it is not soft-deleted, EntryRefused."""
 
     def soft_delete_entry(self, entry_id: str, version: int) -> None:
         """Soft-delete the entry; a missing one is no error. Raise StateChanged if it has another version."""

@@ -4,30 +4,17 @@ A run may end at any point. Each step is idempotent or leaves a state that the n
 """
 
 import secrets
-from collections.abc import Callable, Iterator
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from app.domain.mirror.actions import (
-    Action,
-    Conflict,
-    CreateEntry,
-    DeleteFile,
-    FoundFiles,
-    Refuse,
-    SoftDeleteEntry,
-    SyncPlan,
-    UpdateEntry,
-    UpdateFile,
-    WriteFile,
-)
-from app.domain.mirror.entries import MirrorEntry, MirrorFile, conflict_path, file_of, hash_text
-from app.domain.mirror.mass_deletion import MassDeletionPolicy
+from app.domain.mirror.actions import Conflict, CreateEntry, FoundFiles, Refuse, SoftDeleteEntry, SyncPlan
+from app.domain.mirror.entries import MirrorEntry
 from app.domain.mirror.plan import plan_sync
-from app.domain.mirror.problems import EntryRefused, FilesBusy, StateChanged
-from app.domain.mirror.snapshot import BrokenSnapshot, Pending, Record, Snapshot, dump_snapshot, load_snapshot
-from app.usecases.mirror.ports import MirrorFiles, MirrorStore
+from app.domain.mirror.problems import FilesBusy
+from app.domain.mirror.snapshot import BrokenSnapshot, Pending, Snapshot, dump_snapshot, load_snapshot
+from app.usecases.mirror.ports import MirrorFiles
+from app.usecases.mirror.steps import Mirror, Outcome, Run
 
 MAX_SCANS = 5
 MAX_PASSES = 3
@@ -40,18 +27,6 @@ OnStep: TypeAlias = Callable[[int, int], None]
 
 def ignore_steps(_done: int, _total: int) -> None:
     """Do nothing after a step."""
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """An action and what became of it. `problem` is empty if it was carried out.
-
-    `is_skipped`: something changed in the meantime, and the next run decides anew.
-    """
-
-    action: Action
-    problem: str = ""
-    is_skipped: bool = False
 
 
 @dataclass(slots=True)
@@ -73,16 +48,6 @@ class SyncReport:
         return not any(outcome.is_skipped for outcome in self.outcomes)
 
 
-@dataclass(frozen=True, slots=True)
-class Mirror:
-    """A root and the entries of one user. `owner` names the tenant and the user in the snapshot."""
-
-    files: MirrorFiles
-    store: MirrorStore
-    owner: str
-    policy: MassDeletionPolicy = field(default_factory=MassDeletionPolicy)
-
-
 def make_plan(mirror: Mirror, report: SyncReport) -> tuple[SyncPlan, Snapshot]:
     """Return the plan of a run, and the snapshot that it starts from. Nothing changes. Raise ForeignRoot."""
     snapshot = Snapshot()
@@ -94,12 +59,25 @@ def make_plan(mirror: Mirror, report: SyncReport) -> tuple[SyncPlan, Snapshot]:
             report.snapshot_problem = f"{error}; both sides are compared without it"
     entries = mirror.store.list_entries()
     found = mirror.files.scan_files(snapshot.records)
-    plan = plan_sync(snapshot, entries, found, mirror.policy)
+    plan = _plan_restored(mirror, snapshot, entries, found)
     if any(isinstance(action, SoftDeleteEntry) for action in plan.actions):
         found = _scan_until_stable(mirror.files, snapshot, found)
-        plan = plan_sync(snapshot, entries, found, mirror.policy)
+        plan = _plan_restored(mirror, snapshot, entries, found)
+    missing = [action.entry.id for action in plan.actions if isinstance(action, SoftDeleteEntry)]
+    if mirror.grace and (held := mirror.grace.hold_missing(missing)):
+        plan = _plan_restored(mirror, snapshot, entries, found, held)
     report.conflicts = list(found.conflicts)
     return plan, snapshot
+
+
+def _plan_restored(
+    mirror: Mirror, snapshot: Snapshot, entries: list[MirrorEntry], found: FoundFiles, held: Collection[str] = ()
+) -> SyncPlan:
+    """Return the plan. Files with an id that is not stored are looked up: their entries may be soft-deleted."""
+    stored = {entry.id for entry in entries}
+    unknown = sorted({file.id for file in found.files if file.id and file.id not in stored})
+    deleted = mirror.store.find_deleted(unknown) if unknown else {}
+    return plan_sync(snapshot, entries, found, mirror.policy, deleted, held)
 
 
 def _scan_until_stable(files: MirrorFiles, snapshot: Snapshot, found: FoundFiles) -> FoundFiles:
@@ -144,7 +122,7 @@ def apply_plan(mirror: Mirror, plan: SyncPlan, snapshot: Snapshot, on_step: OnSt
     intended = Snapshot(plan.records, _pending_creations(plan))
     if intended != snapshot:
         mirror.files.write_index(dump_snapshot(intended, mirror.owner))
-    run = _Run(mirror, dict(plan.records), dict(intended.pending))
+    run = Run(mirror, dict(plan.records), dict(intended.pending))
     outcomes = []
     for done, action in enumerate(plan.actions, 1):
         outcomes.append(run.apply_action(action))
@@ -161,108 +139,3 @@ def _pending_creations(plan: SyncPlan) -> dict[str, Pending]:
         for action in plan.actions
         if isinstance(action, CreateEntry)
     }
-
-
-@dataclass(slots=True)
-class _Run:
-    mirror: Mirror
-    records: dict[str, Record]
-    pending: dict[str, Pending]
-    created: set[str] = field(default_factory=set)
-
-    def apply_action(self, action: Action) -> Outcome:
-        """Carry out an action and return what became of it."""
-        try:
-            self._carry_out(action)
-        except StateChanged as error:
-            return Outcome(action, str(error), is_skipped=True)
-        except EntryRefused as error:
-            return Outcome(action, str(error))
-        return Outcome(action, action.reason if isinstance(action, Refuse) else "")
-
-    def _carry_out(self, action: Action) -> None:
-        match action:
-            case CreateEntry():
-                self._create_entry(action)
-            case UpdateEntry():
-                self._update_entry(action)
-            case SoftDeleteEntry(entry=entry):
-                self.mirror.store.soft_delete_entry(entry.id, entry.version)
-                self.records.pop(entry.id, None)
-            case Conflict():
-                self._keep_both(action)
-            case UpdateFile(path, text_hash, entry):
-                self._rewrite_file(path, text_hash, entry)
-            case DeleteFile(path, entry_id, text_hash):
-                self.mirror.files.delete_file(path, text_hash)
-                self.records.pop(entry_id, None)
-            case WriteFile(path, entry):
-                if entry.id not in self.created:
-                    self._write_file(path, entry)
-
-    def _create_entry(self, action: CreateEntry) -> None:
-        entry = self.mirror.store.create_entry(action.draft, self.pending[action.path].key)
-        files, known = self.mirror.files, self.records.get(entry.id)
-        has_other_file = known is not None and known.text_hash is not None and known.path != action.path
-        if has_other_file or entry.id in self.created:  # the text joined an entry that has a file
-            files.delete_file(action.path, action.text_hash)
-        else:
-            self.created.add(entry.id)
-            content = files.read_file(action.path)
-            if content.id is not None:
-                raise StateChanged(f"{action.path} got an id in the meantime")
-            is_planned = hash_text(content.text) == action.text_hash
-            text = entry.text if is_planned else content.text  # a later edit becomes an update
-            filled = replace(file_of(entry, content.other_lines), text=text)
-            files.replace_file(action.path, hash_text(content.text), filled)
-            self._note_entry(action.path, entry)
-        del self.pending[action.path]
-
-    def _update_entry(self, action: UpdateEntry) -> None:
-        entry = self.mirror.store.update_entry(action.entry.id, action.text, action.entry.version)
-        content = self.mirror.files.read_file(action.path)
-        if content.id is None or entry.text != action.text:
-            self._rewrite_file(action.path, action.text_hash, entry)
-        self._note_entry(action.path, entry)
-
-    def _keep_both(self, action: Conflict) -> None:
-        files = self.mirror.files
-        if action.text_hash is None and action.entry is not None:
-            self._write_file(action.path, action.entry)
-            return
-        if action.text_hash is None:
-            return
-        content = files.read_file(action.path)
-        if hash_text(content.text) != action.text_hash:
-            raise StateChanged(f"{action.path} changed in the meantime")
-        self._save_conflict(action, replace(content, id=None))
-        if action.entry is None:
-            files.delete_file(action.path, action.text_hash)
-            self.records.pop(action.entry_id, None)
-        else:
-            self._rewrite_file(action.path, action.text_hash, action.entry)
-
-    def _save_conflict(self, action: Conflict, content: MirrorFile) -> None:
-        files = self.mirror.files
-        text_hash = hash_text(content.text)
-        for mark in (None, text_hash):
-            path = conflict_path(action.path, action.entry_id, mark)
-            with suppress(StateChanged):
-                files.create_file(path, content)
-                return
-            with suppress(StateChanged):  # perhaps a killed run has written it
-                if hash_text(files.read_file(path).text) == text_hash:
-                    return
-        raise StateChanged(f"the conflict files of {action.entry_id} are in the way; move them away")
-
-    def _rewrite_file(self, path: str, text_hash: str, entry: MirrorEntry) -> None:
-        content = self.mirror.files.read_file(path)
-        self.mirror.files.replace_file(path, text_hash, file_of(entry, content.other_lines))
-        self._note_entry(path, entry)
-
-    def _write_file(self, path: str, entry: MirrorEntry) -> None:
-        self.mirror.files.create_file(path, file_of(entry))
-        self._note_entry(path, entry)
-
-    def _note_entry(self, path: str, entry: MirrorEntry) -> None:
-        self.records[entry.id] = Record(path, hash_text(entry.text), entry.version)

@@ -6,8 +6,10 @@ from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 from app.domain.mirror.problems import FilesBusy, StoreAway
+from app.usecases.mirror.grace import GraceTime
 from app.usecases.mirror.ports import WatchedStore
-from app.usecases.mirror.sync import Mirror, OnStep, SyncReport, ignore_steps, sync_mirror
+from app.usecases.mirror.steps import Mirror
+from app.usecases.mirror.sync import OnStep, SyncReport, ignore_steps, sync_mirror
 
 READ_ALL_S: Final = 60.0
 """Seconds between two readings of all entries. They find what was purged, and files whose change nobody reported."""
@@ -53,6 +55,7 @@ class MirrorWatch:
         The first run may delete many entries, if the policy says so; the later ones may not. Raise what `sync_mirror`
         raises, but StoreAway and FilesBusy: then the run is repeated.
         """
+        self.mirror = replace(self.mirror, grace=GraceTime(self.clock))
         self.settle_at, self.read_all_at = self.clock(), self.clock() + READ_ALL_S
         for has_changed in ticks:
             self.is_due = self.is_due or has_changed
@@ -71,6 +74,8 @@ class MirrorWatch:
             self.read_all_at, self.is_due = self.clock() + READ_ALL_S, True
         elif self.store.read_changes():
             self.is_due = True
+        if self.mirror.grace and self.mirror.grace.is_over:
+            self.is_due = True
         if self.is_away:
             self.is_away, self.pause_s = False, 1.0
             self.listener.hear_back()
@@ -82,7 +87,8 @@ class MirrorWatch:
         report = sync_mirror(self.mirror, self.on_step)
         self.is_due = not report.is_complete
         self.settle_at = 0.0 if is_settling and report.is_idle else self.clock() + SETTLE_S
-        self.mirror = replace(self.mirror, policy=replace(self.mirror.policy, allow_mass_deletion=False))
+        if not (self.mirror.grace and self.mirror.grace.since):
+            self.mirror = replace(self.mirror, policy=replace(self.mirror.policy, allow_mass_deletion=False))
         self.listener.hear_report(report)
 
     def _wait_for_server(self, problem: str) -> None:

@@ -271,3 +271,22 @@ async def test_a_root_that_cannot_be_made_or_a_wrong_address_ends_the_command(ro
     assert "refused" in await room.run(code=1)
     room.env["MNEMA_URL"] = f"{url}/nosuch"
     assert "no_such_route" in await room.run(code=1)
+
+
+async def test_a_file_that_is_put_back_restores_its_entry(room: MirrorRoom) -> None:
+    kept, changed = await room.add("Crate one."), await room.add("Crate two.")
+    bens = (await room.http.post("/memory", json={"user_id": "ben", "category": "tasks", "text": "Ben rows."})).json()
+    await room.http.delete(f"/memory/{bens['id']}")
+    await room.run()
+    files = {room.file(memory_id): room.file(memory_id).read_text() for memory_id in (kept, changed)}
+    for file in files:
+        file.unlink()
+    await room.run()
+    for file, content in files.items():
+        file.write_text(content.replace("two", "three"))
+    room.write(f"{FACTS}/bens.md", f"---\nid: {bens['id']}\n---\n\nBen rows.\n")
+    printed = await room.run(code=3)
+    assert "0 created, 0 updated, 0 deleted, 2 restored" in printed
+    assert f"no entry of this user has the id {bens['id']}" in printed
+    assert [(await room.memory(i))["text"] for i in (kept, changed)] == ["Crate one.", "Crate three."]
+    assert (await room.memory(bens["id"]))["state"] == "soft_deleted"

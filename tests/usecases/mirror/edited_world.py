@@ -12,12 +12,14 @@ from app.domain.mirror.entries import parse_file, render_file
 from app.domain.mirror.front_matter import BrokenFile
 from app.domain.mirror.names import FileKind, classify_name
 from app.providers.mirror_files import PosixMirrorFiles
-from app.usecases.mirror.sync import Mirror, SyncReport, sync_mirror
+from app.usecases.mirror.steps import Mirror
+from app.usecases.mirror.sync import SyncReport, sync_mirror
 from tests.usecases.mirror.memory_store import MemoryStore
 
 CHANGING = {"write_index", "create_file", "replace_file", "delete_file"} | {
     "create_entry",
     "update_entry",
+    "restore_entry",
     "soft_delete_entry",
 }
 

@@ -1,5 +1,6 @@
 """A store of entries in memory, with the promises of the port: versions, idempotency keys, soft deletion."""
 
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
@@ -55,6 +56,17 @@ class MemoryStore:
         if text != old.text:
             self.edit(entry_id, text)
         self.calls.append(("update", entry_id))
+        return self.entries[entry_id]
+
+    def find_deleted(self, ids: Collection[str]) -> dict[str, MirrorEntry]:
+        return {entry_id: self.deleted[entry_id] for entry_id in ids if entry_id in self.deleted}
+
+    def restore_entry(self, entry_id: str) -> MirrorEntry:
+        if entry_id not in self.deleted:
+            raise StateChanged(f"the entry {entry_id} changed")
+        old = self.deleted.pop(entry_id)
+        self.entries[entry_id] = replace(old, version=old.version + 1)
+        self.calls.append(("restore", entry_id))
         return self.entries[entry_id]
 
     def soft_delete_entry(self, entry_id: str, version: int) -> None:

@@ -15,7 +15,8 @@ from app.domain.mirror.problems import FilesUnusable, StateChanged
 from app.domain.mirror.snapshot import load_snapshot
 from app.providers import mirror_files, mirror_folders
 from app.providers.mirror_files import PosixMirrorFiles
-from app.usecases.mirror.sync import Mirror, SyncReport, make_plan, sync_mirror
+from app.usecases.mirror.steps import Mirror
+from app.usecases.mirror.sync import SyncReport, make_plan, sync_mirror
 from tests.usecases.mirror.memory_store import MemoryStore
 
 SECRET = render_file(MirrorFile("a secret", id="id-0"))

@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 
-from app.domain.mirror.actions import Refuse
+from app.domain.mirror.actions import NAMES, Refuse
 from app.domain.mirror.mass_deletion import MassDeletionPolicy
 from app.domain.mirror.problems import StoreAway
 from app.providers.mirror_files import PosixMirrorFiles
-from app.usecases.mirror.sync import Mirror, SyncReport
+from app.usecases.mirror.grace import GRACE_S
+from app.usecases.mirror.steps import Mirror
+from app.usecases.mirror.sync import SyncReport
 from app.usecases.mirror.watch import READ_ALL_S, SETTLE_S, MirrorWatch
 from tests.usecases.mirror.memory_store import MemoryStore
 
@@ -169,7 +171,7 @@ def test_files_that_keep_moving_only_delay_a_run(stage: Stage) -> None:
             return found
 
     stage.files = Moving(real, real.replace_file)
-    assert stage.follow(False, False, False, False)[0] == "run"
+    assert stage.follow(False, False, False, False, GRACE_S, False)[0] == "run"
     assert len(scans) >= 8
     assert [entry.text for entry in stage.store.entries.values()] == ["two"]
 
@@ -191,10 +193,49 @@ def test_only_the_first_run_may_delete_many(stage: Stage) -> None:
         stage.store.add(f"text {number}")
     stage.follow(False)
     shutil.rmtree(stage.root / "entries/chat")
-    stage.follow(False)
+    stage.follow(False, GRACE_S, False)
     assert stage.store.entries == {}
     for number in range(4):
         stage.store.add(f"text {number + 4}")
     stage.follow(False, lambda: shutil.rmtree(stage.root / "entries/chat"), True)
     assert len(stage.store.entries) == 4
     assert [type(outcome.action) for outcome in stage.reports[-1].outcomes] == [Refuse]
+
+
+def test_a_save_with_a_gap_deletes_nothing_and_a_file_that_stays_away_is_deleted(stage: Stage) -> None:
+    stage.store.add("one")
+    stage.follow(False)
+    [path] = stage.root.glob("entries/**/*.md")
+    content = path.read_text()
+    stage.follow(
+        False, path.unlink, True, 2, True, lambda: path.write_text(content.replace("one", "uno")), True, GRACE_S, True
+    )
+    assert [name for name, _id in stage.store.calls] == ["update"]
+    stage.follow(False, path.unlink, True, GRACE_S - 0.1, False)
+    assert stage.store.deleted == {}
+    stage.follow(False, GRACE_S, False)
+    assert list(stage.store.deleted) == ["id-0"]
+
+
+@pytest.mark.parametrize("text", ["one", "uno"])
+def test_a_file_that_comes_back_restores_its_entry(stage: Stage, text: str) -> None:
+    stage.store.add("one")
+    stage.follow(False)
+    [path] = stage.root.glob("entries/**/*.md")
+    content = path.read_text()
+    stage.follow(False, path.unlink, True, GRACE_S, False)
+    path.write_text(content.replace("one", text))
+    stage.follow(False)
+    assert [(entry.id, entry.text) for entry in stage.store.entries.values()] == [("id-0", text)]
+    assert [NAMES[type(outcome.action)] for outcome in stage.reports[-1].outcomes] == ["restore"]
+    stage.follow(False)
+    assert stage.reports[-1].outcomes == []
+
+
+def test_only_an_id_of_the_user_is_restored(stage: Stage) -> None:
+    path = stage.root / "entries/chat/facts/other.md"
+    path.parent.mkdir(parents=True)
+    path.write_text("---\nid: unknown\n---\n\ntext\n")
+    stage.follow(False)
+    [outcome] = stage.reports[-1].outcomes
+    assert outcome.problem.startswith("no entry of this user has the id unknown")
