@@ -27,6 +27,7 @@ from app.providers.mirror_folders import (
     write_temporary,
 )
 from app.providers.mirror_scan import scan_folder
+from app.providers.mirror_taken import DELETED, REPLACED, move_new, take_file
 
 MAX_FILE_BYTES: Final = 1 << 20
 MAX_INDEX_BYTES: Final = 256 << 20
@@ -110,7 +111,7 @@ class PosixMirrorFiles:
         with usable_files(path), open_folder(self._root, folder_path, create=True) as folder:
             temporary = write_temporary(folder.descriptor, render_file(content), 0o600)
             try:
-                _link_new(folder.descriptor, temporary, name)
+                move_new(folder.descriptor, temporary, name)
             except FileExistsError as error:
                 raise StateChanged(f"{path} exists already") from error
             finally:
@@ -126,11 +127,28 @@ class PosixMirrorFiles:
             temporary = write_temporary(folder.descriptor, render_file(content), stat.S_IMODE(mode) & 0o777)
             try:
                 self._check_hash(folder, name, text_hash)
-                os.rename(temporary, name, src_dir_fd=folder.descriptor, dst_dir_fd=folder.descriptor)
-            except BaseException:
-                os.unlink(temporary, dir_fd=folder.descriptor)
-                raise
+                self._exchange(folder, name, text_hash, temporary, content)
+            finally:
+                with suppress(FileNotFoundError):
+                    os.unlink(temporary, dir_fd=folder.descriptor)
             self._unsynced.add(folder_path)
+
+    def _exchange(self, folder: Folder, name: str, text_hash: str, temporary: str, content: MirrorFile) -> None:
+        """Put the temporary file in the place of a file that has this hash. No other file is overwritten."""
+        file, seen = take_file(folder, name, text_hash, REPLACED, self._max_file_bytes)
+        lines = parse_file(seen).other_lines
+        if content.other_lines[: len(lines)] != lines:
+            file.put_back()
+            raise StateChanged(f"{folder.path}/{name} changed in the meantime")
+        try:
+            move_new(folder.descriptor, temporary, name)
+        except FileExistsError as error:
+            file.settle(seen)
+            raise StateChanged(f"{folder.path}/{name} changed in the meantime") from error
+        except BaseException:
+            file.put_back()
+            raise
+        file.settle(seen)
 
     def delete_file(self, path: str, text_hash: str) -> None:
         """Delete a file; a missing one is no error. Raise StateChanged if its text has not this hash, FilesUnusable."""
@@ -138,9 +156,10 @@ class PosixMirrorFiles:
         with usable_files(path), open_folder(self._root, folder_path) as folder:
             try:
                 self._check_hash(folder, name, text_hash)
+                file, seen = take_file(folder, name, text_hash, DELETED, self._max_file_bytes)
             except FileNotFoundError:
                 return
-            os.unlink(name, dir_fd=folder.descriptor)
+            file.settle(seen)
             self._unsynced.add(folder_path)
 
     def _check_hash(self, folder: Folder, name: str, text_hash: str) -> None:
@@ -152,16 +171,3 @@ class PosixMirrorFiles:
             return parse_file(read_whole(open_regular(folder.descriptor, name), self._max_file_bytes))
         except BrokenFile as error:
             raise StateChanged(f"{folder.path}/{name}: {error}") from error
-
-
-def _link_new(folder: int, temporary: str, name: str) -> None:
-    """Give a temporary file its name. Raise FileExistsError if another file has the name."""
-    try:
-        os.link(temporary, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
-    except FileExistsError:
-        raise
-    except OSError:  # a file system without hard links, such as exFAT
-        with suppress(FileNotFoundError):
-            os.stat(name, dir_fd=folder, follow_symlinks=False)
-            raise FileExistsError(name) from None
-        os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)

@@ -11,7 +11,8 @@ from app.domain.mirror.front_matter import BrokenFile
 from app.domain.mirror.names import OWN_PREFIX, FileKind, classify_name
 from app.domain.mirror.problems import StateChanged
 from app.domain.mirror.snapshot import Record, Stamp
-from app.providers.mirror_folders import TEMPORARY_ENDING, open_folder, open_regular, read_whole
+from app.providers.mirror_folders import TEMPORARY_ENDING, Folder, open_folder, open_regular, read_whole
+from app.providers.mirror_taken import settle_taken
 
 MAX_DEPTH: Final = 16
 UNSETTLED_NS: Final = 2_500_000_000
@@ -44,8 +45,9 @@ class _Scan:
 
     def walk_folder(self, folder: int, path: str, depth: int) -> None:
         """Add all files of an open folder and of those below it."""
-        with os.scandir(folder) as found:
-            entries = sorted(found, key=lambda entry: entry.name)
+        entries = _list_folder(folder)
+        if self.settled_ns is not None and self._settle_taken(Folder(path, folder), entries):
+            entries = _list_folder(folder)
         for entry in entries:
             inner = f"{path}/{entry.name}"
             if entry.name.startswith(OWN_PREFIX) and entry.name.endswith(TEMPORARY_ENDING):
@@ -56,6 +58,11 @@ class _Scan:
                     self._walk_inner(folder, entry.name, inner, depth)
             else:
                 self._add_file(folder, entry, inner)
+
+    def _settle_taken(self, folder: Folder, entries: "list[os.DirEntry[str]]") -> bool:
+        """Settle the files that a killed run took. Return True if there was one."""
+        own = [entry.name for entry in entries if entry.name.startswith(OWN_PREFIX)]
+        return sum(settle_taken(folder, name, self.max_file_bytes) for name in own) > 0
 
     def _walk_inner(self, folder: int, name: str, path: str, depth: int) -> None:
         if problem := _name_problem(name):
@@ -109,6 +116,11 @@ class _Scan:
     def _refuse(self, path: str, problem: str) -> None:
         shown = path if path.isprintable() else path.encode("utf-8", "backslashreplace").decode()
         self.files.append(FoundFile(shown, problem=problem))
+
+
+def _list_folder(folder: int) -> "list[os.DirEntry[str]]":
+    with os.scandir(folder) as found:
+        return sorted(found, key=lambda entry: entry.name)
 
 
 def _stamp_of(status: os.stat_result) -> Stamp:

@@ -13,7 +13,7 @@ import pytest
 from app.domain.mirror.entries import MirrorFile, hash_text, parse_file, render_file
 from app.domain.mirror.problems import FilesUnusable, StateChanged
 from app.domain.mirror.snapshot import load_snapshot
-from app.providers import mirror_files, mirror_folders
+from app.providers import mirror_folders, mirror_taken
 from app.providers.mirror_files import PosixMirrorFiles
 from app.usecases.mirror.steps import Mirror
 from app.usecases.mirror.sync import SyncReport, make_plan, sync_mirror
@@ -193,7 +193,7 @@ def test_a_new_file_never_replaces_another(root: Path, monkeypatch: pytest.Monke
             with pytest.raises(StateChanged, match="exists already"):
                 files.create_file(path, MirrorFile("two"))
             assert files.read_file(path).text == "one"
-            monkeypatch.setattr(mirror_files.os, "link", no_links)
+            monkeypatch.setattr(mirror_taken.os, "link", no_links)
     assert len(list((root / "entries").iterdir())) == 2
 
 
