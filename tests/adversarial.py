@@ -218,7 +218,7 @@ FUNCTIONS: Final[Mapping[str, Callable[[str], object]]] = {
         "\n".join((f"---\nid: '{text}", f'role: "{text}', f"x: {text}", "---")).encode()
     ),
     "encode_name": lambda text: (names.encode_name(text), names.decode_name(text), names.classify_name(text)),
-    "place_of": lambda text: (mirror.place_of(f"entries/{text}"), mirror.id_of_name(f"a__{text}.md")),
+    "place_of": lambda text: (mirror.place_of(f"entries/{text}", {}), mirror.id_of_name(f"a__{text}.md")),
     # these read word by word and take some microseconds for each character of a turn
     "foreign": lambda text: grounding.find_foreign("The user has 3 bees.", text[:TURN]),
     "candidate": lambda text: multi_fact.broken_rule(

@@ -1,13 +1,13 @@
 """Entries of the store, the files that mirror them, and where these files lie."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
 from app.domain.mirror.front_matter import FENCE, BrokenFile, read_front_matter, split_content, write_scalar
-from app.domain.mirror.names import decode_name, encode_name
+from app.domain.mirror.names import decode_name, encode_name, is_cut_name
 
 ENTRIES: Final = "entries"
 FOLDERS: Final[Mapping[str, str]] = {
@@ -154,15 +154,22 @@ def conflict_path(path: str, entry_id: str, text_hash: str | None = None) -> str
     return f"{folder}/{encode_name(entry_id)}.conflict{mark}.md"
 
 
-def place_of(path: str) -> tuple[str, str | None] | None:
+def place_of(path: str, conversations: Mapping[str, str]) -> tuple[str | None, str | None] | None:
     """Return the conversation and the role that a path stands for; None outside of a conversation's folder.
 
-    A folder with a name that no id has is taken as it is written. The role is None outside the folders of roles.
+    A folder with a name that no id has is taken as it is written. One with a shortened name stands for the conversation
+    in `conversations`, if it is there. The role is None outside the folders of roles.
     """
     parts = path.split("/")
     if len(parts) < 3 or parts[0] != ENTRIES:
         return None
-    conversation_id = decode_name(parts[1])
+    conversation_id = conversations.get(parts[1]) if is_cut_name(parts[1]) else decode_name(parts[1]) or parts[1]
     folder = "/".join(parts[2:-1])
     role = next((role for name, role in _ROLES.items() if f"{folder}/".startswith(f"{name}/")), None)
-    return (parts[1] if conversation_id is None else conversation_id), role
+    return conversation_id, role
+
+
+def name_conversations(ids: Iterable[str | None]) -> dict[str, str]:
+    """Return the conversations whose folders have shortened names, by these names."""
+    names = ((encode_name(conversation_id), conversation_id) for conversation_id in set(ids) if conversation_id)
+    return {name: conversation_id for name, conversation_id in names if is_cut_name(name)}

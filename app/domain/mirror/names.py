@@ -12,6 +12,7 @@ MAX_NAME: Final = 120
 
 _PLAIN: Final = frozenset(string.ascii_letters + string.digits + "-_")
 _DIGEST: Final = 16
+_CUT: Final = re.compile(r"~[0-9a-f]{16}\Z")
 _DEVICES: Final = frozenset(
     {"con", "prn", "aux", "nul"} | {f"{port}{number}" for port in ("com", "lpt") for number in range(10)}
 )
@@ -45,6 +46,11 @@ def decode_name(name: str) -> str | None:
     except UnicodeDecodeError:
         return None
     return text if encode_name(text) == name else None
+
+
+def is_cut_name(name: str) -> bool:
+    """Return True for the name of an id that was too long: nobody can tell the id from it."""
+    return len(name) == MAX_NAME and _CUT.search(name) is not None and decode_name(name) is None
 
 
 class FileKind(StrEnum):

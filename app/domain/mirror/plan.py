@@ -19,7 +19,7 @@ from app.domain.mirror.actions import (
     UpdateFile,
     WriteFile,
 )
-from app.domain.mirror.entries import Draft, MirrorEntry, hash_text, place_of
+from app.domain.mirror.entries import Draft, MirrorEntry, hash_text, name_conversations, place_of
 from app.domain.mirror.file_paths import FreePaths
 from app.domain.mirror.mass_deletion import MassDeletionPolicy, hold_mass_deletion
 from app.domain.mirror.snapshot import Intent, Record, Snapshot, Stamp
@@ -38,7 +38,9 @@ def plan_sync(
 
     `deleted` are soft-deleted entries: a file that comes back restores its entry. The ids in `held` are left alone.
     """
-    sorted_files = sort_files(snapshot, {entry.id for entry in entries}, found.files)
+    in_files = (file.content.conversation_id for file in found.files if file.content)
+    conversations = name_conversations([*in_files, *(entry.conversation_id for entry in entries)])
+    sorted_files = sort_files(snapshot, {entry.id for entry in entries}, found.files, conversations)
     sorted_files.held.update(held)
     stored, gone = {entry.id: entry for entry in entries}, deleted or {}
     paths = FreePaths(file.path for file in found.files)
@@ -54,19 +56,19 @@ def plan_sync(
         actions += [step.action] if step.action else []
         if record := known if isinstance(step.action, Refuse) else step.record:
             records[entry_id] = record
-    actions += [_create_from(file, snapshot) for file in sorted_files.new]
+    actions += [_create_from(file, snapshot, conversations) for file in sorted_files.new]
     actions = hold_mass_deletion(actions, found, snapshot, policy or MassDeletionPolicy())
     ordered = sorted(actions, key=lambda action: (ORDER.index(type(action)), action.path, _id_of(action)))
     placed = paths.place_files(ordered)
     return SyncPlan(tuple(placed), _mark_intents(placed, records, {file.path: file.stamp for file in found.files}))
 
 
-def _create_from(file: FoundFile, snapshot: Snapshot) -> CreateEntry:
-    content, place = file.content, place_of(file.path) or ("", None)
+def _create_from(file: FoundFile, snapshot: Snapshot, conversations: Mapping[str, str]) -> CreateEntry:
+    content, place = file.content, place_of(file.path, conversations) or ("", None)
     assert content is not None  # files without content were refused
     draft = Draft(
         content.text,
-        content.conversation_id or place[0],
+        content.conversation_id or place[0] or "",
         content.role or place[1] or "memory",
         content.created_at,
         content.summary_kind,

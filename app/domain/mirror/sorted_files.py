@@ -1,7 +1,7 @@
 """Files of a root by what they stand for: an entry, a new entry, or nothing that can be used."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from app.domain.mirror.actions import FoundFile, Refuse
@@ -22,8 +22,13 @@ class SortedFiles:
     held: set[str] = field(default_factory=set)
 
 
-def sort_files(snapshot: Snapshot, stored: set[str], files: Sequence[FoundFile]) -> SortedFiles:
-    """Return the files sorted. `stored` are the ids of the store's entries."""
+def sort_files(
+    snapshot: Snapshot, stored: set[str], files: Sequence[FoundFile], conversations: Mapping[str, str]
+) -> SortedFiles:
+    """Return the files sorted. `stored` are the ids of the store's entries.
+
+    `conversations` are the ids of the conversations whose folders have shortened names.
+    """
     readable = sorted((file for file in files if file.problem is None), key=lambda file: file.path)
     broken = [file for file in files if file.problem is not None]
     counts = Counter(file.id for file in readable if file.id is not None)
@@ -37,7 +42,7 @@ def sort_files(snapshot: Snapshot, stored: set[str], files: Sequence[FoundFile])
         ):  # somebody removed the front matter
             result.by_id[home] = file
         elif file.id is None:
-            _add_new(file, result)
+            _add_new(file, result, conversations)
         elif counts[file.id] == 1 or home == file.id:
             result.by_id[file.id] = file
             if home is not None and file.id not in stored and file.id not in snapshot.records:
@@ -63,20 +68,24 @@ def _copy_reason(entry_id: str) -> str:
     return f"another file has the id {entry_id} too; remove the line `id:` from the copy to make a new entry of it"
 
 
-def _add_new(file: FoundFile, result: SortedFiles) -> None:
-    reason = _refusal_reason(file)
+def _add_new(file: FoundFile, result: SortedFiles, conversations: Mapping[str, str]) -> None:
+    reason = _refusal_reason(file, conversations)
     if reason is None:
         result.new.append(file)
     else:
         result.refused.append(Refuse(file.path, reason))
 
 
-def _refusal_reason(file: FoundFile) -> str | None:
-    content, place = file.content, place_of(file.path)
+def _refusal_reason(file: FoundFile, conversations: Mapping[str, str]) -> str | None:
+    content, place = file.content, place_of(file.path, conversations)
     if content is None or not content.text.strip():
         return "the file has no text yet; write some, or delete the file"
     if place is None and content.conversation_id is None:
         return "the file is in no conversation; move it into entries/<conversation>/facts"
+    if content.conversation_id is None and place and place[0] is None:
+        return (
+            "the name of the folder is shortened and does not tell the conversation; write the line `conversation_id:`"
+        )
     if (content.role or (place and place[1])) is None:
         return "the file has no role; move it into facts, turns/user or turns/assistant"
     return None

@@ -7,7 +7,16 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.domain.mirror.entries import FOLDERS, MirrorEntry, MirrorFile, entry_path, parse_file, place_of, render_file
+from app.domain.mirror.entries import (
+    FOLDERS,
+    MirrorEntry,
+    MirrorFile,
+    entry_path,
+    name_conversations,
+    parse_file,
+    place_of,
+    render_file,
+)
 from app.domain.mirror.front_matter import BrokenFile, read_scalar, write_scalar
 
 WORDS = st.text(st.characters(codec="utf-8"), min_size=1, max_size=40)
@@ -98,7 +107,7 @@ def test_a_broken_file_says_what_is_wrong(content: bytes, reason: str) -> None:
 @given(WORDS, WORDS, st.sampled_from(list(FOLDERS)), MOMENTS)
 def test_a_path_leads_back_to_conversation_and_role(entry_id: str, conversation: str, role: str, at: datetime) -> None:
     path = entry_path(MirrorEntry(entry_id, conversation, role, at.replace(year=2026), "x", 1))
-    place = place_of(path)
+    place = place_of(path, name_conversations([conversation]))
     assert place is not None
     assert place[1] == role
     assert place[0] == conversation or "~" in path.split("/")[1]

@@ -20,6 +20,7 @@ from app.domain.mirror.actions import (
 )
 from app.domain.mirror.entries import MirrorEntry, MirrorFile, hash_text
 from app.domain.mirror.mass_deletion import MassDeletionPolicy
+from app.domain.mirror.names import encode_name
 from app.domain.mirror.plan import plan_sync
 from app.domain.mirror.snapshot import Intent, Pending, Record, Snapshot, Stamp
 
@@ -216,3 +217,19 @@ def test_the_order_of_the_sides_does_not_matter() -> None:
     edited = [file(f"new {number}", f.path, f.id) for number, f in enumerate(files[:5])]
     plan = plan_sync(snapshot, entries, FoundFiles(edited))
     assert plan == plan_sync(snapshot, entries[::-1], FoundFiles(edited[::-1]))
+
+
+def test_a_shortened_folder_stands_for_the_conversation_that_entries_or_files_name() -> None:
+    long = "a long conversation " * 20
+    folder = f"entries/{encode_name(long)}/facts"
+    new = FoundFile(f"{folder}/new.md", NEW, None, MirrorFile("new"))
+    (refused,) = actions(Snapshot(), [], new)
+    assert isinstance(refused, Refuse)
+    assert "does not tell the conversation" in refused.reason
+    stored = MirrorEntry("a", long, "memory", MOMENT, "old", 1)
+    sibling = FoundFile(f"{folder}/b.md", OLD, None, MirrorFile("old", conversation_id=long))
+    for entries, files in (([stored], [new]), ([], [sibling, new])):
+        created = [action for action in actions(Snapshot(), entries, *files) if isinstance(action, CreateEntry)]
+        assert {action.draft.conversation_id for action in created} == {long}
+    named = FoundFile(f"{folder}/new.md", NEW, None, MirrorFile("new", conversation_id="short"))
+    assert [a.draft.conversation_id for a in actions(Snapshot(), [], named) if isinstance(a, CreateEntry)] == ["short"]
