@@ -19,7 +19,7 @@ PATTERNS = st.builds(
     st.lists(GLOBS, min_size=1, max_size=4),
     st.sampled_from(["", "/"]),
 ).filter(lambda text: text.strip("/*") and not text.endswith("**/"))
-"""Patterns without `a/**/`: Git takes it for folders below `a` alone, and pathspec for their files too, also those of `a`."""
+"""Patterns without `a/**/`: Git takes it for the folders below `a`, and pathspec for the files of `a` too."""
 
 
 @given(st.lists(PATTERNS, min_size=1, max_size=3), st.lists(NAMES, min_size=1, max_size=5))
