@@ -23,6 +23,11 @@ USAGE = 2
 """Exit code of a command with wrong arguments."""
 
 
+def show_text(text: str) -> str:
+    """Return a text with escapes for all characters that a terminal does not show, or that control it."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+
+
 def exit_with_error(message: str, code: int = 1) -> NoReturn:
     """Print `message` on stderr and exit with `code`."""
     err.print(f"[bold red]error[/] {escape(message)}", highlight=False)

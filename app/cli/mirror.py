@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from app.cli.client import err, error_text, exit_with_error, open_client, out
+from app.cli.client import err, error_text, exit_with_error, open_client, out, show_text
 from app.cli.mirror_report import StepBar, Totals, print_plan, print_run, print_totals
 from app.config.loader import load_policies
 from app.config.settings import Settings
@@ -66,7 +66,7 @@ def mirror_memories(
         with _stopping(stop), _open_session(root, user, category, stop, policy, watch, dry_run) as session:
             code = session.show_plan() if dry_run else session.follow(root) if watch else session.run_once()
     except (FilesUnusable, StoreUnusable, StoreAway, ForeignRoot) as error:
-        exit_with_error(str(error))
+        exit_with_error(show_text(str(error)))
     except Stopped:
         exit_with_error("stopped; run the same command again to go on")
     raise typer.Exit(code)
@@ -164,14 +164,14 @@ class _Session:
         finally:
             self.bar.close()
         if report.snapshot_problem:
-            err.print(f"note {report.snapshot_problem}", markup=False, highlight=False)
+            err.print(f"note {show_text(report.snapshot_problem)}", markup=False, highlight=False)
         self.totals.add_report(report)
         print_totals(self.totals)
         return UNSETTLED if self.totals.needs_person else 0
 
     def follow(self, root: Path) -> int:
         """Keep both sides in step until a signal comes; then print what was done in all."""
-        out.print(f"mirroring to {root}; Ctrl-C ends", markup=False, highlight=False)
+        out.print(f"mirroring to {show_text(str(root))}; Ctrl-C ends", markup=False, highlight=False)
         watch = MirrorWatch(self.mirror, self.store, self, self.on_step)
         try:
             watch.keep_in_step(watch_files(str(root), POLL_S, self.stop))
@@ -196,7 +196,7 @@ class _Session:
 
     def hear_away(self, problem: str) -> None:
         """Say that the server is away."""
-        err.print(f"the server is away ({problem}); waiting for it", markup=False, highlight=False)
+        err.print(f"the server is away ({show_text(problem)}); waiting for it", markup=False, highlight=False)
 
     def hear_back(self) -> None:
         """Say that the server is back."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 
-from app.cli.client import err, out
+from app.cli.client import err, out, show_text
 from app.domain.mirror.actions import (
     NAMES,
     Action,
@@ -73,13 +73,14 @@ def print_plan(plan: SyncPlan, report: SyncReport) -> None:
     """Print each action of a plan."""
     _print_snapshot_problem(report)
     for action in plan.actions:
-        _print_line(f"{NAMES[type(action)]:<17} {action.path}{_reason_of(action)}")
+        _print_line(_describe(action))
     _print_list("conflict files that are there", report.conflicts)
     out.print(f"{len(plan.actions)} actions planned; nothing was changed", highlight=False)
 
 
-def _reason_of(action: Action) -> str:
-    return f": {action.reason}" if isinstance(action, Refuse | Conflict) else ""
+def _describe(action: Action) -> str:
+    reason = action.reason if isinstance(action, Refuse | Conflict) else ""
+    return f"{NAMES[type(action)]:<17} {': '.join(filter(None, (action.path, reason)))}"
 
 
 def print_totals(totals: Totals) -> None:
@@ -118,12 +119,12 @@ def print_run(report: SyncReport, told: list[str]) -> list[str]:
 
 def _print_outcomes(outcomes: Iterable[Outcome]) -> None:
     for outcome in outcomes:
-        _print_line(f"{NAMES[type(outcome.action)]:<17} {outcome.action.path}{_reason_of(outcome.action)}")
+        _print_line(_describe(outcome.action))
 
 
 def _print_snapshot_problem(report: SyncReport) -> None:
     if report.snapshot_problem:
-        err.print(f"[yellow]note[/] {escape(report.snapshot_problem)}", highlight=False)
+        err.print(f"[yellow]note[/] {escape(show_text(report.snapshot_problem))}", highlight=False)
 
 
 def _print_list(title: str, lines: Sequence[str]) -> None:
@@ -136,7 +137,7 @@ def _print_list(title: str, lines: Sequence[str]) -> None:
 
 
 def _print_line(line: str) -> None:
-    out.print(escape(line), highlight=False)
+    out.print(escape(show_text(line)), highlight=False)
 
 
 class StepBar:

@@ -13,7 +13,7 @@ from typing import Final
 from app.domain.mirror.actions import FoundFiles
 from app.domain.mirror.entries import ENTRIES, MirrorFile, hash_text, parse_file, render_file
 from app.domain.mirror.front_matter import BrokenFile
-from app.domain.mirror.problems import StateChanged
+from app.domain.mirror.problems import FilesUnusable, StateChanged
 from app.domain.mirror.snapshot import INDEX_NAME, Record
 from app.providers.mirror_folders import (
     Folder,
@@ -49,6 +49,7 @@ class PosixMirrorFiles:
         except BaseException:
             os.close(self._root)
             raise
+        self._path = root
         self._max_file_bytes = max_file_bytes
         self._unsynced: set[str] = set()
 
@@ -89,8 +90,16 @@ class PosixMirrorFiles:
 
     def scan_files(self, records: Mapping[str, Record]) -> FoundFiles:
         """Return all files below the root's entries. Raise FilesUnusable."""
+        self._check_root()
         with usable_files(ENTRIES, whole=True):
             return scan_folder(self._root, records, self._read_clock(), self._max_file_bytes)
+
+    def _check_root(self) -> None:
+        """Raise FilesUnusable if the root was deleted, moved or replaced since it was opened."""
+        with suppress(OSError):
+            if os.path.samestat(os.stat(self._path), os.fstat(self._root)):
+                return
+        raise FilesUnusable(f"{self._path}: the folder of the mirror is gone or was replaced; nothing was changed")
 
     def _read_clock(self) -> int | None:
         """Return the time of the file system's own clock in nanoseconds, None if nothing may be written."""

@@ -3,6 +3,7 @@
 import os
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Final
 
 from watchfiles import watch
@@ -22,7 +23,9 @@ def watch_files(root: str, pause_s: float, stop: threading.Event) -> Iterator[bo
         yield from _watch(real, pause_s, stop, force_polling=None)
     except (OSError, RuntimeError):  # such as too many folders for the system's limit of watches
         yield True
-        yield from _watch(real, pause_s, stop, force_polling=True)
+        with suppress(FileNotFoundError):  # the root is gone, which the next run says
+            yield from _watch(real, pause_s, stop, force_polling=True)
+        yield True
 
 
 def _watch(root: str, pause_s: float, stop: threading.Event, force_polling: bool | None) -> Iterator[bool]:

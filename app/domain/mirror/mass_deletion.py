@@ -33,6 +33,6 @@ def hold_mass_deletion(
         too_many = count > policy.max_deletions and count > policy.max_deleted_share * known
         if too_many or (kind is SoftDeleteEntry and count and not found.has_entries):
             kept = [action for action in kept if not isinstance(action, kind)]
-            reason = f"{count} of {known} {what}; nothing was deleted; allow the mass deletion if you mean it"
+            reason = f"{count} of {known} {what}; nothing was deleted; use `--allow-mass-deletion` if you mean it"
             kept.append(Refuse("", reason))
     return kept

@@ -122,7 +122,9 @@ def load_snapshot(content: bytes, owner: str) -> Snapshot:
         if not isinstance(whole, dict) or whole.get("format") != _FORMAT:
             raise BrokenSnapshot(f"{INDEX_NAME} has not format {_FORMAT}")
         if _text(whole["owner"]) != owner:
-            raise ForeignRoot("this folder mirrors another user; choose another folder")
+            is_same_tenant = str(whole["owner"]).partition("/")[0] == owner.partition("/")[0]
+            whose = "another user" if is_same_tenant else "a user of another tenant"
+            raise ForeignRoot(f"this folder mirrors {whose}; choose another folder")
         records = {_text(entry_id): _read_record(row) for entry_id, row in whole["records"].items()}
         pending = {
             check_path(path): Pending(_text(row["key"]), _hash(row["text_hash"]))

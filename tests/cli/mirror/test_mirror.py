@@ -175,7 +175,7 @@ async def test_a_root_of_another_user_or_tenant_is_refused(room: MirrorRoom, app
     before = room.tree()
     assert "mirrors another user" in await room.run(user="ben", code=1)
     room.env["MNEMA_API_KEY"] = stranger.key
-    assert "mirrors another user" in await room.run(code=1)
+    assert "mirrors a user of another tenant" in await room.run(code=1)
     assert room.tree() == before
 
 

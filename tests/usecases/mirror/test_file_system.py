@@ -276,3 +276,17 @@ def test_ten_thousand_files(root: Path, record_property: Callable[[str, object],
     for name, seconds in figures.items():
         record_property(name, seconds)
     print(figures)
+
+
+@pytest.mark.parametrize("is_replaced", [False, True])
+def test_a_root_that_is_gone_is_said(root: Path, is_replaced: bool) -> None:
+    store = MemoryStore()
+    store.add("one")
+    with PosixMirrorFiles(str(root)) as files:
+        sync_mirror(Mirror(files, store, "owner"))
+        root.rename(root.with_name("moved"))
+        if is_replaced:
+            root.mkdir()
+        with pytest.raises(FilesUnusable, match="the folder of the mirror is gone or was replaced"):
+            sync_mirror(Mirror(files, store, "owner"))
+    assert len(store.entries) == 1
