@@ -111,6 +111,10 @@ def _settle_record(record: Record | None, pair: _Pair) -> Record | None:
         version = intent.version
     if now == intent.text_hash:
         return replace(settled, text_hash=now, version=version, stamp=None) if now else None
+    if record.text_hash is None and intent.side == "file" and intent.stamp is None and now and intent.text_hash:
+        return replace(
+            settled, text_hash=intent.text_hash, version=version
+        )  # the run wrote it, then somebody edited it
     is_unclear = now == record.text_hash and not untouched
     return None if is_unclear or not record.text_hash else settled
 

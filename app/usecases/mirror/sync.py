@@ -5,13 +5,14 @@ A run may end at any point. Each step is idempotent or leaves a state that the n
 
 import secrets
 from collections.abc import Callable, Collection, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from app.domain.mirror.actions import Conflict, CreateEntry, FoundFiles, Refuse, SoftDeleteEntry, SyncPlan
 from app.domain.mirror.entries import MirrorEntry
 from app.domain.mirror.plan import plan_sync
-from app.domain.mirror.problems import FilesBusy
+from app.domain.mirror.problems import FilesBusy, FilesUnusable
 from app.domain.mirror.snapshot import BrokenSnapshot, Pending, Snapshot, dump_snapshot, load_snapshot
 from app.usecases.mirror.ports import MirrorFiles
 from app.usecases.mirror.steps import Mirror, Outcome, Run
@@ -117,20 +118,30 @@ def _without_refusals(outcomes: list[Outcome]) -> Iterator[Outcome]:
 def apply_plan(mirror: Mirror, plan: SyncPlan, snapshot: Snapshot, on_step: OnStep = ignore_steps) -> list[Outcome]:
     """Carry out the plan and return one outcome for each action, in order.
 
-    The snapshot with the intents is durable before the first step, and the final one after the last.
+    The snapshot with the intents is durable before the first step, and the final one after the last. If an error or a
+    signal ends the run, the final one has what was done until then.
     """
     intended = Snapshot(plan.records, _pending_creations(plan))
     if intended != snapshot:
         mirror.files.write_index(dump_snapshot(intended, mirror.owner))
     run = Run(mirror, dict(plan.records), dict(intended.pending))
     outcomes = []
-    for done, action in enumerate(plan.actions, 1):
-        outcomes.append(run.apply_action(action))
-        on_step(done, len(plan.actions))
+    try:
+        for done, action in enumerate(plan.actions, 1):
+            outcomes.append(run.apply_action(action))
+            on_step(done, len(plan.actions))
+    except Exception:
+        with suppress(FilesUnusable):  # such as a full disk: then the intents tell what was done
+            _write_final(run, intended)
+        raise
+    _write_final(run, intended)
+    return outcomes
+
+
+def _write_final(run: Run, intended: Snapshot) -> None:
     final = Snapshot(run.records, run.pending)
     if final != intended:
-        mirror.files.write_index(dump_snapshot(final, mirror.owner))
-    return outcomes
+        run.mirror.files.write_index(dump_snapshot(final, run.mirror.owner))
 
 
 def _pending_creations(plan: SyncPlan) -> dict[str, Pending]:
