@@ -22,12 +22,12 @@ def examples() -> Iterator[tuple[str, list[str]]]:
 
 
 async def test_the_commands_of_the_page_print_what_it_says(room: MirrorRoom, tmp_path: Path) -> None:
-    shim = tmp_path / "bin" / "mnema"
-    shim.parent.mkdir()
+    shim = tmp_path / ".venv/bin/mnema"
+    shim.parent.mkdir(parents=True)
     shim.write_text(f'#!/bin/sh\nexec {sys.executable} -m app.cli.main "$@"\n')
     shim.chmod(0o755)
     env = environment(**room.env)
-    env |= {"PATH": f"{shim.parent}:{env['PATH']}", "PYTHONPATH": str(REPOSITORY)}
+    env |= {"PYTHONPATH": str(REPOSITORY)}
     found = list(examples())
     assert len(found) >= 7
     for command, printed in found:
