@@ -46,12 +46,15 @@ class Totals:
     """The sum of a command's runs, and what still needs a person."""
 
     done: Counter[type[Action]] = field(default_factory=Counter)
+    joined: list[str] = field(default_factory=list)
     conflicts: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
     def add_report(self, report: SyncReport) -> None:
         """Add what a run did. Its conflict files and problems take the place of those before."""
-        self.done.update(type(outcome.action) for outcome in report.outcomes if not outcome.problem)
+        done = [outcome for outcome in report.outcomes if not outcome.problem]
+        self.done.update(type(outcome.action) for outcome in done if not outcome.joined)
+        self.joined += [f"{outcome.action.path} -> {outcome.joined}" for outcome in done if outcome.joined]
         self.conflicts = list(report.conflicts)
         self.problems = problems_of(report)
 
@@ -89,6 +92,7 @@ def print_totals(totals: Totals) -> None:
         _print_line(line)
     if count := totals.done[Conflict]:
         _print_line(f"{count} changed on both sides; no text was lost")
+    _print_list("joined the file of a memory that says the same", totals.joined)
     _print_list("conflict files are left: take over what you need, then delete them", totals.conflicts)
     _print_list("not done", totals.problems)
 
@@ -119,7 +123,10 @@ def print_run(report: SyncReport, told: list[str]) -> list[str]:
 
 def _print_outcomes(outcomes: Iterable[Outcome]) -> None:
     for outcome in outcomes:
-        _print_line(_describe(outcome.action))
+        if outcome.joined:
+            _print_line(f"{'joined':<17} {outcome.action.path} -> {outcome.joined}")
+        else:
+            _print_line(_describe(outcome.action))
 
 
 def _print_snapshot_problem(report: SyncReport) -> None:

@@ -27,12 +27,14 @@ from app.usecases.mirror.ports import MirrorFiles, MirrorStore
 class Outcome:
     """An action and what became of it. `problem` is empty if it was carried out.
 
-    `is_skipped`: something changed in the meantime, and the next run decides anew.
+    `is_skipped`: something changed in the meantime, and the next run decides anew. `joined` is the file of the entry
+    that a new file joined; the new file is gone then.
     """
 
     action: Action
     problem: str = ""
     is_skipped: bool = False
+    joined: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,7 @@ class Run:
     records: dict[str, Record]
     pending: dict[str, Pending]
     created: set[str] = field(default_factory=set)
+    joined: dict[str, str] = field(default_factory=dict)
 
     def apply_action(self, action: Action) -> Outcome:
         """Carry out an action and return what became of it."""
@@ -63,7 +66,8 @@ class Run:
             return Outcome(action, str(error), is_skipped=True)
         except EntryRefused as error:
             return Outcome(action, str(error))
-        return Outcome(action, action.reason if isinstance(action, Refuse) else "")
+        joined = self.joined.get(action.path, "") if isinstance(action, CreateEntry) else ""
+        return Outcome(action, action.reason if isinstance(action, Refuse) else "", joined=joined)
 
     def _carry_out(self, action: Action) -> None:
         match action:
@@ -92,7 +96,7 @@ class Run:
         files, known = self.mirror.files, self.records.get(entry.id)
         has_other_file = known is not None and known.text_hash is not None and known.path != action.path
         if has_other_file or entry.id in self.created:  # the text joined an entry that has a file
-            files.delete_file(action.path, action.text_hash)
+            self._join_file(action, entry)
         else:
             self.created.add(entry.id)
             content = files.read_file(action.path)
@@ -104,6 +108,20 @@ class Run:
             files.replace_file(action.path, hash_text(content.text), filled)
             self._note_entry(action.path, entry)
         del self.pending[action.path]
+
+    def _join_file(self, action: CreateEntry, entry: MirrorEntry) -> None:
+        """Carry the file's own lines into the file of the entry, then delete it."""
+        files, path = self.mirror.files, self.records[entry.id].path
+        content, other = files.read_file(action.path), files.read_file(path)
+        new_lines = set(content.other_lines) - set(other.other_lines)
+        if new_lines and not _keys_of(content) & _keys_of(other):
+            filled = replace(other, other_lines=other.other_lines + content.other_lines)
+            files.replace_file(path, hash_text(other.text), filled)
+        elif new_lines:  # the same keys have other values
+            reason = "the file joined an entry whose file has other lines"
+            self._save_conflict(Conflict(path, entry.id, action.text_hash, entry, reason), content)
+        files.delete_file(action.path, action.text_hash)
+        self.joined[action.path] = path
 
     def _update_entry(self, action: UpdateEntry) -> None:
         entry = self.mirror.store.update_entry(action.entry.id, action.text, action.entry.version)
@@ -161,3 +179,8 @@ class Run:
 
     def _note_entry(self, path: str, entry: MirrorEntry) -> None:
         self.records[entry.id] = Record(path, hash_text(entry.text), entry.version)
+
+
+def _keys_of(content: MirrorFile) -> set[str]:
+    """Return the keys of a file's own lines. Lines that are indented belong to the key above them."""
+    return {line.partition(":")[0].strip() for line in content.other_lines if line[:1] not in (" ", "\t", "-", "#", "")}
