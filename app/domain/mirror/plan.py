@@ -116,6 +116,8 @@ def _settle_record(record: Record | None, pair: _Pair) -> Record | None:
             settled, text_hash=intent.text_hash, version=version
         )  # the run wrote it, then somebody edited it
     is_unclear = now == record.text_hash and not untouched
+    if intent.side == "store" and intent.text_hash and now not in (None, record.text_hash):
+        is_unclear = True  # somebody changed the entry, perhaps after the run did
     return None if is_unclear or not record.text_hash else settled
 
 

@@ -4,7 +4,7 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from app.domain.mirror.actions import Refuse
@@ -15,6 +15,7 @@ ROUNDS = st.lists(st.tuples(st.lists(EDIT, min_size=1, max_size=5), RUN), max_si
 
 
 @given(ROUNDS)
+@example([([("store_drop", 0), ("file_edit", 0)], Fuse(3)), ([("store_edit", 0), ("file_revert", 0)], Fuse(None))])
 def test_both_sides_converge_and_no_text_is_lost(rounds: list[tuple[list[tuple[str, int]], Fuse]]) -> None:
     with tempfile.TemporaryDirectory(prefix="mnema-mirror-") as folder:
         world = World(Path(folder))
