@@ -33,7 +33,7 @@ def test_a_snapshot_comes_back_as_it_was() -> None:
 
 
 def test_a_root_of_another_user_is_refused() -> None:
-    with pytest.raises(ForeignRoot, match="this folder mirrors (another user|a user of another tenant)"):
+    with pytest.raises(ForeignRoot, match=r"this folder mirrors (another user|a user of another tenant)"):
         load_snapshot(dump_snapshot(WHOLE, "me"), "you")
 
 
