@@ -115,7 +115,9 @@ def match_source(text: str) -> object:
     parts = [text[at : at + 8] for at in range(0, len(text), 8)]
     new = [Chunk(n, 8 * n, 8 * n + len(part), part) for n, part in enumerate(parts)]
     digests = [chunk_matching.hash_text(part) for part in reversed(parts)]
-    old = [chunk_matching.StoredChunk(UUID(int=n), digest, n, n, n + 1, None, ()) for n, digest in enumerate(digests)]
+    old = [
+        chunk_matching.StoredChunk(UUID(int=n), digest, n, n, n + 1, None, (), "") for n, digest in enumerate(digests)
+    ]
     return chunk_matching.match_chunks(old, new).moved
 
 

@@ -155,7 +155,7 @@ WRONG = [
     (POLICIES, "write.merge_mode", "replace", r"write\.merge_mode.*'replace'.*update"),
     (POLICIES, "write.text_limits.semantic", "280", r"text_limits\.semantic.*'280'"),
     (POLICIES, "write.text_limits.semantic", 0, r"text_limits.*semantic"),
-    (POLICIES, "query.profile", "fast", r"query\.profile 'fast'.*default, facts, dense, seed002"),
+    (POLICIES, "query.profile", "fast", r"query\.profile 'fast'.*default, facts, documents, dense, seed002"),
     (POLICIES, "query", 7, r"query"),
     (POLICIES, "profiles.default.fusion", "magic", r"profiles\.default\.fusion.*'magic'.*zscore"),
     (POLICIES, "profiles.default.dense", "0.6", r"profiles\.default\.dense.*'0\.6'.*number"),

@@ -101,7 +101,8 @@ TEXTS = st.lists(st.sampled_from(["a", "ab", "b", "ba", "c"]), max_size=12)
 @given(old=TEXTS, new=TEXTS)
 def test_matching_keeps_as_many_chunks_as_possible_and_loses_none(old: list[str], new: list[str]) -> None:
     stored = [
-        StoredChunk(new_id(), hash_text(c.text), c.ordinal, c.start, c.end, c.page, c.heading) for c in chunks(old)
+        StoredChunk(new_id(), hash_text(c.text), c.ordinal, c.start, c.end, c.page, c.heading, c.gap)
+        for c in chunks(old)
     ]
     matching = match_chunks(stored, chunks(new))
     assert all(before.digest == hash_text(after.text) for before, after in matching.kept)
@@ -113,8 +114,8 @@ def test_matching_keeps_as_many_chunks_as_possible_and_loses_none(old: list[str]
 
 def test_a_chunk_with_other_titles_or_without_an_active_memory_is_replaced() -> None:
     [chunk] = chunks(["a"])
-    titled = StoredChunk(new_id(), hash_text("a"), 0, 0, 1, None, ("other",))
-    hidden = StoredChunk(new_id(), None, 0, 0, 1, None, chunk.heading)
+    titled = StoredChunk(new_id(), hash_text("a"), 0, 0, 1, None, ("other",), "")
+    hidden = StoredChunk(new_id(), None, 0, 0, 1, None, chunk.heading, "")
     for stored in (titled, hidden):
         matching = match_chunks([stored], [chunk])
         assert (matching.kept, matching.added, matching.removed) == ([], [chunk], [stored])

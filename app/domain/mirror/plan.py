@@ -19,7 +19,7 @@ from app.domain.mirror.actions import (
     UpdateFile,
     WriteFile,
 )
-from app.domain.mirror.entries import Draft, MirrorEntry, hash_text, name_conversations, place_of
+from app.domain.mirror.entries import Draft, MirrorEntry, hash_text, id_of_name, name_conversations, place_of
 from app.domain.mirror.file_paths import FreePaths
 from app.domain.mirror.mass_deletion import MassDeletionPolicy, hold_mass_deletion
 from app.domain.mirror.snapshot import Intent, Record, Snapshot, Stamp
@@ -180,7 +180,7 @@ def _without_file(base: Record | None, entry: MirrorEntry) -> _Step:
 
 def _without_entry(base: Record | None, pair: _Pair, file: FoundFile) -> _Step:
     entry_id = pair.id
-    if base is None and pair.deleted is not None:
+    if base is None and pair.deleted is not None and id_of_name(file.path) == entry_id:  # a copy restores nothing
         return _restore_entry(pair.deleted, file)
     if base is None:
         reason = f"no entry of this user has the id {entry_id}; remove the line `id:` to make a new entry of it"
