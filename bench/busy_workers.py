@@ -26,7 +26,7 @@ from app.embedded.postgres import free_port
 from app.embedded.services import NICE, redis_server, stop_process
 from bench import cpu_time
 from bench.http_load import Load
-from bench.http_runs import ROOT, _run_load, _running_server
+from bench.http_runs import ROOT, run_load, running_bench_server
 from bench.throwaway import Site, open_site
 
 FIRST = 30_000_000
@@ -104,7 +104,7 @@ def run_benchmark(rows: int, rounds: int, seconds: float, hanging_model: bool) -
     p50: dict[tuple[str, bool], list[float]] = {}
     with (
         open_site(rows) as site,
-        _running_server(site) as (process, port),
+        running_bench_server(site) as (process, port),
         _running_worker(site, hanging_model) as worker,
     ):
         asyncio.run(_post_turns(site, port, rounds) if hanging_model else _queue_work(site))
@@ -117,7 +117,7 @@ def run_benchmark(rows: int, rounds: int, seconds: float, hanging_model: bool) -
                 for kind in ("query", "write"):
                     first = FIRST + (2 * number + place) * APART
                     load = Load(port, site.key, kind, 1, seconds, 0.5, first, 500)
-                    latencies = sorted(_run_load(site, process.pid, load)[0].latencies_ms)
+                    latencies = sorted(run_load(site, process.pid, load)[0].latencies_ms)
                     p50.setdefault((kind, busy), []).append(latencies[len(latencies) // 2])
         used = (cpu_time.family_seconds(worker) or 0.0) - before
         unanswered = asyncio.run(_count_failed_calls(site))

@@ -16,7 +16,7 @@ from typing import Any, Final
 from bench.chat_site import load_conversation
 from bench.child_processes import running_server
 from bench.http_load import HOST, Load
-from bench.http_runs import Figures, _run_load
+from bench.http_runs import Figures, run_load
 from bench.throwaway import Site, open_site
 
 SENT_FROM, APART = 30_000_000, 1_000_000
@@ -148,7 +148,7 @@ class _Bench:
             server.port, self._site.key, side.kind, clients, plan.seconds, plan.warmup, self._next, stream=plan.stream
         )
         self._next += APART
-        outcome, server_cpu, postgres_cpu = _run_load(self._site, server.pid, load)
+        outcome, server_cpu, postgres_cpu = run_load(self._site, server.pid, load)
         rate = len(outcome.latencies_ms) / outcome.seconds
         return MeasuredSide(
             side=side.name,

@@ -29,7 +29,7 @@ from psycopg.rows import dict_row
 from psycopg_pool import AsyncConnectionPool
 
 from bench import cpu_time
-from bench.http_runs import _running_server
+from bench.http_runs import running_bench_server
 from bench.throwaway import Site, open_site
 
 PEER = "langgraph_saver"
@@ -145,7 +145,7 @@ def main() -> None:
     parser.add_argument("--profile", type=Path)
     arguments = parser.parse_args()
     options = ("--profile", str(arguments.profile)) if arguments.profile else ()
-    with open_site(100) as site, _running_server(site, *options) as (server, port):
+    with open_site(100) as site, running_bench_server(site, *options) as (server, port):
         if arguments.profile:
             server.send_signal(signal.SIGUSR1)
         print_report(*asyncio.run(measure_savers(site, server.pid, port, arguments)))

@@ -15,9 +15,11 @@ from app.domain.errors import MnemaError
 from bench.tables import (
     show_answers,
     show_chats,
+    show_console,
     show_documents,
     show_mirror,
     show_profile,
+    show_receipts,
     show_report,
     show_retrieval,
     show_scale,
@@ -120,6 +122,21 @@ def bench_views(
     _show_reports(lambda say: [bench.run(plan, say)], json_file, show_views)
 
 
+@bench_app.command("receipts")
+def bench_receipts(
+    rows: Rows = 20_000,
+    clients: Annotated[int, typer.Option(min=1, max=64, help="concurrent clients")] = 8,
+    seconds: Seconds = 10,
+    warmup: Warmup = 2,
+    repeats: Repeats = 5,
+    json_file: Json = None,
+) -> None:
+    """Measure POST /memory/query with receipts on and off in turn."""
+    bench = _load_module("receipts")
+    plan = bench.Plan(rows, clients, seconds, warmup, repeats)
+    _show_reports(lambda say: [bench.run(plan, say)], json_file, show_receipts)
+
+
 @bench_app.command("mirror")
 def bench_mirror(
     entries: Annotated[int, typer.Option(min=40, max=100_000, help="entries of the user")] = 10_000,
@@ -130,6 +147,21 @@ def bench_mirror(
     """Measure `mnema mirror`: whole runs, the delay of edits in both directions, and the CPU of an idle watch."""
     bench = _load_module("mirror")
     _show_reports(lambda say: [bench.run(bench.Plan(entries, edits, new_files), say)], json_file, show_mirror)
+
+
+@bench_app.command("console")
+def bench_console(
+    memories: Annotated[int, typer.Option(min=1000, max=1_000_000, help="memories of the tenant")] = 100_000,
+    users: Annotated[int, typer.Option(min=10, max=100_000, help="users of the tenant")] = 2_000,
+    visits: Annotated[int, typer.Option(min=1, max=100, help="visits of each page")] = 5,
+    browser: Annotated[Path, typer.Option(exists=True, dir_okay=False)] = Path("/usr/bin/chromium"),
+    json_file: Json = None,
+) -> None:
+    """Measure each page of the console in Chromium on a large tenant. It needs the packages of `make test`."""
+    bench = _load_module("console")
+    _show_reports(
+        lambda say: [bench.run(bench.Plan(memories, users, visits, str(browser)), say)], json_file, show_console
+    )
 
 
 @bench_app.command("retrieval")

@@ -95,7 +95,7 @@ async def _answer_request(app: Application, scope: Principal, load: Load, number
     if load.kind == "query":
         await app.query.answer_query(scope, QueryIn.model_validate(body).to_domain())
     elif load.kind == "write":
-        new = MemoryIn.model_validate(body).to_domain(app.policies.write.default_importance)
+        new = MemoryIn.model_validate(body).to_domain(app.policies.defaults.write.default_importance)
         await app.write.write_memory(scope, new)
     elif load.kind == "facts_answer":
         asked = FactQuestionIn.model_validate(body)

@@ -125,7 +125,7 @@ def measure_site(site: Site, plan: Plan, *, profile: bool, say: Callable[[str], 
     """Measure the server and its floor in turn on an installation with data."""
     report = Report(plan)
     floor = asyncio.run(build_floor(site, plan.load_of(0, site.key, 1, RECORDED_FROM)))
-    with _running_server(site) as (process, port):
+    with running_bench_server(site) as (process, port):
         for number in range(plan.repeats):
             for place, clients in enumerate(plan.clients):
                 say(f"{plan.kind}, run {number + 1} of {plan.repeats}: {clients} clients")
@@ -141,7 +141,7 @@ def measure_site(site: Site, plan: Plan, *, profile: bool, say: Callable[[str], 
 def _measure_clients(site: Site, server: int, load: Load, floor: Floor) -> MeasuredRun:
     replayed = replay_floor(site, floor, load.clients, load.seconds, load.warmup)
     bare = Figures.from_latencies(replayed.latencies_ms, replayed.per_second)
-    outcome, server_cpu, postgres_cpu = _run_load(site, server, load)
+    outcome, server_cpu, postgres_cpu = run_load(site, server, load)
     ours = Figures.from_latencies(outcome.latencies_ms, len(outcome.latencies_ms) / outcome.seconds)
     return MeasuredRun(
         clients=load.clients,
@@ -156,7 +156,7 @@ def _measure_clients(site: Site, server: int, load: Load, floor: Floor) -> Measu
     )
 
 
-def _run_load(site: Site, server: int, load: Load) -> tuple[Outcome, float | None, float | None]:
+def run_load(site: Site, server: int, load: Load) -> tuple[Outcome, float | None, float | None]:
     """Return the clients' outcome, and the CPU milliseconds of server and PostgreSQL for a request.
 
     Raise RuntimeError if a request was refused.
@@ -184,16 +184,16 @@ def _run_load(site: Site, server: int, load: Load) -> tuple[Outcome, float | Non
 
 def _profile_server(site: Site, plan: Plan) -> dict[str, Any]:
     file = site.home.path / "profile.json"
-    with _running_server(site, "--profile", str(file)) as (process, port):
+    with running_bench_server(site, "--profile", str(file)) as (process, port):
         process.send_signal(signal.SIGUSR1)
         first = WRITTEN_FROM + len(plan.clients) * plan.repeats * APART
         load = plan.load_of(port, site.key, PROFILED_CLIENTS, first)
-        outcome, server_cpu, _postgres = _run_load(site, process.pid, load)
+        outcome, server_cpu, _postgres = run_load(site, process.pid, load)
     found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
     return found | {"server_cpu_ms": server_cpu, "requests": outcome.requests}
 
 
-def _running_server(site: Site, *options: str) -> AbstractContextManager[tuple["subprocess.Popen[str]", int]]:
+def running_bench_server(site: Site, *options: str) -> AbstractContextManager[tuple["subprocess.Popen[str]", int]]:
     """Run the server in its own process; yield the process and its port once it is ready."""
     home = site.home.path
     return running_server("bench.http_server", str(home), *options, log=home / "server.log")

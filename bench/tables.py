@@ -9,13 +9,15 @@ from rich.table import Table
 from app.cli.client import out, print_table
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from bench.answers import AnswerFigures
     from bench.chat_requests import MeasuredSide
     from bench.chat_requests import Report as ChatReport
+    from bench.console import Report as ConsoleReport
     from bench.http_runs import Report
     from bench.mirror import Report as MirrorReport
+    from bench.receipts import Report as ReceiptsReport
     from bench.retrieval import Figures
     from bench.scale import Line
     from bench.view_requests import Report as ViewReport
@@ -96,12 +98,38 @@ def show_views(report: "ViewReport") -> None:
     out.print("CPU ms of a request: server + PostgreSQL; the function alone includes the driver and reading the rows")
 
 
+def show_receipts(report: "ReceiptsReport") -> None:
+    """Show the medians of queries with receipts on and off."""
+    plan = report.plan
+    table = Table(title=f"POST /memory/query at {plan.clients} clients, medians of {plan.repeats} each")
+    for place, name in enumerate(("receipts", "a second", "p50 ms", "p95 ms", "p99 ms", "CPU ms")):
+        table.add_column(name, justify="right" if place else "left")
+    for mode in ("off", "on"):
+        times = (f"{report.median_of(mode, name):.2f}" for name in ("p50", "p95", "p99"))
+        cpu = " + ".join(f"{ms:.2f}" for ms in report.median_cpu(mode))
+        table.add_row(mode, f"{report.median_of(mode, 'per_second'):.0f}", *times, cpu)
+    ratios = (f"{report.ratio(name):.3f}" for name in ("per_second", "p50", "p95", "p99"))
+    table.add_row("on / off", *ratios, "")
+    print_table(table)
+    out.print(f"CPU ms of a request: server + PostgreSQL. {report.answered} answers left {report.receipts} receipts")
+    out.print(f"with {report.items} memories.")
+
+
 def show_mirror(report: "MirrorReport") -> None:
     """Show the seconds of each step of a mirror."""
-    table = Table(title=f"mirror of {report.plan.entries} entries")
+    _show_lines(f"mirror of {report.plan.entries} entries", report.lines())
+
+
+def show_console(report: "ConsoleReport") -> None:
+    """Show the time and the size of each page."""
+    _show_lines(f"console: {report.plan.memories:,} memories of {report.plan.users:,} users", report.lines())
+
+
+def _show_lines(title: str, lines: "Iterable[tuple[str, str]]") -> None:
+    table = Table(title=title)
     table.add_column("")
     table.add_column("", justify="right", no_wrap=True)
-    for name, figure in report.lines():
+    for name, figure in lines:
         table.add_row(name, figure)
     print_table(table)
 

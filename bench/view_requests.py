@@ -16,7 +16,7 @@ from app.storage.turn_memory.context import ContextLimits, ContextStorage
 from app.usecases.turn_memory.context import context_limits
 from bench.child_processes import running_server
 from bench.http_load import Load
-from bench.http_runs import Figures, _run_load
+from bench.http_runs import Figures, run_load
 from bench.throwaway import Site, open_site
 from bench.view_site import load_turns
 from bench.view_workload import BEGINNINGS, CONVERSATION, NAMED_EVERY, SIGNALS, USER, VIEWS, turn_name
@@ -88,7 +88,7 @@ def run(plan: Plan, say: Callable[[str], None]) -> Report:
 
 
 def _measure_view(site: Site, server: int, port: int, plan: Plan, kind: str, clients: int) -> MeasuredView:
-    outcome, server_cpu, postgres_cpu = _run_load(
+    outcome, server_cpu, postgres_cpu = run_load(
         site, server, Load(port, site.key, kind, clients, plan.seconds, plan.warmup)
     )
     figures = Figures.from_latencies(outcome.latencies_ms, len(outcome.latencies_ms) / outcome.seconds)
@@ -99,7 +99,7 @@ async def _measure_function(site: Site, turns: int) -> list[MeasuredView]:
     """Measure the database function of each view, called as the server calls it, one call after the other."""
     settings = site.home.server_settings(site.cluster)
     async with site.open_application() as (app, scope), open_database(settings) as uow:
-        policy = app.policies.turn_memory
+        policy = app.policies.defaults.turn_memory
         measured = []
         for view in ViewName:
             limits = context_limits(view, policy, datetime.now(UTC))

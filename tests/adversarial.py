@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 from uuid import UUID
 
+from app.config import tenant_documents as rule_documents
 from app.domain import ids, text_rules
 from app.domain.agent_state import store_items as store
 from app.domain.chat import answer as chat_answer
@@ -22,7 +23,7 @@ from app.domain.errors import MnemaError
 from app.domain.facts import cleaning, questions, ranked_lists
 from app.domain.facts import statements as fact_statements
 from app.domain.facts import topics as fact_topics
-from app.domain.memory import procedures, same_fact, spellings
+from app.domain.memory import listing, procedures, same_fact, spellings
 from app.domain.memory.memory import MemoryType
 from app.domain.mirror import entries as mirror
 from app.domain.mirror import names
@@ -184,6 +185,7 @@ FUNCTIONS: Final[Mapping[str, Callable[[str], object]]] = {
     "texts_at": lambda text: list(store.texts_at({"a": {"a": "b"}}, text)),
     "texts_of": lambda text: store.indexed_texts(store.PutItem(("n",), "k", {"a": text}, ("a", "{a,a, a}", "$"))),
     "check_batch": lambda text: store.check_batch(store.Batch(puts=(store.PutItem((text,), text, {"a": text}),))),
+    "parse_metadata": lambda text: (listing.parse_metadata(f"k:{text}"), listing.parse_metadata(text + ":1")),
     "clean_message": cleaning.clean_message,
     "extract_ranked_facts": ranked_lists.extract_ranked_facts,
     "extract_ranked_facts, a sentence": lambda text: ranked_lists.extract_ranked_facts(f"They are {text}"),
@@ -228,6 +230,11 @@ FUNCTIONS: Final[Mapping[str, Callable[[str], object]]] = {
     ),
     "read_ctx_reconciler, the message": lambda text: read_turn(text, "the user", text[:300]),
     "read_ctx_reconciler, the answer": lambda text: read_turn(f"the user said {text[:400]}", text, text),
+    "parse_yaml": lambda text: rule_documents.parse_yaml(text[:4000].encode()),
+    "parse_yaml, a list": lambda text: rule_documents.parse_yaml(b"allowlists: {a: [" + text[:4000].encode() + b"]}"),
+    "compare_documents": lambda text: rule_documents.compare_documents(
+        {"a": text[:4000].split(" ")}, {"a": text[:4000].split("a")}, ("1", "2")
+    ),
     "find_entry": lambda text: extraction.read_signal_spec(text[:8000]).find_entry(text[:120]),
     "composed": lambda text: reconcile.checked_composition(f"The user {text[:200]}", text[:280], text[:280], USUAL),
 }

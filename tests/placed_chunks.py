@@ -11,6 +11,7 @@ from app.domain.changes import ChangeKind, MemoryChange
 from app.domain.memory.memory import MemoryType, NewMemory
 from app.domain.memory.presentation import embedded_text
 from app.domain.principal import Principal
+from app.domain.sources.document import join_heading
 from app.domain.sources.source import SHARED_USER, NewSource, Source, SourceKind
 from app.storage.identity import new_id
 from app.storage.sources.sources import SourceStorage
@@ -59,7 +60,7 @@ async def store_document(
     document = StoredDocument(source, new_id(), text)
     spans = cut_lines(text, overlap)
     place = {"source_id": str(source.id), "file_id": str(document.file_id), "path": path}
-    place["heading"] = " > ".join(heading)
+    place["heading"] = join_heading(heading)
     changes = await _chunk_changes(
         app, principal, [text[slice(*s)] for s in spans], user_id, category=category, source=place, **fields
     )

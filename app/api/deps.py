@@ -10,6 +10,9 @@ from app.bootstrap import Application
 from app.domain.errors import ScopeRequired, Unauthenticated
 from app.domain.principal import Principal
 
+operator_bearer = HTTPBearer(
+    auto_error=False, scheme_name="OperatorKey", description="The key in the file MNEMA_OPERATOR_KEY_FILE"
+)
 bearer = HTTPBearer(auto_error=False, description="An API key: `mnema key create`")
 MAX_KEY_CHARS = 256
 
@@ -59,6 +62,22 @@ async def admit_principal(
     principal = await identify_principal(app, credentials, grace_s)
     await app.limits.admit_request(principal)
     return principal
+
+
+async def admit_operator(app: Application, request: Request) -> None:
+    """Check the operator key of a request. Raise OperatorDisabled, Unauthenticated or TooManyAttempts."""
+    credentials = await operator_bearer(request)
+    key = credentials.credentials if credentials and len(credentials.credentials) <= MAX_KEY_CHARS else None
+    app.operators.admit_operator(request.client.host if request.client else None, key)
+    request.state.is_operator = True
+
+
+async def require_operator(
+    request: Request, _documented: Annotated[HTTPAuthorizationCredentials | None, Security(operator_bearer)]
+) -> None:
+    """Raise Unauthenticated unless `app.api.transport.admission` has checked the operator key."""
+    if getattr(request.state, "is_operator", False) is not True:
+        raise Unauthenticated()
 
 
 def has_scope(principal: Principal, name: str) -> bool:

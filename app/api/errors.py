@@ -75,6 +75,10 @@ class Problem(BaseModel):
     request_id: str = Field(examples=["01a1fc04bdad75028255"])
     errors: list[FieldProblem] | None = None
     categories: list[str] | None = Field(default=None, description="with category_not_allowed: the refused names")
+    matched: int | None = Field(
+        default=None, description="with batch_too_large and unexpected_count: the memories that match"
+    )
+    counts: dict[str, int] | None = Field(default=None, description="with category_in_use: rows by category")
     retry_after: int | None = Field(default=None, description="with rate_limited and quota_exceeded: seconds to wait")
 
 

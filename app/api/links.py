@@ -16,7 +16,8 @@ def _operation_link(operation: str, **parameters: str) -> Links:
 def _memory_links(at: str) -> Links:
     """Return the links to the operations on the memory whose id is at `at`."""
     names = ("get", "patch", "delete", "restore", "pin", "history")
-    return {key: link for name in names for key, link in _operation_link(f"memory_{name}", memory_id=at).items()}
+    links = {key: link for name in names for key, link in _operation_link(f"memory_{name}", memory_id=at).items()}
+    return links | _operation_link("receipts_uses", memory_id=at)
 
 
 def _job_links(at: str) -> Links:
@@ -46,12 +47,33 @@ MEMORIES = _memory_links("$response.body#/items/0/id") | _next_page_link("memory
 CHANGES = _memory_links("$response.body#/items/0/id") | _next_page_link(
     "memory_changes", user_id="$request.query.user_id"
 )
-ANSWER = _memory_links("$response.body#/items/0/id") | _operation_link(
-    "threads_delta", thread_id="$request.body#/thread_id", since_rev="$response.body#/delta/since_rev"
+ANSWER = (
+    _memory_links("$response.body#/items/0/id")
+    | _operation_link(
+        "threads_delta", thread_id="$request.body#/thread_id", since_rev="$response.body#/delta/since_rev"
+    )
+    | _operation_link("receipts_get", query_id="$response.body#/query_id")
 )
 FOUND = _memory_links("$response.body#/results/0/id") | _thread_user_links(
     "$response.body#/results/0/source/thread_id", "$response.body#/results/0/source/user_id"
 )
+
+
+def _batch_links(at: str) -> Links:
+    return _operation_link("batches_get", batch_id=at) | _operation_link("batches_undo", batch_id=at)
+
+
+BATCH_DONE = _batch_links("$response.body#/batch_id") | _memory_links("$response.body#/sample/0/id")
+BATCH = _batch_links("$response.body#/batch_id")
+BATCHES = _batch_links("$response.body#/items/0/batch_id") | _next_page_link("batches_page")
+RECEIPTS = _operation_link("receipts_get", query_id="$response.body#/items/0/query_id") | _next_page_link(
+    "receipts_page"
+)
+RECEIPT = _memory_links("$response.body#/items/0/memory_id")
+USES = _operation_link("receipts_get", query_id="$response.body#/items/0/query_id") | _next_page_link(
+    "receipts_uses", memory_id="$request.path.memory_id"
+)
+USAGE = _next_page_link("usage_page", by="$request.query.by")
 HISTORY = _next_page_link("memory_history", memory_id="$request.path.memory_id")
 TURN = WRITTEN | _job_links("$response.body#/jobs/0")
 DELTA = _operation_link("threads_delta", thread_id="$request.path.thread_id", since_rev="$response.body#/rev")
@@ -148,3 +170,44 @@ SOURCE_FILES = _file_links("$response.body#/items/0/id") | _next_page_link(
     "sources_list_files", source_id=_PATH_SOURCE_ID
 )
 TREE = _file_links("$response.body#/items/0/file_id") | _next_page_link("sources_tree", source_id=_PATH_SOURCE_ID)
+
+_FIRST_USER = "$response.body#/items/0/user_id"
+_FIRST_THREAD = "$response.body#/items/0/thread_id"
+USERS = (
+    _operation_link("overview_threads", user_id=_FIRST_USER)
+    | _operation_link("users_export", user_id=_FIRST_USER)
+    | _operation_link("memory_page", user_id=_FIRST_USER)
+    | _next_page_link("overview_users")
+)
+THREADS = (
+    _operation_link("threads_turns", thread_id=_FIRST_THREAD)
+    | _operation_link("threads_delta", thread_id=_FIRST_THREAD)
+    | _next_page_link("overview_threads")
+)
+AGENTS = _next_page_link("overview_agents")
+CATEGORIES = _operation_link("memory_page", category="$response.body#/items/0/name") | _next_page_link(
+    "overview_categories"
+)
+EVENTS = _memory_links("$response.body#/items/0/memory_id") | _next_page_link("overview_events")
+RELATIONS = _memory_links("$response.body#/nodes/0/id")
+
+
+def _tenant_links(at: str) -> Links:
+    """Return the links to the operator's operations on the tenant whose id is at `at`."""
+    names = ("get_tenant", "list_keys", "create_key")
+    return {key: link for name in names for key, link in _operation_link(f"operator_{name}", tenant_id=at).items()}
+
+
+_PATH_TENANT_ID = "$request.path.tenant_id"
+TENANT = _tenant_links("$response.body#/id")
+TENANTS = _tenant_links("$response.body#/items/0/id") | _next_page_link("operator_list_tenants")
+API_KEY = _operation_link("operator_revoke_key", tenant_id=_PATH_TENANT_ID, key_id="$response.body#/id")
+API_KEYS = _operation_link(
+    "operator_revoke_key", tenant_id=_PATH_TENANT_ID, key_id="$response.body#/items/0/id"
+) | _next_page_link("operator_list_keys", tenant_id=_PATH_TENANT_ID)
+RULES = _operation_link("tenant_config_get_version", version="$response.body#/version") | _operation_link(
+    "tenant_config_history"
+)
+RULES_HISTORY = _operation_link(
+    "tenant_config_get_version", version="$response.body#/items/0/version"
+) | _next_page_link("tenant_config_history")

@@ -14,12 +14,15 @@ from app.api.routes.chat import conversations
 from app.api.routes.consent import context as consent
 from app.api.routes.facts import facts, projects
 from app.api.routes.jobs import jobs
-from app.api.routes.memory import bulk, memories, turns
+from app.api.routes.memory import batches, bulk, memories, turns
+from app.api.routes.operations import activity, metrics, overview
 from app.api.routes.operations import health as ops
-from app.api.routes.operations import metrics
 from app.api.routes.recall import search, threads
+from app.api.routes.receipts import queries, usage
 from app.api.routes.retention import users
 from app.api.routes.sources import files, sources
+from app.api.routes.tenancy import config as tenant_config
+from app.api.routes.tenancy import operator
 from app.api.routes.turn_memory import context, extraction, feedback
 from app.api.routes.turn_memory import turns as turn_memory
 from app.api.transport.admission import Admission, PathLimits, SpecialPaths, UploadPaths
@@ -66,9 +69,10 @@ CORS: dict[str, Any] = {
 """CORS without credentials: a page sends its API key in a header and never in a cookie, so the origin `*` is safe."""
 
 SERVED = (
-    *(bulk, memories, search, turns, facts, projects, threads, completions),
+    *(bulk, batches, memories, search, turns, facts, projects, threads, completions),
     *(turn_memory, context, feedback, extraction, conversations),
-    *(sources, files, consent, users, store, checkpoints, saver, jobs, ops),
+    *(sources, files, consent, users, store, checkpoints, saver, jobs, operator, tenant_config, ops),
+    *(overview, activity, queries, usage),
 )
 ROUTERS = tuple(routes.router for routes in SERVED)
 VALUES = PathLimits(MAX_VALUES, dict.fromkeys((*checkpoints.body_limits(0), *saver.body_limits(0)), MAX_STATE_VALUES))

@@ -14,7 +14,6 @@ from app.bootstrap.adapters import (
     chat_model_settings,
     check_required,
     embedder_settings,
-    load_process_policies,
     reranker_settings,
     upstream_settings,
 )
@@ -27,15 +26,18 @@ from app.bootstrap.facts import FactUseCases, build_facts
 from app.bootstrap.jobs import build_job_runner, build_jobs
 from app.bootstrap.memory import build_memory
 from app.bootstrap.operations import build_operations, build_readiness
+from app.bootstrap.overview import OverviewUseCases, build_overview
 from app.bootstrap.parts import SharedParts
 from app.bootstrap.periodic import run_periodically
+from app.bootstrap.policies import build_policies, build_refresh, build_rules
 from app.bootstrap.recall import build_recall
+from app.bootstrap.receipts import ReceiptUseCases, build_receipts
 from app.bootstrap.retention import build_retention
 from app.bootstrap.sources import SourceUseCases, build_folders, build_sources
-from app.bootstrap.tenancy import build_tenancy
+from app.bootstrap.tenancy import build_operators, build_tenancy
 from app.bootstrap.turn_memory import TurnMemoryUseCases, build_turn_memory
-from app.config.loader import Policies
 from app.config.settings import Settings
+from app.config.tenant_policies import TenantPolicies
 from app.config.version import VERSION
 from app.ports import BlobStore, ChatModel, Clock, Embedder, Reranker, TokenCounter, UpstreamClient
 from app.providers.broker import JobPublisher
@@ -61,6 +63,7 @@ from app.usecases.agent_state.store_items import ManageStoreItems
 from app.usecases.consent.consent import Consent
 from app.usecases.consolidation.consolidate import Consolidate
 from app.usecases.jobs.runner import Jobs, RunJobs
+from app.usecases.memory.batches import MemoryBatches
 from app.usecases.memory.bulk import BulkWrite
 from app.usecases.memory.edit import EditMemories
 from app.usecases.memory.history import ReadHistory
@@ -78,9 +81,13 @@ from app.usecases.retention.erasure import EraseUser
 from app.usecases.retention.export import ExportUser
 from app.usecases.retention.forgetting import ForgetMemories
 from app.usecases.tenancy.limits import Limits
+from app.usecases.tenancy.operators import Operators
+from app.usecases.tenancy.refresh import RefreshRules
+from app.usecases.tenancy.rules import ManageRules
 from app.usecases.tenancy.tenants import Tenants
 
 ACCESS_FLUSH_S = 1.0
+RULES_REFRESH_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,28 +95,33 @@ class Application:
     """The use-cases and the shared parts that a face calls."""
 
     settings: Settings
-    policies: Policies
+    policies: TenantPolicies
     engine: Engine
     uow: UnitOfWork
     embedder: Embedder
     access: AccessLog
     tenants: Tenants
     limits: Limits
+    rules: ManageRules
+    operators: Operators
     write: WriteMemories
     turns: StoreTurn
     bulk: BulkWrite
     edit: EditMemories
     read: ReadMemories
+    history: ReadHistory
+    batches: MemoryBatches
     query: QueryMemories
     search: SearchMemories
     facts: FactUseCases
     chat: ChatUseCases
     turn_memory: TurnMemoryUseCases
     sources: SourceUseCases
+    receipts: ReceiptUseCases
     delta: ReadDelta
     threads: ReadThreads
-    history: ReadHistory
     events: CountEvents
+    overview: OverviewUseCases
     export: ExportUser
     erase: EraseUser
     checkpoints: Checkpoints
@@ -148,7 +160,7 @@ async def build_application(settings: Settings, doubles: Doubles | None = None) 
     """
     doubles = doubles or Doubles()
     check_required(settings)
-    policies = load_process_policies(settings)
+    policies = build_policies(settings)
     engine = Engine(
         settings.database_url.get_secret_value(),
         min_size=settings.pool_min,
@@ -172,7 +184,9 @@ async def build_application(settings: Settings, doubles: Doubles | None = None) 
             *(settings, policies, engine, uow, space, *adapters, journal, access, publisher, upstream, blobs),
             *(parser, folders),
         )
-        async with _run_in_background(_build_use_cases(parts)) as app:
+        refresh = build_refresh(uow, policies)
+        await refresh.load_changes()
+        async with _run_in_background(_build_use_cases(parts), refresh) as app:
             yield app
     finally:
         for opened in (parser, blobs, upstream, chat, reranker, embedder, engine):
@@ -180,12 +194,13 @@ async def build_application(settings: Settings, doubles: Doubles | None = None) 
 
 
 @asynccontextmanager
-async def _run_in_background(app: Application) -> AsyncIterator[Application]:
-    """Write access counts and exchange limits regularly while the application is open."""
+async def _run_in_background(app: Application, refresh: RefreshRules) -> AsyncIterator[Application]:
+    """Write access counts, exchange limits and read tenants' rules regularly while the application is open."""
     try:
         async with (
             run_periodically(app.access.flush_pending, ACCESS_FLUSH_S, "access_flush_failed"),
             run_periodically(app.limits.exchange_counts, app.settings.limits_exchange_s, "limits_exchange_failed"),
+            run_periodically(refresh.refresh_rules, RULES_REFRESH_S, "tenant_configs_refresh_failed"),
         ):
             yield app
     finally:
@@ -203,20 +218,21 @@ def _build_use_cases(parts: SharedParts) -> Application:
     consent = build_consent(parts.uow, parts.journal, parts.settings.erasure_secret(), parts.policies, parts.clock)
     turn_memory = build_turn_memory(parts, limits)
     sources = build_sources(parts, turn_memory.blobs)
-    shared = parts.settings, parts.policies, parts.engine, parts.uow, parts.embedder, parts.access, tenants, limits
+    tenancy = tenants, limits, build_rules(parts), build_operators(parts, tenants)
+    stored = memory.write, memory.turns, memory.bulk, memory.edit, memory.read, memory.history, memory.batches
     return Application(
-        *shared,
-        *(memory.write, memory.turns, memory.bulk, memory.edit, memory.read),
+        *(parts.settings, parts.policies, parts.engine, parts.uow, parts.embedder, parts.access, *tenancy, *stored),
         query=recall.query,
         search=recall.search,
         facts=facts,
         chat=build_chat(parts, memory, facts, forgetting),
         turn_memory=turn_memory,
         sources=sources,
+        receipts=build_receipts(parts),
         delta=recall.delta,
         threads=recall.threads,
-        history=memory.history,
         events=events,
+        overview=build_overview(parts),
         export=export,
         erase=erase,
         checkpoints=build_checkpoints(parts),

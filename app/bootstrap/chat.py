@@ -74,7 +74,7 @@ def build_chat(
 
 def build_upstreams(parts: SharedParts) -> FindUpstream:
     """Build the use-case that finds a tenant's endpoint."""
-    policy = parts.policies.chat
+    policy = parts.policies.defaults.chat
     return FindUpstream(
         _build_storage(parts.uow, parts.settings),
         installation_upstream(upstream_settings(parts.settings)),

@@ -4,8 +4,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from app.bootstrap.database import open_database
-from app.config.loader import Policies, load_policies
+from app.bootstrap.policies import load_tenant_policies
 from app.config.settings import Settings
+from app.config.tenant_policies import TenantPolicies
 from app.ports import Clock
 from app.providers.clock import SystemClock
 from app.storage.consent.patches import ConsentStorage
@@ -16,15 +17,16 @@ from app.usecases.consent.consent import Consent
 from app.usecases.consent.decisions import Decisions
 
 
-def build_consent(uow: UnitOfWork, journal: Journal, secret: bytes, policies: Policies, clock: Clock) -> Consent:
+def build_consent(uow: UnitOfWork, journal: Journal, secret: bytes, policies: TenantPolicies, clock: Clock) -> Consent:
     """Build the use-case of consent. `secret` keys the hashes of erased text."""
-    return Consent(Decisions(uow, ConsentStorage(), journal, policies.consent, clock), secret)
+    return Consent(Decisions(uow, ConsentStorage(), journal, policies, clock), secret)
 
 
 @asynccontextmanager
 async def open_consent(settings: Settings) -> AsyncIterator[Consent]:
     """Open consent alone, for an operator's command. It needs the database, not the model."""
-    policies, secret = load_policies(settings.embedding_model, settings.config_dir), settings.erasure_secret()
+    secret = settings.erasure_secret()
     async with open_database(settings) as uow:
+        policies = await load_tenant_policies(settings, uow)
         journal = Journal(uow, (await active_space(uow)).name, secret)
         yield build_consent(uow, journal, secret, policies, SystemClock())

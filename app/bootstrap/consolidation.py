@@ -5,9 +5,10 @@ from contextlib import asynccontextmanager
 
 from app.bootstrap.adapters import chat_model_settings
 from app.bootstrap.database import open_database
+from app.bootstrap.policies import load_tenant_policies
 from app.bootstrap.reflection import build_model_gateway, build_same_fact_judge
-from app.config.loader import Policies, load_policies
 from app.config.settings import Settings
+from app.config.tenant_policies import TenantPolicies
 from app.ports import ChatModel, Clock
 from app.providers.chat_models import build_chat_model
 from app.providers.clock import SystemClock
@@ -19,10 +20,10 @@ from app.usecases.consolidation.consolidate import Consolidate
 
 
 def build_consolidation(
-    uow: UnitOfWork, space: Space, journal: Journal, chat: ChatModel, policies: Policies, clock: Clock
+    uow: UnitOfWork, space: Space, journal: Journal, chat: ChatModel, policies: TenantPolicies, clock: Clock
 ) -> Consolidate:
     """Build the daily consolidation of one embedding space. Without a chat model the deterministic rule decides."""
-    judge = build_same_fact_judge(build_model_gateway(uow, journal, chat, policies, clock), policies)
+    judge = build_same_fact_judge(build_model_gateway(uow, journal, chat, policies.defaults, clock), policies)
     return Consolidate(uow, ConsolidationStorage(space.name), journal, policies, clock, judge)
 
 
@@ -34,7 +35,8 @@ async def open_consolidation(settings: Settings) -> AsyncIterator[Consolidate]:
     try:
         async with open_database(settings) as uow:
             space = await active_space(uow)
-            policies, journal = load_policies(space.model, settings.config_dir), Journal(uow, space.name, secret)
+            policies = await load_tenant_policies(settings, uow, space.model)
+            journal = Journal(uow, space.name, secret)
             yield build_consolidation(uow, space, journal, chat, policies, clock)
     finally:
         await chat.close()

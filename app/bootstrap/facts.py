@@ -21,9 +21,9 @@ class FactUseCases:
 
 def build_facts(parts: SharedParts, limits: Limits) -> FactUseCases:
     """Build the use-cases of facts."""
-    storage, policy = FactStorage(parts.uow), parts.policies.facts
+    storage, policies = FactStorage(parts.uow), parts.policies
     return FactUseCases(
-        store=StoreFacts(parts.uow, storage, parts.journal, limits, policy, parts.clock),
-        read=ReadFacts(parts.uow, storage, policy),
-        answer=AnswerFacts(storage, parts.access, policy),
+        store=StoreFacts(parts.uow, storage, parts.journal, limits, policies, parts.clock),
+        read=ReadFacts(parts.uow, storage, policies),
+        answer=AnswerFacts(storage, parts.access, policies),
     )

@@ -31,10 +31,10 @@ def build_job_runner(
     sources: SourceUseCases,
 ) -> RunJobs:
     """Build the runner of jobs, with a handler for every kind."""
-    embed = build_embed_missing(parts.uow, parts.space.name, parts.embedder, parts.policies.query.exact_up_to)
+    embed = build_embed_missing(parts.uow, parts.space.name, parts.embedder, parts.policies.defaults.query.exact_up_to)
     models = parts.chat, parts.embedder, parts.policies, parts.clock, write, consent.proposals
     reflection = ReflectionParts(parts.uow, parts.space.name, parts.journal, *models)
-    policy = adapt_job_policy(parts.policies.jobs, parts.chat)
+    policy = adapt_job_policy(parts.policies.defaults.jobs, parts.chat)
     jobs = JobStorage(parts.uow, policy)
     afterwards = build_reflection_jobs(reflection, jobs)
     handlers = job_handlers(forgetting, embed, consolidate, consent, afterwards, sources.cut_turns)
@@ -45,7 +45,7 @@ def build_job_runner(
 
 def build_jobs(parts: SharedParts) -> Jobs:
     """Build the use-case that lists, pauses and replays jobs."""
-    return Jobs(JobStorage(parts.uow, parts.policies.jobs))
+    return Jobs(JobStorage(parts.uow, parts.policies.defaults.jobs))
 
 
 @asynccontextmanager

@@ -3,7 +3,10 @@
 from dataclasses import dataclass
 
 from app.bootstrap.parts import SharedParts
+from app.storage.memory.batches import BatchStorage
 from app.storage.memory.memories import MemoryStorage
+from app.usecases.memory.batch_plans import BatchPlanner
+from app.usecases.memory.batches import MemoryBatches
 from app.usecases.memory.bulk import BulkWrite
 from app.usecases.memory.edit import EditMemories
 from app.usecases.memory.history import ReadHistory
@@ -24,13 +27,16 @@ class MemoryUseCases:
     edit: EditMemories
     read: ReadMemories
     history: ReadHistory
+    batches: MemoryBatches
 
 
 def build_memory(parts: SharedParts, limits: Limits) -> MemoryUseCases:
     """Build the use-cases that write, change and read memories."""
     uow, journal, embedder, policies, clock = parts.uow, parts.journal, parts.embedder, parts.policies, parts.clock
     memories = MemoryStorage(uow, parts.space.name)
-    later = LaterCheck(parts.publisher if parts.chat.is_available else None, policies.bands)
+    batches = BatchStorage()
+    planner = BatchPlanner(batches, policies, clock)
+    later = LaterCheck(parts.publisher if parts.chat.is_available else None, policies.defaults.bands)
     write = WriteMemories(memories, journal, parts.access, embedder, limits, policies, clock, later)
     return MemoryUseCases(
         write=write,
@@ -39,4 +45,5 @@ def build_memory(parts: SharedParts, limits: Limits) -> MemoryUseCases:
         edit=EditMemories(uow, memories, journal, embedder, policies, clock),
         read=ReadMemories(uow, memories),
         history=ReadHistory(uow, memories),
+        batches=MemoryBatches(uow, batches, planner, journal, limits, policies),
     )

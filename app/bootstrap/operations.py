@@ -22,7 +22,7 @@ DOCTORS_PATIENCE_S = 10.0
 
 def build_operations(parts: SharedParts, limits: Limits) -> tuple[CountEvents, ReadMetrics]:
     """Build the use-cases that count events and render metrics."""
-    jobs = JobStorage(parts.uow, parts.policies.jobs)
+    jobs = JobStorage(parts.uow, parts.policies.defaults.jobs)
     return (
         CountEvents(parts.uow, EventStorage(), parts.access),
         ReadMetrics(parts.metrics, parts.uow, parts.engine, limits, jobs),

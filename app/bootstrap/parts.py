@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from app.config.loader import Policies
 from app.config.settings import Settings
+from app.config.tenant_policies import TenantPolicies
 from app.ports import BlobStore, ChatModel, Clock, Embedder, Reranker, TokenCounter, UpstreamClient
 from app.providers.broker import JobPublisher
 from app.providers.metrics import Metrics
@@ -20,7 +20,7 @@ class SharedParts:
     """One application's settings, adapters, journal and access log. `space`: the active embedding space."""
 
     settings: Settings
-    policies: Policies
+    policies: TenantPolicies
     engine: Engine
     uow: UnitOfWork
     space: Space

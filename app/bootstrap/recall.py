@@ -30,7 +30,7 @@ class RecallUseCases:
 def build_ranking(parts: SharedParts) -> RankMemories:
     """Build the stages of a ranking."""
     search = SearchStorage(parts.space.name)
-    models = parts.policies.relevance, parts.policies.document_relevance
+    models = parts.policies.defaults.relevance, parts.policies.defaults.document_relevance
     candidates = Candidates(search, parts.reranker, models, parts.clock)
     return RankMemories(parts.uow, search, ChunkReader(), candidates, parts.embedder, parts.policies)
 

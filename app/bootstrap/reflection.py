@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from app.bootstrap.adapters import chat_model_settings, embedder_settings
 from app.bootstrap.consent import build_consent
 from app.bootstrap.database import open_database
+from app.bootstrap.policies import load_tenant_policies
 from app.config.loader import Policies, load_policies
 from app.config.settings import Settings
+from app.config.tenant_policies import TenantPolicies
 from app.domain.jobs.job import JobKind, JobPolicy
 from app.ports import ChatModel, Clock, Embedder, SameFactJudge
 from app.providers.chat_models import build_chat_model
@@ -52,10 +54,9 @@ def build_model_gateway(
     return ModelGateway(chat, ModelCallStorage(uow), journal, policies.llm, clock)
 
 
-def build_same_fact_judge(gateway: ModelGateway, policies: Policies) -> SameFactJudge | None:
+def build_same_fact_judge(gateway: ModelGateway, policies: TenantPolicies) -> SameFactJudge | None:
     """Build the judge of consolidation; return None without a chat model."""
-    numeric = tuple(category.name for category in policies.categories.categories.values() if category.numeric_update)
-    return ModelJudge(gateway, numeric) if gateway.has_model else None
+    return ModelJudge(gateway, policies) if gateway.has_model else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +68,14 @@ class ReflectionParts:
     journal: Journal
     chat: ChatModel
     embedder: Embedder
-    policies: Policies
+    policies: TenantPolicies
     clock: Clock
     write: WriteMemories
     proposals: Proposals
 
     def model_gateway(self) -> ModelGateway:
         """Build the gateway that every call of the chat model goes through."""
-        return build_model_gateway(self.uow, self.journal, self.chat, self.policies, self.clock)
+        return build_model_gateway(self.uow, self.journal, self.chat, self.policies.defaults, self.clock)
 
 
 def build_fact_extraction(parts: ReflectionParts, gateway: ModelGateway) -> ExtractFacts:
@@ -82,14 +83,14 @@ def build_fact_extraction(parts: ReflectionParts, gateway: ModelGateway) -> Extr
     around = ReconcileStorage(parts.uow, parts.space)
     reconcile = Reconcile(gateway, parts.write, around, parts.journal, parts.policies, parts.clock)
     turns = TurnFactStorage(parts.uow, MemoryStorage(parts.uow, parts.space))
-    consent = ProposeProfileFields(parts.proposals, parts.policies.consent)
+    consent = ProposeProfileFields(parts.proposals, parts.policies)
     return ExtractFacts(gateway, reconcile, turns, parts.journal, parts.policies, parts.clock, consent)
 
 
 def build_capture(parts: ReflectionParts) -> CaptureFacts:
     """Build the capture of plainly stated facts, which leaves to a chat model what that will read."""
     turns = TurnFactStorage(parts.uow, MemoryStorage(parts.uow, parts.space))
-    consent = ProposeProfileFields(parts.proposals, parts.policies.consent)
+    consent = ProposeProfileFields(parts.proposals, parts.policies)
     return CaptureFacts(
         parts.write, turns, parts.journal, parts.policies, parts.clock, consent, has_model=parts.chat.is_available
     )
@@ -100,7 +101,7 @@ def build_reflection(parts: ReflectionParts) -> Reflect:
     gateway = parts.model_gateway()
     cursor = ReadCursor(parts.uow, ReflectionStorage(parts.space), parts.policies, parts.clock)
     writer = GeneratedMemoryWriter(cursor, parts.journal, parts.embedder)
-    insights = DrawInsights(gateway, writer, ProposeProfileFields(parts.proposals, parts.policies.consent))
+    insights = DrawInsights(gateway, writer, ProposeProfileFields(parts.proposals, parts.policies))
     episodes, summaries = CaptureEpisodes(gateway, writer), SummariseThreads(gateway, writer)
     return Reflect(gateway, build_fact_extraction(parts, gateway), episodes, summaries, insights, cursor)
 
@@ -111,7 +112,7 @@ def build_reflection_jobs(parts: ReflectionParts, jobs: JobStorage) -> Reflectio
         build_reflection(parts),
         build_capture(parts),
         jobs,
-        parts.policies.llm,
+        parts.policies.defaults.llm,
         parts.clock,
         has_model=parts.chat.is_available,
     )
@@ -139,17 +140,16 @@ async def open_fact_extraction(settings: Settings) -> AsyncIterator[ExtractFacts
 @asynccontextmanager
 async def _open_parts(settings: Settings) -> AsyncIterator[ReflectionParts]:
     clock, secret = SystemClock(), settings.erasure_secret()
-    policies = load_policies(settings.embedding_model, settings.config_dir)
     chat, embedder = build_chat_model(chat_model_settings(settings)), build_embedder(embedder_settings(settings))
     try:
         async with open_database(settings) as uow:
             space = (await require_space(uow, embedder.model, embedder.dimension)).name
-            journal = Journal(uow, space, secret)
+            policies, journal = await load_tenant_policies(settings, uow), Journal(uow, space, secret)
             consent = build_consent(uow, journal, secret, policies, clock)
             memories = MemoryStorage(uow, space)
             access = AccessLog(uow, journal, clock)
-            limits = Limits(policies.limits, None, TenantStorage(uow).get_tenant_name, access, clock)
-            later = LaterCheck(None, policies.bands)  # facts of turns are judged already
+            limits = Limits(policies.defaults.limits, None, TenantStorage(uow).get_tenant_name, access, clock)
+            later = LaterCheck(None, policies.defaults.bands)  # facts of turns are judged already
             write = WriteMemories(memories, journal, access, embedder, limits, policies, clock, later)
             yield ReflectionParts(uow, space, journal, chat, embedder, policies, clock, write, consent.proposals)
             await access.flush_pending()

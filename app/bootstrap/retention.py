@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 
 from app.bootstrap.database import open_database
 from app.bootstrap.parts import SharedParts
-from app.config.loader import load_policies
+from app.bootstrap.policies import load_tenant_policies
 from app.config.settings import Settings
 from app.providers.clock import SystemClock
 from app.storage.journal import Journal
@@ -22,7 +22,7 @@ def build_retention(parts: SharedParts) -> tuple[ForgetMemories, ExportUser, Era
     storage = ForgettingStorage(parts.uow, parts.settings.erasure_secret())
     return (
         ForgetMemories(parts.uow, storage, parts.journal, parts.policies, parts.clock),
-        ExportUser(parts.uow, ExportStorage(parts.policies.turn_memory.category), parts.access, parts.blobs),
+        ExportUser(parts.uow, ExportStorage(), parts.access, parts.blobs, parts.policies),
         EraseUser(storage, parts.access, parts.clock),
     )
 
@@ -30,7 +30,8 @@ def build_retention(parts: SharedParts) -> tuple[ForgetMemories, ExportUser, Era
 @asynccontextmanager
 async def open_forgetting(settings: Settings) -> AsyncIterator[ForgetMemories]:
     """Open forgetting alone, for an operator's command. It needs the database, not the model."""
-    policies, secret = load_policies(settings.embedding_model, settings.config_dir), settings.erasure_secret()
+    secret = settings.erasure_secret()
     async with open_database(settings) as uow:
+        policies = await load_tenant_policies(settings, uow)
         journal = Journal(uow, (await active_space(uow)).name, secret)
         yield ForgetMemories(uow, ForgettingStorage(uow, secret), journal, policies, SystemClock())

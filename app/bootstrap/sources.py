@@ -48,7 +48,7 @@ def build_sources(parts: SharedParts, blobs: StoreBlobs) -> SourceUseCases:
     files, index_jobs, sources = FileStorage(), IndexJobStorage(parts.uow), SourceStorage(parts.uow)
     embed, memories = EmbedChunks(parts.embedder), MemoryStorage(parts.uow, parts.space.name)
     policies, journal, queue = parts.policies, parts.journal, parts.publisher
-    policy = policies.sources
+    policy, job_policy = policies.defaults.sources, policies.defaults.jobs
     return SourceUseCases(
         browse=BrowseFolder(parts.uow, sources, TreeStorage(), parts.folders),
         watch=WatchSources(
@@ -65,13 +65,13 @@ def build_sources(parts: SharedParts, blobs: StoreBlobs) -> SourceUseCases:
             sources,
             files,
             index_jobs,
-            JobStorage(parts.uow, policies.jobs),
+            JobStorage(parts.uow, job_policy),
             parts.folders,
             ReadFiles(parts.folders, blobs, parts.parser),
             StoreFiles(parts.uow, files, index_jobs, journal, embed, parts.clock),
             policy,
         ),
         cut_turns=CutTurns(parts.uow, memories, files, journal, parts.parser, embed, policy),
-        manage=ManageSources(parts.uow, sources, index_jobs, journal, parts.folders, queue, policies.categories),
+        manage=ManageSources(parts.uow, sources, index_jobs, journal, parts.folders, queue, policies),
         files=ManageFiles(*(parts.uow, sources, UploadStorage(), files, index_jobs, blobs, queue, policy, parts.clock)),
     )

@@ -7,12 +7,14 @@ from app.bootstrap.adapters import build_shared_counters
 from app.bootstrap.blobs import build_blobs
 from app.bootstrap.database import open_database
 from app.bootstrap.parts import SharedParts
-from app.config.loader import load_policies
+from app.bootstrap.policies import load_tenant_policies
+from app.config.operator_key import read_operator_key
 from app.config.settings import Settings
 from app.providers.clock import SystemClock
 from app.storage.tenancy import tenant_removal
 from app.storage.tenancy.tenants import TenantStorage
 from app.usecases.tenancy.limits import Limits
+from app.usecases.tenancy.operators import Operators
 from app.usecases.tenancy.tenants import Tenants
 
 
@@ -21,15 +23,21 @@ def build_tenancy(parts: SharedParts) -> tuple[Tenants, Limits]:
     tenants, counters = TenantStorage(parts.uow), build_shared_counters(parts.settings)
     return (
         Tenants(tenants, parts.policies, parts.clock, parts.settings.key_cache_s),
-        Limits(parts.policies.limits, counters, tenants.get_tenant_name, parts.access, parts.clock),
+        Limits(parts.policies.defaults.limits, counters, tenants.get_tenant_name, parts.access, parts.clock),
     )
+
+
+def build_operators(parts: SharedParts, tenants: Tenants) -> Operators:
+    """Build the operator's use-cases. Raise ConfigError for a key file that cannot be used."""
+    key = read_operator_key(parts.settings.operator_key_file)
+    return Operators(tenants, TenantStorage(parts.uow), key, parts.clock)
 
 
 @asynccontextmanager
 async def open_tenants(settings: Settings) -> AsyncIterator[Tenants]:
     """Open tenants and keys alone, for an operator's command. It needs the database, not the model."""
-    policies = load_policies(settings.embedding_model, settings.config_dir)
     async with open_database(settings) as uow:
+        policies = await load_tenant_policies(settings, uow)
         yield Tenants(TenantStorage(uow), policies, SystemClock(), settings.key_cache_s)
 
 

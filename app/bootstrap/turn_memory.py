@@ -41,25 +41,25 @@ class TurnMemoryUseCases:
 
 def build_turn_memory(parts: SharedParts, limits: Limits) -> TurnMemoryUseCases:
     """Build the use-cases of turn memory."""
-    artifacts, policy = ArtifactStorage(parts.uow), parts.policies.turn_memory
+    artifacts, policies = ArtifactStorage(parts.uow), parts.policies
     blobs = build_blob_use_case(parts)
     reconciles = parts.settings.reconciles_memory
-    turns = ChangeTurns(parts.uow, artifacts, blobs, limits, policy, parts.clock, reconciles=reconciles)
-    active_set = ManageActiveSet(parts.uow, artifacts, policy, parts.clock)
-    context = ReadContext(ContextStorage(parts.uow), policy, parts.clock)
-    gateway = build_model_gateway(parts.uow, parts.journal, parts.chat, parts.policies, parts.clock)
-    buckets = ReadBuckets(parts.uow, artifacts, policy, enabled=reconciles)
-    journals = ReadJournal(turns, context, buckets, policy)
+    turns = ChangeTurns(parts.uow, artifacts, blobs, limits, policies, parts.clock, reconciles=reconciles)
+    active_set = ManageActiveSet(parts.uow, artifacts, policies, parts.clock)
+    context = ReadContext(ContextStorage(parts.uow), policies, parts.clock)
+    gateway = build_model_gateway(parts.uow, parts.journal, parts.chat, policies.defaults, parts.clock)
+    buckets = ReadBuckets(parts.uow, artifacts, policies, enabled=reconciles)
+    journals = ReadJournal(turns, context, buckets, policies)
     return TurnMemoryUseCases(
         blobs=blobs,
         turns=turns,
-        delete=DeleteTurn(parts.uow, artifacts, blobs, policy, parts.clock),
-        read=ReadArtifacts(parts.uow, artifacts, blobs, policy, parts.clock),
+        delete=DeleteTurn(parts.uow, artifacts, blobs, policies, parts.clock),
+        read=ReadArtifacts(parts.uow, artifacts, blobs, policies, parts.clock),
         active_set=active_set,
         context=context,
-        feedback=GiveFeedback(parts.uow, artifacts, turns, parts.embedder, policy),
-        reconcile=ReconcileTurn(gateway, journals, active_set, policy, parts.clock),
-        summarise=SummariseTurn(gateway, journals, turns, policy),
+        feedback=GiveFeedback(parts.uow, artifacts, turns, parts.embedder, policies),
+        reconcile=ReconcileTurn(gateway, journals, active_set, policies, parts.clock),
+        summarise=SummariseTurn(gateway, journals, turns, policies),
         buckets=buckets,
         reconcile_memory=ReconcileMemory(parts.uow, artifacts, blobs, parts.clock, enabled=reconciles),
     )

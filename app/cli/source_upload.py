@@ -1,7 +1,6 @@
 """Folders on this machine: which of their files can be indexed, and their upload to a source."""
 
 import asyncio
-import hashlib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from app.cli.client import describe_response, err, exit_with_error, request_json
 from app.domain.sources.document import find_kind
 from app.domain.sources.folder import SourceRoot
 from app.domain.sources.rejection import Rejection, RejectionReason
+from app.domain.sources.source import hash_content
 from app.domain.sources.source_policy import SourcePolicy
 from app.providers.source_folders import PosixSourceFolders
 
@@ -97,7 +97,7 @@ def upload_folder(client: httpx.Client, source_id: str, folder: LocalFolder, pol
             content = folder.read_file(file.path, policy.max_file_bytes)
             if isinstance(content, Rejection):
                 report.skipped.append((file.path, content.message))
-            elif known.get(file.path) == hashlib.sha256(content).hexdigest():
+            elif known.get(file.path) == hash_content(content).hex():
                 report.actions["unchanged"] += 1
             else:
                 _send_file(client, source_id, file.path, content, report)

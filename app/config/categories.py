@@ -1,9 +1,10 @@
 """The loader of the categories and the agents' allowlists."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from pathlib import Path
+from typing import Any
 
 from app.config.yaml_files import build_policy, check_list, check_mapping, read_yaml
 from app.domain.categories import PROCEDURAL, Category, CategoryPolicy
@@ -22,15 +23,8 @@ def load_categories(path: Path, rag_length: int) -> CategoryPolicy:
     known: dict[str, Category] = {}
     for group in ("system", "custom"):
         where = f"{path.name}: categories.{group}"
-        for entry in check_list(check_mapping(raw["categories"], f"{path.name}: categories").get(group) or [], where):
-            category = build_policy(Category, {"rag_length": rag_length, **check_mapping(entry, where)}, where)
-            if category.name in known:
-                raise ConfigError(f"{path.name}: category {category.name!r} is defined twice")
-            if category.context not in ("all", "rag") or category.rag_length < 1:
-                raise ConfigError(f"{path.name}: {category.name}: context is all or rag, rag_length at least 1")
-            if not 0 <= (category.min_relevance or 0) <= 1:
-                raise ConfigError(f"{path.name}: {category.name}: min_relevance must be from 0 to 1")
-            known[category.name] = category
+        entries = check_mapping(raw["categories"], f"{path.name}: categories").get(group) or []
+        add_categories(known, check_list(entries, where), where, rag_length)
     allowlists: dict[str, tuple[str, ...]] = {}
     for agent, names in check_mapping(raw["allowlists"] or {}, f"{path.name}: allowlists").items():
         if not isinstance(names, list) or not all(isinstance(n, str) and n for n in names):
@@ -48,6 +42,19 @@ def load_categories(path: Path, rag_length: int) -> CategoryPolicy:
                 )
             known.setdefault(name, Category(name=name, rag_length=rag_length))
     return CategoryPolicy(known, allowlists)
+
+
+def add_categories(known: dict[str, Category], entries: Sequence[Any], where: str, rag_length: int) -> None:
+    """Add the categories of a list to `known`. Raise ConfigError, with the place `where`, for one that is not valid."""
+    for entry in entries:
+        category = build_policy(Category, {"rag_length": rag_length, **check_mapping(entry, where)}, where)
+        if category.name in known:
+            raise ConfigError(f"{where}: category {category.name!r} is defined twice")
+        if category.context not in ("all", "rag") or category.rag_length < 1:
+            raise ConfigError(f"{where}: {category.name}: context is all or rag, rag_length at least 1")
+        if not 0 <= (category.min_relevance or 0) <= 1:
+            raise ConfigError(f"{where}: {category.name}: min_relevance must be from 0 to 1")
+        known[category.name] = category
 
 
 def closest_name(name: str, names: Iterable[str]) -> str | None:

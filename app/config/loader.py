@@ -61,11 +61,13 @@ class WritePolicy:
     min_importance: int = 1
     merge_mode: Literal["update", "recreate"] = "update"
     attempts: int = 10
+    batch_limit: int = 10_000
     text_limits: TextLimits = field(default_factory=TextLimits)
 
     def __post_init__(self) -> None:
         _check_range(self, 1, 5, "default_importance", "min_importance")
         _check_range(self, 1, 100, "attempts")
+        _check_range(self, 1, 100_000, "batch_limit")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +83,7 @@ class QueryPolicy:
     related: int = 2
     exact_up_to: int = 5000
     snippet: int = 1000
+    receipts: bool = True
 
     def __post_init__(self) -> None:
         _check_range(self, 1, 50, "top_k")

@@ -140,6 +140,7 @@ class Settings(LayeredSettings):
     job_soft_limit_s: float = Field(default=600, gt=0)
     sweep_s: float = Field(default=2.0, gt=0)
     schedule_s: float = Field(default=30.0, gt=0)
+    operator_key_file: str = ""
     key_cache_s: float = Field(default=2.0, ge=0, le=4)
     limits_exchange_s: float = Field(default=0.2, gt=0)
     metrics_token: SecretStr = SecretStr("")

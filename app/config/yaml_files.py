@@ -11,6 +11,9 @@ from pydantic import TypeAdapter, ValidationError
 from app.domain.errors import ConfigError
 
 T = TypeVar("T")
+MAX_SHOWN = 200
+"""The characters of a wrong value that an error repeats."""
+_ADAPTERS: dict[type[Any], TypeAdapter[Any]] = {}
 
 
 def read_yaml(path: Path, required: tuple[str, ...] = ()) -> dict[str, Any]:
@@ -45,8 +48,16 @@ def build_policy(cls: type[T], values: Any, where: str) -> T:
     if unknown := sorted(set(check_mapping(values, where)) - known):
         raise ConfigError(f"{where}: unknown {', '.join(unknown)}")
     try:
-        return TypeAdapter(cls).validate_json(json.dumps(values, default=str), strict=True)
+        return _adapter_of(cls).validate_json(json.dumps(values, default=str), strict=True)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         place = ".".join([where, *(str(part) for part in first["loc"])])
-        raise ConfigError(f"{place}: {first['input']!r}: {first['msg']}") from error
+        value = "" if isinstance(first["input"], dict) else f"{repr(first['input'])[:MAX_SHOWN]}: "
+        raise ConfigError(f"{place}: {value}{first['msg'].removeprefix('Value error, ')}") from error
+
+
+def _adapter_of(cls: type[T]) -> TypeAdapter[T]:
+    """Return the validator of a policy. To build one takes longer than to use it."""
+    if cls not in _ADAPTERS:
+        _ADAPTERS[cls] = TypeAdapter(cls)
+    return _ADAPTERS[cls]

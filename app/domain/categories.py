@@ -41,6 +41,11 @@ class CategoryPolicy:
             raise UnknownCategory(f"category {name!r} is not configured", categories=[name])
         return self.categories[name]
 
+    @property
+    def numeric_names(self) -> tuple[str, ...]:
+        """The names of the categories in which a text with other numbers updates a fact."""
+        return tuple(category.name for category in self.categories.values() if category.numeric_update)
+
     def visible_to(self, agents: Iterable[str]) -> frozenset[str]:
         """Return every category that at least one of these agents may see. An agent without an allowlist sees none."""
         return frozenset(c for agent in agents for c in self.allowlists.get(agent, ()))

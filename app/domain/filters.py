@@ -50,3 +50,20 @@ class Filters:
 
 
 _ROW_FILTERS = tuple(f.name for f in fields(Filters) if f.name not in ("user_id", "category"))
+
+
+@dataclass(frozen=True, slots=True)
+class EventFilters:
+    """Conditions on an event; None means no condition. `since` is inclusive, `until` exclusive."""
+
+    node: str | None = None
+    op: str | None = None
+    status: str | None = None
+    user_id: str | None = None
+    thread_id: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+
+    def __post_init__(self) -> None:
+        if self.since and self.until and self.since > self.until:
+            raise InvalidInput("since is later than until")

@@ -4,13 +4,16 @@ import base64
 import binascii
 import json
 import re
-from collections.abc import Sequence
-from datetime import datetime
-from typing import Any, Final, TypeAlias
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 from uuid import UUID
 
 from app.domain.errors import InvalidCursor, InvalidInput
 from app.domain.ids import check_moment, check_storable
+
+T = TypeVar("T")
 
 Position: TypeAlias = tuple[datetime, UUID]
 """The end of a page: the last row's time and id."""
@@ -21,11 +24,28 @@ TurnPosition: TypeAlias = tuple[int | None, datetime, UUID]
 ChangePosition: TypeAlias = tuple[int, UUID]
 """A place in the order of changes: a transaction, and the id of one of its records."""
 
+UsePosition: TypeAlias = tuple[UUID, int]
+"""The end of a page of uses: the last one's receipt, and its place in the receipt."""
+
 MAX_TRANSACTION: Final = 2**63 - 1
 MAX_SEQ: Final = 2**62
 """The largest place of a turn in its thread."""
 _SEQ: Final = re.compile("[0-9]{1,19}")
 _RANK: Final = re.compile("[0-9]{1,4}")
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[T]):
+    """One page of a list. `next_cursor` is None on the last page."""
+
+    items: list[T]
+    next_cursor: str | None
+
+
+def cut_page(rows: Sequence[T], limit: int, encode_row: Callable[[T], str]) -> Page[T]:
+    """Return the first `limit` rows. If there are more, `encode_row` makes the cursor of the last one."""
+    items = list(rows[:limit])
+    return Page(items, encode_row(items[-1]) if len(rows) > limit else None)
 
 
 def encode_place(place: Sequence[str]) -> str:
@@ -38,7 +58,8 @@ def encode_cursor(position: Position) -> str:
     return encode_place((position[0].isoformat(), str(position[1])))
 
 
-def _decode_parts(cursor: str) -> Any:
+def decode_parts(cursor: str) -> Any:
+    """Return what a cursor holds, any JSON. Raise ValueError (or RecursionError) if it holds none."""
     raw = base64.b64decode(cursor.encode("ascii") + b"=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
     return json.loads(raw)
 
@@ -51,7 +72,7 @@ def decode_place(cursor: str | None) -> list[str] | None:
     if cursor is None:
         return None
     try:
-        checkpoint, thread, ns = _decode_parts(cursor)
+        checkpoint, thread, ns = decode_parts(cursor)
         return [check_storable(str(checkpoint)), str(UUID(thread)), check_storable(str(ns))]
     except (ValueError, TypeError, AttributeError, binascii.Error, RecursionError, InvalidInput) as error:
         raise InvalidCursor() from error
@@ -62,8 +83,10 @@ def decode_text(cursor: str | None) -> str | None:
     if cursor is None:
         return None
     try:
-        (text,) = _decode_parts(cursor)
-        return check_storable(str(text))
+        (text,) = decode_parts(cursor)
+        if not isinstance(text, str):
+            raise TypeError("not a text")
+        return check_storable(text)
     except (ValueError, TypeError, AttributeError, binascii.Error, RecursionError, InvalidInput) as error:
         raise InvalidCursor() from error
 
@@ -73,7 +96,7 @@ def decode_fact_place(cursor: str | None) -> list[str] | None:
     if cursor is None:
         return None
     try:
-        topic, thread, rank, identifier = _decode_parts(cursor)
+        topic, thread, rank, identifier = decode_parts(cursor)
         return [check_storable(str(topic)), check_storable(str(thread)), str(_small(rank)), str(UUID(identifier))]
     except (ValueError, TypeError, AttributeError, binascii.Error, RecursionError, InvalidInput) as error:
         raise InvalidCursor() from error
@@ -90,7 +113,7 @@ def decode_cursor(cursor: str | None) -> Position | None:
     if cursor is None:
         return None
     try:
-        moment, identifier = _decode_parts(cursor)
+        moment, identifier = decode_parts(cursor)
         position = datetime.fromisoformat(moment), UUID(identifier)
     except (ValueError, TypeError, AttributeError, binascii.Error, RecursionError) as error:
         raise InvalidCursor() from error
@@ -111,7 +134,7 @@ def decode_change_cursor(cursor: str | None) -> ChangePosition | None:
     if cursor is None:
         return None
     try:
-        transaction, identifier = _decode_parts(cursor)
+        transaction, identifier = decode_parts(cursor)
         if not isinstance(transaction, str) or not _SEQ.fullmatch(transaction) or int(transaction) > MAX_TRANSACTION:
             raise ValueError("not a transaction")
         return int(transaction), UUID(identifier)
@@ -130,7 +153,7 @@ def decode_turn_cursor(cursor: str | None) -> TurnPosition | None:
     if cursor is None:
         return None
     try:
-        seq, moment, identifier = _decode_parts(cursor)
+        seq, moment, identifier = decode_parts(cursor)
         place = _decode_seq(seq), check_moment(datetime.fromisoformat(moment)), UUID(identifier)
     except (ValueError, TypeError, AttributeError, binascii.Error, RecursionError, InvalidInput) as error:
         raise InvalidCursor() from error
@@ -144,3 +167,32 @@ def _decode_seq(seq: Any) -> int | None:
     if not isinstance(seq, str) or not _SEQ.fullmatch(seq) or int(seq) > MAX_SEQ:
         raise ValueError("not a place in a thread")
     return int(seq)
+
+
+def encode_use_cursor(position: UsePosition) -> str:
+    """Return a URL-safe cursor for `position`."""
+    return encode_place((str(position[0]), str(position[1])))
+
+
+def decode_use_cursor(cursor: str | None) -> UsePosition | None:
+    """Return the position in a cursor, None if there is no cursor. Raise InvalidCursor if it is not one of ours."""
+    if cursor is None:
+        return None
+    try:
+        receipt, place = decode_parts(cursor)
+        if not isinstance(place, str) or not _RANK.fullmatch(place):
+            raise ValueError("not a place in a receipt")
+        return UUID(receipt), int(place)
+    except (ValueError, TypeError, AttributeError, binascii.Error, RecursionError) as error:
+        raise InvalidCursor() from error
+
+
+def decode_day(cursor: str | None) -> date | None:
+    """Return the day in a cursor, None if there is no cursor. Raise InvalidCursor if it is not one of ours."""
+    if cursor is None:
+        return None
+    try:
+        (day,) = decode_parts(cursor)
+        return date.fromisoformat(day)
+    except (ValueError, TypeError, AttributeError, binascii.Error, RecursionError) as error:
+        raise InvalidCursor() from error

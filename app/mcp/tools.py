@@ -7,6 +7,7 @@ from uuid import UUID
 
 from mcp.types import ToolAnnotations
 from pydantic import BaseModel, Field, model_validator
+from pydantic.json_schema import GenerateJsonSchema
 
 from app.api.errors import Problem
 from app.api.schemas.facts.facts import FactAnsweredOut, FactOut, FactPageOut, FactQuestionIn, TopicKey
@@ -59,6 +60,17 @@ class ReadFactsIn(Request):
         return self
 
 
+class UntitledSchema(GenerateJsonSchema):
+    """A JSON Schema whose fields have no titles made from their names.
+
+    The list of tools is one line, and readers of lines often take at most 64 KiB.
+    """
+
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        """Return False: a field needs no title."""
+        return False
+
+
 @dataclass(frozen=True, slots=True)
 class ToolOutcome:
     """A tool's answer, as text for models and as data for programs."""
@@ -82,7 +94,7 @@ class Tool:
 
     def input_schema(self) -> dict[str, Any]:
         """Return the JSON Schema of the arguments."""
-        return self.takes.model_json_schema(by_alias=True)
+        return self.takes.model_json_schema(by_alias=True, schema_generator=UntitledSchema)
 
     def output_schema(self) -> dict[str, Any]:
         """Return the JSON Schema of the structured answer: one of the tool's answers, or a problem document.
@@ -92,7 +104,7 @@ class Tool:
         models: tuple[type[BaseModel], ...] = (*self.answers, Problem)
         definitions: dict[str, Any] = {}
         for model in models:
-            schema = model.model_json_schema(by_alias=True, mode="serialization")
+            schema = model.model_json_schema(by_alias=True, schema_generator=UntitledSchema, mode="serialization")
             definitions |= schema.pop("$defs", {})
             definitions[model.__name__] = schema
         either = [{"$ref": f"#/$defs/{model.__name__}"} for model in models]
@@ -106,7 +118,7 @@ async def _run_query(app: Application, principal: Principal, arguments: QueryIn)
 
 
 async def _run_remember(app: Application, principal: Principal, arguments: RememberIn) -> ToolOutcome:
-    draft = arguments.to_domain(app.policies.write.default_importance)
+    draft = arguments.to_domain(app.policies.of(principal).write.default_importance)
     written = await app.write.write_memory(principal, draft, trim=arguments.trim)
     body = WrittenOut.model_validate(written, from_attributes=True)
     return ToolOutcome(written_text(body), body.model_dump(mode="json"))

@@ -111,13 +111,7 @@ class HttpMirrorStore:
     def update_entry(self, entry_id: str, text: str, version: int) -> MirrorEntry:
         """Give the entry this text and return it as it is stored. Raise StateChanged or EntryRefused."""
         response = self._change("PATCH", entry_id, version, json={"text": text})
-        if not response.is_success:
-            self._raise_refusal(response, entry_id)
-        memory = json_of(response)
-        self._note(memory)
-        if entry := entry_of(memory):
-            return entry
-        raise StateChanged(f"the entry {entry_id} was deleted in the meantime")
+        return self._changed_entry(response, entry_id)
 
     def soft_delete_entry(self, entry_id: str, version: int) -> None:
         """Soft-delete the entry; a missing one is no error. Raise StateChanged if it has another version."""
@@ -156,6 +150,14 @@ class HttpMirrorStore:
         """Restore a soft-deleted entry and return it. Raise StateChanged if it is not soft-deleted, EntryRefused."""
         headers = CLIENT | {"Idempotency-Key": f"mirror-{secrets.token_hex(16)}"}
         response = self._requests.send("POST", f"/memory/{entry_id}/restore", headers=headers)
+        return self._changed_entry(response, entry_id)
+
+    def _change(self, method: str, entry_id: str, version: int, **arguments: Any) -> httpx.Response:
+        headers = CLIENT | {"If-Match": f'"{version}"', "Idempotency-Key": f"mirror-{secrets.token_hex(16)}"}
+        return self._requests.send(method, f"/memory/{entry_id}", headers=headers, **arguments)
+
+    def _changed_entry(self, response: httpx.Response, entry_id: str) -> MirrorEntry:
+        """Return the entry that a change answers. Raise StateChanged or EntryRefused."""
         if not response.is_success:
             self._raise_refusal(response, entry_id)
         memory = json_of(response)
@@ -163,10 +165,6 @@ class HttpMirrorStore:
         if entry := entry_of(memory):
             return entry
         raise StateChanged(f"the entry {entry_id} changed on the server in the meantime")
-
-    def _change(self, method: str, entry_id: str, version: int, **arguments: Any) -> httpx.Response:
-        headers = CLIENT | {"If-Match": f'"{version}"', "Idempotency-Key": f"mirror-{secrets.token_hex(16)}"}
-        return self._requests.send(method, f"/memory/{entry_id}", headers=headers, **arguments)
 
     def _raise_refusal(self, response: httpx.Response, entry_id: str) -> None:
         """Raise StateChanged if the entry is not as it was, after reading it anew; else EntryRefused."""

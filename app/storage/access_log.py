@@ -1,4 +1,4 @@
-"""Access counts and read events. They gather in memory and are written in batches, so a read never waits."""
+"""Access counts, read events and receipts. They gather in memory and are written in batches, so a read never waits."""
 
 import asyncio
 import time
@@ -12,8 +12,10 @@ import structlog
 from app.domain.changes import Observation
 from app.domain.errors import MnemaError
 from app.domain.principal import Principal
+from app.domain.receipts.receipt import QueryReceipt
 from app.ports import Clock
 from app.storage.journal import Journal
+from app.storage.receipt_buffer import ReceiptBuffer
 from app.storage.statements import load_statements
 from app.storage.uow import UnitOfWork
 
@@ -23,7 +25,10 @@ MAX_PENDING = 50_000
 
 
 class AccessLog:
-    """A buffer of access counts and events per tenant until `flush_pending`. A crash loses at most a few counts."""
+    """A buffer of access counts, events and receipts per tenant until `flush_pending`.
+
+    A crash loses what was recorded since the last flush.
+    """
 
     def __init__(self, uow: UnitOfWork, journal: Journal, clock: Clock) -> None:
         self._uow = uow
@@ -31,6 +36,7 @@ class AccessLog:
         self._clock = clock
         self._hits: defaultdict[UUID, Counter[UUID]] = defaultdict(Counter)
         self._events: defaultdict[UUID, list[tuple[float, Observation]]] = defaultdict(list)
+        self._receipts = ReceiptBuffer(uow)
         self._flushing: WeakValueDictionary[UUID, asyncio.Lock] = WeakValueDictionary()
 
     def record_access(
@@ -44,27 +50,38 @@ class AccessLog:
             self._hits[principal.tenant_id].update(memories)
             self._events[principal.tenant_id].extend((time.monotonic(), event) for event in events)
 
+    def record_receipt(self, principal: Principal, receipt: QueryReceipt) -> bool:
+        """Record the receipt of an answer. Never block. Return False if too many of the tenant are waiting already."""
+        return self._receipts.add_receipt(principal, receipt)
+
     async def flush_pending(self, principal: Principal | None = None) -> None:
-        """Write the pending counts and events of one tenant, or of all (None), in one transaction a tenant.
+        """Write the pending counts, events and receipts of one tenant, or of all (None).
 
         What cannot be written stays for the next flush. Flushes of one tenant run one after the other, so on return
-        all that was recorded before the call is written or kept. The flush of one tenant waits for no other tenant.
+        all that was recorded before the call is written or kept. The flush of one tenant waits for no other tenant, and
+        fails with none.
         """
-        for tenant in {*self._events, *self._hits} if principal is None else (principal.tenant_id,):
+        pending = {*self._events, *self._hits, *self._receipts.tenants}
+        for tenant in pending if principal is None else (principal.tenant_id,):
             lock = self._flushing.setdefault(tenant, asyncio.Lock())
             async with lock:
-                if tenant in self._events or tenant in self._hits:
-                    await self._flush_tenant(tenant)
+                for flush in (self._flush_tenant, self._receipts.flush_tenant):
+                    try:
+                        await flush(tenant)
+                    except Exception:  # a defect of one tenant's records
+                        log.exception("access_flush_failed", tenant_id=str(tenant))
 
     async def _flush_tenant(self, tenant: UUID) -> None:
+        if tenant not in self._events and tenant not in self._hits:
+            return
         hits, events = self._hits.pop(tenant, Counter()), self._events.pop(tenant, [])
         principal = Principal(tenant)
         try:
             await self._journal.record_event(principal, [event for _at, event in events], [at for at, _event in events])
-        except MnemaError as error:
+        except BaseException as error:
             self._events[tenant][:0] = events
             self._hits[tenant].update(hits)
-            log.warning("access_flush_failed", tenant_id=str(tenant), code=error.code)
+            _pass_over(tenant, error)
             return
         if hits:
             await self._write_hits(principal, hits)
@@ -73,6 +90,13 @@ class AccessLog:
         try:
             async with self._uow.write(principal) as tx:
                 await tx.execute(_TOUCH, principal.tenant_id, list(hits), list(hits.values()), self._clock.now())
-        except MnemaError as error:
+        except BaseException as error:
             self._hits[principal.tenant_id].update(hits)
-            log.warning("access_flush_failed", tenant_id=str(principal.tenant_id), code=error.code)
+            _pass_over(principal.tenant_id, error)
+
+
+def _pass_over(tenant: UUID, error: BaseException) -> None:
+    """Log an error of ours. Raise any other error again."""
+    if not isinstance(error, MnemaError):
+        raise error
+    log.warning("access_flush_failed", tenant_id=str(tenant), code=error.code)

@@ -48,11 +48,14 @@ class RecordedChange:
 
 @dataclass(frozen=True, slots=True)
 class KeyRecord:
-    """An idempotency key, the response to keep for it, and the user and the memory it is about."""
+    """An idempotency key, the response to keep for it, and the user and the memory it is about.
+
+    `user_id` is None if the request is about several users.
+    """
 
     key: IdempotencyKey
     response: dict[str, Any]
-    user_id: str
+    user_id: str | None
     memory_id: UUID | None = None
 
 

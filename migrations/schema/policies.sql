@@ -166,6 +166,24 @@ CREATE POLICY tenant ON memory_access AS PERMISSIVE FOR ALL TO PUBLIC
     USING (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid)
     WITH CHECK (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid);
 
+ALTER TABLE memory_batches ENABLE ROW LEVEL SECURITY;
+ALTER TABLE memory_batches FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON memory_batches AS PERMISSIVE FOR ALL TO PUBLIC
+    USING (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid)
+    WITH CHECK (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid);
+
+ALTER TABLE receipt_items ENABLE ROW LEVEL SECURITY;
+ALTER TABLE receipt_items FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON receipt_items AS PERMISSIVE FOR ALL TO PUBLIC
+    USING (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid)
+    WITH CHECK (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid);
+
+ALTER TABLE receipts ENABLE ROW LEVEL SECURITY;
+ALTER TABLE receipts FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON receipts AS PERMISSIVE FOR ALL TO PUBLIC
+    USING (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid)
+    WITH CHECK (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid);
+
 ALTER TABLE reflections ENABLE ROW LEVEL SECURITY;
 ALTER TABLE reflections FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON reflections AS PERMISSIVE FOR ALL TO PUBLIC
@@ -210,6 +228,14 @@ CREATE POLICY tenant ON swept_blobs AS PERMISSIVE FOR ALL TO PUBLIC
     USING (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid)
     WITH CHECK (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid);
 
+ALTER TABLE tenant_configs ENABLE ROW LEVEL SECURITY;
+ALTER TABLE tenant_configs FORCE ROW LEVEL SECURITY;
+CREATE POLICY auth ON tenant_configs AS PERMISSIVE FOR SELECT TO mnema_auth
+    USING (true);
+CREATE POLICY tenant ON tenant_configs AS PERMISSIVE FOR ALL TO PUBLIC
+    USING (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid)
+    WITH CHECK (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid);
+
 ALTER TABLE tenants ENABLE ROW LEVEL SECURITY;
 ALTER TABLE tenants FORCE ROW LEVEL SECURITY;
 CREATE POLICY auth ON tenants AS PERMISSIVE FOR SELECT TO mnema_auth
@@ -227,6 +253,12 @@ CREATE POLICY tenant ON thread_revision AS PERMISSIVE FOR ALL TO PUBLIC
 ALTER TABLE tombstones ENABLE ROW LEVEL SECURITY;
 ALTER TABLE tombstones FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON tombstones AS PERMISSIVE FOR ALL TO PUBLIC
+    USING (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid)
+    WITH CHECK (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid);
+
+ALTER TABLE usage_days ENABLE ROW LEVEL SECURITY;
+ALTER TABLE usage_days FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON usage_days AS PERMISSIVE FOR ALL TO PUBLIC
     USING (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid)
     WITH CHECK (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid);
 

@@ -12,8 +12,10 @@ CAPABILITIES = (
     "tenancy",
     "memory",
     "memory_write",
+    "memory_batches",
     "facts",
     "recall",
+    "memory_list",
     "delta",
     "reflection",
     "consolidation",
@@ -27,6 +29,7 @@ CAPABILITIES = (
     "turn_memory",
     "sources",
     "recall_chunks",
+    "receipts",
     "security",
     "first_space",
 )

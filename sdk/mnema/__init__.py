@@ -5,6 +5,7 @@ with Mnema() as memory:
     print(memory.query("when do we deploy?", agent="planner", filters={"user_id": "maya"}).prompt())
 """
 
+from mnema.batches import Batch, BatchDone, BatchFilters
 from mnema.citations import Citation, SearchAnswer, SearchResult, ThreadTurn
 from mnema.client import AsyncMnema, Mnema
 from mnema.errors import (
@@ -29,7 +30,9 @@ from mnema.errors import (
 from mnema.fact_models import Fact, FactReply, MemoryActions, StoredFacts
 from mnema.facts import NewFact
 from mnema.models import Answer, BulkResult, Memory, Turn, Written
+from mnema.operator import AsyncMnemaOperator, MnemaOperator
 from mnema.recall import AsyncRecallValve, RecallPolicy, RecallValve
+from mnema.receipts import MemoryUse, QueryReceipt, ToldItem, ToldQuery, Usage
 from mnema.requests import Filters, NewMemory
 from mnema.sources import DocumentSource, IndexJob, SourceFile, UploadedFile
 from mnema.transport import Retry
@@ -38,7 +41,11 @@ __all__ = [
     "Answer",
     "ApiError",
     "AsyncMnema",
+    "AsyncMnemaOperator",
     "AsyncRecallValve",
+    "Batch",
+    "BatchDone",
+    "BatchFilters",
     "BrokenOff",
     "BulkResult",
     "CannotBeSent",
@@ -53,14 +60,17 @@ __all__ = [
     "LimitReached",
     "Memory",
     "MemoryActions",
+    "MemoryUse",
     "Mnema",
     "MnemaError",
+    "MnemaOperator",
     "NewFact",
     "NewMemory",
     "NoAnswer",
     "NoChatModel",
     "NotAllowed",
     "NotFound",
+    "QueryReceipt",
     "RecallPolicy",
     "RecallValve",
     "Retry",
@@ -71,11 +81,14 @@ __all__ = [
     "StoredFacts",
     "ThreadTurn",
     "TimedOut",
+    "ToldItem",
+    "ToldQuery",
     "Turn",
     "Unauthenticated",
     "Unavailable",
     "UnexpectedAnswer",
     "UploadedFile",
+    "Usage",
     "VersionConflict",
     "Written",
 ]

@@ -62,8 +62,11 @@ def get(memory_id: UUID | str) -> Call[models.Memory]:
 
 
 def page(*, cursor: str | None = None, **fields: Unpack[ListFields]) -> Call[models.Page[models.Memory]]:
-    """Return one page of memories, newest first."""
-    params = query_params(cursor=cursor, **fields)
+    """Return one page of memories, newest first unless `sort` and `order` say otherwise."""
+    given: dict[str, Any] = {**fields}
+    if (pairs := given.get("metadata")) is not None:
+        given["metadata"] = [f"{name}:{_param_text(value)}" for name, value in pairs.items()]
+    params = query_params(cursor=cursor, **given)
     return Call("GET", "/memory", model_reader(models.Page[models.Memory]), params)
 
 
@@ -163,7 +166,7 @@ def erase(user_id: str) -> Call[models.Receipt]:
 def event_counts(
     by: Iterable[str] = ("op", "node"), *, since: Moment | None = None, until: Moment | None = None
 ) -> Call[list[models.Count]]:
-    """Count events, grouped by any of node, op, status, category, user_id and thread_id."""
+    """Count events, grouped by any of node, op, status, category, user_id, thread_id and day (in UTC)."""
     params = query_params(by=",".join(by), since=since, until=until)
     read = model_reader(models.Counts)
     return Call("GET", "/events/counts", lambda response: read(response).counts, params)
@@ -239,9 +242,13 @@ def idempotency_headers(key: str | None, headers: Mapping[str, str] = MappingPro
     return {**headers, "Idempotency-Key": key or uuid.uuid4().hex}
 
 
-def query_params(**values: Any) -> dict[str, str]:
-    """Return the values that are not None as texts of a query string."""
-    return {name: _param_text(value) for name, value in values.items() if value is not None}
+def query_params(**values: Any) -> dict[str, str | list[str]]:
+    """Return the values that are not None as texts of a query string; a list is repeated."""
+    return {name: _param_texts(value) for name, value in values.items() if value is not None}
+
+
+def _param_texts(value: Any) -> str | list[str]:
+    return [_param_text(one) for one in value] if isinstance(value, list | tuple | set) else _param_text(value)
 
 
 def _param_text(value: Any) -> str:

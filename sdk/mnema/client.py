@@ -7,6 +7,7 @@ from pydantic import BaseModel
 
 from mnema import calls, chats, citations, consent, projects, turn_buckets, turn_calls, turn_extraction, turn_reactions
 from mnema import facts as fact_calls
+from mnema.administration import AdministrationMethods, AsyncAdministrationMethods
 from mnema.bulk import split_batches
 from mnema.errors import BrokenOff
 from mnema.methods import async_events, async_method, async_pages, sync_events, sync_method, sync_pages
@@ -20,7 +21,7 @@ T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
 
 
-class Mnema(SourceMethods):
+class Mnema(AdministrationMethods, SourceMethods):
     """The synchronous client. Threads may share one; `with Mnema(...) as memory:` closes it.
 
     `base_url`, `api_key`: by default MNEMA_URL and MNEMA_API_KEY. `timeout_s`: the limit for connecting, and for each
@@ -160,7 +161,7 @@ class Mnema(SourceMethods):
         return f"Mnema({self.connection.base_url!r})"
 
 
-class AsyncMnema(AsyncSourceMethods):
+class AsyncMnema(AsyncAdministrationMethods, AsyncSourceMethods):
     """The client for asyncio: `async with AsyncMnema(...) as memory:`. Its iterators are asynchronous."""
 
     def __init__(

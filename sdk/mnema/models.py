@@ -191,10 +191,9 @@ class ThreadDelta(Delta):
 
 
 class Answer(Answered):
-    """The answer to a query. `tokens`: of header and items. `degraded`: the part that was not available.
-
-    `fact_answer`: the answer from stored facts, if the query asks for facts of the filtered user. `answerable`: the
-    best relevance of all candidates, 0 to 1; near 0 nothing that was ranked answers the question.
+    """The answer to a query. `tokens`: of header and items. `degraded`: the part that was not available. `fact_answer`:
+    the answer from stored facts, if the query asks for facts of the filtered user. `answerable`: the best relevance of
+    all candidates, 0 to 1; near 0 nothing that was ranked answers the question. `query_id`: names the receipt.
     """
 
     items: list[Item]
@@ -207,6 +206,7 @@ class Answer(Answered):
     answerable: float | None = None
     degraded: str | None = None
     dropped: list[Dropped] | None = None
+    query_id: UUID | None = None
 
     def prompt(self) -> str:
         """Return header, answer from facts, items and related items as text for a prompt, one line each."""

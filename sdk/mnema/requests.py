@@ -215,11 +215,16 @@ class QuestionFields(TypedDict, total=False):
 
 
 class ListFields(TypedDict, total=False):
-    """Keywords of `list`; all must match. `state` is active by default; `limit`: memories a page, 1 to 200."""
+    """Keywords of `list`; all must match. `state` is active by default; `limit`: memories a page, 1 to 200.
+
+    `q`: words of the text: all of them, "a phrase", or, -without. `category`, `type`: one, or any of several.
+    `metadata`: pairs that the memory has. `sort`: created_at by default; `order`: desc by default.
+    """
 
     user_id: str | None
-    category: str | None
-    type: MemoryType | None
+    q: str | None
+    category: str | Sequence[str] | None
+    type: MemoryType | Sequence[MemoryType] | None
     state: MemoryState | None
     thread_id: str | None
     agent_id: str | None
@@ -232,4 +237,9 @@ class ListFields(TypedDict, total=False):
     importance_max: int | None
     updated_after: Moment | None
     updated_before: Moment | None
+    created_after: Moment | None
+    created_before: Moment | None
+    metadata: Mapping[str, str | float | bool] | None
+    sort: Literal["created_at", "updated_at", "importance"] | None
+    order: Literal["desc", "asc"] | None
     limit: int | None

@@ -35,6 +35,7 @@ class Stack:
         self.secrets = {name: secrets.token_hex(16) for name in SECRETS}
         self._ports = {"MNEMA_PORT_1": free_port(), "MNEMA_PORT_2": free_port()}
         self.urls = [f"http://127.0.0.1:{port}" for port in self._ports.values()]
+        self._ports["MNEMA_CONSOLE_PORT"] = free_port()
         self._file = folder / "env"
         values = {**self.secrets, **self._ports, **_stand_ins()}
         self._file.write_text("".join(f"{name}={value}\n" for name, value in values.items()))

@@ -29,7 +29,7 @@ REPOSITORY = Path(__file__).parents[2]
 DEADLINE_S = 120
 MNEMA = (sys.executable, "-m", "app.cli.main")
 SERVICES = frozenset({"redis", "server", "worker", "beat", "postgres"})
-"""The processes that `mnema up` starts."""
+"""The processes that `mnema up` starts without the console."""
 ANNOUNCED = "stop  Ctrl-C"
 
 
@@ -92,6 +92,7 @@ class Installation:
 
     home: Path
     port: int = field(default_factory=free_port)
+    console_port: int = field(default_factory=free_port)
 
     @property
     def env(self) -> dict[str, str]:
@@ -116,7 +117,9 @@ class Installation:
 
     def stopped(self, pids: Mapping[str, int]) -> bool:
         """Return True if none of these processes lives and no port is open."""
-        return not any(map(alive, pids.values())) and not any(map(listening, (self.port, self.postgres_port)))
+        return not any(map(alive, pids.values())) and not any(
+            map(listening, (self.port, self.console_port, self.postgres_port))
+        )
 
 
 @contextmanager
@@ -158,7 +161,8 @@ class Up:
     def __init__(self, place: Installation, command: Sequence[str] = MNEMA, **env: object) -> None:
         self.place = place
         self._output = place.home / f"up-{time.monotonic_ns()}.log"
-        settings = {"MNEMA_HOME": place.home, "MNEMA_PORT": place.port, "MNEMA_TOUR": "0"} | env
+        settings = {"MNEMA_HOME": place.home, "MNEMA_PORT": place.port, "MNEMA_TOUR": "0", "MNEMA_CONSOLE": "0"} | env
+        self._services = SERVICES | ({"console"} if settings["MNEMA_CONSOLE"] == "1" else set())
         options: dict[str, Any] = {name: settings.pop(name) for name in ("user", "group") if name in settings}
         with self._output.open("wb") as output:
             self.process = subprocess.Popen(
@@ -202,7 +206,7 @@ class Up:
     def serves(self) -> str:
         """Wait until everything runs and return the output."""
         output = self.says(ANNOUNCED)
-        assert set(self.place.pids) == {"supervisor", *SERVICES}
+        assert set(self.place.pids) == {"supervisor", *self._services}
         return output
 
     def ended(self, number: signal.Signals | None = None) -> int:

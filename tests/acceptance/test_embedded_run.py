@@ -17,13 +17,16 @@ from redis.exceptions import AuthenticationError
 
 from app.embedded.postgres_access import command_line
 from tests.acceptance.processes import (
+    ANNOUNCED,
     Installation,
     Up,
     alive,
     installation,
+    listening,
     mnema,
     texts,
     told,
+    wait_until,
 )
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.xdist_group("embedded")]
@@ -44,7 +47,8 @@ def up(place: Installation) -> Iterator[Up]:
         "PGSSLMODE": "require",
         "HTTP_PROXY": "http://127.0.0.1:1",
     }
-    with Up(place, MNEMA_TOUR="1", **env) as running:
+    console = {"MNEMA_CONSOLE": "1", "MNEMA_CONSOLE_PORT": place.console_port}
+    with Up(place, MNEMA_TOUR="1", **console, **env) as running:
         running.serves()
         yield running
 
@@ -99,6 +103,7 @@ def test_it_ends_with_base_url_key_and_docs(up: Up) -> None:
     shown = dict(zip(said[3::2], said[4::2], strict=True))
     assert shown == {
         "key": up.place.env["MNEMA_API_KEY"],
+        "web": f"http://127.0.0.1:{up.place.console_port}/console",
         "docs": f"{url}/docs",
         "env": str(up.place.home / "demo.env"),
         "stop": "Ctrl-C",
@@ -108,7 +113,7 @@ def test_it_ends_with_base_url_key_and_docs(up: Up) -> None:
 
 def test_demo_env_has_three_names_and_is_its_owners_alone(up: Up) -> None:
     assert list(up.place.env) == ["MNEMA_URL", "MNEMA_API_KEY", "DATABASE_URL"]
-    for name in ("demo.env", "secrets.json", "postgres.password", "redis.url"):
+    for name in ("demo.env", "secrets.json", "console.secret", "postgres.password", "redis.url"):
         file = up.place.home / name
         assert (stat.S_IMODE(file.stat().st_mode), file.stat().st_uid) == (0o600, os.geteuid())
 
@@ -140,6 +145,28 @@ async def test_server_and_workers_are_mnema_app_and_never_learn_the_superusers_p
     users = await database.fetch(f"SELECT DISTINCT usename, application_name FROM pg_stat_activity WHERE {others}")
     assert [tuple(user) for user in users] == [("mnema_app", "mnema")]
     assert not await database.fetchval("SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = 'mnema_app'")
+
+
+def test_the_console_lets_the_printed_key_in_and_holds_no_other_secret(up: Up) -> None:
+    address = f"http://127.0.0.1:{up.place.console_port}"
+    wait_until(lambda: listening(up.place.console_port), "the console to listen")
+    with httpx.Client(base_url=address, headers={"Origin": address}, trust_env=False) as browser:
+        assert browser.get("/console/").headers["location"].startswith("/console/sign-in")
+        [token] = re.findall(r'name="token" value="([^"]+)"', browser.get("/console/sign-in").text)
+        form = {"token": token, "key": up.place.env["MNEMA_API_KEY"]}
+        assert browser.post("/console/sign-in", data=form).headers["location"] == "/console/"
+        assert browser.get("/console/").status_code == 200
+    seen = told(up.place.pids["console"])
+    assert not re.search(r"^(DATABASE_URL|PG\w+|MNEMA_(?!CONSOLE)\w+)=", seen, re.MULTILINE)
+    assert up.place.env["MNEMA_API_KEY"] not in seen + (up.place.home / "console.log").read_text()
+
+
+def test_a_console_that_ended_is_started_again(up: Up) -> None:
+    pid = up.place.pids["console"]
+    os.kill(pid, signal.SIGKILL)
+    up.says("console had ended and was started again")
+    wait_until(lambda: up.place.pids.get("console", pid) != pid, "another console")
+    wait_until(lambda: listening(up.place.console_port), "the console to listen")
 
 
 async def test_the_password_of_redis_is_in_no_command_line_and_no_log(up: Up) -> None:
@@ -210,8 +237,10 @@ async def test_ctrl_c_stops_everything_and_the_next_start_finds_data_and_key(up:
     assert up.output.endswith("stopped\n")
     assert not (place.home / "redis.url").exists()
     assert place.stopped(pids)
-    with Up(place, MNEMA_TOUR="1") as again:
-        output = again.serves()
+    with Up(place, MNEMA_TOUR="1", MNEMA_CONSOLE="1", MNEMA_CONSOLE_PORT=place.port) as again:
+        output = again.says(ANNOUNCED)
+        assert f"no console: port {place.port} is taken" in output
+        assert "console" not in place.pids
         assert place.env == env
         assert before <= texts(place)
         assert "sample:" not in output

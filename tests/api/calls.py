@@ -41,6 +41,14 @@ async def propose(
     return answer
 
 
+async def edit_matching(client: httpx.AsyncClient, filters: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    """Edit all memories that match; return the answer."""
+    response = await client.post("/memory/batches", json={"filters": filters, "action": "edit", "set": changes})
+    assert response.status_code == 200, response.text
+    answer: dict[str, Any] = response.json()
+    return answer
+
+
 async def add_source(client: httpx.AsyncClient, **fields: Any) -> dict[str, Any]:
     """Add a source of uploads, or a folder if `root_path` is given; return the answer."""
     response = await client.post("/sources", json=fields)

@@ -8,6 +8,17 @@ from typing import Any
 
 import httpx
 
+OPERATORS = frozenset(
+    {
+        "GET /operator/tenants",
+        "POST /operator/tenants",
+        "GET /operator/tenants/{tenant_id}",
+        "GET /operator/tenants/{tenant_id}/keys",
+        "POST /operator/tenants/{tenant_id}/keys",
+        "DELETE /operator/tenants/{tenant_id}/keys/{key_id}",
+    }
+)
+"""Routes that need the operator key, and take no key of a tenant: tests/api/tenancy/test_operator.py."""
 PUBLIC = frozenset({"GET /health", "GET /ready"})
 PUBLIC_PAGES = frozenset({"/openapi.json", "/docs", "/docs/swagger-ui-bundle.js", "/docs/swagger-ui.css", "/metrics"})
 """Paths that need no key and have no entry in the document."""
@@ -16,10 +27,15 @@ READS = frozenset(
     {
         "GET /memory",
         "GET /memory/changes",
+        "GET /memory/batches",
+        "GET /memory/batches/{batch_id}",
         "POST /memory/query",
         "POST /search",
         "GET /memory/{memory_id}",
         "GET /memory/{memory_id}/history",
+        "GET /memory/{memory_id}/uses",
+        "GET /queries",
+        "GET /queries/{query_id}",
         "GET /threads/{thread_id}/delta",
         "GET /threads/{thread_id}/turns",
         "GET /events/counts",
@@ -49,12 +65,22 @@ READS = frozenset(
         "GET /sources/{source_id}/tree",
         "GET /sources/{source_id}/files/{file_id}",
         "GET /sources/{source_id}/files/{file_id}/content",
+        "GET /users",
+        "GET /threads",
+        "GET /agents",
+        "GET /categories",
+        "GET /events",
+        "GET /relations",
     }
 )
+ANY_SCOPE = frozenset({"GET /key"})
+"""Routes that every valid key may use."""
 WRITES = frozenset(
     {
         "POST /memory",
         "POST /memory/bulk",
+        "POST /memory/batches",
+        "POST /memory/batches/{batch_id}/undo",
         "POST /turns",
         "PATCH /memory/{memory_id}",
         "DELETE /memory/{memory_id}",
@@ -117,6 +143,13 @@ APPROVALS = frozenset(
 ADMINS = frozenset(
     {
         "POST /users/{user_id}/erase",
+        "GET /usage",
+        "GET /tenant/config",
+        "PUT /tenant/config",
+        "GET /tenant/config/history",
+        "GET /tenant/config/diff",
+        "GET /tenant/config/{version}",
+        "POST /tenant/config/rollback",
         "GET /jobs",
         "GET /jobs/counts",
         "GET /jobs/{job_id}",
@@ -128,10 +161,21 @@ ADMINS = frozenset(
     }
 )
 
-ID_PLACES = ("memory_id", "job_id", "patch_id", "fact_id", "source_id", "file_id", "index_job_id")
+ID_PLACES = (
+    *("tenant_id", "key_id", "memory_id", "batch_id", "job_id", "patch_id", "fact_id", "source_id", "file_id"),
+    *("index_job_id", "query_id"),
+)
 """The places of paths that take a UUID."""
+NAME_PLACES = ("user_id", "thread_id", "conversation_id", "turn_id", "agent", "agent_id", "path")
+NUMBER_PLACES = ("version", "from_version", "to_version")
 ALTERNATIVES = {"facts": "text"}
 """A field, and the field of the same body that it stands for: a request with both is refused."""
+
+
+def fill_places(identifier: str, name: str = "t") -> dict[str, str]:
+    """Return a value for every place of a path: `identifier` for UUIDs, `name` for names."""
+    places = dict.fromkeys(ID_PLACES, identifier) | dict.fromkeys(NAME_PLACES, name) | dict.fromkeys(NUMBER_PLACES, "1")
+    return places | {"topic_key": "favorite_colors", "rank": "1"}
 
 
 @dataclass(frozen=True)
@@ -213,8 +257,8 @@ async def operations(client: httpx.AsyncClient) -> list[Operation]:
 
 
 async def guarded(client: httpx.AsyncClient) -> list[Operation]:
-    """Return the operations that need a key."""
-    return [operation for operation in await operations(client) if operation.name not in PUBLIC]
+    """Return the operations that need a key of a tenant."""
+    return [operation for operation in await operations(client) if operation.name not in PUBLIC | OPERATORS]
 
 
 def _body(content: dict[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import pytest
 
 from app.bootstrap import Application
 from tests.api.calls import PROBLEM, listed, refused, remember, send, verdict
-from tests.api.route_catalog import ID_PLACES, guarded
+from tests.api.route_catalog import ID_PLACES, fill_places, guarded
 from tests.factories import Caller, body, make_caller
 
 LIMIT = 1 << 20
@@ -37,6 +37,22 @@ PARAMETERS: dict[str, list[dict[str, Any]]] = {
         {"updated_after": "yesterday"},
         {"updated_after": "0"},
         {"updated_after": "2025-07-02", "updated_before": "2025-07-01"},
+        {"created_after": "2025-07-02", "created_before": "2025-07-01"},
+        {"q": ""},
+        {"q": "x" * 501},
+        {"q": "a\x00b"},
+        {"type": ["turn", "poem"]},
+        {"type": ["turn"] * 8},
+        {"category": ["tasks", ""]},
+        {"category": ["tasks"] * 51},
+        {"metadata": "key"},
+        {"metadata": ":value"},
+        {"metadata": "a:b\x00"},
+        {"metadata": ["a:b"] * 11},
+        {"metadata": "k:" + "x" * 500},
+        {"sort": "text"},
+        {"sort": "-created_at"},
+        {"order": "down"},
     ],
     "/threads/t/delta": [
         {"since_rev": -1},
@@ -63,6 +79,56 @@ PARAMETERS: dict[str, list[dict[str, Any]]] = {
         {"since": "soon"},
         {"until": "2025-02-30"},
     ],
+    "/key": [{"limit": 1}],
+    "/users": [
+        {"prefix": ""},
+        {"prefix": "a\x00"},
+        {"prefix": "x" * 201},
+        {"limit": 0},
+        {"limit": 201},
+        {"user_id": "x"},
+    ],
+    "/threads": [{"user_id": ""}, {"user_id": "a\x00"}, {"prefix": ""}, {"limit": 0}, {"cursor": "x" * 4001}],
+    "/events": [
+        {"node": "front"},
+        {"status": "fine"},
+        {"op": "a\x00"},
+        {"user_id": ""},
+        {"since": "soon"},
+        {"since": "2026-02-01", "until": "2026-01-01"},
+        {"limit": 0},
+        {"cursor": "x" * 501},
+    ],
+    "/relations": [
+        {},
+        {"user_id": ""},
+        {"user_id": "maya", "min_strength": -1},
+        {"user_id": "maya", "min_strength": "nan"},
+        {"user_id": "maya", "limit": 501},
+    ],
+    "/agents": [{"limit": 0}, {"limit": 201}, {"cursor": "x" * 4001}, {"prefix": "p"}],
+    "/categories": [{"limit": 0}, {"limit": "many"}, {"agent": "planner"}],
+    "/queries": [
+        {"limit": 0},
+        {"limit": 201},
+        {"user_id": "a\x00"},
+        {"thread_id": ""},
+        {"agent": "x" * 201},
+        {"since": "soon"},
+        {"until": "2025-02-30"},
+        {"cursor": "x" * 501},
+        {"query": "milk"},
+    ],
+    f"/memory/{uuid4()}/uses": [{"limit": 0}, {"cursor": "x" * 501}, {"since": "2025-01-01"}],
+    "/usage": [
+        {"by": ""},
+        {"by": "hour"},
+        {"since": "soon"},
+        {"until": "2025-02-30"},
+        {"user_id": ""},
+        {"limit": 201},
+        {"cursor": "x" * 4001},
+    ],
     "/facts": [
         {},
         {"user_id": ""},
@@ -79,7 +145,7 @@ PARAMETERS: dict[str, list[dict[str, Any]]] = {
                 {"topic_key": "x" * 101},
                 {"thread_id": ""},
                 {"thread_id": "a\x00"},
-                {"cursor": "x" * 501},
+                {"cursor": "x" * 4001},
                 {"colour": "red"},
             )
         ),
@@ -151,7 +217,7 @@ async def test_parameters_out_of_range_are_refused(http: httpx.AsyncClient) -> N
 
 async def test_unknown_routes_and_wrong_methods(http: httpx.AsyncClient) -> None:
     memory = f"/memory/{uuid4()}"
-    for path in ("/", "/nothing", f"{memory}/nothing", "/memory/query/x", "/threads", "/threads/t", "/Memory", "/v1"):
+    for path in ("/", "/nothing", f"{memory}/nothing", "/memory/query/x", "/threads/", "/threads/t", "/Memory", "/v1"):
         refused(await http.get(path), 404, "no_such_route")
     for method, path in (
         ("PUT", "/memory"),
@@ -361,15 +427,7 @@ async def test_an_error_never_repeats_the_key(app: Application, server: str, cal
     for who in (caller, bound):
         async with who.client(server) as client:
             for operation in await guarded(client):
-                unknown = dict.fromkeys(ID_PLACES, str(uuid4()))
-                unknown |= {
-                    "thread_id": "t",
-                    "user_id": "nobody",
-                    "topic_key": "favorite_colors",
-                    "rank": "1",
-                    "turn_id": "turn_1",
-                }
-                unknown["conversation_id"] = "t"
+                unknown = fill_places(str(uuid4()))
                 for places in (unknown, dict.fromkeys(unknown, "%00")):
                     response = await operation.call(client, places)
                     assert who.key not in response.text + str(response.headers)

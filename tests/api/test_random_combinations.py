@@ -25,7 +25,7 @@ from app.bootstrap import Application, Doubles
 from app.config.settings import Settings
 from app.domain.principal import Principal
 from app.ports import Embedder
-from tests.api.calls import add_source, ask, history_of, propose, say, sql, upload
+from tests.api.calls import add_source, ask, edit_matching, history_of, propose, say, sql, upload
 from tests.api.ledger import Ledger
 from tests.api.route_catalog import MODELLED, Operation, guarded, replaced, resolved, sample_of, values_of
 from tests.conftest import Database
@@ -39,6 +39,7 @@ HIDDEN = frozenset({"relationships", "preferences", "activity", "profile"})
 """Names that a key bound to planner may not see."""
 KINDS = {
     "memory_id": "memory",
+    "batch_id": "batch",
     "job_id": "job",
     "patch_id": "patch",
     "fact_id": "fact",
@@ -64,6 +65,8 @@ KINDS = {
     "role": "role",
     "tag": "tag",
     "tags": "tag",
+    "add_tags": "tag",
+    "remove_tags": "tag",
     "turn_id": "turn",
     "candidate_turn_ids": "turn",
     "selected_local_memories_turn_ids": "turn",
@@ -83,6 +86,7 @@ KINDS = {
     "source_id": "source",
     "file_id": "file",
     "index_job_id": "index job",
+    "query_id": "query",
 }
 """The kind of name that a parameter, a field or a place of a path takes."""
 PUBLIC_NAMES = {
@@ -96,10 +100,11 @@ PUBLIC_NAMES = {
 """Names that all tenants use."""
 PLACES = (
     *("memory_id", "job_id", "patch_id", "fact_id", "topic_key", "thread_id", "conversation_id", "turn_id"),
-    *("user_id", "source_id", "file_id", "index_job_id"),
+    *("batch_id", "user_id", "source_id", "file_id", "index_job_id", "query_id"),
 )
 RANKS = (1, 2, 3)
-OWN = ("memory_id", "job_id", "patch_id", "fact_id")
+VERSIONS = ("version", "from_version", "to_version")
+OWN = ("memory_id", "batch_id", "job_id", "patch_id", "fact_id", "query_id")
 TEXTS = ("Maya books a room for the launch.", "The demo moves to Friday.", "Jonas is on leave.")
 TYPES = ("semantic", "episodic", "insight", "summary", "chunk", "turn")
 
@@ -202,7 +207,9 @@ async def furnish(world: World, tenant: str, database: Database) -> None:
         await keep_facts(world, admin, tenant)
         await keep_turns(world, admin, tenant)
         await keep_documents(world, admin, tenant)
-        await ask(admin, "Maya", thread_id="launch", filters={})
+        await keep_batches(world, admin, tenant)
+        asked = await ask(admin, "Maya", thread_id="launch", filters={})
+        ledger.own(tenant, asked["query_id"], "query", "profile")  # of another agent than planner
         for memory_id in ledger.names(tenant, "memory"):
             for entry in await history_of(admin, memory_id):
                 ledger.own(tenant, entry["id"], "history")
@@ -321,6 +328,15 @@ async def keep_documents(world: World, client: httpx.AsyncClient, tenant: str) -
         world.documents.setdefault(tenant, []).append(places)
 
 
+async def keep_batches(world: World, client: httpx.AsyncClient, tenant: str) -> None:
+    """Store batches, one of which no key bound to planner may see."""
+    for category in ("tasks", "profile"):
+        tag = world.ledger.mark(tenant, "tag", category, name=True)
+        metadata = {"why": world.ledger.mark(tenant, "metadata", category)}
+        batch = await edit_matching(client, {"category": category}, add_tags=[tag], metadata=metadata)
+        world.ledger.own(tenant, batch["batch_id"], "batch", category)
+
+
 async def wrote(world: World, client: httpx.AsyncClient, tenant: str, content: dict[str, Any]) -> str:
     """Store and change a memory, so that it has a history; return its id."""
     key = world.ledger.mark(tenant, "idempotency", name=True)
@@ -373,7 +389,7 @@ class Choices:
         known = self._world.ledger.names(source, kind)
         if known:
             return self._random.choice(known)
-        if kind in ("memory", "job", "patch", "fact", "source", "file", "index job"):
+        if kind in ("memory", "batch", "job", "patch", "fact", "source", "file", "index job"):
             return str(UUID(int=self._random.getrandbits(128), version=4))
         return self._random.choice(PUBLIC_NAMES.get(kind, ["made-up"]))
 
@@ -385,6 +401,8 @@ class Choices:
             return chosen or {"k": self._random.choice(TEXTS)} if name == "metadata" else chosen
         if name == "rank":
             return self._random.choice(RANKS)
+        if name in VERSIONS:
+            return self._random.randrange(2)
         if name in KINDS:
             word = self.name(KINDS[name])
             return [word] if schema["type"] == "array" else word
@@ -404,10 +422,11 @@ class Choices:
 
     async def call(self, client: httpx.AsyncClient, operation: Operation) -> httpx.Response:
         """Send a generated request for one operation."""
-        unknown = [p for p in _places(operation.path) if p not in (*PLACES, "rank")]
+        unknown = [p for p in _places(operation.path) if p not in (*PLACES, "rank", "version")]
         assert not unknown, f"{operation.name}: what fills {unknown}?"
         places = {place: self.name(KINDS[place]) for place in PLACES} | {"rank": str(self._random.choice(RANKS))}
         places["path"] = f"guides/{self._random.randrange(9)}.md"
+        places |= {name: str(self._random.randrange(2)) for name in VERSIONS}
         if self._random.random() < 0.4:  # otherwise hardly any request would be accepted
             ids = {place: self._world.ledger.names(self._tenant, KINDS[place]) for place in OWN}
             places |= {place: self._random.choice(own) for place, own in ids.items()} | {"user_id": "maya"}
@@ -434,6 +453,10 @@ class Choices:
         mark = self._world.ledger.marks.get(places["memory_id"])
         if operation.method == "PATCH" and mark and mark.category in HIDDEN:
             content.pop("category", None)  # its owner may move it to a category that the planner sees
+        if operation.path == "/memory/batches" and isinstance(content, dict):
+            # a batch of one memory, which stays in its category: the owner could show it to the planner
+            content["filters"]["tag"] = self.name("tag")
+            content.get("set", {}).pop("category", None)
         headers = {}
         if operation.retried and self._random.random() < 0.3:
             headers["Idempotency-Key"] = self.name("idempotency")

@@ -106,6 +106,25 @@ def test_a_tiny_run_measures_views_and_their_function(tmp_path: Path) -> None:
     assert all(line["figures"]["per_second"] > 0 for line in lines)
 
 
+def test_a_tiny_run_measures_queries_with_receipts_and_without(tmp_path: Path) -> None:
+    file = tmp_path / "figures.json"
+    size = ["--rows", "50", "--clients", "2", "--seconds", "1", "--warmup", "0", "--repeats", "2"]
+    done = subprocess.run(
+        [sys.executable, "-m", "app.cli.main", "bench", "receipts", *size, "--json", str(file)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    report = json.loads(file.read_text(encoding="utf-8"))
+    assert sorted(one["mode"] for one in report["measured"]) == ["off", "off", "on", "on"]
+    assert report["receipts"] >= report["answered"] > 0
+    assert report["items"] > 0
+    assert all(ratio > 0 for ratio in report["ratios"].values())
+
+
 def test_a_tiny_run_measures_chats_beside_what_they_replace(tmp_path: Path) -> None:
     file = tmp_path / "figures.json"
     size = ["--rows", "200", "--clients", "2", "--seconds", "1", "--warmup", "0", "--repeats", "1", "--chunks", "5"]

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 from app.bootstrap import Application
 from app.cli.main import app as command_line
 from app.domain.filters import Filters
+from app.domain.memory.listing import MemoryListing
 from app.domain.memory.memory import MemoryType
 from app.domain.principal import Principal
 from app.domain.reflection.model_usage import ModelCall, Usage
@@ -98,7 +99,7 @@ async def test_a_dry_run_tells_what_becomes_of_what_is_stored(
         ]
         assert "facts 0, candidates 4" in dry.stdout.replace("\n", " ")
         assert len(llm.asked) == 2
-    found = (await app.read.list_memories(caller.scope, Filters("maya"), "active", None, 10)).items
+    found = (await app.read.list_memories(caller.scope, MemoryListing(Filters("maya")), None, 10)).items
     assert {one.text for one in found if one.type is MemoryType.semantic} == set(old)
 
 

@@ -118,8 +118,8 @@ async def test_jobs_run_for_one_tenant_or_for_all_and_dry_runs_say_so(
     for job in ("purge", "evict"):
         assert (await mnema("run", job, **operator)).stdout.count(f"{job}: memories 0") == 2
     kept = (await mnema("run", "retention", **operator)).stdout.splitlines()
-    names = ("artifacts", "change_log", "events", "facts", "idempotency_keys", "jobs", "llm_calls", "store_items")
-    tables = [f"{name} 0" for name in names]
+    names = "artifacts change_log events facts idempotency_keys jobs llm_calls memory_batches receipts store_items"
+    tables = [f"{name} 0" for name in (*names.split(), "usage_days")]
     assert [sorted(line.split(": ")[2].split(", ")) for line in kept] == [tables, tables]
 
 

@@ -1,6 +1,7 @@
 """Arguments and answers of the tools, over every kind of connection."""
 
 from typing import Any
+from uuid import UUID
 
 import pytest
 from mcp import Client, MCPError
@@ -8,6 +9,7 @@ from mcp import Client, MCPError
 from app.api.schemas.recall.query import SEED_EXAMPLE, QueryIn
 from app.bootstrap import Application
 from app.domain.recall.token_budget import line_tokens
+from app.mcp.tools import UntitledSchema
 from app.providers.tokens import WordPieceCounter
 from tests.api import calls
 from tests.factories import Caller, body
@@ -75,6 +77,7 @@ async def test_the_answer_is_that_of_http(server: str, caller: Caller) -> None:
         for fields in requests:
             asked = {"min_relevance": 0.0} | fields
             one, two = await calls.ask(http, **asked), answered(await ask(client, **asked))
+            assert UUID(one.pop("query_id")) != UUID(two.pop("query_id")), "each answer has a receipt"
             assert rounded(two | {"took_ms": 0}) == rounded(one | {"took_ms": 0})
         written = await calls.remember(http, "Maya owns a blue kayak.")
         page = answered(await client.call_tool("memory.history", {"memory_id": written["id"]}))
@@ -139,7 +142,7 @@ async def test_the_schema_is_the_seeds_and_the_models(server: str, caller: Calle
     async with by_http(server, caller.key) as client:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
     query = tools["memory.query"]
-    assert query.input_schema == QueryIn.model_json_schema(by_alias=True)
+    assert query.input_schema == QueryIn.model_json_schema(by_alias=True, schema_generator=UntitledSchema)
     assert set(SEED_EXAMPLE) <= set(query.input_schema["properties"])
     filters = query.input_schema["$defs"]["FiltersIn"]["properties"]
     seed = "user_id agent_id run_id actor_id role pinned importance_min importance_max updated_after updated_before"

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any, TypeVar
 
 import pytest
-from mnema import AsyncMnema, Mnema, Retry
+from mnema import AsyncMnema, AsyncMnemaOperator, Mnema, MnemaOperator, Retry
 from mnema.langgraph import MnemaStore
 
 from tests.factories import Caller
@@ -23,14 +23,14 @@ async def apart(call: Callable[[], T]) -> T:
 class Either:
     """One of the two clients, with methods to await and iterators as lists, so that one test covers both."""
 
-    def __init__(self, client: Mnema | AsyncMnema) -> None:
+    def __init__(self, client: Mnema | AsyncMnema | MnemaOperator | AsyncMnemaOperator) -> None:
         self.client = client
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         method = getattr(self.client, name)
 
         async def called(*args: Any, **kwargs: Any) -> Any:
-            if isinstance(self.client, Mnema):
+            if isinstance(self.client, Mnema | MnemaOperator):
                 return await apart(lambda: _whole(method(*args, **kwargs)))
             result = method(*args, **kwargs)
             return [item async for item in result] if hasattr(result, "__anext__") else await result

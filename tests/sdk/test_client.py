@@ -20,15 +20,21 @@ from mnema import (
     NotFound,
     Unauthenticated,
     VersionConflict,
+    batches,
     chats,
     citations,
     consent,
     fact_models,
     facts,
+    job_methods,
     models,
+    operator,
+    overview,
     projects,
+    receipts,
     requests,
     sources,
+    tenant_rules,
     turn_buckets,
     turn_calls,
     turn_extraction,
@@ -136,6 +142,27 @@ async def test_turns_deltas_jobs_and_counts(either: Either) -> None:
     assert (await either.ready()).checks["database"] == "ok"
 
 
+async def test_receipts_and_usage(either: Either) -> None:
+    written = await either.remember("Maya books the venue.", thread_id="launch", **MAYA)
+    asked = {"agent": "supervisor", "filters": Filters(user_id="maya"), "thread_id": "launch"}
+    answers = [await either.query("Who books the venue?", **asked) for _ in range(3)]
+    assert all(answer.query_id is not None for answer in answers)
+    listed = await either.list_queries(user_id="maya", thread_id="launch", agent="supervisor", limit=2)
+    assert [receipt.query_id for receipt in listed] == [answer.query_id for answer in reversed(answers)]
+    assert (await either.query_page(limit=1)).next_cursor is not None
+    assert await either.list_queries(until=datetime(2020, 1, 1, tzinfo=UTC)) == []
+    told = await either.get_query(answers[0].query_id)
+    assert (told.header, told.tokens, told.memories) == (answers[0].header, answers[0].tokens, 1)
+    assert [(item.part, item.text) for item in told.items] == [(p, "Maya books the venue.") for p in ("header", "item")]
+    uses = await either.memory_uses(written.id, limit=1)
+    assert [use.query_id for use in uses] == [a.query_id for a in (*reversed(answers), answers[0])]
+    [today] = await either.usage("day", since=date(2020, 1, 1))
+    assert (today.queries, today.tokens, today.writes) == (3, sum(answer.tokens for answer in answers), 1)
+    assert [(row.user_id, row.queries) for row in await either.usage("user", user_id="maya")] == [("maya", 3)]
+    with pytest.raises(NotFound):
+        await either.get_query(uuid4())
+
+
 async def test_changes_follow_a_cursor_and_a_deletion_may_name_its_version(either: Either) -> None:
     start = await either.changes("maya")
     written = await either.remember("Maya books the venue.", **MAYA)
@@ -161,6 +188,9 @@ async def test_lists_run_through_all_their_pages(either: Either) -> None:
     rest = await either.list(user_id="maya", limit=10, cursor=page.next_cursor)
     assert len(rest) == 15
     assert await either.list(tag="none", pinned=True, updated_before=date(2020, 1, 1)) == []
+    assert [memory.metadata["n"] for memory in await either.list(q="crate", metadata={"n": 7})] == [7]
+    oldest = await either.page(sort="updated_at", order="asc", type=["semantic", "turn"], category=["tasks"], limit=1)
+    assert oldest.items[0].id == results[0].id
 
 
 async def test_a_bad_line_of_many_is_told_by_its_number_and_the_others_are_written(
@@ -299,6 +329,13 @@ SENT: dict[str, type[BaseModel]] = {
     "SpecEntryIn": turn_extraction.SpecEntry,
     "SourceIn": sources.NewSource,
     "SourcePatchIn": sources.SourceChanges,
+    "MemoryBatchIn": batches.BatchRequest,
+    "BatchFiltersIn": batches.BatchFilters,
+    "BatchSetIn": batches.BatchChanges,
+    "TenantIn": operator.NewTenant,
+    "ApiKeyIn": operator.NewKey,
+    "PauseIn": job_methods.PausedKind,
+    "RollbackIn": tenant_rules.Rollback,
 }
 ANSWERED: dict[str, type[BaseModel]] = {
     "WrittenOut": models.Written,
@@ -320,12 +357,21 @@ ANSWERED: dict[str, type[BaseModel]] = {
     "DeltaOut": models.Delta,
     "ThreadDeltaOut": models.ThreadDelta,
     "ReceiptOut": models.Receipt,
+    "QueryReceiptOut": receipts.QueryReceipt,
+    "QueryReceiptPageOut": models.Page[receipts.QueryReceipt],
+    "QueryReceiptDetailOut": receipts.ToldQuery,
+    "ToldItemOut": receipts.ToldItem,
+    "MemoryUseOut": receipts.MemoryUse,
+    "MemoryUsesOut": models.Page[receipts.MemoryUse],
+    "UsageRowOut": receipts.Usage,
+    "UsagePageOut": models.Page[receipts.Usage],
     "CountsOut": models.Counts,
     "JobOut": models.Job,
     "JobDetailOut": models.JobDetail,
     "JobPageOut": models.Page[models.Job],
     "JobCountsOut": models.JobCounts,
     "JobCountOut": models.JobCount,
+    "PausesOut": job_methods.Pauses,
     "Health": models.Health,
     "Readiness": models.Readiness,
     "PatchOut": consent.Proposal,
@@ -384,6 +430,37 @@ ANSWERED: dict[str, type[BaseModel]] = {
     "UploadedFileOut": sources.UploadedFile,
     "TreeEntryOut": sources.TreeEntry,
     "TreePageOut": models.Page[sources.TreeEntry],
+    "EventOut": overview.Event,
+    "EventPageOut": models.Page[overview.Event],
+    "RelationsOut": overview.Relations,
+    "RelationOut": overview.Relation,
+    "RelatedMemoryOut": overview.RelatedMemory,
+    "OwnKeyOut": overview.KeyDescription,
+    "UserOverviewOut": overview.UserOverview,
+    "UserOverviewPageOut": models.Page[overview.UserOverview],
+    "ThreadOverviewOut": overview.ThreadOverview,
+    "ThreadOverviewPageOut": models.Page[overview.ThreadOverview],
+    "AgentOverviewOut": overview.AgentOverview,
+    "AgentOverviewPageOut": models.Page[overview.AgentOverview],
+    "CategoryOverviewOut": overview.CategoryOverview,
+    "CategoryOverviewPageOut": models.Page[overview.CategoryOverview],
+    "MemoryBatchDoneOut": batches.BatchDone,
+    "LeftOut": batches.LeftMemory,
+    "MemoryBatchOut": batches.Batch,
+    "MemoryBatchPageOut": models.Page[batches.Batch],
+    "TenantOut": operator.Tenant,
+    "TenantPageOut": models.Page[operator.Tenant],
+    "ApiKeyOut": operator.ApiKey,
+    "NewApiKeyOut": operator.CreatedKey,
+    "ApiKeyPageOut": models.Page[operator.ApiKey],
+    "CategoryRuleOut": tenant_rules.CategoryRule,
+    "EffectiveRulesOut": tenant_rules.EffectiveRules,
+    "RulesVersionOut": tenant_rules.RulesVersion,
+    "StoredRulesOut": tenant_rules.StoredRules,
+    "RulesOut": tenant_rules.TenantRules,
+    "RulesHistoryOut": models.Page[tenant_rules.RulesVersion],
+    "RulesChangeOut": tenant_rules.RulesChange,
+    "RulesDiffOut": tenant_rules.RulesDiff,
 }
 
 
@@ -411,6 +488,7 @@ KEYWORDS = {
     citations.SearchFields: (citations.SearchRequest, {"query"}),
     sources.SourceFields: (sources.NewSource, {"root_path"}),
     sources.SourceChangeFields: (sources.SourceChanges, set()),
+    batches.BatchChangeFields: (batches.BatchChanges, set()),
 }
 
 

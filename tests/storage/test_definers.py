@@ -1,4 +1,4 @@
-"""The three functions that read across tenants: what they return, and what stays hidden."""
+"""The functions that read across tenants: what they return, and what stays hidden."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -155,6 +155,31 @@ async def test_without_a_tenant_words_find_nothing(journal: Journal, raw: asyncp
         await bind(raw, a.tenant_id)
         assert len(await raw.fetch(search, EVERYTHING)) == 1
     assert await raw.fetch(search, EVERYTHING) == []
+
+
+async def test_listed_words_are_a_tenants_own(
+    uow: UnitOfWork,
+    journal: Journal,
+    raw: asyncpg.Connection,
+    superuser: asyncpg.Connection,
+    a: Principal,
+    b: Principal,
+) -> None:
+    ours, theirs = await remembered(journal, a), await remembered(journal, b)
+    pk = await superuser.fetchval("SELECT user_pk FROM users WHERE tenant_id = $1", b.tenant_id)
+    listed = "SELECT * FROM list_worded($1, $2, NULL, NULL, $3, 10)"
+    plain = {"state": "active"}
+    async with uow.read(a) as tx:
+        for query in ("milk", "-coffee", f"milk or _t{b.tenant_id.hex}", f"-nothing _t{b.tenant_id.hex}"):
+            rows = await tx.fetch(listed, None, query, plain)
+            assert {row["memory_id"] for row in rows} <= {ours.id}
+        assert await tx.fetch(listed, pk, "milk", plain) == []
+        direct = "SELECT * FROM list_memories($1, NULL, NULL, NULL, NULL, $2, 10)"
+        assert [row["memory_id"] for row in await tx.fetch(direct, a.tenant_id, plain)] == [ours.id]
+        assert await tx.fetch(direct, b.tenant_id, plain) == []  # no definer: row-level security holds
+    async with uow.read(b) as tx:
+        assert [row["memory_id"] for row in await tx.fetch(listed, None, "milk", plain)] == [theirs.id]
+    assert await raw.fetch(listed, None, "milk", '{"state": "active"}') == []
 
 
 async def test_a_key_is_known_without_a_tenant(uow: UnitOfWork, a: Principal, b: Principal) -> None:

@@ -14,6 +14,7 @@ from uuid import UUID
 import asyncpg
 
 from app.bootstrap import Application
+from app.config.tenant_policies import TenantPolicies
 from app.domain.changes import ChangeKind, MemoryChange
 from app.domain.consolidation.plan import AbsorbedMemory, Merge
 from app.domain.filters import Filters
@@ -229,7 +230,9 @@ class Readings:
 
     def __init__(self, app: Application, changes: Changes) -> None:
         self._app, self._changes = app, changes
-        self._all = ReadDelta(app.uow, DeltaStorage(), replace(app.policies, delta_bullets=10_000))
+        self._all = ReadDelta(
+            app.uow, DeltaStorage(), TenantPolicies(replace(app.policies.defaults, delta_bullets=10_000))
+        )
 
     async def read_header(self, reader: Reader, budget: int) -> None:
         """Let the reader read; fail if the header breaks a promise."""
@@ -341,6 +344,6 @@ async def make_readers(app: Application, caller: Caller) -> list[Reader]:
     ):
         bound = [agent] if thread == "b" else None
         key = await make_caller(app, ["query"], bound, tenant=caller)
-        sees = app.policies.categories.visible_to([agent])
+        sees = app.policies.defaults.categories.visible_to([agent])
         readers.append(Reader(f"{agent} of {thread} about {user}", key, thread, agent, user, asks, sees))
     return readers

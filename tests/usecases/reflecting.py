@@ -39,7 +39,7 @@ async def asker(
 
 def unmeasured(app: Application, clock: Clock) -> ModelGateway:
     """Return a gateway without a model."""
-    return build_model_gateway(app.uow, Journal(app.uow, SPACE, SECRET), NullChatModel(), app.policies, clock)
+    return build_model_gateway(app.uow, Journal(app.uow, SPACE, SECRET), NullChatModel(), app.policies.defaults, clock)
 
 
 async def calls(sql: asyncpg.Connection) -> list[tuple[Any, ...]]:

@@ -1,5 +1,6 @@
 """Field types shared by the schemas."""
 
+import contextlib
 from datetime import UTC, date, datetime, time
 from typing import Annotated, Any, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -52,6 +53,16 @@ def _parse_moment(value: Any) -> Any:
         raise ValueError("expected an ISO 8601 date or time in the years 1 to 9999") from None
 
 
+def _parse_day(value: Any) -> Any:
+    """Return a date for a text such as 2026-01-31. Raise ValueError for anything else."""
+    if value is None or isinstance(value, date):
+        return value
+    if isinstance(value, str) and len(value) == len("2026-01-31"):
+        with contextlib.suppress(ValueError):
+            return date.fromisoformat(value)
+    raise ValueError("expected an ISO 8601 date")
+
+
 def _whole_number(value: Any) -> Any:
     """Return 3 for 3.0, which JSON Schema counts as an integer. Return any other value unchanged."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
@@ -71,6 +82,21 @@ _IDENTIFIER = {"pattern": f"^{_TEXT}( +{_TEXT})*$"}
 Quote = Annotated[
     str, Field(max_length=2000, json_schema_extra={"pattern": r"^[^\x00]*$"}), AfterValidator(storable_text)
 ]
+FirstCharacters = Annotated[
+    str,
+    Field(min_length=1, max_length=MAX_LENGTH, json_schema_extra={"pattern": r"^[^\x00]*$"}),
+    AfterValidator(storable_text),
+]
+Words = Annotated[
+    str,
+    Field(min_length=1, max_length=500, json_schema_extra={"pattern": r"^[^\x00]*$"}),
+    AfterValidator(storable_text),
+]
+MetadataPair = Annotated[
+    str,
+    Field(max_length=500, pattern=r"^[^:\x00]+:[^\x00]*$", json_schema_extra={"examples": ["source:import"]}),
+    AfterValidator(storable_text),
+]
 Zone = Annotated[str, Field(pattern=r"^[A-Za-z0-9_+/-]{1,64}$"), AfterValidator(_valid_zone)]
 Identifier = Annotated[
     str,
@@ -85,6 +111,7 @@ Moment = Annotated[
     BeforeValidator(_parse_moment),
     WithJsonSchema({"type": "string", "anyOf": [{"format": "date"}, {"format": "date-time"}]}),
 ]
+Day = Annotated[date, BeforeValidator(_parse_day), WithJsonSchema({"type": "string", "format": "date"})]
 # documented here but checked later: the text must not be empty after normalisation (error code `empty_text`)
 NOT_EMPTY = {"minLength": 1, "pattern": r"\S"}
 Text = Annotated[
@@ -94,6 +121,8 @@ Tags = Annotated[list[Identifier], Field(max_length=50)]
 Whole = BeforeValidator(_whole_number)
 Importance = Annotated[int, Field(ge=1, le=5, strict=True), Whole]
 Sequence = Annotated[int, Field(ge=0, le=2**62, strict=True), Whole]
+NameCursor = Annotated[str, Field(max_length=4000)]
+"""A cursor that holds a name of the caller: each of its 200 characters may take 16."""
 Limit = Annotated[int, Field(ge=1, le=200)]
 TypeName = Literal["semantic", "episodic", "procedural", "insight", "turn", "summary", "chunk"]
 StateName = Literal["active", "superseded", "soft_deleted"]

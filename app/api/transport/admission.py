@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.api import errors
-from app.api.deps import admit_principal, application_of, bearer, recheck_key
+from app.api.deps import admit_operator, admit_principal, application_of, bearer, recheck_key
 from app.api.errors import EncodedBody
 from app.api.transport import complexity
 from app.api.transport.intake import Body, Intake, IntakeLimits, replay_body
@@ -22,6 +22,8 @@ RECHECK_S = 1.0
 """Seconds. After a body that took longer, the key is checked again, because it may have been revoked meanwhile."""
 LONGEST_LENGTH = 18
 """Maximum digits of a Content-Length."""
+OPERATOR_PATHS = "/operator/"
+"""The beginning of the paths that need the operator key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,17 +111,25 @@ class Admission:
             return body.receive
         request = Request(scope)
         app = await application_of(request)
-        grace_s = app.policies.chat.outage_grace_s if path in self._paths.lasting else 0.0
+        if path.startswith(OPERATOR_PATHS):
+            await admit_operator(app, request)
+            return await self._receive_checked(headers, path, body)
+        grace_s = app.policies.defaults.chat.outage_grace_s if path in self._paths.lasting else 0.0
         caller = request.state.caller = await admit_principal(app, await bearer(request), grace_s)
         body.tenant_id = caller.tenant_id
         if streamed:
             self._intake.begin_upload(body)
             return body.receive
+        received = await self._receive_checked(headers, path, body)
+        if time.monotonic() - body.started > RECHECK_S:
+            await recheck_key(app, request)
+        return received
+
+    async def _receive_checked(self, headers: Headers, path: str, body: Body) -> Receive:
+        """Read the body, if there is one, and return a channel that replays it. Raise BodyTooComplex."""
         if not _has_body(headers):
             return body.receive
         content = await body.read_all()
-        if time.monotonic() - body.started > RECHECK_S:
-            await recheck_key(app, request)
         await check_complexity(headers, content, self._values.limit_for(path))
         return replay_body(content, body.receive)
 

@@ -4,11 +4,13 @@ import inspect
 from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Annotated, Any, get_args, get_origin, get_type_hints
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 from fastapi import Request
 from fastapi.params import Depends, Header, Param, Query
 from pydantic import BaseModel, TypeAdapter, ValidationError
+from starlette.datastructures import Headers, QueryParams
 
 Problem = dict[str, Any]
 """One entry of RequestValidationError: `type`, `loc`, `msg`, `input`."""
@@ -18,7 +20,8 @@ Problem = dict[str, Any]
 class Argument:
     """An argument that is validated.
 
-    `place` is query, header or body. `alias` is its name in the request, None for a body.
+    `place` is query, header or body. `alias` is its name in the request, None for a body. `many`: it is a list of all
+    values that the request gives for the name.
     """
 
     name: str
@@ -26,6 +29,7 @@ class Argument:
     alias: str | None
     type: TypeAdapter[Any]
     default: Any = inspect.Parameter.empty
+    many: bool = False
 
     @property
     def loc(self) -> tuple[str, ...]:
@@ -46,9 +50,10 @@ class Argument:
             problems = error.errors(include_url=False)
             return None, [{**problem, "loc": (*self.loc, *problem["loc"])} for problem in problems]
 
-    def read(self, given: Mapping[str, str]) -> tuple[Any, list[Problem]]:
+    def read(self, given: QueryParams | Headers) -> tuple[Any, list[Problem]]:
         """Return the argument from the query string or the headers in `given`, or its problems."""
-        value = given.get(self.alias or self.name)
+        name = self.alias or self.name
+        value = given.getlist(name) or None if self.many else given.get(name)
         return self.missing() if value is None else self.validate(value)
 
 
@@ -79,7 +84,8 @@ def signature_of(endpoint: Callable[..., Any]) -> Signature:
             request = name
         elif isinstance(marker, Query | Header):
             place = "query" if isinstance(marker, Query) else "header"
-            arguments[place].append(Argument(name, place, _alias(name, marker), _type(hint), parameter.default))
+            reads = _alias(name, marker), _type(hint), parameter.default, _is_list(hint)
+            arguments[place].append(Argument(name, place, *reads))
         elif marker is None and isinstance(hint, type) and issubclass(hint, BaseModel):
             arguments["body"].append(Argument(name, "body", None, TypeAdapter(hint), parameter.default))
         else:
@@ -90,6 +96,13 @@ def signature_of(endpoint: Callable[..., Any]) -> Signature:
 
 def _parts(hint: Any) -> tuple[Any, ...]:
     return get_args(hint)[1:] if get_origin(hint) is Annotated else ()
+
+
+def _is_list(hint: Any) -> bool:
+    """Return True for a parameter that may be repeated: a list, or a list or None."""
+    base = get_args(hint)[0]
+    choices = get_args(base) if get_origin(base) in (Union, UnionType) else (base,)
+    return any(get_origin(choice) is list for choice in choices)
 
 
 def _alias(name: str, marker: Query | Header) -> str:

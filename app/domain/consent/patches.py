@@ -231,9 +231,15 @@ def automatic_way(patch: Patch, policy: ConsentPolicy) -> DecisionWay | None:
     """Return the way in which a proposal is applied without a person's decision; None if it needs one.
 
     A sensitive value needs a decision, and so does a value that reads like an instruction to a model or a tone that is
-    not a plain manner. `patch.signals` must be up to date.
+    not a plain manner. A field is benign only if it was when the value was proposed and still is in `policy`.
+    `patch.signals` must be up to date.
     """
-    if patch.sensitive or is_instruction(patch.value) or (patch.field == TONE and not describes_manner(patch.value)):
+    if (
+        patch.sensitive
+        or patch.field not in policy.benign
+        or is_instruction(patch.value)
+        or (patch.field == TONE and not describes_manner(patch.value))
+    ):
         return None
     insights = (s for s in patch.signals if s.kind == "insight" and s.says)
     if any(policy.insight_confidence <= (s.confidence or 0) <= 1 for s in insights):

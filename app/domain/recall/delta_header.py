@@ -32,7 +32,8 @@ _SIGN: Final = re.compile(rf"(?:[-*•]\s)?[-+↑↔−~↺](?=(?:{'|'.join(SIGN
 class DeltaEntry:
     """The net change of one memory since a revision, as an agent may see it. `rev` is the memory's newest.
 
-    `combined` is the number of memories that a merge joined; `text` is then the text of the merged memory.
+    `combined` is the number of memories that a merge joined; `text` is then the text of the merged memory. `version` is
+    the memory's; None for a fact and for a memory that is gone. `user_pk` is the internal key of its user.
     """
 
     rev: int
@@ -43,6 +44,8 @@ class DeltaEntry:
     importance: int
     combined: int | None = None
     memory_id: UUID | None = None
+    version: int | None = None
+    user_pk: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +67,17 @@ def render_header(since_rev: int, entries: Sequence[DeltaEntry], max_bullets: in
 
     Return None if there are no entries or `max_bullets` is below 1. At most MAX_BULLETS are shown.
     """
-    shown = sorted(entries, key=lambda entry: (-entry.importance, -entry.rev))[: max(0, min(max_bullets, MAX_BULLETS))]
+    shown = shown_entries(entries, max_bullets)
     if not shown:
         return None
     lines = (f"Memory updates since rev {since_rev}:", *(_render_bullet(entry) for entry in shown))
     return Header(lines=lines, shown=len(shown), more=len(entries) - len(shown))
+
+
+def shown_entries(entries: Sequence[DeltaEntry], max_bullets: int = MAX_BULLETS) -> list[DeltaEntry]:
+    """Return the changes that a header shows, in its order: the most important, the latest first among equals."""
+    shown = sorted(entries, key=lambda entry: (-entry.importance, -entry.rev))
+    return shown[: max(0, min(max_bullets, MAX_BULLETS))]
 
 
 def shrink_header(header: Header, max_bullets: int) -> Header | None:

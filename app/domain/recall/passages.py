@@ -11,6 +11,7 @@ from uuid import UUID
 
 from app.domain.memory.memory import Memory
 from app.domain.recall.scoring import ScoredCandidate
+from app.domain.sources.document import join_heading
 from app.domain.sources.source import ChunkPlace
 from app.domain.text_rules import one_line, trim_text
 
@@ -106,7 +107,7 @@ def place_fields(place: ChunkPlace) -> dict[str, Any]:
         "file_id": str(place.file_id),
         "path": place.path,
         "page": place.page,
-        "heading": " > ".join(place.heading) or None,
+        "heading": join_heading(place.heading) or None,
         "start": place.start,
         "end": place.end,
     }

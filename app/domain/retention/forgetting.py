@@ -15,6 +15,7 @@ class ForgettingPolicy:
     change_log_revisions: int = 1000
     events_days: int = 90
     idempotency_days: int = 30
+    receipts_days: int = 30
     batch: int = 200
     records_batch: int = 1000
 
@@ -30,6 +31,10 @@ class ForgettingPolicy:
     def records_before(self, now: datetime) -> tuple[datetime, datetime]:
         """Return two cutoffs: of events, and of idempotency records and finished jobs. Older rows are deleted."""
         return now - timedelta(days=self.events_days), now - timedelta(days=self.idempotency_days)
+
+    def receipts_before(self, now: datetime) -> datetime:
+        """Return the cutoff of receipts: older ones are deleted."""
+        return now - timedelta(days=self.receipts_days)
 
     def purge_before(self, now: datetime) -> datetime:
         """Return the cutoff of removed facts: those removed before it are deleted for good."""

@@ -1,5 +1,6 @@
 """Documents, their sections and their chunks."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import PurePosixPath
@@ -102,3 +103,8 @@ def find_extension(name: str) -> str:
 def find_kind(name: str) -> DocumentKind | None:
     """Return the kind of a document by its file's name or path. None: no parser reads it."""
     return KINDS.get(find_extension(name))
+
+
+def join_heading(titles: Iterable[str]) -> str:
+    """Return a heading on one line, from the highest title down; an empty text without titles."""
+    return " > ".join(titles)

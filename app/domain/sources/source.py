@@ -1,5 +1,6 @@
 """Sources of documents, their files, and the places of chunks."""
 
+import hashlib
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -138,3 +139,8 @@ class ChunkPlace:
     file_id: UUID | None = None
     path: str | None = None
     turn_id: UUID | None = None
+
+
+def hash_content(content: bytes) -> bytes:
+    """Return the `hash` of a file with this content."""
+    return hashlib.sha256(content).digest()

@@ -150,6 +150,10 @@ class ConsentStorage:
         rows = await tx.fetch(_format_statement("delete_values"), principal.tenant_id, user_id, name, item)
         return [(row["value"], row["patch_id"]) for row in rows]
 
+    async def has_field(self, tx: ReadTx, principal: Principal, user_id: str, name: str) -> bool:
+        """Tell whether a value of this field was ever proposed for the user."""
+        return bool(await tx.fetchval(_format_statement("has_field"), principal.tenant_id, user_id, name))
+
     async def load_page(
         self,
         tx: ReadTx,

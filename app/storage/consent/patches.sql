@@ -72,6 +72,9 @@ ORDER BY updated_at, patch_id
 DELETE FROM user_context WHERE tenant_id = $1 AND user_id = $2 AND field = $3 AND ($4::text IS NULL OR item = $4)
 RETURNING value, patch_id
 
+-- name: has_field
+SELECT EXISTS (SELECT FROM context_patches WHERE tenant_id = $1 AND user_id = $2 AND field = $3)
+
 -- name: page
 -- Newest first. A proposal past its time ($4 now) is expired, even if no job has marked it yet.
 SELECT * FROM (

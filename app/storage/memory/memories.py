@@ -9,7 +9,7 @@ from uuid import UUID
 
 from pgvector import HalfVector
 
-from app.domain.filters import Filters
+from app.domain.memory.listing import MemoryListing
 from app.domain.memory.memory import Memory, MemoryType
 from app.domain.memory.merge_bands import MergeBands, Neighbour
 from app.domain.paging import ChangePosition, Position
@@ -96,22 +96,26 @@ class MemoryStorage:
         return bool(await tx.fetchval(_format_statement("is_placed"), principal.tenant_id, memory.id))
 
     async def list_memories(
-        self, tx: ReadTx, principal: Principal, filters: Filters, state: str, after: Position | None, limit: int
+        self,
+        tx: ReadTx,
+        principal: Principal,
+        listing: MemoryListing,
+        after: Mapping[str, str] | None,
+        limit: int,
     ) -> list[Memory]:
-        """Return memories behind `after`, newest first, at most `limit`."""
-        categories = principal.category_list
-        if filters.category is not None:
-            categories = [filters.category] if categories is None or filters.category in categories else []
-        rows = await tx.fetch(
-            _format_statement("page"),
+        """Return memories behind `after`, in the order of the listing, at most `limit`."""
+        arguments = [
             principal.tenant_id,
-            filters.user_id,
-            categories,
-            filters.row_conditions(),
-            state,
-            *(after or (None, None)),
+            listing.filters.user_id,
+            listing.narrow_categories(principal.category_list),
+            listing.row_conditions(),
+            listing.order_conditions(after),
             limit,
-        )
+        ]
+        if listing.words is None:
+            rows = await tx.fetch(_format_list("page"), *arguments)
+        else:
+            rows = await tx.fetch(_format_list("worded"), *arguments, listing.words)
         return [memory_from_row(row) for row in rows]
 
     async def list_changed(
@@ -162,6 +166,11 @@ class MemoryStorage:
 @lru_cache(maxsize=64)
 def _format_statement(name: str, space: str = "") -> str:
     return load_statements("memory/memories.sql")[name].format(columns=memory_columns("m"), space=space)
+
+
+@lru_cache(maxsize=2)
+def _format_list(name: str) -> str:
+    return load_statements("memory/listing.sql")[name].format(columns=memory_columns("m"))
 
 
 def _compared_from_row(row: Mapping[str, Any]) -> ComparedMemory:

@@ -8,15 +8,6 @@ SELECT {columns}, a.last_accessed, a.hits FROM memories m
 LEFT JOIN memory_access a ON a.tenant_id = m.tenant_id AND a.memory_id = m.id
 WHERE m.tenant_id = $1 AND m.id = $2 AND ($3::text[] IS NULL OR m.category = ANY ($3))
 
--- name: page
--- $2 user or null, $3 the key's categories or null, $4 filters, $5 state, $6 and $7 the last row seen or null, $8 limit.
-SELECT {columns}, a.last_accessed, a.hits FROM memories m
-LEFT JOIN memory_access a ON a.tenant_id = m.tenant_id AND a.memory_id = m.id
-WHERE m.tenant_id = $1 AND ($2::text IS NULL OR m.user_pk = user_pk_of($1, $2)) AND ($3::text[] IS NULL OR m.category = ANY ($3))
-  AND memory_matches(m, $4::jsonb) AND m.state = $5
-  AND ($6::timestamptz IS NULL OR (m.created_at, m.id) < ($6, $7::uuid))
-ORDER BY m.created_at DESC, m.id DESC LIMIT $8
-
 -- name: changed
 -- The next $4 records behind ($2, $3), and the bounds of the snapshot. A transaction's records count from the moment at which no
 -- older transaction runs: so the order never changes, and no later record gets a place behind which somebody has read.

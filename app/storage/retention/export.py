@@ -11,9 +11,10 @@ from app.storage.uow import ReadTx
 
 KINDS = {
     **dict.fromkeys(("memory", "history", "change", "relation", "fact", "fact_history", "fact_change", "event"), 500),
-    **dict.fromkeys(("reflection", "compared", "cursor", "job", "retry_key"), 500),
+    **dict.fromkeys(("memory_batch", "reflection", "compared", "cursor", "job", "retry_key"), 500),
     **dict.fromkeys(("context_value", "context_patch", "context_history"), 500),
     **dict.fromkeys(("checkpoint", "checkpoint_lineage", "checkpoint_value", "checkpoint_write"), 10),
+    **dict.fromkeys(("receipt", "usage"), 500),
     "item": 50,
     "artifact": 50,
     **dict.fromkeys(("source", "file", "chunk_place", "index_job"), 500),
@@ -23,24 +24,31 @@ KINDS = {
 
 
 class ExportStorage:
-    """Statements that return pages by id, within the principal's categories."""
+    """Statements that return pages by id, within the principal's categories.
 
-    def __init__(self, artifact_category: str) -> None:
-        """Take the category in which a key bound to agents sees artifacts."""
-        self._artifact_category = artifact_category
+    A key bound to agents sees artifacts in their category, `artifact_category`.
+    """
 
-    async def get_user(self, tx: ReadTx, principal: Principal, user_id: str) -> dict[str, Any] | None:
+    async def get_user(
+        self, tx: ReadTx, principal: Principal, user_id: str, artifact_category: str
+    ) -> dict[str, Any] | None:
         """Return the user's own row, or None if nothing in the principal's categories names the user."""
-        whose = principal.tenant_id, user_id, principal.category_list, self._artifact_category
+        whose = principal.tenant_id, user_id, principal.category_list, artifact_category
         row = await tx.fetchrow(_format_statement("user"), *whose)
         return dict(row) if row else None
 
     async def list_records(
-        self, tx: ReadTx, principal: Principal, user_id: str, kind: str, after: UUID | list[str] | None
+        self,
+        tx: ReadTx,
+        principal: Principal,
+        user_id: str,
+        kind: str,
+        after: UUID | list[str] | None,
+        artifact_category: str,
     ) -> list[dict[str, Any]]:
         """Return the page of one of KINDS that follows id `after`."""
         page = principal.tenant_id, user_id, principal.category_list, after, KINDS[kind]
-        more = (self._artifact_category,) if kind == "artifact" else ()
+        more = (artifact_category,) if kind == "artifact" else ()
         rows = await tx.fetch(_format_statement(kind), *page, *more)
         return [dict(row) for row in rows]
 

@@ -55,6 +55,12 @@ SELECT id, thread_id, node, op, status, memory_id, category, sim, ts FROM events
 WHERE tenant_id = $1 AND user_id = $2 AND ($3::text[] IS NULL OR category = ANY ($3))
   AND ($4::uuid IS NULL OR id > $4) ORDER BY id LIMIT $5
 
+-- name: memory_batch
+-- Batches of this user's memories alone.
+SELECT b.id, b.action, b.undoes, b.filters, b.changes, b.matched, b.changed, b.skipped, b.actor, b.created_at
+FROM memory_batches b WHERE b.tenant_id = $1 AND b.user_id = $2 AND ($3::text[] IS NULL OR b.categories <@ $3)
+  AND ($4::uuid IS NULL OR b.id > $4) ORDER BY b.id LIMIT $5
+
 -- name: reflection
 -- How far a chat model has read the user's turns, and when.
 SELECT ARRAY[kind, thread_id] AS id, kind AS made, thread_id, rev, at FROM reflections
@@ -187,6 +193,20 @@ LEFT JOIN blob_contents b ON b.tenant_id = f.tenant_id AND b.uri = f.hosted_uri
 WHERE f.tenant_id = $1 AND f.user_id = $2 AND f.hosted_uri IS NOT NULL AND ($3::text[] IS NULL OR s.category = ANY ($3))
   AND ($4::uuid IS NULL OR f.id > $4) ORDER BY f.id LIMIT $5
 
+-- name: receipt
+-- What agents were told in answers about the user alone. The memories of `told` are among the records.
+SELECT r.id, r.ts, r.via, r.agent, r.key_id, r.thread_id, r.header_from, r.header_to, r.tokens, r.relevance, r.degraded,
+       ARRAY (SELECT jsonb_strip_nulls(jsonb_build_object('part', i.part, 'memory_id', i.memory_id, 'category', i.category,
+                         'version', i.version, 'relevance', i.relevance, 'bullet', i.bullet))
+              FROM receipt_items i WHERE i.tenant_id = $1 AND i.receipt_id = r.id ORDER BY i.place) AS told
+FROM receipts r WHERE r.tenant_id = $1 AND r.user_id = $2 AND $3::text[] IS NULL AND ($4::uuid IS NULL OR r.id > $4)
+ORDER BY r.id LIMIT $5
+
+-- name: usage
+SELECT ARRAY[day::text] AS id, day, queries, tokens FROM usage_days
+WHERE tenant_id = $1 AND user_id = $2 AND $3::text[] IS NULL AND ($4::text[] IS NULL OR day > ($4::text[])[1]::date)
+ORDER BY day LIMIT $5
+
 -- name: user
 -- Includes a user who is not stored but is named by events, checkpoints, items, retry keys, jobs or blobs; created_at is then null.
 -- A key bound to agents ($3) knows only users with a memory, a fact, a source or an artifact ($4: their category) that it can see.
@@ -199,6 +219,8 @@ WHERE CASE WHEN $3::text[] IS NULL
         OR EXISTS (SELECT 1 FROM idempotency_keys WHERE tenant_id = $1 AND user_id = $2)
         OR EXISTS (SELECT 1 FROM jobs WHERE tenant_id = $1 AND user_id = $2)
         OR EXISTS (SELECT 1 FROM blobs WHERE tenant_id = $1 AND user_id = $2)
+        OR EXISTS (SELECT 1 FROM receipts WHERE tenant_id = $1 AND user_id = $2)
+        OR EXISTS (SELECT 1 FROM usage_days WHERE tenant_id = $1 AND user_id = $2)
         OR EXISTS (SELECT items_naming($2))
     ELSE EXISTS (SELECT 1 FROM memories m WHERE m.tenant_id = $1 AND m.user_pk = user_pk_of($1, $2)
                                               AND m.category = ANY ($3))

@@ -13,6 +13,7 @@ from app.storage.consent.patches import consent_texts, erase_consent
 from app.storage.engine import LONG_S
 from app.storage.facts.facts import FactStorage
 from app.storage.recall.delta import erase_cursors
+from app.storage.receipts.retention import erase_receipts, expire_receipts
 from app.storage.reflection.model_calls import ModelCallStorage
 from app.storage.rows import memory_columns, memory_from_row
 from app.storage.sources.sources import erase_sources
@@ -84,11 +85,14 @@ class ForgettingStorage:
         items = await ItemRecords(self._uow).expire_items(principal, now, limit, dry_run=dry_run)
         calls = await ModelCallStorage(self._uow).expire_calls(principal, events_before, limit, dry_run=dry_run)
         facts = await FactStorage(self._uow).purge_removed(principal, policy.purge_before(now), limit, dry_run=dry_run)
+        receipts = await expire_receipts(
+            self._uow, principal, policy.receipts_before(now), events_before, limit, dry_run=dry_run
+        )
         artifacts = 0
         if artifacts_before is not None:
             retention = ArtifactRetention(self._uow)
             artifacts = await retention.expire_artifacts(principal, artifacts_before, limit, dry_run=dry_run)
-        return {**counts, "store_items": items, "llm_calls": calls, "facts": facts, "artifacts": artifacts}
+        return {**counts, **receipts, "store_items": items, "llm_calls": calls, "facts": facts, "artifacts": artifacts}
 
     async def erase_user(self, principal: Principal, user_id: str) -> dict[str, int] | None:
         """Delete everything of a user, including text in history and delta.
@@ -111,12 +115,21 @@ class ForgettingStorage:
             consent = await erase_consent(tx, principal, user_id)
             sources = await erase_sources(tx, principal, user_id)  # before the blobs that its files refer to
             artifacts = await erase_artifacts(tx, principal, user_id)
+            receipts = await erase_receipts(tx, principal, user_id)  # before the memories that it looks for
             counts: dict[str, int] = await tx.fetchval(
                 _format_statement("erase"), principal.tenant_id, user_id, hashes, principal.actor_name
             )
             counts["store_items"] = await erase_items(tx, principal, user_id)
             counts["delta_cursors"] = await erase_cursors(tx, principal, user_id)
-        return {**counts, **consent, **sources, **artifacts, "threads_renamed": threads, "tombstones": len(hashes)}
+        return {
+            **counts,
+            **consent,
+            **sources,
+            **artifacts,
+            **receipts,
+            "threads_renamed": threads,
+            "tombstones": len(hashes),
+        }
 
 
 @cache

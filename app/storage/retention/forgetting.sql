@@ -59,6 +59,8 @@ SELECT EXISTS (SELECT 1 FROM events WHERE tenant_id = $1 AND user_id = $2)
     OR EXISTS (SELECT 1 FROM idempotency_keys WHERE tenant_id = $1 AND user_id = $2)
     OR EXISTS (SELECT 1 FROM jobs WHERE tenant_id = $1 AND user_id = $2)
     OR EXISTS (SELECT 1 FROM blobs WHERE tenant_id = $1 AND user_id = $2)
+    OR EXISTS (SELECT 1 FROM receipts WHERE tenant_id = $1 AND user_id = $2)
+    OR EXISTS (SELECT 1 FROM usage_days WHERE tenant_id = $1 AND user_id = $2)
     OR EXISTS (SELECT items_naming($2))
 
 -- name: texts

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from app.domain.paging import Position
 from app.domain.principal import Principal
 from app.storage.identity import new_id
 from app.storage.recall.delta import drop_key_cursors
@@ -54,8 +55,10 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8) RETURNING id, name, prefix, agents, scop
 """
 _LIST = """
 SELECT id, name, prefix, agents, scopes, created_at, expires_at, revoked_at FROM api_keys
-WHERE tenant_id = $1 ORDER BY created_at, id
+WHERE tenant_id = $1 AND ($2::timestamptz IS NULL OR (created_at, id) > ($2, $3::uuid))
+ORDER BY created_at, id LIMIT $4
 """
+_PAGE_TENANTS = "SELECT * FROM list_tenants() WHERE $1::text IS NULL OR name > $1 ORDER BY name LIMIT $2"
 
 
 def hash_key(key: str) -> bytes:
@@ -77,6 +80,16 @@ class TenantStorage:
     async def list_tenants(self) -> list[Tenant]:
         """Return all tenants, by name."""
         return [_tenant_from_row(row) for row in await self._uow.call_definer("SELECT * FROM list_tenants()")]
+
+    async def page_tenants(self, after: str | None, limit: int) -> list[Tenant]:
+        """Return the tenants whose names follow `after`, by name, at most `limit`."""
+        return [_tenant_from_row(row) for row in await self._uow.call_definer(_PAGE_TENANTS, after, limit)]
+
+    async def get_tenant(self, tenant_id: UUID) -> Tenant | None:
+        """Return the tenant, or None."""
+        async with self._uow.read(Principal(tenant_id)) as tx:
+            row = await tx.fetchrow("SELECT id, name, created_at FROM tenants WHERE id = $1", tenant_id)
+        return _tenant_from_row(row) if row else None
 
     async def get_tenant_name(self, principal: Principal) -> str | None:
         """Return the name of the principal's own tenant, or None."""
@@ -120,7 +133,13 @@ class TenantStorage:
     async def list_keys(self, principal: Principal) -> list[ApiKey]:
         """Return the tenant's keys, oldest first."""
         async with self._uow.read(principal) as tx:
-            rows = await tx.fetch(_LIST, principal.tenant_id)
+            rows = await tx.fetch(_LIST, principal.tenant_id, None, None, None)
+        return [_key_from_row(row) for row in rows]
+
+    async def page_keys(self, principal: Principal, after: Position | None, limit: int) -> list[ApiKey]:
+        """Return the tenant's keys behind `after`, oldest first, at most `limit`."""
+        async with self._uow.read(principal) as tx:
+            rows = await tx.fetch(_LIST, principal.tenant_id, *(after or (None, None)), limit)
         return [_key_from_row(row) for row in rows]
 
     async def revoke_key(self, principal: Principal, key_id: UUID) -> bool:

@@ -1,7 +1,6 @@
 """Checkpoints of agents: a thread's latest state, and the lineage of a checkpoint saver (`docs/contract.md`)."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from app.domain.agent_state.checkpoints import (
     ChannelWrite,
@@ -14,19 +13,11 @@ from app.domain.agent_state.checkpoints import (
     written_bytes,
 )
 from app.domain.errors import BodyTooLarge
-from app.domain.paging import decode_place, encode_place
+from app.domain.paging import Page, decode_place, encode_place
 from app.domain.principal import Principal
 from app.storage.agent_state.checkpoints import CheckpointStorage
 from app.storage.uow import Row
 from app.usecases.offload import offload_if_large
-
-
-@dataclass(frozen=True, slots=True)
-class CheckpointPage:
-    """One page of `list_checkpoints`, newest first. `next_cursor` is None on the last page."""
-
-    items: list[Row]
-    next_cursor: str | None
 
 
 class Checkpoints:
@@ -84,13 +75,13 @@ class Checkpoints:
 
     async def list_checkpoints(
         self, principal: Principal, filters: CheckpointFilter, cursor: str | None, limit: int
-    ) -> CheckpointPage:
+    ) -> Page[Row]:
         """Return a page of at most `limit` checkpoints, fewer if they are large. Raise InvalidCursor."""
         require_unbound_key(principal)
         after = decode_place(cursor)
         rows = await self._storage.list_checkpoints(principal, filters, after, limit, 2 * self._max)
         more = bool(rows) and rows[-1]["more"]
-        return CheckpointPage(rows, encode_place(rows[-1]["place"]) if more else None)
+        return Page(rows, encode_place(rows[-1]["place"]) if more else None)
 
     async def delete_threads(self, principal: Principal, user_id: str, thread_ids: Sequence[str]) -> int:
         """Delete a saver's threads. Return how many of them existed."""

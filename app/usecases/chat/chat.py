@@ -12,7 +12,7 @@ from uuid import UUID
 
 import structlog
 
-from app.config.loader import Policies
+from app.config.tenant_policies import TenantPolicies
 from app.domain.chat.answer import added_members
 from app.domain.chat.augmentation import memory_preface
 from app.domain.chat.conversation import default_user
@@ -100,7 +100,7 @@ class ChatWithMemory:
         facts: AnswerFacts,
         retrieval: RetrieveForChat,
         embedder: Embedder,
-        policies: Policies,
+        policies: TenantPolicies,
         clock: Clock,
     ) -> None:
         self._turns = turns
@@ -116,11 +116,11 @@ class ChatWithMemory:
 
         Raise CategoryNotAllowed if the key may not see turns, IdempotencyMismatch for a key of another request.
         """
-        principal.require_categories([self._policies.turn_category])
+        principal.require_categories([self._policies.of(principal).turn_category])
         chat = Chat(principal, request, request.user or default_user(principal), self._clock.now(), key)
         if request.message is not None:
             try:
-                async with asyncio.timeout(self._policies.chat.memory_timeout_s):
+                async with asyncio.timeout(self._policies.defaults.chat.memory_timeout_s):
                     await self._use_memory(chat, request.message.text)
             except CALLER_ERRORS:
                 raise
@@ -143,7 +143,7 @@ class ChatWithMemory:
         kind = "incomplete answer" if incomplete else "answer"
         key = chat.key and replace(chat.key, route=f"{chat.key.route} {kind}")
         try:
-            async with asyncio.timeout(self._policies.chat.memory_timeout_s):
+            async with asyncio.timeout(self._policies.defaults.chat.memory_timeout_s):
                 draft = self._draft_turn(chat, "assistant", text, metadata)
                 await self._turns.store_turn(chat.principal, draft, trim=True, key=key)
         except Exception as error:
@@ -165,7 +165,7 @@ class ChatWithMemory:
 
     def _read_question(self, chat: Chat, question: str) -> tuple[QuestionPart, ...]:
         """Return what the message asks of stored facts. One without a topic, after other messages, means those."""
-        visible, facts = chat.principal.categories, self._policies.facts
+        visible, facts = chat.principal.categories, self._policies.of(chat.principal).facts
         parts = parse_question(question, facts.topics) if visible is None or facts.category in visible else ()
         return parts if chat.request.is_alone or all(part.topic_key for part in parts) else ()
 
@@ -218,7 +218,7 @@ class ChatWithMemory:
     async def _embed_question(self, chat: Chat, question: str) -> Embedding | None:
         """Return the embedding; None if the embedder fails or takes most of the time for memory."""
         try:
-            async with asyncio.timeout(EMBEDDING_SHARE * self._policies.chat.memory_timeout_s):
+            async with asyncio.timeout(EMBEDDING_SHARE * self._policies.defaults.chat.memory_timeout_s):
                 return await self._embedder.encode_query(question)
         except (EmbedderUnavailable, TimeoutError) as error:
             _note_failure(chat, "embed", error)
@@ -228,18 +228,19 @@ class ChatWithMemory:
         topics = answer.topic_keys if answer else frozenset[str]()
         told = {fact.id for fact in answer.facts} if answer else set[UUID]()
         used = {hit.category for hit in chat.memories.hits if hit.id not in told}
-        count = len(topics) + (len(used) if self._policies.chat.count_memories else 0)
+        count = len(topics) + (len(used) if self._policies.of(chat.principal).chat.count_memories else 0)
         chat.actions = replace(chat.actions, retrieved=count)
 
     def _draft_turn(self, chat: Chat, role: str, text: str, metadata: dict[str, Any]) -> NewMemory:
+        policies = self._policies.of(chat.principal)
         return NewMemory(
             user_id=chat.user_id,
-            category=self._policies.turn_category,
+            category=policies.turn_category,
             text=text,
             type=MemoryType.turn,
             thread_id=chat.request.memory_id,
             role=role,
-            importance=self._policies.write.default_importance,
+            importance=policies.write.default_importance,
             metadata=metadata,
         )
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Final
 
-from app.config.loader import Policies
+from app.config.tenant_policies import TenantPolicies
 from app.domain.changes import ChangeKind, MemoryChange, Observation
 from app.domain.facts.fact import FactOperation, FactStatement
 from app.domain.memory.memory import Memory, MemoryState
@@ -61,7 +61,7 @@ class Conversations:
         artifacts: ArtifactRetention,
         forgetting: ForgetMemories,
         journal: Journal,
-        policies: Policies,
+        policies: TenantPolicies,
         clock: Clock,
     ) -> None:
         self._uow = uow
@@ -116,13 +116,13 @@ class Conversations:
         raise WriteContention()
 
     def _delete_change(self, principal: Principal, memory: Memory) -> MemoryChange:
-        now = self._clock.now()
+        now, lifecycle = self._clock.now(), self._policies.of(principal).lifecycle
         return MemoryChange(
             kind=ChangeKind.soft_deleted,
             memory_id=memory.id,
             user_id=memory.user_id,
             actor=principal.actor_name,
-            fields={"state": "soft_deleted", "purge_at": self._policies.lifecycle.purge_at(now), "updated_at": now},
+            fields={"state": "soft_deleted", "purge_at": lifecycle.purge_at(now), "updated_at": now},
             threads=threads_of(memory.thread_id),
             expect_version=memory.version,
             expect_states=("active",),
@@ -145,12 +145,13 @@ class Conversations:
 
     async def _remove_batch(self, principal: Principal, place: Place, facts: Sequence[PlacedFact]) -> int:
         """Remove the facts of these topics in one statement, later than each of them; return how many."""
+        policy = self._policies.of(principal).facts
         statement = FactStatement(
             *place,
-            category=self._policies.facts.category,
+            category=policy.category,
             operations=tuple(FactOperation("remove", topic) for topic in sorted({f.topic_key for f in facts})),
             stated_at=max(self._clock.now(), *(fact.created_at for fact in facts)),
-            max_rank=self._policies.facts.max_rank,
+            max_rank=policy.max_rank,
         )
         outcome = await self._journal.record(principal, [], facts=[statement])
         return sum(stated.action == "remove" for done in outcome.facts for stated in done.stated)
@@ -167,7 +168,8 @@ class Conversations:
 
     async def _purge_artifacts(self, principal: Principal, place: Place) -> int:
         """Delete the artifacts for good; return how many."""
-        if principal.categories is not None and self._policies.turn_memory.category not in principal.categories:
+        category = self._policies.of(principal).turn_memory.category
+        if principal.categories is not None and category not in principal.categories:
             return 0
         return await self._artifacts.purge_conversation(principal, Conversation(*place))
 

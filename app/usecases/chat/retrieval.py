@@ -8,6 +8,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from app.config.loader import Policies
+from app.config.tenant_policies import TenantPolicies
 from app.domain.chat.memories import (
     MEMORY_ROLE,
     ChatMemories,
@@ -28,12 +29,13 @@ from app.domain.text_rules import normalise_text, text_key, trim_text
 from app.storage.access_log import AccessLog
 from app.storage.recall.search import FoundMemories, Search, SearchStorage
 from app.storage.uow import ReadTx, UnitOfWork
+from app.usecases.chat.receipt import build_receipt
 from app.usecases.chat.summary import ReadSummary
 from app.usecases.offload import offload_if_large
 from app.usecases.recall.chunks import FindChunks
 from app.usecases.recall.ranking import Ranking, RankMemories
 from app.usecases.recall.search import EVERY, SearchQuery
-from app.usecases.recall.slots import ChunkSlots
+from app.usecases.recall.slots import ChunkSlots, split_chunks
 
 MAX_QUESTION: Final = 8000
 """The characters of a message that the search reads."""
@@ -76,7 +78,7 @@ class RetrieveForChat:
         ranks: RankMemories,
         summaries: ReadSummary,
         access: AccessLog,
-        policies: Policies,
+        policies: TenantPolicies,
     ) -> None:
         self._uow = uow
         self._search = search
@@ -102,45 +104,26 @@ class RetrieveForChat:
         Without the embedder the search is lexical, without the reranker it is not reranked; `degraded` then has the
         error's code.
         """
-        top_k = self._policies.chat.default_top_k if options.top_k is None else options.top_k
+        policies = self._policies.of(principal)
+        top_k = policies.chat.default_top_k if options.top_k is None else options.top_k
         if top_k <= 0:
             return ChatMemories()
-        categories = self._policies.categories.searchable_by(principal)
+        categories = policies.categories.searchable_by(principal)
         place = user_id, memory_id
         if not (question := normalise_text(text[:MAX_QUESTION])) or not categories:
             async with self._uow.read(principal) as tx:
                 return ChatMemories(summary=await self._summaries.read_summary(tx, principal, *place))
-        conditions, profile = scope_conditions(memory_id), self._build_profile(options)
-        pools = _Pools(
-            conditions,
-            profile.pool * top_k,
-            await offload_if_large(sum(map(len, present)), _hash_texts, present),
-            text_key(question),
-        )
-        request = SearchQuery(
-            question, Filters(user_id), thread_id=memory_id, top_k=top_k, min_relevance=self._least_relevance(options)
-        )
+        conditions, profile = scope_conditions(memory_id), _build_profile(policies, options)
+        told = await offload_if_large(sum(map(len, present)), _hash_texts, present)
+        pools = _Pools(conditions, profile.pool * top_k, told, text_key(question))
+        least = _least_relevance(policies, options)
+        request = SearchQuery(question, Filters(user_id), memory_id, top_k=top_k, min_relevance=least)
         profile = replace(profile, pool=profile.pool * len(conditions))
         lengths = dict.fromkeys(categories, EVERY)
-        slots = min(top_k, self._policies.sources.answer_chunks)
+        slots = min(top_k, policies.sources.answer_chunks)
         ranking = await self._ranks.prepare_ranking(principal, request, categories, lengths, profile, chunks=slots)
         ranking.search = replace(ranking.search, left_out={"type": HIT_TYPES}, with_vectors=True)
         return await self._answer(principal, place, ranking, pools)
-
-    def _build_profile(self, options: RetrievalOptions) -> RankingProfile:
-        """Return the configured profile. With the fusion `sigmoid` it has the recency and the threshold of chat."""
-        policy = self._policies.chat
-        profile = self._policies.profiles[policy.profile]
-        if profile.fusion != "sigmoid":
-            return profile
-        recency = policy.recency_weight if options.recency_weight is None else options.recency_weight
-        least = policy.score_threshold if options.score_threshold is None else options.score_threshold
-        return replace(profile, recency=recency, score_threshold=least)
-
-    def _least_relevance(self, options: RetrievalOptions) -> float | None:
-        """Return the minimum of the calibrated relevance, which takes the place of a profile's threshold."""
-        is_calibrated = self._policies.profiles[self._policies.chat.profile].fusion != "sigmoid"
-        return options.score_threshold if is_calibrated else None
 
     async def _answer(
         self, principal: Principal, place: tuple[str, str], ranking: Ranking, pools: _Pools
@@ -156,10 +139,13 @@ class RetrieveForChat:
             summary = await self._summaries.read_summary(tx, principal, *place)
         items, _ = arrange_answer(chosen, found.chosen, ranking.search.text, ranking.limits)
         scores = [item.scored for item in items]
-        most = self._policies.chat.memory_chars
+        most = self._policies.of(principal).chat.memory_chars
         hits = [_hit_of(scored, found.chosen[scored.candidate.id], most) for scored in scores]
         hits += _chunk_hits(chunks, ranking.chunks.most if ranking.chunks else 0, most)
         self._access.record_access(principal, [hit.id for hit in hits], ranking.observe_search(scores))
+        if self._policies.of(principal).query.receipts:
+            receipt = build_receipt(principal, place, hits, found.chosen, chunks, ranking)
+            self._access.record_receipt(principal, receipt)
         return ChatMemories(tuple(hits), summary, ranking.degraded)
 
     async def _find_candidates(self, tx: ReadTx, ranking: Ranking, pools: _Pools) -> list[Candidate]:
@@ -195,13 +181,29 @@ class RetrieveForChat:
         return _nearest_of(kept, ranking.profile, pools.size)
 
 
+def _build_profile(policies: Policies, options: RetrievalOptions) -> RankingProfile:
+    """Return the configured profile. With the fusion `sigmoid` it has the recency and the threshold of chat."""
+    policy, profile = policies.chat, policies.profiles[policies.chat.profile]
+    if profile.fusion != "sigmoid":
+        return profile
+    recency = policy.recency_weight if options.recency_weight is None else options.recency_weight
+    least = policy.score_threshold if options.score_threshold is None else options.score_threshold
+    return replace(profile, recency=recency, score_threshold=least)
+
+
+def _least_relevance(policies: Policies, options: RetrievalOptions) -> float | None:
+    """Return the minimum of the calibrated relevance, which takes the place of a profile's threshold."""
+    is_calibrated = policies.profiles[policies.chat.profile].fusion != "sigmoid"
+    return options.score_threshold if is_calibrated else None
+
+
 def _take_chunks(found: list[Candidate], slots: ChunkSlots | None) -> list[Candidate]:
-    """Return the candidates that are no chunks. Add the chunks to those of other scopes."""
-    if slots is None:
-        return found
-    known = {candidate.id for candidate in slots.candidates}
-    slots.candidates += [c for c in found if c.type == MemoryType.chunk and c.id not in known]
-    return [c for c in found if c.type != MemoryType.chunk]
+    """Return the candidates that are no chunks. Add the chunks to those of the scopes before."""
+    before = slots.candidates if slots else []
+    others = split_chunks(found, slots)
+    if slots is not None:
+        slots.candidates = before + slots.candidates
+    return others
 
 
 def _scope_search(ranking: Ranking, conditions: dict[str, Any], wanted: int, told: list[UUID]) -> Search:

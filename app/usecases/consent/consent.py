@@ -1,24 +1,15 @@
 """A user's context, known with their consent: decide, read, withdraw and expire (`docs/contract.md`, Consent)."""
 
-from dataclasses import dataclass
 from uuid import UUID
 
 from app.domain.consent.patches import Patch, PatchState, UserContext, profile_line
 from app.domain.idempotency import IdempotencyKey
-from app.domain.paging import decode_cursor, encode_cursor
+from app.domain.paging import Page, cut_page, decode_cursor, encode_cursor
 from app.domain.principal import Principal
 from app.storage.uow import WriteTx
 from app.usecases.consent.decisions import Decisions
 from app.usecases.consent.proposals import Proposals
 from app.usecases.consent.questions import ConsentInChat
-
-
-@dataclass(frozen=True, slots=True)
-class PatchPage:
-    """One page of proposals, newest first. `next_cursor` is None on the last page."""
-
-    items: list[Patch]
-    next_cursor: str | None
 
 
 class Consent:
@@ -28,7 +19,7 @@ class Consent:
         self.proposals = Proposals(decisions, secret)
         self.chat = ConsentInChat(decisions)
         self._decisions = decisions
-        self._storage, self._policy, self._clock = decisions.storage, decisions.policy, decisions.clock
+        self._storage, self._policies, self._clock = decisions.storage, decisions.policies, decisions.clock
 
     async def decide_patch(
         self, principal: Principal, user_id: str, patch_id: UUID, *, approve: bool, key: IdempotencyKey | None = None
@@ -47,16 +38,15 @@ class Consent:
 
     async def list_patches(
         self, principal: Principal, user_id: str, state: PatchState | None, cursor: str | None, limit: int
-    ) -> PatchPage:
+    ) -> Page[Patch]:
         """Return a page of at most `limit` proposals; `state` None means any. Raise NotFound or InvalidCursor."""
         self._decisions.require_access(principal)
         after, now = decode_cursor(cursor), self._clock.now()
         async with self._decisions.uow.read(principal) as tx:
             await self._decisions.require_user(tx, principal, user_id)
             patches = await self._storage.load_page(tx, principal, user_id, state, now, after, limit + 1)
-        items = [patch.as_of(now) for patch in patches[:limit]]
-        more = len(patches) > limit
-        return PatchPage(items, encode_cursor((items[-1].created_at, items[-1].id)) if more else None)
+        items = [patch.as_of(now) for patch in patches]
+        return cut_page(items, limit, lambda patch: encode_cursor((patch.created_at, patch.id)))
 
     async def load_context(self, principal: Principal, user_id: str) -> UserContext:
         """Return the values known of a user; raise NotFound if nothing is stored for the user."""
@@ -64,21 +54,23 @@ class Consent:
         async with self._decisions.uow.read(principal) as tx:
             await self._decisions.require_user(tx, principal, user_id)
             values = await self._storage.load_values(tx, principal, user_id)
-        order = {name: place for place, name in enumerate(self._policy.field_names)}
+        order = {name: place for place, name in enumerate(self._policies.of(principal).consent.field_names)}
         values.sort(key=lambda value: order.get(value.field, len(order)))  # stable: oldest first within a field
         return UserContext(values, profile_line(values))
 
     async def withdraw_values(self, principal: Principal, user_id: str, name: str, value: str | None = None) -> int:
         """Delete the values of a field, or only `value` of a field that holds several. Return how many.
 
-        Raise NotFound if nothing is stored for the user, UnknownField for an unknown name.
+        The field may have left the rules since. Raise NotFound if nothing is stored for the user, UnknownField for a
+        name that is neither in the rules nor in a proposal of this user.
         """
         self._decisions.require_access(principal)
-        self._policy.is_sensitive(name)
 
         async def withdraw_in_tx(tx: WriteTx) -> int:
             await self._decisions.require_user(tx, principal, user_id)
             deleted = await self._storage.delete_values(tx, principal, user_id, name, value)
+            if not deleted and not await self._storage.has_field(tx, principal, user_id, name):
+                self._policies.of(principal).consent.is_sensitive(name)
             for before, patch_id in deleted:
                 patch = await self._decisions.load_patch(tx, principal, user_id, patch_id)
                 meta = {"before": {"value": before}, "after": {}}
@@ -94,17 +86,17 @@ class Consent:
 
         With `dry_run`, change nothing and return how many would expire.
         """
-        now, expired = self._clock.now(), 0
+        now, expired, batch = self._clock.now(), 0, self._policies.defaults.consent.batch
         if dry_run:
             async with self._decisions.uow.read(principal) as read:
                 return await self._storage.count_due(read, principal, now)
         while True:
             async with self._decisions.uow.write(principal) as tx:
-                due = await self._storage.lock_due_patches(tx, principal, now, self._policy.batch)
+                due = await self._storage.lock_due_patches(tx, principal, now, batch)
                 for patch in due:
                     await self._decisions.close_patch(
                         tx, principal, patch, PatchState.expired, "expiry", principal.actor_name
                     )
             expired += len(due)
-            if len(due) < self._policy.batch:
+            if len(due) < batch:
                 return expired

@@ -4,7 +4,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 from uuid import UUID
 
-from app.domain.consent.patches import ConsentEntry, ConsentPolicy, DecisionWay, Patch, PatchState
+from app.config.tenant_policies import TenantPolicies
+from app.domain.consent.patches import ConsentEntry, DecisionWay, Patch, PatchState
 from app.domain.errors import AgentNotAllowed, NotFound, WrongState
 from app.domain.idempotency import IdempotencyKey
 from app.domain.outages import WriteContention
@@ -23,17 +24,18 @@ class Decisions:
     """The access to proposals. Each change locks the user's row, so concurrent decisions run one after the other."""
 
     def __init__(
-        self, uow: UnitOfWork, storage: ConsentStorage, journal: Journal, policy: ConsentPolicy, clock: Clock
+        self, uow: UnitOfWork, storage: ConsentStorage, journal: Journal, policies: TenantPolicies, clock: Clock
     ) -> None:
         self.uow = uow
         self.storage = storage
-        self.policy = policy
+        self.policies = policies
         self.clock = clock
         self._journal = journal
 
     def require_access(self, principal: Principal) -> None:
         """Raise AgentNotAllowed for a key bound to agents that do not see profiles."""
-        if principal.categories is not None and self.policy.category not in principal.categories:
+        category = self.policies.of(principal).consent.category
+        if principal.categories is not None and category not in principal.categories:
             raise AgentNotAllowed("none of this key's agents may see the context of users")
 
     async def run_with_retries(self, principal: Principal, work: Callable[[WriteTx], Awaitable[T]]) -> T:

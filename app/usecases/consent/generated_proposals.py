@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Final, TypeVar
 from uuid import UUID
 
-from app.domain.consent.patches import ConsentPolicy
+from app.config.tenant_policies import TenantPolicies
 from app.domain.consent.profile_fields import ProfileField, sensitive_fields
 from app.domain.errors import ErasedText, InvalidInput, TooManyPatches
 from app.domain.principal import Principal
@@ -18,25 +18,25 @@ REFUSED: Final = (ErasedText, InvalidInput, TooManyPatches)
 class ProposeProfileFields:
     """The use-case that proposes profile fields. Idempotent: it proposes a value once."""
 
-    def __init__(self, proposals: Proposals, policy: ConsentPolicy) -> None:
+    def __init__(self, proposals: Proposals, policies: TenantPolicies) -> None:
         self._proposals = proposals
-        self._policy = policy
+        self._policies = policies
 
-    def is_visible_in(self, categories: Collection[str] | None) -> bool:
+    def is_visible_in(self, principal: Principal, categories: Collection[str] | None) -> bool:
         """Return True if an agent that sees these categories (None means all) may propose values."""
-        return categories is None or self._policy.category in categories
+        return categories is None or self._policies.of(principal).consent.category in categories
 
     def split_sensitive(
-        self, facts: Sequence[T], parts: Callable[[T], tuple[str, str, str]]
+        self, principal: Principal, facts: Sequence[T], parts: Callable[[T], tuple[str, str, str]]
     ) -> tuple[list[T], list[ProfileField]]:
         """Split facts into those without a sensitive field, and the sensitive fields of the others.
 
         `parts` returns text, quote and category of a fact.
         """
-        harmless: list[T] = []
+        category, harmless = self._policies.of(principal).consent.category, list[T]()
         sensitive: list[ProfileField] = []
         for fact in facts:
-            fields = sensitive_fields(*parts(fact), self._policy.category)
+            fields = sensitive_fields(*parts(fact), category)
             sensitive += fields
             if not fields:
                 harmless.append(fact)
@@ -53,7 +53,7 @@ class ProposeProfileFields:
         """Propose each field that has a value. Return how many wait or are applied. Raise WriteContention."""
         proposed = 0
         for field in dict.fromkeys(fields):
-            if field.value is None or field.field not in self._policy.field_names:
+            if field.value is None or field.field not in self._policies.of(principal).consent.field_names:
                 continue
             try:
                 proposal = Proposal(user_id, field.field, field.value, evidence, thread_id)

@@ -44,7 +44,7 @@ class Proposals:
 
     def __init__(self, decisions: Decisions, secret: bytes) -> None:
         self._decisions = decisions
-        self._storage, self._policy, self._clock = decisions.storage, decisions.policy, decisions.clock
+        self._storage, self._policies, self._clock = decisions.storage, decisions.policies, decisions.clock
         self._secret = secret
 
     async def propose_value(
@@ -56,10 +56,11 @@ class Proposals:
         TooManyPatches, AgentNotAllowed, IdempotencyMismatch or WriteContention.
         """
         self._decisions.require_access(principal)
+        policy = self._policies.of(principal).consent
         if proposal.agent_id is not None and principal.agents is not None and proposal.agent_id not in principal.agents:
             raise AgentNotAllowed(f"this key may not speak as {proposal.agent_id!r}")
-        self._policy.is_sensitive(proposal.field)
-        checked = replace(proposal, value=self._policy.checked_value(proposal.value))
+        policy.is_sensitive(proposal.field)
+        checked = replace(proposal, value=policy.checked_value(proposal.value))
         speaking = principal.speaking_as(proposal.agent_id)
 
         async def propose_in_tx(tx: WriteTx) -> ProposalResult:
@@ -85,7 +86,8 @@ class Proposals:
                 patch = await self._create_patch(tx, principal, patch, old, signal)
             else:
                 patch = await self._join_patch(tx, principal, patch, signal)
-            if way := automatic_way(await self._refresh_signals(tx, principal, patch), self._policy):
+            policy = self._policies.of(principal).consent
+            if way := automatic_way(await self._refresh_signals(tx, principal, patch), policy):
                 await self._decisions.close_patch(tx, principal, patch, PatchState.applied, way, principal.actor_name)
         return ProposalResult(await self._decisions.load_patch(tx, principal, proposal.user_id, patch.id), action)
 
@@ -97,27 +99,27 @@ class Proposals:
         if earlier is None:
             return None, "created"
         patch, is_known = earlier
-        now = self._clock.now()
+        now, policy = self._clock.now(), self._policies.of(principal).consent
         if is_known:
             return patch, "unchanged"
         if patch.is_open_at(now):
             return patch, "joined"
-        if patch.state is PatchState.rejected and self._policy.is_too_soon(patch.decided_at or now, now):
+        if patch.state is PatchState.rejected and policy.is_too_soon(patch.decided_at or now, now):
             return patch, "rejected"
         return patch, "created"
 
     def _new_patch(self, principal: Principal, proposal: Proposal) -> Patch:
-        now = self._clock.now()
+        now, policy = self._clock.now(), self._policies.of(principal).consent
         return Patch(
             id=new_id(),
             user_id=proposal.user_id,
             field=proposal.field,
             value=proposal.value,
-            sensitive=self._policy.is_sensitive(proposal.field),
+            sensitive=policy.is_sensitive(proposal.field),
             state=PatchState.pending,
             actor=principal.actor_name,
             created_at=now,
-            expires_at=self._policy.expires_at(now),
+            expires_at=policy.expires_at(now),
             thread_id=proposal.thread_id,
             keys=_key_ids(principal),
         )
@@ -153,7 +155,8 @@ class Proposals:
         waiting, values = await self._storage.count_existing(
             tx, principal, patch.user_id, patch.field, patch.created_at
         )
-        if waiting >= self._policy.pending or values >= self._policy.values:
+        policy = self._policies.of(principal).consent
+        if waiting >= policy.pending or values >= policy.values:
             raise TooManyPatches()
         patch = replace(patch, signals=(signal,) if signal else ())
         await self._storage.insert_patch(tx, principal, patch)

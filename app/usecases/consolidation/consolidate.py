@@ -11,7 +11,7 @@ from datetime import datetime
 from functools import partial
 from uuid import UUID
 
-from app.config.loader import Policies
+from app.config.tenant_policies import TenantPolicies
 from app.domain.consolidation.comparison import (
     Fingerprint,
     Judgement,
@@ -75,16 +75,15 @@ class Consolidate:
         uow: UnitOfWork,
         storage: ConsolidationStorage,
         journal: Journal,
-        policies: Policies,
+        policies: TenantPolicies,
         clock: Clock,
         judge: SameFactJudge | None = None,
     ) -> None:
         self._uow = uow
         self._storage = storage
         self._apply_plan = ApplyPlan(uow, storage, journal)
-        self._policy = policies.consolidation
-        self._bands = policies.bands
-        self._numeric = tuple(c.name for c in policies.categories.categories.values() if c.numeric_update)
+        self._policies = policies
+        self._bands = policies.defaults.bands
         self._clock = clock
         self._judge = judge
 
@@ -96,15 +95,16 @@ class Consolidate:
         A dry run writes nothing, and its report has every decision with the texts. The report of a run has no texts.
         """
         now, total, run = self._clock.now(), Report(), _RunState()
+        policy = self._policies.of(principal).consolidation
         async with self._uow.read(principal) as tx:
-            users = await self._storage.find_users(tx, principal, self._policy, now, user_id)
+            users = await self._storage.find_users(tx, principal, policy, now, user_id)
         for user in users:
             total += await (
                 self._preview_user(principal, user, run) if dry_run else self._consolidate_user(principal, user, run)
             )
         if not dry_run:
             async with self._uow.write(principal) as tx:
-                await self._storage.delete_checked(tx, principal, self._policy.checked_since(now))
+                await self._storage.delete_checked(tx, principal, policy.checked_since(now))
         return total
 
     async def check_memories(
@@ -143,7 +143,7 @@ class Consolidate:
     async def _load_pairs(
         self, principal: Principal, user_id: str, now: datetime, scope: _Scope | None = None
     ) -> _UserPairs:
-        policy = self._policy
+        policy = self._policies.of(principal).consolidation
         midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
         async with self._uow.read(principal) as tx:
             checked = await self._storage.load_checked(tx, principal, user_id, policy.checked_since(now))
@@ -168,20 +168,24 @@ class Consolidate:
         """
         excluded = user_pairs.kept_apart | run.unjudged_pairs
         candidates = [pair for pair in user_pairs.pairs if pair.ids not in excluded]
-        bounds = self._policy, self._bands, now, {user_id: user_pairs.checked_today}
+        policies = self._policies.of(principal)
+        bounds = policies.consolidation, self._bands, now, {user_id: user_pairs.checked_today}
         pairs, over = await asyncio.to_thread(
             select_pairs_to_check, candidates, user_pairs.in_pool, user_pairs.checked, *bounds
         )
         judgement = await self._judge_pairs(principal, pairs, run)
         run.stopped = run.stopped or judgement.stopped
         run.unjudged_pairs |= {pair.ids for pair in pairs} - {verdict.pair.ids for verdict in judgement.verdicts}
-        build_plan = partial(make_plan, judgement.verdicts, self._bands, self._numeric, user_pairs.kept_apart)
+        build_plan = partial(
+            make_plan, judgement.verdicts, self._bands, policies.categories.numeric_names, user_pairs.kept_apart
+        )
         return await asyncio.to_thread(build_plan), judgement, over
 
     async def _judge_pairs(self, principal: Principal, pairs: Sequence[Pair], run: _RunState) -> Judgement:
         if self._judge is not None and pairs and not run.stopped:
             return await self._judge.judge_pairs(principal, pairs)
-        verdicts = await asyncio.to_thread(judge_by_rule, pairs, self._numeric)
+        numeric = self._policies.of(principal).categories.numeric_names
+        verdicts = await asyncio.to_thread(judge_by_rule, pairs, numeric)
         if self._judge is None:
             return Judgement(verdicts)
         joined = [verdict for verdict in verdicts if verdict.rule]

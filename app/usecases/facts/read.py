@@ -1,13 +1,13 @@
 """Read access to stored facts: by id, by rank, by page, and their history."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from uuid import UUID
 
+from app.config.tenant_policies import TenantPolicies
 from app.domain.errors import InvalidInput, NotFound
 from app.domain.facts.fact import Fact, FactFilter
-from app.domain.facts.policy import FactPolicy
 from app.domain.facts.topics import FactTopics
-from app.domain.paging import decode_cursor, decode_fact_place, encode_cursor, encode_place
+from app.domain.paging import Page, cut_page, decode_cursor, decode_fact_place, encode_cursor, encode_place
 from app.domain.principal import Principal
 from app.storage.facts.facts import FactStorage
 from app.storage.memory.memories import HistoryRow
@@ -23,25 +23,17 @@ def known_key(topics: FactTopics, key: str) -> str:
     return known
 
 
-@dataclass(frozen=True, slots=True)
-class FactPage:
-    """One page of facts, by topic, thread and rank. `next_cursor` is None on the last page."""
-
-    items: list[Fact]
-    next_cursor: str | None
-
-
 class ReadFacts:
     """The use-cases that read a tenant's facts. All raise CategoryNotAllowed for a key that may not see facts."""
 
-    def __init__(self, uow: UnitOfWork, facts: FactStorage, policy: FactPolicy) -> None:
+    def __init__(self, uow: UnitOfWork, facts: FactStorage, policies: TenantPolicies) -> None:
         self._uow = uow
         self._facts = facts
-        self._policy = policy
+        self._policies = policies
 
     async def get_fact(self, principal: Principal, fact_id: UUID) -> Fact:
         """Return the fact. Raise NotFound if there is none, or it was removed."""
-        principal.require_categories([self._policy.category])
+        principal.require_categories([self._policies.of(principal).facts.category])
         async with self._uow.read(principal) as tx:
             fact = await self._facts.get_fact(tx, principal, fact_id)
         if fact is None:
@@ -55,30 +47,30 @@ class ReadFacts:
 
         Raise NotFound, or InvalidInput for a key without a topic.
         """
-        principal.require_categories([self._policy.category])
-        topic_key = known_key(self._policy.topics, topic_key)
+        principal.require_categories([self._policies.of(principal).facts.category])
+        topic_key = known_key(self._policies.of(principal).facts.topics, topic_key)
         async with self._uow.read(principal) as tx:
             fact = await self._facts.get_fact_at(tx, principal, user_id, thread_id, topic_key, rank)
         if fact is None:
             raise NotFound(f"no fact {topic_key} at rank {rank}")
         return fact
 
-    async def list_facts(self, principal: Principal, filters: FactFilter, cursor: str | None, limit: int) -> FactPage:
+    async def list_facts(self, principal: Principal, filters: FactFilter, cursor: str | None, limit: int) -> Page[Fact]:
         """Return a page of at most `limit` facts. Raise InvalidCursor, or InvalidInput for a key without a topic."""
-        principal.require_categories([self._policy.category])
+        principal.require_categories([self._policies.of(principal).facts.category])
         after = decode_fact_place(cursor)
         if filters.topic_key is not None:
-            filters = replace(filters, topic_key=known_key(self._policy.topics, filters.topic_key))
+            topics = self._policies.of(principal).facts.topics
+            filters = replace(filters, topic_key=known_key(topics, filters.topic_key))
         async with self._uow.read(principal) as tx:
             rows = await self._facts.list_facts(tx, principal, filters, after, limit + 1)
-        items = rows[:limit]
-        return FactPage(items, encode_place(_place_of(items[-1])) if len(rows) > limit else None)
+        return cut_page(rows, limit, lambda fact: encode_place(_place_of(fact)))
 
     async def list_history(
         self, principal: Principal, fact_id: UUID, cursor: str | None, limit: int
     ) -> tuple[list[HistoryRow], str | None]:
         """Return a page of a fact's history, newest first, and the next cursor. Raise NotFound or InvalidCursor."""
-        principal.require_categories([self._policy.category])
+        principal.require_categories([self._policies.of(principal).facts.category])
         after = decode_cursor(cursor)
         async with self._uow.read(principal) as tx:
             rows = await self._facts.list_history(tx, principal, fact_id, after, limit + 1)

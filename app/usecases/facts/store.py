@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 from uuid import UUID
 
+from app.config.tenant_policies import TenantPolicies
 from app.domain.errors import EmptyText, InvalidInput, NotFound, RankOutOfRange, TextTooLong
 from app.domain.facts.fact import Entry, Fact, FactKind, FactOperation, FactOutcome, FactStatement, StatedFact
 from app.domain.facts.policy import FactPolicy
@@ -57,20 +58,27 @@ class StoreFacts:
     """
 
     def __init__(
-        self, uow: UnitOfWork, facts: FactStorage, journal: Journal, limits: Limits, policy: FactPolicy, clock: Clock
+        self,
+        uow: UnitOfWork,
+        facts: FactStorage,
+        journal: Journal,
+        limits: Limits,
+        policies: TenantPolicies,
+        clock: Clock,
     ) -> None:
         self._uow = uow
         self._facts = facts
         self._journal = journal
         self._limits = limits
-        self._policy = policy
+        self._policies = policies
         self._clock = clock
 
     async def store_text(
         self, principal: Principal, place: FactPlace, text: str, key: OptionalKey = None
     ) -> FactOutcome:
         """Store what a user's own message states, in one round trip. A message without facts stores nothing."""
-        operations = read_statements(normalise_text(text, keep_lines=True), self._policy.topics, self._policy.max_rank)
+        policy = self._policies.of(principal).facts
+        operations = read_statements(normalise_text(text, keep_lines=True), policy.topics, policy.max_rank)
         return await self._store_statement(principal, place, operations, key)
 
     async def store_values(
@@ -80,10 +88,10 @@ class StoreFacts:
 
         A topic has one key: `color` and `favorite_color` are `favorite_colors`.
         """
-        by_topic: dict[str, list[Entry]] = {}
+        policy, by_topic = self._policies.of(principal).facts, dict[str, list[Entry]]()
         for fact in facts:
-            entries = by_topic.setdefault(known_key(self._policy.topics, fact.topic_key), [])
-            entry = self._checked_rank(fact), self._checked_value(fact.value)
+            entries = by_topic.setdefault(known_key(policy.topics, fact.topic_key), [])
+            entry = _checked_rank(policy, fact), _checked_value(policy, fact.value)
             if all(rank != entry[0] for rank, _value in entries):  # the first value of a rank wins, as in a text
                 entries.append(entry)
         operations = tuple(FactOperation("put", topic, tuple(entries)) for topic, entries in by_topic.items())
@@ -105,7 +113,7 @@ class StoreFacts:
 
     async def change_value(self, principal: Principal, fact_id: UUID, value: str, key: OptionalKey = None) -> Fact:
         """Give a fact another value and return it. Raise NotFound, EmptyText or TextTooLong."""
-        entry_value = self._checked_value(value)
+        entry_value = _checked_value(self._policies.of(principal).facts, value)
 
         def operation(fact: Fact) -> FactOperation:
             return FactOperation("put", fact.topic_key, ((fact.rank, entry_value),))
@@ -129,25 +137,10 @@ class StoreFacts:
         if not await self._facts.purge_removed(principal, _FOR_EVER, 1, fact_id=fact_id):
             raise NotFound(NO_SUCH_FACT)
 
-    def _checked_rank(self, fact: NewFact) -> int | None:
-        if (fact.kind is FactKind.ranked) != (fact.rank is not None):
-            raise InvalidInput("kind ranked needs a rank; kind single has none")
-        if fact.rank is not None and not 1 <= fact.rank <= self._policy.max_rank:
-            raise RankOutOfRange(f"rank {fact.rank}: a rank is from 1 to {self._policy.max_rank}")
-        return fact.rank
-
-    def _checked_value(self, value: str) -> str:
-        longest = self._policy.value_chars
-        if len(value) > 4 * longest or len(clean := normalise_text(value, strict=True)) > longest:
-            raise TextTooLong(f"A value may have {longest} characters; shorten it.", limit=longest, length=len(value))
-        if shows_nothing(clean):
-            raise EmptyText
-        return clean
-
     async def _change_fact(
         self, principal: Principal, fact_id: UUID, operation: Callable[[Fact], FactOperation], key: OptionalKey
     ) -> Fact:
-        principal.require_categories([self._policy.category])
+        principal.require_categories([self._policies.of(principal).facts.category])
         if key is not None and await self._journal.find_response(principal, key) is not None:
             return await self._load_any(principal, fact_id)
         for _attempt in range(ATTEMPTS):
@@ -173,7 +166,7 @@ class StoreFacts:
     async def _store_statement(
         self, principal: Principal, place: FactPlace, operations: tuple[FactOperation, ...], key: OptionalKey
     ) -> FactOutcome:
-        principal.require_categories([self._policy.category])
+        principal.require_categories([self._policies.of(principal).facts.category])
         moment = past_moment(place.stated_at, self._clock.now())
         if not operations and key is None:
             return FactOutcome()
@@ -189,14 +182,15 @@ class StoreFacts:
         key: OptionalKey,
         fact_id: UUID | None = None,
     ) -> FactOutcome:
+        policy = self._policies.of(principal).facts
         statement = FactStatement(
             user_id=place.user_id,
             thread_id=place.thread_id,
-            category=self._policy.category,
+            category=policy.category,
             operations=operations,
             stated_at=moment,
             source_message_id=place.source_message_id,
-            max_rank=self._policy.max_rank,
+            max_rank=policy.max_rank,
         )
         keys = [] if key is None else [KeyRecord(key, {"id": str(fact_id) if fact_id else None}, place.user_id)]
         for attempt in range(ATTEMPTS):
@@ -215,3 +209,20 @@ class StoreFacts:
             facts = await self._facts.get_facts(tx, principal, [UUID(fact_id) for fact_id, _action in done])
         stated = (StatedFact(action, facts[UUID(fact_id)]) for fact_id, action in done if UUID(fact_id) in facts)
         return FactOutcome(tuple(stated), first.get("facts_rev"))
+
+
+def _checked_rank(policy: FactPolicy, fact: NewFact) -> int | None:
+    if (fact.kind is FactKind.ranked) != (fact.rank is not None):
+        raise InvalidInput("kind ranked needs a rank; kind single has none")
+    if fact.rank is not None and not 1 <= fact.rank <= policy.max_rank:
+        raise RankOutOfRange(f"rank {fact.rank}: a rank is from 1 to {policy.max_rank}")
+    return fact.rank
+
+
+def _checked_value(policy: FactPolicy, value: str) -> str:
+    longest = policy.value_chars
+    if len(value) > 4 * longest or len(clean := normalise_text(value, strict=True)) > longest:
+        raise TextTooLong(f"A value may have {longest} characters; shorten it.", limit=longest, length=len(value))
+    if shows_nothing(clean):
+        raise EmptyText
+    return clean

@@ -19,7 +19,7 @@ from app.domain.errors import ConfigError, InvalidInput, MnemaError, NotFound, T
 from app.domain.jobs.job import ALL_KINDS, Deferral, Job, JobKind, JobPolicy, JobState, backoff_s, period_slot
 from app.domain.jobs.schedule import offset_s
 from app.domain.outages import ChatModelUnavailable, EmbedderUnavailable, RerankerUnavailable
-from app.domain.paging import decode_cursor, encode_cursor
+from app.domain.paging import Page, cut_page, decode_cursor, encode_cursor
 from app.domain.principal import Principal
 from app.storage.identity import new_id
 from app.storage.jobs.jobs import DueJob, JobCounts, JobStorage
@@ -216,14 +216,6 @@ class RunJobs:
             log.warning("job_event_lost", job_id=str(job.id), code=error.code)
 
 
-@dataclass(frozen=True, slots=True)
-class JobPage:
-    """One page of jobs, newest first. `next_cursor` is None on the last page."""
-
-    items: list[Job]
-    next_cursor: str | None
-
-
 class Jobs:
     """The operators' use-case: list, count, replay, pause and resume a tenant's jobs."""
 
@@ -232,11 +224,10 @@ class Jobs:
 
     async def list_jobs(
         self, principal: Principal, state: JobState | None, kind: str | None, cursor: str | None, limit: int
-    ) -> JobPage:
+    ) -> Page[Job]:
         """Return a page of at most `limit` jobs. None for `state` or `kind` means any. Raise InvalidCursor."""
         rows = await self._jobs.list_jobs(principal, state, kind, decode_cursor(cursor), limit + 1)
-        items, more = rows[:limit], len(rows) > limit
-        return JobPage(items, encode_cursor((items[-1].created_at, items[-1].id)) if more else None)
+        return cut_page(rows, limit, lambda job: encode_cursor((job.created_at, job.id)))
 
     async def get_job(self, principal: Principal, job_id: UUID) -> Job:
         """Return the job; raise NotFound if the tenant has none with this id."""

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 from uuid import UUID
 
-from app.config.loader import Policies
+from app.config.tenant_policies import TenantPolicies
 from app.domain.changes import ChangeKind, MemoryChange
 from app.domain.errors import DuplicateText, InvalidInput, NotFound, VersionConflict, WrongState
 from app.domain.idempotency import OptionalKey
@@ -19,7 +19,7 @@ from app.ports import Clock, Embedder, Embedding
 from app.storage.journal import Journal
 from app.storage.memory.memories import ComparedMemory, MemoryStorage
 from app.storage.uow import UnitOfWork
-from app.usecases.memory.edit_records import cutting_jobs, edit_event, key_records
+from app.usecases.memory.edit_records import cutting_jobs, edit_event, edit_key_records
 from app.usecases.memory.relations import edges_to, threads_of
 
 T = TypeVar("T")
@@ -39,14 +39,14 @@ class EditMemories:
         memories: MemoryStorage,
         journal: Journal,
         embedder: Embedder,
-        policies: Policies,
+        policies: TenantPolicies,
         clock: Clock,
     ) -> None:
         self._uow = uow
         self._memories = memories
         self._journal = journal
         self._embedder = embedder
-        self._policies = policies
+        self._policies, self._defaults = policies, policies.defaults
         self._clock = clock
 
     async def patch_memory(
@@ -96,7 +96,7 @@ class EditMemories:
             now = self._clock.now()
             fields = {
                 "state": "soft_deleted",
-                "purge_at": self._policies.lifecycle.purge_at(now),
+                "purge_at": self._policies.of(principal).lifecycle.purge_at(now),
                 "updated_at": now,
             }
             states = ("active", "superseded")
@@ -174,7 +174,7 @@ class EditMemories:
 
     async def _record_unchanged(self, principal: Principal, memory: Memory, key: OptionalKey) -> Memory:
         if key is not None:
-            await self._journal.record(principal, [], keys=key_records(key, memory.id, memory.user_id))
+            await self._journal.record(principal, [], keys=edit_key_records(key, memory.id, memory.user_id))
         return memory
 
     async def _update_memory(
@@ -195,7 +195,7 @@ class EditMemories:
             expect_states=("active",),
             edges=edges_to(before.id, before.created_at, compared),
             observations=(edit_event(before, "update"),),
-            jobs=cutting_jobs(before.id, after, self._policies.sources) if retold else (),
+            jobs=cutting_jobs(before.id, after, self._defaults.sources) if retold else (),
         )
         return await self._record_and_load(principal, before, change, key)
 
@@ -221,7 +221,7 @@ class EditMemories:
             expect_version=version,
             expect_states=states,
             observations=(edit_event(before, "delete" if kind is ChangeKind.soft_deleted else "update"),),
-            jobs=cutting_jobs(before.id, before, self._policies.sources) if kind is ChangeKind.restored else (),
+            jobs=cutting_jobs(before.id, before, self._defaults.sources) if kind is ChangeKind.restored else (),
         )
         return await self._record_and_load(principal, before, change, key)
 
@@ -250,7 +250,7 @@ class EditMemories:
         """
         if principal.categories is None or change.expect_version is not None:
             return await self._record_change(principal, change, key)
-        for _attempt in range(self._policies.write.attempts):
+        for _attempt in range(self._defaults.write.attempts):
             try:
                 return await self._record_change(principal, replace(change, expect_version=before.version), key)
             except VersionConflict:
@@ -258,7 +258,7 @@ class EditMemories:
         raise WriteContention()
 
     async def _record_change(self, principal: Principal, change: MemoryChange, key: OptionalKey) -> Memory | None:
-        keys = key_records(key, change.memory_id, change.user_id)
+        keys = edit_key_records(key, change.memory_id, change.user_id)
         outcome = await self._journal.record(principal, [change], keys=keys)
         return None if outcome.replay is not None else outcome.recorded[0].memory
 
@@ -266,7 +266,7 @@ class EditMemories:
         self, principal: Principal, before: Memory, fields: Mapping[str, Any], trim: bool
     ) -> dict[str, Any]:
         checked = dict(fields)
-        limits, procedural = self._policies.write.text_limits, before.type is MemoryType.procedural
+        limits, procedural = self._defaults.write.text_limits, before.type is MemoryType.procedural
         if "text" in checked:
             kind = MemoryType.semantic if procedural else before.type
             checked["text"] = check_text(checked["text"], kind, limits, trim)
@@ -275,7 +275,7 @@ class EditMemories:
                 raise InvalidInput("only a procedural memory has steps_text")
             checked["steps_text"] = check_steps(check_text(checked["steps_text"], before.type, limits, trim))
         if "category" in checked:
-            self._policies.categories.get_category(checked["category"])
+            self._policies.of(principal).categories.get_category(checked["category"])
             principal.require_categories([checked["category"]])
             if procedural != (checked["category"] == "procedural"):
                 raise InvalidInput("type procedural and category procedural go together")
@@ -295,5 +295,5 @@ class EditMemories:
         if after.type is not MemoryType.semantic:
             return embedding, []
         place = after.user_id, after.category, after.text
-        compared = await self._memories.find_neighbours(principal, *place, embedding.vector, self._policies.bands)
+        compared = await self._memories.find_neighbours(principal, *place, embedding.vector, self._defaults.bands)
         return embedding, compared

@@ -11,7 +11,7 @@ from app.domain.sources.source_policy import SourcePolicy
 from app.storage.journal import KeyRecord
 
 
-def key_records(key: OptionalKey, memory_id: UUID, user_id: str) -> list[KeyRecord]:
+def edit_key_records(key: OptionalKey, memory_id: UUID, user_id: str) -> list[KeyRecord]:
     """Return the idempotency record of an edit, if it has a key."""
     return [] if key is None else [KeyRecord(key, {"id": str(memory_id)}, user_id, memory_id)]
 

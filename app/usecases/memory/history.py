@@ -1,23 +1,15 @@
 """The history (audit trail) of one memory."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
 from app.domain.errors import NotFound
-from app.domain.paging import decode_cursor, encode_cursor
+from app.domain.paging import Page, cut_page, decode_cursor, encode_cursor
 from app.domain.principal import Principal
 from app.storage.memory.memories import HistoryRow, MemoryStorage
 from app.storage.uow import UnitOfWork
-
-
-@dataclass(frozen=True, slots=True)
-class HistoryPage:
-    """One page of history, newest first. `next_cursor` is None on the last page."""
-
-    items: list[HistoryRow]
-    next_cursor: str | None
 
 
 class ReadHistory:
@@ -30,16 +22,17 @@ class ReadHistory:
         self._uow = uow
         self._memories = memories
 
-    async def list_history(self, principal: Principal, memory_id: UUID, cursor: str | None, limit: int) -> HistoryPage:
+    async def list_history(
+        self, principal: Principal, memory_id: UUID, cursor: str | None, limit: int
+    ) -> Page[HistoryRow]:
         """Return a page of at most `limit` history rows. Raise NotFound or InvalidCursor."""
         after = decode_cursor(cursor)
         async with self._uow.read(principal) as tx:
             if not await self._is_visible(tx, principal, memory_id):
                 raise NotFound()
             rows = await self._memories.list_history(tx, principal, memory_id, after, limit + 1)
-        items = [replace(row, meta=_visible_meta(row.meta, principal)) for row in rows[:limit]]
-        more = len(rows) > limit
-        return HistoryPage(items, encode_cursor((items[-1].ts, items[-1].id)) if more else None)
+        items = [replace(row, meta=_visible_meta(row.meta, principal)) for row in rows]
+        return cut_page(items, limit, lambda row: encode_cursor((row.ts, row.id)))
 
     async def _is_visible(self, tx: Any, principal: Principal, memory_id: UUID) -> bool:
         if principal.categories is None:

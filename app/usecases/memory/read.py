@@ -4,20 +4,12 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from app.domain.errors import InvalidCursor, NotFound
-from app.domain.filters import Filters
+from app.domain.memory.listing import MemoryListing
 from app.domain.memory.memory import Memory
-from app.domain.paging import decode_change_cursor, decode_cursor, encode_change_cursor, encode_cursor
+from app.domain.paging import Page, cut_page, decode_change_cursor, encode_change_cursor
 from app.domain.principal import Principal
 from app.storage.memory.memories import MemoryStorage
 from app.storage.uow import UnitOfWork
-
-
-@dataclass(frozen=True, slots=True)
-class MemoryPage:
-    """One page of memories, newest first. `next_cursor` is None on the last page."""
-
-    items: list[Memory]
-    next_cursor: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,20 +38,18 @@ class ReadMemories:
         return memory
 
     async def list_memories(
-        self, principal: Principal, filters: Filters, state: str, cursor: str | None, limit: int
-    ) -> MemoryPage:
-        """Return a page of at most `limit` memories in `state`.
+        self, principal: Principal, listing: MemoryListing, cursor: str | None, limit: int
+    ) -> Page[Memory]:
+        """Return a page of at most `limit` memories.
 
-        Raise InvalidCursor, or CategoryNotAllowed for a category that the key may not see.
+        Raise InvalidCursor, or CategoryNotAllowed for categories that the key may not see.
         """
-        if filters.category is not None:
-            principal.require_categories([filters.category])
-        after = decode_cursor(cursor)
+        named = listing.filters.category
+        principal.require_categories([*listing.categories, *([named] if named is not None else [])])
+        after = listing.decode_position(cursor)
         async with self._uow.read(principal) as tx:
-            rows = await self._memories.list_memories(tx, principal, filters, state, after, limit + 1)
-        items = rows[:limit]
-        more = len(rows) > limit
-        return MemoryPage(items, encode_cursor((items[-1].created_at, items[-1].id)) if more else None)
+            rows = await self._memories.list_memories(tx, principal, listing, after, limit + 1)
+        return cut_page(rows, limit, listing.encode_position)
 
     async def list_changes(self, principal: Principal, user_id: str, cursor: str | None, limit: int) -> MemoryChanges:
         """Return the user's memories that changed behind `cursor`. Without a cursor, return where changes begin now.

@@ -6,7 +6,7 @@ from collections.abc import Awaitable
 from dataclasses import dataclass
 from uuid import UUID
 
-from app.config.loader import Policies
+from app.config.tenant_policies import TenantPolicies
 from app.domain.changes import ChangeKind, MemoryChange
 from app.domain.errors import ErasedText
 from app.domain.facts.label import MemoryActions
@@ -50,15 +50,14 @@ class StoreTurn:
         embedder: Embedder,
         queue: JobQueue,
         limits: Limits,
-        policies: Policies,
+        policies: TenantPolicies,
     ) -> None:
         self._write = write
         self._queue = queue
         self._journal = journal
         self._embedder = embedder
         self._limits = limits
-        self._attempts = policies.write.attempts
-        self._facts = policies.facts
+        self._policies = policies
 
     async def store_turn(
         self,
@@ -83,7 +82,7 @@ class StoreTurn:
     async def _store_with_retries(
         self, principal: Principal, new: NewMemory, embedding: Embedding | None, key: IdempotencyKey | None
     ) -> StoredTurn:
-        for attempt in range(self._attempts):
+        for attempt in range(self._policies.defaults.write.attempts):
             await asyncio.sleep(random.uniform(0, 0.005) * attempt)
             try:
                 return await self._record_turn(principal, new, embedding, key)
@@ -119,7 +118,7 @@ class StoreTurn:
             delta_meta=delta_meta(new.text, new.importance),
             observations=tuple(events),
             jobs=(NewJob(JobKind.after_turn, new.user_id, payload, job_id),),
-            facts=facts_of_turn(self._facts, principal, new, memory_id),
+            facts=facts_of_turn(self._policies.of(principal).facts, principal, new, memory_id),
         )
         turn = StoredTurn(memory_id, jobs=(job_id,))
         outcome = await self._journal.record(principal, [change], keys=_key_records(key, new, turn))

@@ -10,7 +10,7 @@ from uuid import UUID
 
 import structlog
 
-from app.config.loader import Policies
+from app.config.tenant_policies import TenantPolicies
 from app.domain.changes import MemoryChange
 from app.domain.errors import (
     DuplicateText,
@@ -56,7 +56,7 @@ class WriteMemories:
         access: AccessLog,
         embedder: Embedder,
         limits: Limits,
-        policies: Policies,
+        policies: TenantPolicies,
         clock: Clock,
         later: LaterCheck,
     ) -> None:
@@ -68,7 +68,6 @@ class WriteMemories:
         self._policies = policies
         self._clock = clock
         self._later = later
-        self._recreates = policies.write.merge_mode == "recreate"
 
     async def write_memory(
         self, principal: Principal, draft: NewMemory, *, trim: bool = False, key: OptionalKey = None
@@ -89,7 +88,7 @@ class WriteMemories:
         Raise WriteContention after all attempts.
         """
         principal = principal.speaking_as(new.agent_id)
-        for attempt in range(self._policies.write.attempts):
+        for attempt in range(self._policies.defaults.write.attempts):
             await asyncio.sleep(random.uniform(0, 0.005) * attempt)  # let one of many writers of the same text go first
             compared = await self._find_neighbours(principal, new, embedding)
             try:
@@ -124,10 +123,12 @@ class WriteMemories:
         principal, memory = principal.speaking_as(new.agent_id), target.memory
         new = replace(new, text=target.text, category=memory.category)
         compared = await self._find_neighbours(principal, new, target.embedding)
-        decision = Decision("update", memory.neighbour, self._decide_merge(new, compared).best_similarity, "reconcile")
+        decision = Decision(
+            "update", memory.neighbour, self._decide_merge(principal, new, compared).best_similarity, "reconcile"
+        )
         stated_at = new.created_at or self._clock.now()  # the turn's time: later turns may still wait to be processed
         plan = WritePlan(principal, new, target.embedding, compared, decision, memory, stated_at, target.provenance)
-        return await self._record_write(principal, new, compose_write(plan, recreate=self._recreates), key)
+        return await self._record_write(principal, new, compose_write(plan, recreate=self._recreates(principal)), key)
 
     async def store_many(self, principal: Principal, items: Sequence[Storable]) -> list[WriteResult | Exception]:
         """Store independent memories in one transaction; if that fails, store them one by one.
@@ -175,7 +176,7 @@ class WriteMemories:
 
     def independent_batches(self, drafts: Sequence[NewMemory], embeddings: Sequence[Embedding]) -> list[range]:
         """Return the ranges of one user's memories that `store_many` can take together, in order."""
-        bands = self._policies.bands
+        bands = self._policies.defaults.bands
         lowest = min(bands.link_min, bands.fallback_low if bands.fallback_on_write else bands.check_low)
         keys = [text_key(d.text) if d.type is MemoryType.semantic else None for d in drafts]
         return independent_batches([embedding.vector for embedding in embeddings], keys, lowest, MAX_BATCH)
@@ -188,7 +189,7 @@ class WriteMemories:
 
     def check_draft(self, principal: Principal, draft: NewMemory, trim: bool = False) -> NewMemory:
         """Return `draft` after the text rules and the checks without database; `trim` cuts a text that is too long."""
-        return check_draft(self._policies, principal, draft, self._clock.now(), trim)
+        return check_draft(self._policies.of(principal), principal, draft, self._clock.now(), trim)
 
     async def embed_drafts(self, principal: Principal, drafts: Sequence[NewMemory]) -> list[Embedding]:
         """Return the embeddings of `drafts`, in order. Record an event and raise EmbedderUnavailable on failure."""
@@ -206,7 +207,7 @@ class WriteMemories:
         if new.type is not MemoryType.semantic:
             return []
         return await self._memories.find_neighbours(
-            principal, new.user_id, new.category, new.text, embedding.vector, self._policies.bands
+            principal, new.user_id, new.category, new.text, embedding.vector, self._policies.defaults.bands
         )
 
     async def _write_compared(
@@ -220,7 +221,7 @@ class WriteMemories:
     ) -> WriteResult:
         composed = self._compose_write(principal, new, embedding, compared)
         if composed is None:
-            best = self._decide_merge(new, compared).best_similarity
+            best = self._decide_merge(principal, new, compared).best_similarity
             skipped = WriteResult(None, "skipped", similarity=best, reason="below_min_importance")
             return await self.record_skip(principal, new, skipped, key)
         changes, written = composed
@@ -260,15 +261,16 @@ class WriteMemories:
         self, principal: Principal, new: NewMemory, embedding: Embedding, compared: Sequence[ComparedMemory]
     ) -> tuple[list[MemoryChange], WriteResult] | None:
         """Return the changes to record and the result, None if the memory is not important enough to be created."""
-        decision = self._decide_merge(new, compared)
+        policies = self._policies.of(principal)
+        decision = self._decide_merge(principal, new, compared)
         match = next((c for c in compared if decision.match and c.neighbour.id == decision.match.id), None)
-        if match is None and new.type is MemoryType.semantic and new.importance < self._policies.write.min_importance:
+        if match is None and new.type is MemoryType.semantic and new.importance < policies.write.min_importance:
             return None
         plan = WritePlan(principal, new, embedding, compared, decision, match, self._clock.now())
-        changes, written = compose_write(plan, recreate=self._recreates)
-        if written.id is not None and (facts := facts_of_turn(self._policies.facts, principal, new, written.id)):
+        changes, written = compose_write(plan, recreate=self._recreates(principal))
+        if written.id is not None and (facts := facts_of_turn(policies.facts, principal, new, written.id)):
             changes[-1] = replace(changes[-1], facts=facts)
-        if written.id is not None and (jobs := cutting_jobs(written.id, new, self._policies.sources)):
+        if written.id is not None and (jobs := cutting_jobs(written.id, new, self._policies.defaults.sources)):
             changes[-1] = replace(changes[-1], jobs=jobs)
         return changes, written
 
@@ -283,12 +285,15 @@ class WriteMemories:
         await self._journal.record_event(principal, [write_event(new, "classify", "skipped", skipped.similarity)])
         return skipped
 
-    def _decide_merge(self, new: NewMemory, compared: Sequence[ComparedMemory]) -> Decision:
-        category = self._policies.categories.get_category(new.category)
+    def _recreates(self, principal: Principal) -> bool:
+        return self._policies.of(principal).write.merge_mode == "recreate"
+
+    def _decide_merge(self, principal: Principal, new: NewMemory, compared: Sequence[ComparedMemory]) -> Decision:
+        category = self._policies.of(principal).categories.get_category(new.category)
         return decide_merge(
             new.text,
             [c.neighbour for c in compared if c.near],
-            self._policies.bands,
+            self._policies.defaults.bands,
             now=self._clock.now(),
             numeric_update=category.numeric_update,
             fallback_allowed=category.fallback,

@@ -46,7 +46,8 @@ class Answer:
 
     `fact_answer` is None unless the query asks for facts of the user; its text counts against the budget.
     `answerable` is the best relevance of all candidates, in [0, 1]; None if no relevance is known. `dropped` holds
-    candidates that ranked too low, `left_out` items that did not fit into the budget.
+    candidates that ranked too low, `left_out` items that did not fit into the budget. `query_id` is the id of the
+    answer's receipt; None if it leaves none.
     """
 
     items: list[AnswerItem] = field(default_factory=list)
@@ -60,6 +61,7 @@ class Answer:
     answerable: float | None = None
     dropped: list[DroppedCandidate] = field(default_factory=list)
     left_out: dict[UUID, AnswerItem] = field(default_factory=dict)
+    query_id: UUID | None = None
 
 
 class AnswerBuilder:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.config.loader import Policies
+from app.config.tenant_policies import TenantPolicies
 from app.domain.principal import Principal
 from app.domain.recall.delta_header import DeltaEntry, Header, render_header
 from app.storage.recall.delta import DeltaStorage
@@ -30,7 +31,7 @@ class Delta:
 class ReadDelta:
     """A reader of a thread's changes. It never moves a cursor; a query does."""
 
-    def __init__(self, uow: UnitOfWork, storage: DeltaStorage, policies: Policies) -> None:
+    def __init__(self, uow: UnitOfWork, storage: DeltaStorage, policies: TenantPolicies) -> None:
         self._uow = uow
         self._storage = storage
         self._policies = policies
@@ -44,7 +45,7 @@ class ReadDelta:
         """
         categories: Sequence[str] | None = principal.category_list
         if agent is not None:
-            categories = self._policies.categories.delta_categories(principal, agent)
+            categories = self._policies.of(principal).categories.delta_categories(principal, agent)
         async with self._uow.read(principal) as tx:
             return await self.read_in_transaction(tx, principal, thread_id, since_rev, agent, categories, user_id)
 
@@ -63,22 +64,26 @@ class ReadDelta:
         It starts at `since_rev`; None means the reader's cursor for `user_id`, or for all users if that is None. With a
         `user_id` it has that user's memories only, because two users may have threads of the same name.
         """
-        limit = self._policies.delta_bullets
+        policies = self._policies.of(principal)
+        limit = policies.delta_bullets
         read = await self._storage.read_delta(tx, principal, thread_id, since_rev, agent, user_id, categories, limit)
-        entries = tuple(self._entry_from_row(row) for row in read.rows)
+        entries = tuple(_entry_from_row(policies, row) for row in read.rows)
         header = render_header(read.since, entries, limit)
         shown = header.shown if header else 0
         return Delta(read.since, read.rev, header, read.total - shown, read.truncated, entries)
 
-    def _entry_from_row(self, row: Any) -> DeltaEntry:
-        category = self._policies.categories.categories.get(row["category"])
-        return DeltaEntry(
-            rev=row["rev"],
-            kind=row["kind"],
-            category=row["category"],
-            label=category.label if category else None,
-            text=row["text"] or "",
-            importance=row["importance"],
-            combined=row["combined"],
-            memory_id=row["memory_id"],
-        )
+
+def _entry_from_row(policies: Policies, row: Any) -> DeltaEntry:
+    category = policies.categories.categories.get(row["category"])
+    return DeltaEntry(
+        rev=row["rev"],
+        kind=row["kind"],
+        category=row["category"],
+        label=category.label if category else None,
+        text=row["text"] or "",
+        importance=row["importance"],
+        combined=row["combined"],
+        memory_id=row["memory_id"],
+        version=row["version"],
+        user_pk=row["user_pk"],
+    )

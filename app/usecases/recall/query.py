@@ -4,9 +4,10 @@ import time
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 
-from app.config.loader import Policies
+from app.config.tenant_policies import TenantPolicies
 from app.domain.principal import Principal
 from app.domain.recall.arrangement import arrange_answer
+from app.domain.recall.delta_header import shown_entries
 from app.domain.recall.scoring import ScoredCandidate
 from app.domain.recall.token_budget import TokenBudget
 from app.ports import TokenCounter
@@ -19,6 +20,7 @@ from app.usecases.recall.answer import Answer, AnswerBuilder
 from app.usecases.recall.chunks import FindChunks
 from app.usecases.recall.delta import ReadDelta
 from app.usecases.recall.ranking import RankMemories
+from app.usecases.recall.receipt import leave_receipt
 from app.usecases.recall.request import Query, QueryState
 
 RELATED_READ = 5
@@ -39,7 +41,7 @@ class QueryMemories:
         tokens: TokenCounter,
         access: AccessLog,
         facts: AnswerFacts,
-        policies: Policies,
+        policies: TenantPolicies,
     ) -> None:
         self._uow = uow
         self._search = search
@@ -71,11 +73,13 @@ class QueryMemories:
         self._access.record_access(
             work.ranking.principal, work.builder.answered_ids, work.ranking.observe_search(scores)
         )
+        if self._policies.of(work.ranking.principal).query.receipts:
+            answer.query_id = leave_receipt(self._access, work)
         answer.took_ms = round((time.perf_counter() - started) * 1000, 2)
         return answer
 
     async def _prepare_query(self, principal: Principal, query: Query) -> QueryState:
-        policies = self._policies
+        policies = self._policies.of(principal)
         categories = policies.categories.resolve_categories(
             principal, query.agent, query.categories, query.filters.category
         )
@@ -90,7 +94,8 @@ class QueryMemories:
     async def _add_fact_answer(self, work: QueryState) -> None:
         """Answer a question about the user's facts, if the query is one and the agent may see facts."""
         query, ranking = work.query, work.ranking
-        if query.filters.user_id is not None and self._policies.facts.category in ranking.search.categories:
+        category = self._policies.of(ranking.principal).facts.category
+        if query.filters.user_id is not None and category in ranking.search.categories:
             place = query.filters.user_id, query.thread_id
             work.builder.add_fact_answer(await self._facts.find_answer(ranking.principal, *place, query.query))
 
@@ -110,11 +115,12 @@ class QueryMemories:
             return
         viewer = (
             query.agent,
-            self._policies.categories.delta_categories(principal, query.agent),
+            self._policies.of(principal).categories.delta_categories(principal, query.agent),
             query.filters.user_id,
         )
         delta = await self._delta.read_in_transaction(tx, principal, query.thread_id, query.since_rev, *viewer)
         header = work.builder.add_header(delta.header)
+        work.bullets = shown_entries(delta.entries, header.shown) if header else []
         work.answer.delta = {
             "since_rev": delta.since_rev,
             "rev": delta.rev,
@@ -130,13 +136,14 @@ class QueryMemories:
         """Add pinned categories, the chosen memories and the memories related to them, within the budget."""
         if not work.pinned_categories and not chosen:
             return
-        most = self._policies.query.related * RELATED_READ
+        policy = self._policies.of(work.ranking.principal).query
+        most = policy.related * RELATED_READ
         loaded = await self._search.load_answer(
             tx,
             work.ranking.principal,
             work.ranking.search,
             whole=work.pinned_categories,
-            whole_limit=self._policies.query.whole_limit,
+            whole_limit=policy.whole_limit,
             chosen=[s.candidate.id for s in chosen],
             related=most,
             first=work.ranking.limits.top_k,
@@ -146,12 +153,12 @@ class QueryMemories:
         work.builder.add_pinned_categories(loaded.whole, ranked=bool(work.ranking.lengths))
         work.builder.add_ranked(items, loaded.chosen)
         related = await self._find_related(tx, work, loaded.related, most)
-        work.builder.add_related(related, work.ranking.ranked, self._policies.query.related)
+        work.builder.add_related(related, work.ranking.ranked, policy.related)
         work.builder.fill_remaining()
 
     async def _add_chunks(self, tx: ReadTx, work: QueryState) -> None:
         """Add the chosen chunks, behind all memories and within their share of the budget."""
-        policy, reach = self._policies.sources, work.query.neighbours
+        policy, reach = self._policies.of(work.ranking.principal).sources, work.query.neighbours
         found = await self._chunks.load_chosen(tx, work.ranking, reach)
         work.builder.add_chunks(found, reach, policy.answer_chunks, policy.answer_share)
 
@@ -161,8 +168,8 @@ class QueryMemories:
         """Return the memories related to relevant items of the answer; read them again if others took their places."""
         ranking = work.ranking
         answered = work.builder.relevant_ids(ranking.limits)
-        found = [r for r in related if r.via in answered]
-        if not answered or len(found) == len(related) or len(found) >= self._policies.query.related:
+        found, wanted = [r for r in related if r.via in answered], self._policies.of(ranking.principal).query.related
+        if not answered or len(found) == len(related) or len(found) >= wanted:
             return found
         again = await self._search.load_answer(tx, ranking.principal, ranking.search, chosen=answered, related=most)
         return again.related

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from app.config.loader import Policies
+from app.config.tenant_policies import TenantPolicies
 from app.domain.changes import Observation
 from app.domain.errors import InvalidInput
 from app.domain.memory.memory import Memory, MemoryType
@@ -84,7 +85,7 @@ class RankMemories:
         chunks: ChunkReader,
         candidates: Candidates,
         embedder: Embedder,
-        policies: Policies,
+        policies: TenantPolicies,
     ) -> None:
         self._uow = uow
         self._search = search
@@ -108,77 +109,20 @@ class RankMemories:
         all `categories`; none is searched for if nothing is ranked. Raise InvalidInput for an empty text and an unknown
         profile. Without the embedder the ranking is lexical.
         """
-        policies = self._policies
+        policies = self._policies.of(principal)
         if not (text := normalise_text(request.query)):
             raise InvalidInput("query is empty")
-        profile = profile or self._named_profile(request)
-        lengths, slots = self._open_slots(request, lengths, chunks)
+        profile = profile or _named_profile(policies, request)
+        lengths, slots = _open_slots(policies, request, lengths, chunks)
         embedding, degraded = await self._embed_query(text) if lengths or slots else (None, None)
         top_k = request.top_k or policies.query.top_k
-        search = self._build_search(request, text, embedding, profile, slots)
+        search = _build_search(policies, request, text, embedding, profile, slots)
         search = replace(search, categories=tuple(categories), chunk_categories=tuple(categories) if slots else ())
         word_vectors = (embedding.tokens, embedding.words) if embedding else (None, ())
         query = RankingQuery(text, *word_vectors, request.zone, request.thread_id)
         compared = policies.relevance is not None and profile.name in policies.relevance.profiles
-        limits = AnswerLimits(top_k, {c: self._least_relevance(request, profile, c) for c in lengths}, compared)
+        limits = AnswerLimits(top_k, {c: _least_relevance(policies, request, profile, c) for c in lengths}, compared)
         return Ranking(principal, search, profile, query, request.threshold, lengths, limits, degraded, chunks=slots)
-
-    def _build_search(
-        self,
-        request: RankedRequest,
-        text: str,
-        embedding: Embedding | None,
-        profile: RankingProfile,
-        slots: ChunkSlots | None,
-    ) -> Search:
-        """Return the search of a ranking, without its categories."""
-        policy, late = self._policies.query, profile.late or (slots.profile.late if slots else 0)
-        top_k = request.top_k or policy.top_k
-        return Search(
-            filters=request.filters,
-            left_out=request.left_out,
-            categories=(),
-            text=text,
-            vector=embedding.vector if embedding else None,
-            dense=max(profile.dense_candidates, profile.pool * top_k),
-            lexical=profile.lexical_candidates,
-            with_vectors=profile.mmr_lambda < 1.0,
-            with_strengths=profile.relation != 0,
-            with_tokens=late != 0 and embedding is not None and bool(embedding.tokens),
-            beside=profile.neighbour_candidates,
-            exact=policy.exact_up_to,
-            chunks=slots.profile.dense_candidates if slots else 0,
-        )
-
-    def _open_slots(
-        self, request: RankedRequest, lengths: dict[str, int], chunks: int
-    ) -> tuple[dict[str, int], ChunkSlots | None]:
-        """Return the categories to rank, none if the request is for chunks alone, and the slots of chunks, if any."""
-        types = ((request.filters.row_conditions() or {}) | (request.left_out or {})).get("type")
-        wanted = {types} if isinstance(types, str) else set(types or MemoryType)
-        if not lengths or not chunks or MemoryType.chunk not in wanted:
-            return lengths, None
-        named = request.profile or self._policies.sources.profile
-        own = self._policies.sources.min_relevance
-        least = own if request.min_relevance is None else request.min_relevance
-        slots = ChunkSlots(self._policies.profiles[named], chunks, least)
-        return ({} if wanted == {MemoryType.chunk} else lengths), slots
-
-    def _named_profile(self, request: RankedRequest) -> RankingProfile:
-        profiles = self._policies.profiles
-        if (profile := profiles.get(request.profile or self._policies.query.profile)) is None:
-            raise InvalidInput(f"unknown profile {request.profile!r}; use one of: {', '.join(profiles)}")
-        return profile
-
-    def _least_relevance(self, request: RankedRequest, profile: RankingProfile, category: str) -> float:
-        """Return the request's limit, or else that of the category or of the configuration.
-
-        A profile with a `score_threshold` of its own has no other limit than the request's.
-        """
-        if request.min_relevance is not None or profile.score_threshold is not None:
-            return request.min_relevance or 0.0
-        own = self._policies.categories.get_category(category).min_relevance
-        return self._policies.query.min_relevance if own is None else own
 
     async def _embed_query(self, text: str) -> tuple[Embedding | None, str | None]:
         """Return the text's embedding and None, or None and the code of the embedder's error."""
@@ -257,3 +201,65 @@ class RankMemories:
             tx, ranking.principal, ranking.search, ranking.lengths, ranking.limits.top_k
         )
         return split_chunks(found, ranking.chunks)
+
+
+def _build_search(
+    policies: Policies,
+    request: RankedRequest,
+    text: str,
+    embedding: Embedding | None,
+    profile: RankingProfile,
+    slots: ChunkSlots | None,
+) -> Search:
+    """Return the search of a ranking, without its categories."""
+    policy, late = policies.query, profile.late or (slots.profile.late if slots else 0)
+    top_k = request.top_k or policy.top_k
+    return Search(
+        filters=request.filters,
+        left_out=request.left_out,
+        categories=(),
+        text=text,
+        vector=embedding.vector if embedding else None,
+        dense=max(profile.dense_candidates, profile.pool * top_k),
+        lexical=profile.lexical_candidates,
+        with_vectors=profile.mmr_lambda < 1.0,
+        with_strengths=profile.relation != 0,
+        with_tokens=late != 0 and embedding is not None and bool(embedding.tokens),
+        beside=profile.neighbour_candidates,
+        exact=policy.exact_up_to,
+        chunks=slots.profile.dense_candidates if slots else 0,
+    )
+
+
+def _open_slots(
+    policies: Policies, request: RankedRequest, lengths: dict[str, int], chunks: int
+) -> tuple[dict[str, int], ChunkSlots | None]:
+    """Return the categories to rank, none if the request is for chunks alone, and the slots of chunks, if any."""
+    types = ((request.filters.row_conditions() or {}) | (request.left_out or {})).get("type")
+    wanted = {types} if isinstance(types, str) else set(types or MemoryType)
+    if not lengths or not chunks or MemoryType.chunk not in wanted:
+        return lengths, None
+    named = request.profile or policies.sources.profile
+    own = policies.sources.min_relevance
+    least = own if request.min_relevance is None else request.min_relevance
+    slots = ChunkSlots(policies.profiles[named], chunks, least)
+    return ({} if wanted == {MemoryType.chunk} else lengths), slots
+
+
+def _named_profile(policies: Policies, request: RankedRequest) -> RankingProfile:
+    profiles = policies.profiles
+    if (profile := profiles.get(request.profile or policies.query.profile)) is None:
+        raise InvalidInput(f"unknown profile {request.profile!r}; use one of: {', '.join(profiles)}")
+    return profile
+
+
+def _least_relevance(policies: Policies, request: RankedRequest, profile: RankingProfile, category: str) -> float:
+    """Return the request's limit, or else that of the category or of the configuration.
+
+    A profile with a `score_threshold` of its own has no other limit than the request's.
+    """
+    if request.min_relevance is not None or profile.score_threshold is not None:
+        return request.min_relevance or 0.0
+    known = policies.categories.categories.get(category)
+    own = known.min_relevance if known else None
+    return policies.query.min_relevance if own is None else own

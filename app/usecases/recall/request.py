@@ -7,6 +7,7 @@ from uuid import UUID
 
 from app.domain.errors import InvalidInput
 from app.domain.filters import Filters
+from app.domain.recall.delta_header import DeltaEntry
 from app.usecases.recall.answer import Answer, AnswerBuilder
 from app.usecases.recall.ranking import Ranking
 
@@ -53,13 +54,17 @@ class Query:
 
 @dataclass(slots=True)
 class QueryState:
-    """The state that one query carries through its stages. `pinned_categories` are those with context mode `all`."""
+    """The state that one query carries through its stages. `pinned_categories` are those with context mode `all`.
+
+    `bullets`: the changes that the answer's header shows.
+    """
 
     query: Query
     ranking: Ranking
     pinned_categories: list[str]
     answer: Answer
     builder: AnswerBuilder
+    bullets: list[DeltaEntry] = field(default_factory=list)
 
     def finish_answer(self) -> Answer:
         """Return the answer with what its ranking found and what it spent."""

@@ -9,6 +9,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from app.config.loader import Policies
+from app.config.tenant_policies import TenantPolicies
 from app.domain.filters import Filters
 from app.domain.memory.memory import Memory, MemoryType
 from app.domain.principal import Principal
@@ -122,7 +123,7 @@ class SearchMemories:
         ranks: RankMemories,
         tokens: TokenCounter,
         access: AccessLog,
-        policies: Policies,
+        policies: TenantPolicies,
     ) -> None:
         self._uow = uow
         self._search = search
@@ -139,9 +140,10 @@ class SearchMemories:
         error's code.
         """
         started = time.perf_counter()
-        categories = self._policies.categories.searchable_by(principal)
+        policies = self._policies.of(principal)
+        categories = policies.categories.searchable_by(principal)
         lengths = dict.fromkeys(categories, EVERY)
-        top_k = query.top_k or self._policies.query.top_k
+        top_k = query.top_k or policies.query.top_k
         ranking = await self._ranks.prepare_ranking(principal, query, categories, lengths, chunks=top_k)
         reranked = await self._ranks.rerank_candidates(ranking)
         async with self._uow.calls(principal) as tx:
@@ -151,9 +153,10 @@ class SearchMemories:
                 found = await self._search.load_answer(tx, principal, ranking.search, chosen=ids)
             chunks = await self._chunks.load_chosen(tx, ranking, query.neighbours)
         items, _ = arrange_answer(chosen, found.chosen, ranking.search.text, ranking.limits)
-        snippet = query.snippet or self._default_snippet(query.neighbours)
+        snippet = query.snippet or _default_snippet(policies, query.neighbours)
         listed = [_Source(found.chosen[item.scored.candidate.id], item) for item in items]
-        listed = self._mix_sources(listed, self._join_passages(chunks, query, top_k, snippet), top_k)
+        share = int(top_k * policies.sources.answer_share)
+        listed = _mix_sources(listed, self._join_passages(chunks, query, top_k, snippet), top_k, share)
         size = sum(min(len(source.memory.text), snippet) for source in listed)
         answer = await offload_if_large(size, self._cite_sources, listed, snippet, query.budget_tokens)
         answer.degraded = ranking.degraded
@@ -162,11 +165,6 @@ class SearchMemories:
         self._access.record_access(principal, ids, ranking.observe_search(scores))
         answer.took_ms = round((time.perf_counter() - started) * 1000, 2)
         return answer
-
-    def _default_snippet(self, neighbours: int) -> int:
-        """Return the characters of a text that are answered: of a passage, all that the request asks for."""
-        wanted = (2 * neighbours + 1) * self._policies.sources.chunk_size if neighbours else 0
-        return max(self._policies.query.snippet, wanted)
 
     def _join_passages(
         self, chunks: Sequence[FoundChunk], query: SearchQuery, top_k: int, snippet: int
@@ -178,16 +176,6 @@ class SearchMemories:
 
         passages = fit_passages(chunks, query.neighbours, top_k, fits)
         return [_Source(p.memory, RankedItem(p.found.scored, p.also), p) for p in passages]
-
-    def _mix_sources(self, memories: list[_Source], chunks: list[_Source], top_k: int) -> list[_Source]:
-        """Return at most `top_k` sources, the more relevant first; each kind stays in its order.
-
-        Chunks have their share of the places, memories the others. Places that one kind does not need are free for
-        the other.
-        """
-        share = int(top_k * self._policies.sources.answer_share)
-        count = min(len(chunks), max(share, top_k - len(memories)))
-        return merge_ordered(memories[: top_k - count], chunks[:count], _relevance_of)
 
     def _cite_sources(self, sources: list[_Source], snippet: int, budget_tokens: int | None) -> SearchAnswer:
         """Return the sources as numbered lines. A line that does not fit into the budget is left out whole."""
@@ -208,3 +196,18 @@ class SearchMemories:
         """Return the cost of the line. WordPieces are not counted if its bytes alone are too many."""
         least = line_tokens(line, 0)
         return least if least > left else line_tokens(line, self._tokens.count_tokens(line))
+
+
+def _default_snippet(policies: Policies, neighbours: int) -> int:
+    """Return the characters of a text that are answered: of a passage, all that the request asks for."""
+    wanted = (2 * neighbours + 1) * policies.sources.chunk_size if neighbours else 0
+    return max(policies.query.snippet, wanted)
+
+
+def _mix_sources(memories: list[_Source], chunks: list[_Source], top_k: int, share: int) -> list[_Source]:
+    """Return at most `top_k` sources, the more relevant first; each kind stays in its order.
+
+    Chunks have `share` of the places, memories the others. Places that one kind does not need are free for the other.
+    """
+    count = min(len(chunks), max(share, top_k - len(memories)))
+    return merge_ordered(memories[: top_k - count], chunks[:count], _relevance_of)

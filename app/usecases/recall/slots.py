@@ -43,8 +43,11 @@ def choose_chunks(
     kept, low = keep_similar(scored, threshold)
     kept, unread = keep_reranked(kept, slots.profile)
     kept, under = keep_relevant(kept, slots.profile)
-    relevant = [s for s in kept if s.relevance is None or s.relevance >= slots.least]
-    irrelevant = [DroppedCandidate(s, "relevance") for s in kept if s not in relevant]
+    relevant: list[ScoredCandidate] = []
+    irrelevant: list[DroppedCandidate] = []
+    for s in kept:
+        is_relevant = s.relevance is None or s.relevance >= slots.least
+        relevant.append(s) if is_relevant else irrelevant.append(DroppedCandidate(s, "relevance"))
     count = slots.most + slots.profile.spare_candidates
     slots.chosen = relevant[:count]
     return [*low, *unread, *under, *irrelevant, *(DroppedCandidate(s, "rank") for s in relevant[count:])]

@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
 
-from app.config.loader import Policies
+from app.config.tenant_policies import TenantPolicies
 from app.domain.errors import QuotaExceeded
 from app.domain.memory.memory import Memory, MemoryState
 from app.domain.principal import Principal
@@ -57,7 +57,7 @@ class CaptureFacts:
         write: WriteMemories,
         storage: TurnFactStorage,
         journal: Journal,
-        policies: Policies,
+        policies: TenantPolicies,
         clock: Clock,
         consent: ProposeProfileFields,
         *,
@@ -67,7 +67,6 @@ class CaptureFacts:
         self._storage = storage
         self._journal = journal
         self._policies = policies
-        self._policy = policies.capture
         self._clock = clock
         self._consent = consent
         self._has_model = has_model
@@ -86,15 +85,16 @@ class CaptureFacts:
             return CaptureResult("not_a_users")
         if state.done:
             return CaptureResult("done")
-        message = strip_echoes(turn.text, self._policies.echo_marks)
-        if self._has_model and not unread and self._policies.multi_fact.is_worth_asking(message):
+        policies = self._policies.of(principal)
+        message = strip_echoes(turn.text, policies.echo_marks)
+        if self._has_model and not unread and policies.multi_fact.is_worth_asking(message):
             return CaptureResult("model")
-        limits, profile = self._policies.write.text_limits, self._policies.consent.category
-        captured = capture_facts(message, self._policy, limits, profile)
+        limits, profile = policies.write.text_limits, policies.consent.category
+        captured = capture_facts(message, policies.capture, limits, profile)
         if not captured.facts and not captured.fields:
             return CaptureResult("nothing")
         proposed = 0
-        if self._consent.is_visible_in(visible_categories(state, self._policies.categories)):
+        if self._consent.is_visible_in(principal, visible_categories(state, policies.categories)):
             proposed = await self._consent.propose_fields(
                 principal, turn.user_id, captured.fields, turn.id, turn.thread_id
             )
@@ -108,11 +108,11 @@ class CaptureFacts:
         if not facts:
             return "nothing", 0
         names = {fact.category for fact in facts}
-        allowed = set(writable_categories(names, state, self._policies.categories))
+        allowed = set(writable_categories(names, state, self._policies.of(principal).categories))
         open_ = {n: f for n, f in enumerate(facts) if f.category in allowed and str(n) not in state.settled}
         if not open_:
             return "no_category" if not allowed else "done", 0
-        day, cap = self._start_of_day(), self._policy.per_user_day
+        day, cap = self._start_of_day(), self._policies.of(principal).capture.per_user_day
         room = await self._storage.reserve_writes(principal, turn.user_id, day, len(open_), cap, COUNTER)
         written: dict[int, WriteResult] = {}
         try:

@@ -13,13 +13,14 @@ from typing import Any, Literal
 from uuid import UUID
 
 from app.config.loader import Policies
+from app.config.tenant_policies import TenantPolicies
 from app.domain.consent.patches import states_field_value
 from app.domain.consent.profile_fields import ProfileField, benign_fields
 from app.domain.memory.memory import Memory, MemoryState, MemoryType
 from app.domain.outages import TokensSpent
 from app.domain.principal import Principal
 from app.domain.reflection.echoes import strip_echoes
-from app.domain.reflection.fact_extraction import MAX_CANDIDATES, Candidate
+from app.domain.reflection.fact_extraction import MAX_CANDIDATES, Candidate, FactExtractionPolicy
 from app.domain.text_rules import split_text
 from app.ports import Clock
 from app.prompts.fact_extraction import MAX_MESSAGE, VERSION, fact_extraction_prompt, read_fact_extraction
@@ -73,7 +74,7 @@ class ExtractFacts:
         reconcile: Reconcile,
         storage: TurnFactStorage,
         journal: Journal,
-        policies: Policies,
+        policies: TenantPolicies,
         clock: Clock,
         consent: ProposeProfileFields,
     ) -> None:
@@ -83,7 +84,6 @@ class ExtractFacts:
         self._storage = storage
         self._journal = journal
         self._policies = policies
-        self._policy = policies.multi_fact
         self._clock = clock
 
     @property
@@ -105,10 +105,11 @@ class ExtractFacts:
         turn, writes = before.turn, sum(action in WRITE_ACTIONS for action in before.settled.values())
         if turn is None or turn.state is not MemoryState.active:
             return ExtractionResult("gone")
-        room = min(self._policy.per_turn - writes, self._policy.per_user_day - before.today)
-        message, categories = strip_echoes(turn.text, self._policies.echo_marks), self._offered_categories(before)
-        finished = before.done or (writes > 0 and writes >= self._policy.per_turn)
-        if why := self._skip_reason(turn, message, finished, room, categories):
+        policies, policy = self._policies.of(principal), self._policies.of(principal).multi_fact
+        room = min(policy.per_turn - writes, policy.per_user_day - before.today)
+        message, categories = strip_echoes(turn.text, policies.echo_marks), _offered_categories(policies, before)
+        finished = before.done or (writes > 0 and writes >= policy.per_turn)
+        if why := _skip_reason(policy, turn, message, finished, room, categories):
             if why == "cap":
                 await self._journal.record_event(principal, [build_turn_event("extract", turn, "skipped")])
             return ExtractionResult(why)
@@ -116,47 +117,31 @@ class ExtractFacts:
             candidates, tokens = await self._find_candidates(principal, turn, message, categories)
         except TokensSpent:
             return ExtractionResult("spent")
-        candidates, fields = self._split_profile_fields(turn, candidates)
-        drafts = {
-            at: build_fact_draft(turn, one, {"prompt": VERSION})
-            for at, one in enumerate(candidates)
-            if str(at) not in before.settled
-        }
-        planned = await self._reconcile.decide_writes(principal, turn, drafts, self._visible_categories(before), room)
+        candidates, fields = self._split_profile_fields(principal, turn, candidates)
+        new = {at: one for at, one in enumerate(candidates) if str(at) not in before.settled}
+        drafts = {at: build_fact_draft(turn, one, {"prompt": VERSION}) for at, one in new.items()}
+        visible = visible_categories(before, policies.categories)
+        planned = await self._reconcile.decide_writes(principal, turn, drafts, visible, room)
         result = ExtractionResult(None, candidates, planned, tokens=tokens + planned.tokens, fields=fields)
         if dry_run:
             return result
         proposed = 0
-        if self._consent.is_visible_in(self._visible_categories(before)):
+        if self._consent.is_visible_in(principal, visible):
             proposed = await self._consent.propose_fields(principal, turn.user_id, fields, turn.id, turn.thread_id)
         return replace(result, outcome=await self._store_facts(principal, turn, planned), proposed=proposed)
 
     def _split_profile_fields(
-        self, turn: Memory, candidates: Sequence[Candidate]
+        self, principal: Principal, turn: Memory, candidates: Sequence[Candidate]
     ) -> tuple[list[Candidate], list[ProfileField]]:
         """Return the candidates that may become memories, and the context fields found in all of them.
 
         A tone or a goal counts only if the turn itself states it.
         """
-        allowed, sensitive = self._consent.split_sensitive(candidates, lambda c: (c.text, c.quote, c.category))
+        parts = principal, candidates, lambda c: (c.text, c.quote, c.category)
+        allowed, sensitive = self._consent.split_sensitive(*parts)
         benign = [field for candidate in allowed for field in benign_fields(candidate.text)]
         stated = [f for f in benign if f.value and states_field_value(f.field, f.value, turn.text)]
         return allowed, [*sensitive, *stated]
-
-    def _skip_reason(
-        self, turn: Memory, message: str, finished: bool, room: int, categories: Mapping[str, str]
-    ) -> SkipReason | None:
-        if turn.type is not MemoryType.turn or turn.role != "user":
-            return "not_a_users"
-        if not turn.is_own_turn:
-            return "somebody_else"
-        if not self._policy.is_worth_asking(message):
-            return "short"
-        if finished:
-            return "done"
-        if not categories:
-            return "no_category"
-        return "cap" if room < 1 else None
 
     async def _find_candidates(
         self, principal: Principal, turn: Memory, message: str, categories: Mapping[str, str]
@@ -164,7 +149,7 @@ class ExtractFacts:
         """Return the most important candidates and the tokens spent. Ask about a long message piece by piece."""
         candidates, tokens = [], 0
         for piece in split_text(message, MAX_MESSAGE):
-            read = partial(read_fact_extraction, piece, categories, self._policies.write.text_limits)
+            read = partial(read_fact_extraction, piece, categories, self._policies.defaults.write.text_limits)
             answer = await self._ask.require_answer(
                 principal, fact_extraction_prompt(piece, turn.created_at.date(), categories), read
             )
@@ -172,23 +157,15 @@ class ExtractFacts:
             tokens += answer.usage.total_tokens
         return sorted(candidates, key=lambda candidate: -candidate.importance)[:MAX_CANDIDATES], tokens
 
-    def _visible_categories(self, before: ExtractionState) -> frozenset[str] | None:
-        return visible_categories(before, self._policies.categories)
-
-    def _offered_categories(self, before: ExtractionState) -> Mapping[str, str]:
-        """Return the categories offered to the model, with descriptions. The turn's agent must see each of them."""
-        policy = self._policies.categories
-        names = writable_categories(self._policy.categories, before, policy)
-        return {name: policy.get_category(name).description or policy.get_category(name).label or "" for name in names}
-
     def _start_of_day(self) -> datetime:
         return self._clock.now().replace(hour=0, minute=0, second=0, microsecond=0)
 
     async def _store_facts(self, principal: Principal, turn: Memory, planned: PlannedReconcile) -> ReconcileOutcome:
         """Carry out as many writes as the day's limit allows. An interrupted run does not return its reservation."""
         user_id, day, plan = turn.user_id, self._start_of_day(), planned.plan
+        most = self._policies.of(principal).multi_fact.per_user_day
         room = (
-            await self._storage.reserve_writes(principal, user_id, day, plan.write_count, self._policy.per_user_day)
+            await self._storage.reserve_writes(principal, user_id, day, plan.write_count, most)
             if plan.write_count
             else 0
         )
@@ -208,3 +185,26 @@ class ExtractFacts:
         end = KeyRecord(turn_key(ROUTE, turn, str(turn.id)), {"id": str(turn.id)}, turn.user_id)
         await self._journal.record(principal, [], keys=[end])
         return outcome
+
+
+def _skip_reason(
+    policy: FactExtractionPolicy, turn: Memory, message: str, finished: bool, room: int, categories: Mapping[str, str]
+) -> SkipReason | None:
+    if turn.type is not MemoryType.turn or turn.role != "user":
+        return "not_a_users"
+    if not turn.is_own_turn:
+        return "somebody_else"
+    if not policy.is_worth_asking(message):
+        return "short"
+    if finished:
+        return "done"
+    if not categories:
+        return "no_category"
+    return "cap" if room < 1 else None
+
+
+def _offered_categories(policies: Policies, before: ExtractionState) -> Mapping[str, str]:
+    """Return the categories offered to the model, with descriptions. The turn's agent must see each of them."""
+    policy = policies.categories
+    names = writable_categories(policies.multi_fact.categories, before, policy)
+    return {name: policy.get_category(name).description or policy.get_category(name).label or "" for name in names}

@@ -40,7 +40,7 @@ class GeneratedMemoryWriter:
     ) -> MemoryChange:
         """Return the change that creates a memory, its text trimmed to the limit of its type."""
         now, memory_id = self.cursor.clock.now(), new_id()
-        text = check_text(draft.text, draft.type, self.cursor.policies.write.text_limits, True)
+        text = check_text(draft.text, draft.type, self.cursor.policies.defaults.write.text_limits, True)
         new = replace(draft, text=text, created_at=now)
         return MemoryChange(
             kind=ChangeKind.created,
@@ -60,7 +60,7 @@ class GeneratedMemoryWriter:
     ) -> MemoryChange:
         """Return the change that gives a memory the draft's text and source. History keeps the old text."""
         fields = {
-            "text": check_text(draft.text, old.type, self.cursor.policies.write.text_limits, True),
+            "text": check_text(draft.text, old.type, self.cursor.policies.defaults.write.text_limits, True),
             "importance": max(old.importance, draft.importance),
             "tags": tuple(dict.fromkeys((*old.tags, *draft.tags))),
             "source": draft.source,

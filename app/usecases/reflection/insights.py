@@ -11,7 +11,7 @@ from app.domain.consent.profile_fields import ProfileField, benign_fields
 from app.domain.memory.memory import MemoryType, NewMemory
 from app.domain.outages import UnusableAnswer
 from app.domain.principal import Principal
-from app.domain.reflection.insights import Insight, InsightMaterial
+from app.domain.reflection.insights import Insight, InsightMaterial, InsightPolicy
 from app.domain.reflection.transcript import ReadPosition
 from app.prompts.insights import VERSION, insights_prompt, read_insights
 from app.storage.reflection.transcripts import WHOLE_USER
@@ -34,9 +34,6 @@ class DrawInsights:
         self._writer = writer
         self._cursor = writer.cursor
         self._consent = consent
-        self._policy = self._cursor.policies.insights
-        self._hidden = self._cursor.policies.categories.agents_without_category(self._policy.category)
-        self._sources = self._cursor.policies.categories.categories_of_all_viewers(self._policy.category)
 
     async def draw_for_user(self, principal: Principal, user_id: str, *, dry_run: bool = False) -> ReflectionResult:
         """Draw insights from the episodes since the last time. Without new episodes no model is called.
@@ -47,14 +44,15 @@ class DrawInsights:
         result = ReflectionResult("insight", user_id)
         if not self._gateway.has_model:
             return replace(result, why="no_model")
-        if not self._cursor.policies.draws_insights:
+        policies = self._cursor.policies.of(principal)
+        if not policies.draws_insights:
             return replace(result, why="off")
         now = self._cursor.clock.now()
         material = await self._load_material(principal, user_id, now)
         if material is None:
             return replace(result, why="nothing_new")
-        question = material.build_question(self._policy.talk_characters, self._cursor.policies.echo_marks)
-        read = partial(read_insights, question, self._cursor.policies.write.text_limits)
+        question = material.build_question(policies.insights.talk_characters, policies.echo_marks)
+        read = partial(read_insights, question, policies.write.text_limits)
         step = ReadStep(user_id, WHOLE_USER, "insight", material.mark, ReadPosition(0, now))
         try:
             answer = await self._gateway.require_answer(principal, insights_prompt(question), read)
@@ -64,7 +62,8 @@ class DrawInsights:
                 await self._writer.store_changes(principal, step)
             return result
         result = replace(result, tokens=answer.usage.total_tokens)
-        found, sensitive = self._consent.split_sensitive(answer.value or [], lambda insight: (insight.text, "", ""))
+        parts = principal, answer.value or [], lambda insight: (insight.text, "", "")
+        found, sensitive = self._consent.split_sensitive(*parts)
         changes = await self._build_changes(principal, material, found) if found else []
         texts = [change.new.text for change in changes if change.new]
         result = replace(result, texts=texts, created=len(changes), why=None if changes else "nothing")
@@ -79,14 +78,16 @@ class DrawInsights:
 
     async def _load_material(self, principal: Principal, user_id: str, now: datetime) -> InsightMaterial | None:
         """Return the material of new insights, or None without new episodes of agents that may see the insights."""
+        policy, categories = (
+            self._cursor.policies.of(principal).insights,
+            self._cursor.policies.of(principal).categories,
+        )
+        hidden = categories.agents_without_category(policy.category)
+        sources = categories.categories_of_all_viewers(policy.category)
         async with self._cursor.uow.read(principal) as tx:
-            if not await self._cursor.storage.list_insight_users(
-                tx, principal, user_id, self._policy.due_before(now), 1
-            ):
+            if not await self._cursor.storage.list_insight_users(tx, principal, user_id, policy.due_before(now), 1):
                 return None
-            material = await self._cursor.storage.load_material(
-                tx, principal, user_id, self._policy, self._hidden, self._sources
-            )
+            material = await self._cursor.storage.load_material(tx, principal, user_id, policy, hidden, sources)
         return material if material.activity else None
 
     async def _propose_fields(
@@ -103,32 +104,34 @@ class DrawInsights:
         self, principal: Principal, material: InsightMaterial, found: Sequence[Insight]
     ) -> list[MemoryChange]:
         """Return the creation of each insight that repeats no fact, no stored insight and no other new one."""
+        policy = self._cursor.policies.of(principal).insights
         known_texts = [memory.text for memory in (*material.facts, *material.known)]
         vectors = await self._writer.encode_texts([*(insight.text for insight in found), *known_texts])
         taken, changes = vectors[len(found) :], []
         for insight, embedding in zip(found, vectors, strict=False):
             best = max((cosine_similarity(embedding, other) for other in taken), default=None)
-            if best is not None and best >= self._policy.same_at:
+            if best is not None and best >= policy.same_at:
                 continue
             taken.append(embedding)
-            draft = self._build_draft(material, insight)
+            draft = _build_draft(policy, material, insight)
             event = Observation("worker", "insight", "ok", draft.user_id, None, None, draft.category, best)
             change = self._writer.build_creation(principal, draft, embedding, event)
             changes.append(replace(change, history_meta=OWN_JOB))
         return changes
 
-    def _build_draft(self, material: InsightMaterial, insight: Insight) -> NewMemory:
-        last = material.activity[0]
-        return NewMemory(
-            user_id=last.user_id,
-            category=self._policy.category,
-            text=insight.text,
-            type=MemoryType.insight,
-            importance=self._policy.importance,
-            tags=insight.tags,
-            source={
-                "turn_id": (last.source or {}).get("turn_id"),
-                "memories": [str(memory.id) for memory in (*material.activity, *material.facts)],
-            },
-            metadata={"prompt": VERSION, "confidence": insight.confidence},
-        )
+
+def _build_draft(policy: InsightPolicy, material: InsightMaterial, insight: Insight) -> NewMemory:
+    last = material.activity[0]
+    return NewMemory(
+        user_id=last.user_id,
+        category=policy.category,
+        text=insight.text,
+        type=MemoryType.insight,
+        importance=policy.importance,
+        tags=insight.tags,
+        source={
+            "turn_id": (last.source or {}).get("turn_id"),
+            "memories": [str(memory.id) for memory in (*material.activity, *material.facts)],
+        },
+        metadata={"prompt": VERSION, "confidence": insight.confidence},
+    )

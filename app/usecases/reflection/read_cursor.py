@@ -2,7 +2,7 @@
 
 from datetime import datetime, timedelta
 
-from app.config.loader import Policies
+from app.config.tenant_policies import TenantPolicies
 from app.domain.principal import Principal
 from app.domain.reflection.transcript import ReadPosition, ReflectionKind, Transcript
 from app.ports import Clock
@@ -15,7 +15,7 @@ from app.usecases.reflection.results import Bounds, ReadStep, ReflectionResult, 
 class ReadCursor:
     """The positions up to which each kind of reflection has read each thread of a user."""
 
-    def __init__(self, uow: UnitOfWork, storage: ReflectionStorage, policies: Policies, clock: Clock) -> None:
+    def __init__(self, uow: UnitOfWork, storage: ReflectionStorage, policies: TenantPolicies, clock: Clock) -> None:
         self.uow = uow
         self.storage = storage
         self.policies = policies
@@ -30,10 +30,11 @@ class ReadCursor:
         waits for that turn.
         """
         assert result.thread_id is not None
-        now, hidden = self.clock.now(), self.policies.categories.agents_without_category(bounds.category)
+        now, policies = self.clock.now(), self.policies.of(principal)
+        hidden = policies.categories.agents_without_category(bounds.category)
         async with self.uow.write(principal) as tx:
             where = result.user_id, result.thread_id, result.kind
-            sources = self.policies.turn_category, bounds.window, hidden
+            sources = policies.turn_category, bounds.window, hidden
             transcript = await self.storage.load_transcript(tx, principal, *where, *sources, now, begin=not dry_run)
         if transcript is None or not transcript.unread:
             return "nothing_new"
@@ -45,7 +46,8 @@ class ReadCursor:
     ) -> list[tuple[str, str]]:
         """Return users and threads whose unread turns have waited for the whole cooldown, at most `limit`."""
         before = self.clock.now() - timedelta(minutes=bounds.cooldown.minutes)
-        hidden = self.policies.categories.agents_without_category(bounds.category)
+        policies = self.policies.of(principal)
+        hidden = policies.categories.agents_without_category(bounds.category)
         async with self.uow.read(principal, timeout_s=LONG_S) as tx:  # it scans every thread that was ever read
             return await self.storage.list_waiting(
                 tx,
@@ -53,7 +55,7 @@ class ReadCursor:
                 user_id,
                 kind,
                 before,
-                self.policies.turn_category,
+                policies.turn_category,
                 hidden,
                 limit,
                 self.start_of_day(),

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from app.config.loader import Policies
+from app.config.tenant_policies import TenantPolicies
 from app.domain.changes import ChangeKind, MemoryChange, Observation
 from app.domain.idempotency import IdempotencyKey
 from app.domain.memory.memory import Memory, NewMemory
@@ -87,7 +87,7 @@ class Reconcile:
         write: WriteMemories,
         storage: ReconcileStorage,
         journal: Journal,
-        policies: Policies,
+        policies: TenantPolicies,
         clock: Clock,
     ) -> None:
         self._ask = ask
@@ -95,7 +95,6 @@ class Reconcile:
         self._storage = storage
         self._journal = journal
         self._policies = policies
-        self._policy = policies.reconcile
         self._clock = clock
 
     async def decide_writes(
@@ -118,8 +117,9 @@ class Reconcile:
         near = await self._load_neighbours(
             replace(principal, categories=_narrowed_categories(principal, visible)), turn, facts
         )
-        open_ = [n for n, fact in facts.items() if self._near_memories(near, fact) and not _has_same_text(near, fact)]
-        judged = [neighbour for neighbour in near if any(self._is_near(neighbour, facts[n]) for n in open_)]
+        least = self._policies.of(principal).reconcile.min_similarity
+        open_ = [n for n, fact in facts.items() if _has_near(near, fact, least) and not _has_same_text(near, fact)]
+        judged = [neighbour for neighbour in near if any(_is_near(neighbour, facts[n], least) for n in open_)]
         texts = {number: fact.new.text for number, fact in facts.items()}
         if not judged:
             return PlannedReconcile(facts, (), plan_writes(texts, (), None, room))
@@ -130,7 +130,7 @@ class Reconcile:
         stored = [
             StoredNeighbour(
                 neighbour.memory.text,
-                frozenset(n for n in open_ if self._is_near(neighbour, facts[n])),
+                frozenset(n for n in open_ if _is_near(neighbour, facts[n], least)),
                 _is_fixed(neighbour, turn),
             )
             for neighbour in judged
@@ -165,17 +165,12 @@ class Reconcile:
     async def _load_neighbours(
         self, principal: Principal, turn: Memory, facts: Mapping[int, NewFact]
     ) -> list[FactNeighbour]:
-        if not facts or not self._policy.neighbours:
+        policy = self._policies.of(principal).reconcile
+        if not facts or not policy.neighbours:
             return []
         return await self._storage.load_neighbours(
-            principal, turn.user_id, [fact.embedding.vector for fact in facts.values()], self._policy
+            principal, turn.user_id, [fact.embedding.vector for fact in facts.values()], policy
         )
-
-    def _near_memories(self, neighbours: Sequence[FactNeighbour], fact: NewFact) -> list[FactNeighbour]:
-        return [neighbour for neighbour in neighbours if self._is_near(neighbour, fact)]
-
-    def _is_near(self, neighbour: FactNeighbour, fact: NewFact) -> bool:
-        return neighbour.similarities[fact.order] >= self._policy.min_similarity
 
     async def _ask_decisions(
         self, principal: Principal, turn: Memory, facts: Sequence[str], memories: Sequence[str]
@@ -184,7 +179,8 @@ class Reconcile:
         decisions, tokens = None, 0
         try:
             read = partial(read_reconcile, facts, memories)
-            answer = await self._ask.ask_model(principal, reconcile_prompt(facts, memories), read, self._policy.tries)
+            tries = self._policies.of(principal).reconcile.tries
+            answer = await self._ask.ask_model(principal, reconcile_prompt(facts, memories), read, tries)
             decisions, tokens = answer.value, answer.usage.total_tokens
         except (TokensSpent, ChatModelUnavailable):
             pass  # the gateway has recorded an event
@@ -200,7 +196,7 @@ class Reconcile:
 
         There is no target if the fact's own text may not replace the memory.
         """
-        limits = self._policies.write.text_limits
+        limits = self._policies.defaults.write.text_limits
         updates = [write for write in planned.plan.writes if write.memory is not None]
         joins = [(planned.facts[write.fact], planned.neighbours[write.memory or 0], write) for write in updates]
         texts = [
@@ -222,6 +218,7 @@ class Reconcile:
     ) -> bool:
         """Soft-delete a memory. Return False if it changed since it was read, or this was done before."""
         principal, now = principal.speaking_as(turn.agent_id), self._clock.now()
+        purge_at = self._policies.of(principal).lifecycle.purge_at(now)
         neighbour, fact = planned.neighbours[deletion.memory], planned.facts[deletion.fact]
         memory = neighbour.memory
         event = Observation("worker", "reconcile", "ok", memory.user_id, turn.thread_id, memory.id, memory.category)
@@ -230,7 +227,7 @@ class Reconcile:
             memory_id=memory.id,
             user_id=memory.user_id,
             actor=principal.actor_name,
-            fields={"state": "soft_deleted", "purge_at": self._policies.lifecycle.purge_at(now), "updated_at": now},
+            fields={"state": "soft_deleted", "purge_at": purge_at, "updated_at": now},
             threads=threads_of(turn.thread_id, memory.thread_id),
             expect_version=memory.version,
             expect_states=("active",),
@@ -249,6 +246,14 @@ def _narrowed_categories(principal: Principal, visible: Collection[str] | None) 
     if visible is None:
         return principal.categories
     return frozenset(visible) if principal.categories is None else principal.categories & frozenset(visible)
+
+
+def _has_near(neighbours: Sequence[FactNeighbour], fact: NewFact, least: float) -> bool:
+    return any(_is_near(neighbour, fact, least) for neighbour in neighbours)
+
+
+def _is_near(neighbour: FactNeighbour, fact: NewFact, least: float) -> bool:
+    return neighbour.similarities[fact.order] >= least
 
 
 def _has_same_text(neighbours: Sequence[FactNeighbour], fact: NewFact) -> bool:

@@ -71,19 +71,20 @@ class Reflect:
     ) -> AsyncIterator[ReflectionResult]:
         """Reflect on at most AT_ONCE waiting threads or users, of one user or all. Raise as `reflect_turn`."""
         cursor = self._cursor
+        policies = cursor.policies.of(principal)
         if kind == "insight":
-            if not cursor.policies.draws_insights:
+            if not policies.draws_insights:
                 return
-            before = cursor.policies.insights.due_before(cursor.clock.now())
+            before = policies.insights.due_before(cursor.clock.now())
             async with cursor.uow.read(principal) as tx:
                 users = await cursor.storage.list_insight_users(tx, principal, user_id, before, AT_ONCE)
             for user in users:
                 yield await self._insights.draw_for_user(principal, user, dry_run=dry_run)
             return
-        if kind == "summary" and not cursor.policies.summaries.enable_summarization:
+        if kind == "summary" and not policies.summaries.enable_summarization:
             return
         part = self._episodes if kind == "episode" else self._summaries
-        for user, thread in await cursor.list_waiting(principal, kind, part.bounds, user_id, AT_ONCE):
+        for user, thread in await cursor.list_waiting(principal, kind, part.read_bounds(principal), user_id, AT_ONCE):
             async for result in self._read_rounds(part, principal, user, thread, dry_run=dry_run):
                 yield result
 
@@ -97,7 +98,7 @@ class Reflect:
         dry_run: bool = False,
     ) -> AsyncIterator[ReflectionResult]:
         """Read a thread until none of the user's turns is left, for at most the rounds of its bounds."""
-        for number in range(part.bounds.rounds):
+        for number in range(part.read_bounds(principal).rounds):
             result = await part.read_thread(principal, user_id, thread_id, dry_run=dry_run, again=number > 0)
             yield result
             if not result.rest:

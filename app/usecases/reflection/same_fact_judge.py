@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 from itertools import groupby
 
+from app.config.tenant_policies import TenantPolicies
 from app.domain.consolidation.comparison import (
     Judgement,
     Pair,
@@ -25,13 +26,13 @@ from app.usecases.reflection.model_gateway import ModelGateway
 class ModelJudge:
     """A SameFactJudge. Pairs that the rule joins cost no tokens; the model sees the texts of the others, but no ids."""
 
-    def __init__(self, ask: ModelGateway, numeric_categories: Collection[str] = ()) -> None:
+    def __init__(self, ask: ModelGateway, policies: TenantPolicies) -> None:
         self._ask = ask
-        self._numeric = numeric_categories
+        self._policies = policies
 
     async def judge_pairs(self, principal: Principal, pairs: Sequence[Pair]) -> Judgement:
         """Judge the pairs, one user and at most MAX_PAIRS in a prompt. Leave pairs without a valid verdict."""
-        verdicts = await asyncio.to_thread(judge_by_rule, pairs, self._numeric)
+        verdicts = await asyncio.to_thread(judge_by_rule, pairs, self._policies.of(principal).categories.numeric_names)
         sure = [verdict for verdict in verdicts if verdict.rule]
         open_ = [verdict.pair for verdict in verdicts if not verdict.rule]
         tokens = 0
@@ -52,11 +53,13 @@ class ModelJudge:
         texts = [(older.text, newer.text) for older, newer in ordered]
         answer = await self._ask.ask_model(principal, same_fact_prompt(texts), partial(read_same_fact, texts))
         by_number = sorted((answer.value or {}).items())
-        verdicts = [Verdict(batch[at], self._pair_rule(batch[at], verdict)) for at, verdict in by_number]
+        numeric = self._policies.of(principal).categories.numeric_names
+        verdicts = [Verdict(batch[at], _pair_rule(batch[at], verdict, numeric)) for at, verdict in by_number]
         return Judgement(verdicts, answer.usage.total_tokens)
 
-    def _pair_rule(self, pair: Pair, verdict: SameFactVerdict) -> Rule | None:
-        return rule_from_verdict(pair.first, pair.second, verdict, self._numeric)
+
+def _pair_rule(pair: Pair, verdict: SameFactVerdict, numeric: Collection[str]) -> Rule | None:
+    return rule_from_verdict(pair.first, pair.second, verdict, numeric)
 
 
 def _even_batches(pairs: Sequence[Pair]) -> Iterator[Sequence[Pair]]:

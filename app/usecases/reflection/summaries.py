@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
+from app.config.loader import Policies
 from app.domain.changes import Observation
 from app.domain.memory.memory import Memory, MemoryType, NewMemory
 from app.domain.outages import UnusableAnswer
@@ -22,9 +23,12 @@ class SummariseThreads:
         self._gateway = gateway
         self._writer = writer
         self._cursor = writer.cursor
-        self._policy = self._cursor.policies.summaries
-        self._category = self._cursor.policies.turn_category
-        self.bounds = Bounds(self._policy.cooldown, self._policy.rounds, self._policy.window, self._category)
+
+    def read_bounds(self, principal: Principal) -> Bounds:
+        """Return the bounds of the tenant's summaries."""
+        policies = self._cursor.policies.of(principal)
+        policy = policies.summaries
+        return Bounds(policy.cooldown, policy.rounds, policy.window, policies.turn_category)
 
     async def read_thread(
         self, principal: Principal, user_id: str, thread_id: str, *, dry_run: bool = False, again: bool = False
@@ -34,11 +38,12 @@ class SummariseThreads:
         Raise ChatModelUnavailable, TokensSpent or EmbedderUnavailable; then nothing counts as read.
         """
         result = ReflectionResult("summary", user_id, thread_id)
-        if not self._policy.enable_summarization:
+        if not self._cursor.policies.of(principal).summaries.enable_summarization:
             return replace(result, why="off")
         if not self._gateway.has_model:
             return replace(result, why="no_model")
-        transcript = await self._cursor.load_unread(principal, result, self.bounds, dry_run=dry_run, again=again)
+        bounds = self.read_bounds(principal)
+        transcript = await self._cursor.load_unread(principal, result, bounds, dry_run=dry_run, again=again)
         if not isinstance(transcript, Transcript):
             return replace(result, why=transcript)
         async with self._cursor.uow.read(principal) as tx:
@@ -46,21 +51,20 @@ class SummariseThreads:
         try:
             return await self._read_transcript(principal, result, transcript, old, dry_run)
         except UnusableAnswer:
-            return await self._writer.record_unusable_answer(
-                principal, result, transcript, self.bounds, dry_run=dry_run
-            )
+            return await self._writer.record_unusable_answer(principal, result, transcript, bounds, dry_run=dry_run)
 
     async def _read_transcript(
         self, principal: Principal, result: ReflectionResult, transcript: Transcript, old: Memory | None, dry_run: bool
     ) -> ReflectionResult:
-        transcript, messages = transcript.trim_to_fit(MAX_TRANSCRIPT, self._cursor.policies.echo_marks)
+        policies = self._cursor.policies.of(principal)
+        transcript, messages = transcript.trim_to_fit(MAX_TRANSCRIPT, policies.echo_marks)
         result, text = await self._ask_for_summary(principal, result, messages, old) if messages else (result, None)
-        event = Observation("worker", "summary", "ok", result.user_id, result.thread_id, None, self._category)
+        event = Observation("worker", "summary", "ok", result.user_id, result.thread_id, None, policies.turn_category)
         if text is None:
             return await self._writer.skip_transcript(
                 principal, result, transcript, replace(event, status="skipped"), dry_run=dry_run
             )
-        draft = self._build_draft(transcript, text)
+        draft = _build_draft(policies, transcript, text)
         [embedding] = await self._writer.encode_texts([draft.text])
         result = replace(result, texts=[draft.text], created=int(old is None), updated=int(old is not None))
         if dry_run:
@@ -74,21 +78,22 @@ class SummariseThreads:
     async def _ask_for_summary(
         self, principal: Principal, result: ReflectionResult, messages: Sequence[Message], old: Memory | None
     ) -> tuple[ReflectionResult, str | None]:
-        before, room = old.text if old else "", self._policy.characters
+        before, room = old.text if old else "", self._cursor.policies.of(principal).summaries.characters
         answer = await self._gateway.require_answer(
             principal, summary_prompt(before, messages, room), partial(read_summary, before, messages, room)
         )
         return replace(result, tokens=answer.usage.total_tokens), answer.value
 
-    def _build_draft(self, transcript: Transcript, text: str) -> NewMemory:
-        last = transcript.newest_turn
-        return NewMemory(
-            user_id=last.user_id,
-            category=self._category,
-            text=text,
-            type=MemoryType.summary,
-            thread_id=last.thread_id,
-            importance=self._policy.importance,
-            source=memory_source(last, transcript.turns),
-            metadata={"prompt": VERSION},
-        )
+
+def _build_draft(policies: Policies, transcript: Transcript, text: str) -> NewMemory:
+    last = transcript.newest_turn
+    return NewMemory(
+        user_id=last.user_id,
+        category=policies.turn_category,
+        text=text,
+        type=MemoryType.summary,
+        thread_id=last.thread_id,
+        importance=policies.summaries.importance,
+        source=memory_source(last, transcript.turns),
+        metadata={"prompt": VERSION},
+    )

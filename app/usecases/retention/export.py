@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any
 from uuid import UUID
 
+from app.config.tenant_policies import TenantPolicies
 from app.domain.errors import NotFound
 from app.domain.outages import TenantBusy
 from app.domain.principal import Principal
@@ -28,11 +29,14 @@ MAX_EXPORTS = 4
 class ExportUser:
     """The use-case that streams an export. A key bound to agents gets the memories of its categories."""
 
-    def __init__(self, uow: UnitOfWork, storage: ExportStorage, access: AccessLog, blobs: BlobStore) -> None:
+    def __init__(
+        self, uow: UnitOfWork, storage: ExportStorage, access: AccessLog, blobs: BlobStore, policies: TenantPolicies
+    ) -> None:
         self._uow = uow
         self._storage = storage
         self._access = access
         self._blobs = blobs
+        self._policies = policies
         self._running: Counter[UUID] = Counter()
 
     async def export_records(self, principal: Principal, user_id: str) -> AsyncIterator[dict[str, Any]]:
@@ -42,7 +46,8 @@ class ExportUser:
         """
         await self._access.flush_pending(principal)
         async with self._uow.read(principal, timeout_s=LONG_S) as tx:
-            user = await self._storage.get_user(tx, principal, user_id)
+            category = self._policies.of(principal).turn_memory.category
+            user = await self._storage.get_user(tx, principal, user_id, category)
         if user is None:
             raise NotFound(f"nothing is stored for user {user_id!r}")
         if self._running.get(principal.tenant_id, 0) >= MAX_EXPORTS:
@@ -79,7 +84,8 @@ class ExportUser:
         """Return the page of a kind that follows id `after`, artifacts and uploaded files with their blobs."""
         for attempt in range(ATTEMPTS):
             async with self._uow.read(principal, timeout_s=LONG_S) as tx:
-                rows = await self._storage.list_records(tx, principal, user_id, kind, after)
+                category = self._policies.of(principal).turn_memory.category
+                rows = await self._storage.list_records(tx, principal, user_id, kind, after, category)
             try:
                 if kind == "artifact":
                     return [await self._add_payload(principal, row) for row in rows]

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from uuid import UUID
 
-from app.config.loader import Policies
+from app.config.tenant_policies import TenantPolicies
 from app.domain.changes import ChangeKind, MemoryChange, Observation
 from app.domain.errors import NotFound, VersionConflict, WrongState
 from app.domain.memory.memory import Memory
@@ -41,13 +41,12 @@ class ForgetMemories:
     JOBS = ("ttl", "purge", "evict", "retention")
 
     def __init__(
-        self, uow: UnitOfWork, storage: ForgettingStorage, journal: Journal, policies: Policies, clock: Clock
+        self, uow: UnitOfWork, storage: ForgettingStorage, journal: Journal, policies: TenantPolicies, clock: Clock
     ) -> None:
         self._uow = uow
         self._storage = storage
         self._journal = journal
-        self._policy = policies.lifecycle
-        self._artifacts = policies.turn_memory
+        self._policies = policies
         self._clock = clock
 
     async def run_job(self, principal: Principal, job: str, *, dry_run: bool = False) -> ForgettingReport:
@@ -62,7 +61,9 @@ class ForgetMemories:
 
     async def expire_memories(self, principal: Principal, *, dry_run: bool = False) -> ForgettingReport:
         """Soft-delete unpinned memories of low importance that nobody stored, changed or retrieved for long."""
-        find = partial(self._storage.find_forgettable, policy=self._policy, now=self._clock.now())
+        find = partial(
+            self._storage.find_forgettable, policy=self._policies.of(principal).lifecycle, now=self._clock.now()
+        )
         return await self._run_sweep(principal, "ttl", find, self._expire_change, dry_run)
 
     async def purge_memories(self, principal: Principal, *, dry_run: bool = False) -> ForgettingReport:
@@ -72,7 +73,8 @@ class ForgetMemories:
 
     async def evict_entries(self, principal: Principal, *, dry_run: bool = False) -> ForgettingReport:
         """Soft-delete the oldest unpinned entries of threads with too many."""
-        find = partial(self._storage.find_overflowing, max_entries=self._policy.max_entries)
+        most = self._policies.of(principal).lifecycle.max_entries
+        find = partial(self._storage.find_overflowing, max_entries=most)
         return await self._run_sweep(principal, "evict", find, self._evict_change, dry_run)
 
     async def evict_thread(self, principal: Principal, user_id: str, thread_id: str) -> ForgettingReport:
@@ -81,7 +83,7 @@ class ForgetMemories:
             self._storage.find_thread_overflow,
             user_id=user_id,
             thread_id=thread_id,
-            max_entries=self._policy.max_entries,
+            max_entries=self._policies.of(principal).lifecycle.max_entries,
         )
         return await self._run_sweep(principal, "evict", find, self._evict_change, dry_run=False)
 
@@ -102,16 +104,16 @@ class ForgetMemories:
         """Delete records beyond their retention, batch by batch, the oldest first.
 
         These are revisions of the change log, events, idempotency records, finished jobs, store items, model calls,
-        daily token budgets, removed facts and artifacts. A sweep deletes the artifacts' blobs later.
+        daily token budgets, removed facts, receipts, days of usage and artifacts. A sweep deletes the blobs of the
+        artifacts later.
         """
         now, counts = self._clock.now(), Counter[str]()
-        old = self._artifacts.keep_after(now)
+        policies = self._policies.of(principal)
+        policy, old = policies.lifecycle, policies.turn_memory.keep_after(now)
         while True:
-            deleted = await self._storage.expire_records(
-                principal, self._policy, now, artifacts_before=old, dry_run=dry_run
-            )
+            deleted = await self._storage.expire_records(principal, policy, now, artifacts_before=old, dry_run=dry_run)
             counts.update(deleted)
-            if dry_run or max(deleted.values()) < self._policy.records_batch:
+            if dry_run or max(deleted.values()) < policy.records_batch:
                 return ForgettingReport("retention", dry_run, dict(counts))
 
     async def _run_sweep(
@@ -122,8 +124,8 @@ class ForgetMemories:
         change: Callable[[Principal, Memory], MemoryChange],
         dry_run: bool,
     ) -> ForgettingReport:
-        report = ForgettingReport(job, dry_run, {"memories": 0})
-        while memories := await self._find_memories(principal, find, 100_000 if dry_run else self._policy.batch):
+        report, batch = ForgettingReport(job, dry_run, {"memories": 0}), self._policies.defaults.lifecycle.batch
+        while memories := await self._find_memories(principal, find, 100_000 if dry_run else batch):
             report.sample = (report.sample + [m.id for m in memories])[:SAMPLE]
             count = (
                 len(memories)
@@ -157,13 +159,13 @@ class ForgetMemories:
         return self._soft_delete_change(principal, memory, ChangeKind.soft_deleted, "eviction")
 
     def _soft_delete_change(self, principal: Principal, memory: Memory, kind: ChangeKind, reason: str) -> MemoryChange:
-        now = self._clock.now()
+        now, lifecycle = self._clock.now(), self._policies.of(principal).lifecycle
         return MemoryChange(
             kind=kind,
             memory_id=memory.id,
             user_id=memory.user_id,
             actor=principal.actor_name,
-            fields={"state": "soft_deleted", "purge_at": self._policy.purge_at(now), "updated_at": now},
+            fields={"state": "soft_deleted", "purge_at": lifecycle.purge_at(now), "updated_at": now},
             threads=threads_of(memory.thread_id),
             expect_version=memory.version,
             expect_states=("active",),

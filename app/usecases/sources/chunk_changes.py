@@ -6,7 +6,7 @@ from uuid import UUID
 
 from app.domain.changes import ChangeKind, MemoryChange
 from app.domain.memory.memory import NewMemory
-from app.domain.sources.document import Chunk
+from app.domain.sources.document import Chunk, join_heading
 from app.domain.sources.source import Source
 from app.ports import Embedding
 
@@ -17,7 +17,7 @@ CHANGES_AT_ONCE: Final = 200
 def chunk_source(source: Source, file_id: UUID, path: str, chunk: Chunk) -> Mapping[str, Any]:
     """Return the `source` of a file's chunk. The titles over the chunk are embedded and searched with its text."""
     place = {"source_id": str(source.id), "file_id": str(file_id), "path": path}
-    return place | ({"heading": " > ".join(chunk.heading)} if chunk.heading else {})
+    return place | ({"heading": join_heading(chunk.heading)} if chunk.heading else {})
 
 
 def create_chunk(memory_id: UUID, new: NewMemory, actor: str, embedding: Embedding | None) -> MemoryChange:

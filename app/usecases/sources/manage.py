@@ -6,10 +6,11 @@ from pathlib import PurePosixPath
 from typing import Any, Final
 from uuid import UUID
 
-from app.domain.categories import PROCEDURAL, CategoryPolicy
+from app.config.tenant_policies import TenantPolicies
+from app.domain.categories import PROCEDURAL
 from app.domain.errors import AgentNotAllowed, DuplicateText, InvalidInput, NotFound, ScopeRequired
 from app.domain.idempotency import OptionalKey
-from app.domain.paging import decode_cursor, encode_cursor
+from app.domain.paging import Page, cut_page, decode_cursor, encode_cursor
 from app.domain.principal import Principal
 from app.domain.sources.errors import SourceExists, SourceRemoved
 from app.domain.sources.folder import SourceRoot
@@ -38,22 +39,6 @@ class SourceView:
 
 
 @dataclass(frozen=True, slots=True)
-class SourcePage:
-    """One page of sources, newest first. `next_cursor` is None on the last page."""
-
-    items: list[SourceView]
-    next_cursor: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class IndexJobPage:
-    """One page of a source's index jobs, newest first. `next_cursor` is None on the last page."""
-
-    items: list[IndexJob]
-    next_cursor: str | None
-
-
-@dataclass(frozen=True, slots=True)
 class SourceChange:
     """The new fields of a source. None keeps a field."""
 
@@ -74,7 +59,7 @@ class ManageSources:
         journal: Journal,
         folders: SourceFolders,
         queue: JobQueue,
-        categories: CategoryPolicy,
+        policies: TenantPolicies,
     ) -> None:
         self._uow = uow
         self._sources = sources
@@ -82,7 +67,7 @@ class ManageSources:
         self._journal = journal
         self._folders = folders
         self._queue = queue
-        self._categories = categories
+        self._policies = policies
 
     async def add_source(self, principal: Principal, new: NewSource, key: OptionalKey = None) -> SourceView:
         """Add a source, and queue the index job of a folder. An empty `name` becomes that of the folder.
@@ -105,14 +90,13 @@ class ManageSources:
 
     async def list_sources(
         self, principal: Principal, user_id: str | None, cursor: str | None, limit: int
-    ) -> SourcePage:
+    ) -> Page[SourceView]:
         """Return a page of at most `limit` sources, of one user if given. Raise InvalidCursor."""
         after = decode_cursor(cursor)
         async with self._uow.read(principal) as tx:
             rows = await self._sources.list_sources(tx, principal, user_id, after, limit + 1)
-        items = [SourceView(*row) for row in rows[:limit]]
-        last = items[-1].source if len(rows) > limit else None
-        return SourcePage(items, encode_cursor((last.created_at, last.id)) if last else None)
+        views = [SourceView(*row) for row in rows]
+        return cut_page(views, limit, lambda view: encode_cursor((view.source.created_at, view.source.id)))
 
     async def get_source(self, principal: Principal, source_id: UUID) -> SourceView:
         """Return a source, also one that is being removed."""
@@ -170,15 +154,13 @@ class ManageSources:
         self._publish_job(principal, job)
         return job
 
-    async def list_jobs(self, principal: Principal, source_id: UUID, cursor: str | None, limit: int) -> IndexJobPage:
+    async def list_jobs(self, principal: Principal, source_id: UUID, cursor: str | None, limit: int) -> Page[IndexJob]:
         """Return a page of a source's index jobs, newest first. Raise InvalidCursor."""
         after = decode_cursor(cursor)
         async with self._uow.read(principal) as tx:
             await self._require_source(tx, principal, source_id)
             rows = await self._index_jobs.list_jobs(tx, principal, source_id, after, limit + 1)
-        items = rows[:limit]
-        last = items[-1] if len(rows) > limit else None
-        return IndexJobPage(items, encode_cursor((last.created_at, last.id)) if last else None)
+        return cut_page(rows, limit, lambda job: encode_cursor((job.created_at, job.id)))
 
     async def get_job(self, principal: Principal, source_id: UUID, index_job_id: UUID) -> IndexJob:
         """Return an index job of a source, with its progress."""
@@ -191,7 +173,7 @@ class ManageSources:
 
     async def _check_source(self, principal: Principal, new: NewSource) -> NewSource:
         """Return a source to add with its name and the path of its root."""
-        self._categories.get_category(new.category)
+        self._policies.of(principal).categories.get_category(new.category)
         principal.require_categories([new.category])
         if new.category == PROCEDURAL:
             raise InvalidInput(f"category: documents cannot have the category {PROCEDURAL!r}", param="category")

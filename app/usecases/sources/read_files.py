@@ -1,7 +1,6 @@
 """Reading and parsing of the files of a source, a few ahead of what is stored."""
 
 import asyncio
-import hashlib
 from collections import deque
 from collections.abc import AsyncGenerator, Iterable
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from app.domain.errors import NotFound
 from app.domain.sources.document import ParsedDocument, find_kind
 from app.domain.sources.folder import FileContent
 from app.domain.sources.rejection import Rejection, RejectionReason
-from app.domain.sources.source import FileState
+from app.domain.sources.source import FileState, hash_content
 from app.domain.sources.sync_plan import PlannedFile
 from app.source_ports import DocumentParser, SourceFolders
 from app.usecases.offload import offload_if_large
@@ -95,13 +94,9 @@ class ReadFiles:
 
     async def _parse_content(self, run: IndexRun, planned: PlannedFile, found: FileContent) -> ReadFile:
         content, known = found.content, planned.known
-        digest = await offload_if_large(len(content), _hash_content, content)
+        digest = await offload_if_large(len(content), hash_content, content)
         result: ParsedDocument | Rejection | None = None
         same = known is not None and known.state is FileState.INDEXED and known.current and known.hash == digest
         if not same:
             result = await self._parser.parse_document(content, planned.path, run.policy.parsing)
         return ReadFile(planned, result, len(content), found.modified_at, found.stamp, digest, len(content))
-
-
-def _hash_content(content: bytes) -> bytes:
-    return hashlib.sha256(content).digest()

@@ -5,7 +5,7 @@ from uuid import UUID
 
 from app.domain.memory.memory import Memory, MemoryState, MemoryType, NewMemory
 from app.domain.principal import Principal
-from app.domain.sources.document import Chunk
+from app.domain.sources.document import Chunk, join_heading
 from app.domain.sources.rejection import Rejection
 from app.domain.sources.source_policy import SourcePolicy
 from app.source_ports import DocumentParser
@@ -87,4 +87,4 @@ class CutTurns:
 
 
 def _chunk_source(turn: Memory, chunk: Chunk) -> dict[str, str]:
-    return {"turn_id": str(turn.id)} | ({"heading": " > ".join(chunk.heading)} if chunk.heading else {})
+    return {"turn_id": str(turn.id)} | ({"heading": join_heading(chunk.heading)} if chunk.heading else {})

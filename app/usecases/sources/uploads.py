@@ -1,6 +1,5 @@
 """The files of sources: list them, upload, download and delete them."""
 
-import hashlib
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -10,14 +9,14 @@ from uuid import UUID
 
 from app.domain.errors import BodyTooLarge, InvalidInput, NotFound, TooManyFiles
 from app.domain.outages import TenantBusy
-from app.domain.paging import decode_text, encode_place
+from app.domain.paging import Page, cut_page, decode_text, encode_place
 from app.domain.principal import Principal
 from app.domain.sources.document import DocumentKind, find_extension, find_kind
 from app.domain.sources.errors import DocumentQuotaExceeded, SourceRemoved, UnsupportedDocument, WrongSourceKind
 from app.domain.sources.index_job import IndexCause, IndexJob, IndexJobKind
 from app.domain.sources.paths import split_path
 from app.domain.sources.patterns import parse_rules
-from app.domain.sources.source import FileState, Source, SourceFile, SourceKind
+from app.domain.sources.source import FileState, Source, SourceFile, SourceKind, hash_content
 from app.domain.sources.source_policy import SourcePolicy
 from app.ports import Clock, JobQueue
 from app.storage.engine import LONG_S
@@ -44,14 +43,6 @@ class UploadOutcome:
     file: SourceFile
     action: UploadAction
     index_job: IndexJob | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class FilePage:
-    """One page of files, by path. `next_cursor` is None on the last page."""
-
-    items: list[SourceFile]
-    next_cursor: str | None
 
 
 class ManageFiles:
@@ -82,14 +73,13 @@ class ManageFiles:
 
     async def list_files(
         self, principal: Principal, source_id: UUID, state: FileState | None, cursor: str | None, limit: int
-    ) -> FilePage:
+    ) -> Page[SourceFile]:
         """Return a page of at most `limit` files by path, of those in a state if it is given. Raise InvalidCursor."""
         after = decode_text(cursor)
         async with self._uow.read(principal) as tx:
             await self._require_source(tx, principal, source_id)
             rows = await self._files.list_files(tx, principal, source_id, state, after, limit + 1)
-        items = rows[:limit]
-        return FilePage(items, encode_place((items[-1].path,)) if len(rows) > limit else None)
+        return cut_page(rows, limit, lambda file: encode_place((file.path,)))
 
     async def get_file(self, principal: Principal, source_id: UUID, file_id: UUID) -> SourceFile:
         """Return a file of a source."""
@@ -116,7 +106,7 @@ class ManageFiles:
         kind = _check_path(path)
         if len(content) > self._policy.max_file_bytes:
             raise BodyTooLarge(f"at most {self._policy.max_file_bytes} bytes a file")
-        digest = await offload_if_large(len(content), _hash_content, content)
+        digest = await offload_if_large(len(content), hash_content, content)
         async with self._uow.read(principal) as tx:
             source = await self._require_source(tx, principal, source_id)
             _check_source(source, path)
@@ -215,10 +205,6 @@ class ManageFiles:
 
 class _ReplacedBlob(NotFound):
     """The blob of a file is gone."""
-
-
-def _hash_content(content: bytes) -> bytes:
-    return hashlib.sha256(content).digest()
 
 
 def _check_path(path: str) -> DocumentKind:

@@ -5,11 +5,12 @@ import math
 import time
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
-from app.config.loader import Policies
+from app.config.tenant_policies import TenantPolicies
 from app.domain.errors import ConflictingName, DuplicateText, InvalidInput, NotFound, UnknownAgent, UnknownProject
 from app.domain.ids import check_identifier
 from app.domain.outages import DatabaseUnavailable, ServerBusy
@@ -26,7 +27,10 @@ MAX_WAITING = 200
 
 
 class _CachedKey(NamedTuple):
-    """The principal of a key (None: not valid), until when it is not looked up again, and when the key expires."""
+    """The principal of a key without its categories (None: not valid).
+
+    `fresh_until`: until then it is not looked up again. `valid_until`: when the key expires.
+    """
 
     fresh_until: float
     valid_until: float
@@ -36,7 +40,7 @@ class _CachedKey(NamedTuple):
 class Tenants:
     """The use-cases of tenants and keys, and a cache of authenticated keys."""
 
-    def __init__(self, storage: TenantStorage, policies: Policies, clock: Clock, key_cache_s: float) -> None:
+    def __init__(self, storage: TenantStorage, policies: TenantPolicies, clock: Clock, key_cache_s: float) -> None:
         self._storage = storage
         self._policies = policies
         self._clock = clock
@@ -54,7 +58,7 @@ class Tenants:
         digest, started = hash_key(key), time.monotonic()
         cached = self._cache.get(digest)
         if cached and cached.fresh_until > started:
-            return cached.principal
+            return self._with_categories(cached.principal)
         try:
             if cached and cached.principal:
                 owner = await self._storage.find_key_owner(key)
@@ -62,15 +66,15 @@ class Tenants:
                 owner = await self._look_up(key)
         except DatabaseUnavailable:
             if cached and time.monotonic() < min(cached.fresh_until + grace_s, cached.valid_until):
-                return cached.principal
+                return self._with_categories(cached.principal)
             raise
-        principal = None if owner is None else self._build_principal(owner)
+        principal = None if owner is None else _build_principal(owner)
         left_s = self._seconds_left(owner.expires_at if owner else None)
         self._cache.pop(digest, None)
         self._cache[digest] = _CachedKey(started + min(self._ttl, left_s), started + left_s, principal)
         while len(self._cache) > MAX_CACHED:
             self._cache.popitem(last=False)
-        return principal
+        return self._with_categories(principal)
 
     async def _look_up(self, key: str) -> KeyOwner | None:
         """Return the owner of a key that is not cached. Guessed keys get few connections and a bounded queue."""
@@ -83,15 +87,11 @@ class Tenants:
         finally:
             self._waiting -= 1
 
-    def _build_principal(self, owner: KeyOwner) -> Principal:
-        return Principal(
-            tenant_id=owner.tenant_id,
-            key_id=owner.key_id,
-            scopes=owner.scopes,
-            agents=None if owner.agents is None else frozenset(owner.agents),
-            categories=None if owner.agents is None else self._policies.categories.visible_to(owner.agents),
-            agent=owner.agents[0] if owner.agents and len(owner.agents) == 1 else None,
-        )
+    def _with_categories(self, principal: Principal | None) -> Principal | None:
+        """Return the principal with the categories that its agents may see now: they are not cached with the key."""
+        if principal is None or principal.agents is None:
+            return principal
+        return replace(principal, categories=self._policies.of(principal).categories.visible_to(principal.agents))
 
     def _seconds_left(self, expires_at: datetime | None) -> float:
         """Return the seconds until a key expires."""
@@ -140,7 +140,7 @@ class Tenants:
             names = ", ".join(map(repr, sorted(unknown)))
             raise InvalidInput(f"unknown scope {names}; use one or more of: {', '.join(SCOPES)}")
         for agent in agents or ():
-            if agent not in self._policies.categories.allowlists:
+            if agent not in self._policies.of_tenant(tenant_id).categories.allowlists:
                 raise UnknownAgent(f"no allowlist for agent {agent!r}")
         if agents == []:
             raise InvalidInput("agents is empty; name at least one agent, or leave agents out for an unbound key")
@@ -156,3 +156,14 @@ class Tenants:
         """Revoke a key. Raise NotFound if the tenant has no such key or it is revoked already."""
         if not await self._storage.revoke_key(Principal(tenant_id), key_id):
             raise NotFound("no such key, or it is revoked already")
+
+
+def _build_principal(owner: KeyOwner) -> Principal:
+    """Return the principal of a key without its categories."""
+    return Principal(
+        tenant_id=owner.tenant_id,
+        key_id=owner.key_id,
+        scopes=owner.scopes,
+        agents=None if owner.agents is None else frozenset(owner.agents),
+        agent=owner.agents[0] if owner.agents and len(owner.agents) == 1 else None,
+    )

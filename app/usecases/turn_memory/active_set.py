@@ -5,6 +5,7 @@ import random
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from app.config.tenant_policies import TenantPolicies
 from app.domain.outages import WriteContention
 from app.domain.principal import Principal
 from app.domain.turn_memory.active_set import (
@@ -16,7 +17,6 @@ from app.domain.turn_memory.active_set import (
 )
 from app.domain.turn_memory.artifacts import Conversation
 from app.domain.turn_memory.fingerprint import MAX_TITLE, whole_milliseconds
-from app.domain.turn_memory.policy import TurnMemoryPolicy
 from app.domain.turn_memory.selection import resolve_turn_ids
 from app.domain.turn_memory.signals import read_text
 from app.ports import Clock
@@ -48,10 +48,10 @@ class UnknownIds(NamedTuple):
 class ManageActiveSet:
     """The use-cases of active sets. All raise CategoryNotAllowed for a key that may not use turn memory's category."""
 
-    def __init__(self, uow: UnitOfWork, artifacts: ArtifactStorage, policy: TurnMemoryPolicy, clock: Clock) -> None:
+    def __init__(self, uow: UnitOfWork, artifacts: ArtifactStorage, policies: TenantPolicies, clock: Clock) -> None:
         self._uow = uow
         self._artifacts = artifacts
-        self._policy = policy
+        self._policies = policies
         self._clock = clock
 
     async def read_active_set(self, principal: Principal, conversation: Conversation) -> ActiveSet:
@@ -94,7 +94,7 @@ class ManageActiveSet:
         self, principal: Principal, conversation: Conversation
     ) -> tuple[ActiveSet, int, list[str], list[str]]:
         """Return the active set, its version (0: there is none), and the ids of the newest turns and of buckets."""
-        principal.require_categories([self._policy.category])
+        principal.require_categories([self._policies.of(principal).turn_memory.category])
         async with self._uow.read(principal) as tx:
             stored = await self._artifacts.get_titles(tx, principal, conversation)
             turns = await self._artifacts.list_turn_ids(tx, principal, conversation, KNOWN_TURNS)

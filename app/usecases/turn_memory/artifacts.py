@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from app.config.tenant_policies import TenantPolicies
 from app.domain.errors import NotFound
 from app.domain.paging import decode_cursor, encode_cursor
 from app.domain.principal import Principal
 from app.domain.turn_memory.artifacts import Artifact, ArtifactKind, Conversation, parse_index
-from app.domain.turn_memory.policy import TurnMemoryPolicy
 from app.ports import Clock
 from app.storage.turn_memory.artifacts import ArtifactFilter, ArtifactStorage
 from app.storage.uow import UnitOfWork
@@ -62,23 +62,23 @@ class ReadArtifacts:
         uow: UnitOfWork,
         artifacts: ArtifactStorage,
         blobs: StoreBlobs,
-        policy: TurnMemoryPolicy,
+        policies: TenantPolicies,
         clock: Clock,
     ) -> None:
         self._uow = uow
         self._artifacts = artifacts
         self._blobs = blobs
-        self._policy = policy
+        self._policies = policies
         self._clock = clock
 
     async def list_artifacts(
         self, principal: Principal, conversation: Conversation, query: ArtifactQuery
     ) -> ArtifactPage:
         """Return a page of the conversation's artifacts, at most MATERIALIZED with their blobs. Raise InvalidCursor."""
-        principal.require_categories([self._policy.category])
+        principal.require_categories([self._policies.of(principal).turn_memory.category])
         after = decode_cursor(query.cursor)
         limit = min(query.limit, MATERIALIZED) if query.materialize else query.limit
-        since = self._clock.now() - timedelta(days=query.days or self._policy.days)
+        since = self._clock.now() - timedelta(days=query.days or self._policies.of(principal).turn_memory.days)
         where = ArtifactFilter(since, query.kinds, query.tag, query.turn_id)
         async with self._uow.read(principal) as tx:
             titled = await self._artifacts.get_titles(tx, principal, conversation)
@@ -92,7 +92,7 @@ class ReadArtifacts:
 
     async def read_turn(self, principal: Principal, conversation: Conversation, turn_id: str) -> ReadArtifact:
         """Return a turn's log with its blob. Raise NotFound."""
-        principal.require_categories([self._policy.category])
+        principal.require_categories([self._policies.of(principal).turn_memory.category])
         async with self._uow.read(principal) as tx:
             stored = await self._artifacts.get_turn(tx, principal, conversation, turn_id)
         log = next((artifact for artifact in stored if artifact.kind is ArtifactKind.turn_log), None)

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from app.config.tenant_policies import TenantPolicies
 from app.domain.principal import Principal
 from app.domain.turn_memory.artifacts import Conversation
 from app.domain.turn_memory.blocks import MAX_TURNS
@@ -32,16 +33,16 @@ class View:
 class ReadContext:
     """The use-cases that read views. All raise CategoryNotAllowed for a key that may not see turn memory."""
 
-    def __init__(self, storage: ContextStorage, policy: TurnMemoryPolicy, clock: Clock) -> None:
+    def __init__(self, storage: ContextStorage, policies: TenantPolicies, clock: Clock) -> None:
         self._storage = storage
-        self._policy = policy
+        self._policies = policies
         self._clock = clock
 
     async def read_view(self, principal: Principal, conversation: Conversation, request: ViewRequest) -> View:
         """Return a view of the conversation, read in one round trip from index rows alone."""
-        principal.require_categories([self._policy.category])
+        principal.require_categories([self._policies.of(principal).turn_memory.category])
         now = self._clock.now()
-        limits = context_limits(request.view, self._policy, now)
+        limits = context_limits(request.view, self._policies.of(principal).turn_memory, now)
         rows = await self._storage.read_context(principal, conversation, request.turn_id, request.selection, limits)
         return View(request.view, build_view(request, rows, now), rows)
 
@@ -53,10 +54,11 @@ class ReadContext:
         By default the policy's `days` and `signal_turns`. `key`: only turns with a signal of this key, in any spelling
         with the same tag.
         """
-        principal.require_categories([self._policy.category])
-        since = self._clock.now() - timedelta(days=days or self._policy.days)
+        principal.require_categories([self._policies.of(principal).turn_memory.category])
+        policy = self._policies.of(principal).turn_memory
+        since = self._clock.now() - timedelta(days=days or policy.days)
         tag = None if key is None else f"{SIGNAL_TAG}:{signal_tag(key)}"
-        found = await self._storage.list_signals(principal, user_id, since, limit or self._policy.signal_turns, tag)
+        found = await self._storage.list_signals(principal, user_id, since, limit or policy.signal_turns, tag)
         return [turn for turn in found if turn["assistant_signals"]]
 
 

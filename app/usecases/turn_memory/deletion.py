@@ -7,6 +7,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import replace
 
+from app.config.tenant_policies import TenantPolicies
 from app.domain.errors import NotFound
 from app.domain.outages import WriteContention
 from app.domain.principal import Principal
@@ -14,7 +15,6 @@ from app.domain.turn_memory.active_set import active_set_row, find_active_set
 from app.domain.turn_memory.artifacts import Artifact, ArtifactChange, Conversation
 from app.domain.turn_memory.buckets import drop_turn, parse_bucket
 from app.domain.turn_memory.fingerprint import whole_milliseconds
-from app.domain.turn_memory.policy import TurnMemoryPolicy
 from app.ports import Clock
 from app.storage.turn_memory.artifacts import ArtifactStorage
 from app.storage.uow import UnitOfWork
@@ -27,12 +27,12 @@ class DeleteTurn:
     """The use-case that deletes a turn for good."""
 
     def __init__(
-        self, uow: UnitOfWork, artifacts: ArtifactStorage, blobs: StoreBlobs, policy: TurnMemoryPolicy, clock: Clock
+        self, uow: UnitOfWork, artifacts: ArtifactStorage, blobs: StoreBlobs, policies: TenantPolicies, clock: Clock
     ) -> None:
         self._uow = uow
         self._artifacts = artifacts
         self._blobs = blobs
-        self._policy = policy
+        self._policies = policies
         self._clock = clock
 
     async def delete_turn(self, principal: Principal, conversation: Conversation, turn_id: str) -> int:
@@ -41,7 +41,7 @@ class DeleteTurn:
 
         Raise NotFound if there is nothing, CategoryNotAllowed, BlobStoreUnavailable or WriteContention.
         """
-        principal.require_categories([self._policy.category])
+        principal.require_categories([self._policies.of(principal).turn_memory.category])
         for attempt in range(ATTEMPTS):
             async with self._uow.read(principal) as tx:
                 stored = await self._artifacts.list_of_turn(tx, principal, conversation, turn_id)

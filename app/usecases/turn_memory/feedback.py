@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from uuid import UUID, uuid4
 
+from app.config.tenant_policies import TenantPolicies
 from app.domain.errors import EmptyText, IdempotencyMismatch, NotFound
 from app.domain.idempotency import OptionalKey
 from app.domain.outages import EmbedderUnavailable
@@ -21,7 +22,6 @@ from app.domain.turn_memory.feedback import (
     read_reaction,
     share_words,
 )
-from app.domain.turn_memory.policy import TurnMemoryPolicy
 from app.domain.turn_memory.selection import resolve_turn_ids
 from app.domain.turn_memory.turn_reactions import MACHINE_PLACE, USER_PLACE, apply_reaction, require_same
 from app.domain.turn_memory.turn_state import TurnState
@@ -54,13 +54,13 @@ class GiveFeedback:
         artifacts: ArtifactStorage,
         turns: ChangeTurns,
         embedder: Embedder,
-        policy: TurnMemoryPolicy,
+        policies: TenantPolicies,
     ) -> None:
         self._uow = uow
         self._artifacts = artifacts
         self._turns = turns
         self._embedder = embedder
-        self._policy = policy
+        self._policies = policies
 
     async def give_reaction(
         self,
@@ -76,7 +76,7 @@ class GiveFeedback:
         nothing. Raise TooManyReactions or IdempotencyMismatch.
         """
         given = read_reaction(given)
-        principal.require_categories([self._policy.category])
+        principal.require_categories([self._policies.of(principal).turn_memory.category])
         place = _place_reaction(turn_id, given, key)
         first = await self._find_first(principal, conversation, place, given, key)
         if first is not None and first.turn_id != turn_id:
@@ -95,7 +95,7 @@ class GiveFeedback:
         candidates, whose ids may be unique beginnings. Raise as `give_reaction` does, or EmptyText.
         """
         given = read_reaction(replace(given, origin=Origin.machine))
-        principal.require_categories([self._policy.category])
+        principal.require_categories([self._policies.of(principal).turn_memory.category])
         if not given.text:
             raise EmptyText
         place = _place_reaction("", given, key)

@@ -3,12 +3,12 @@
 import json
 from collections.abc import Sequence
 
+from app.config.tenant_policies import TenantPolicies
 from app.domain.errors import InvalidInput, NotFound
 from app.domain.principal import Principal
 from app.domain.turn_memory.artifacts import Conversation
 from app.domain.turn_memory.buckets import BucketStatus
 from app.domain.turn_memory.extraction import Journal
-from app.domain.turn_memory.policy import TurnMemoryPolicy
 from app.domain.turn_memory.turn_log import TurnLog
 from app.domain.turn_memory.views import Block, ViewName, ViewRequest
 from app.usecases.turn_memory.buckets import ReadBuckets
@@ -26,12 +26,12 @@ class ReadJournal:
     """The use-cases that read what a prompt about a turn needs."""
 
     def __init__(
-        self, turns: ChangeTurns, context: ReadContext, buckets: ReadBuckets, policy: TurnMemoryPolicy
+        self, turns: ChangeTurns, context: ReadContext, buckets: ReadBuckets, policies: TenantPolicies
     ) -> None:
         self._turns = turns
         self._context = context
         self._buckets = buckets
-        self._policy = policy
+        self._policies = policies
 
     async def read_journal(self, principal: Principal, conversation: Conversation, turn_id: str) -> Journal:
         """Return the reconciler's view of the conversation, with the ids that a selection may name."""
@@ -48,7 +48,7 @@ class ReadJournal:
 
     async def read_texts(self, principal: Principal, conversation: Conversation, turn_id: str) -> TurnLog:
         """Return the stored log of a turn. Raise NotFound, or BlobStoreUnavailable."""
-        principal.require_categories([self._policy.category])
+        principal.require_categories([self._policies.of(principal).turn_memory.category])
         log = (await self._turns.read_turn(principal, conversation, turn_id)).log
         if log is None:
             raise NotFound(f"{NO_SUCH_TURN}; store it first, or send its texts")

@@ -4,12 +4,12 @@ from dataclasses import dataclass
 from functools import partial
 from zoneinfo import ZoneInfo
 
+from app.config.tenant_policies import TenantPolicies
 from app.domain.outages import NoChatModel, UnusableAnswer
 from app.domain.principal import Principal
 from app.domain.reflection.model_usage import Usage
 from app.domain.turn_memory.artifacts import Conversation
 from app.domain.turn_memory.extraction import ReconciledTurn
-from app.domain.turn_memory.policy import TurnMemoryPolicy
 from app.ports import AnswerListener, Clock
 from app.prompts.ctx_reconciler import ctx_reconciler_prompt, read_ctx_reconciler
 from app.usecases.reflection.model_gateway import ModelGateway
@@ -34,13 +34,13 @@ class ReconcileTurn:
         gateway: ModelGateway,
         journals: ReadJournal,
         active_set: ManageActiveSet,
-        policy: TurnMemoryPolicy,
+        policies: TenantPolicies,
         clock: Clock,
     ) -> None:
         self._gateway = gateway
         self._journals = journals
         self._active_set = active_set
-        self._policy = policy
+        self._policies = policies
         self._clock = clock
 
     async def reconcile_turn(
@@ -57,7 +57,7 @@ class ReconcileTurn:
         Raise NoChatModel, NotFound or InvalidInput for a turn without a text, CategoryNotAllowed, TokensSpent,
         ChatModelUnavailable or WriteContention. Nothing is stored then.
         """
-        principal.require_categories([self._policy.category])
+        principal.require_categories([self._policies.of(principal).turn_memory.category])
         if not self._gateway.has_model:
             raise NoChatModel()
         text = turn.user_text

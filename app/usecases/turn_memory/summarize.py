@@ -3,13 +3,13 @@
 from dataclasses import dataclass, replace
 from functools import partial
 
+from app.config.tenant_policies import TenantPolicies
 from app.domain.outages import NoChatModel, UnusableAnswer
 from app.domain.principal import Principal
 from app.domain.reflection.model_usage import Usage
 from app.domain.turn_memory.artifacts import Conversation
 from app.domain.turn_memory.extraction import NO_SPEC, SignalSpec, SummarisedTurn
 from app.domain.turn_memory.fingerprint import Fingerprint
-from app.domain.turn_memory.policy import TurnMemoryPolicy
 from app.domain.turn_memory.turn_log import TurnLog
 from app.domain.turn_memory.turn_state import TurnState
 from app.ports import AnswerListener
@@ -34,12 +34,12 @@ class SummariseTurn:
     """The use-case that sums up one turn."""
 
     def __init__(
-        self, gateway: ModelGateway, journals: ReadJournal, turns: ChangeTurns, policy: TurnMemoryPolicy
+        self, gateway: ModelGateway, journals: ReadJournal, turns: ChangeTurns, policies: TenantPolicies
     ) -> None:
         self._gateway = gateway
         self._journals = journals
         self._turns = turns
-        self._policy = policy
+        self._policies = policies
 
     async def summarise_turn(
         self,
@@ -53,7 +53,7 @@ class SummariseTurn:
         Raise NoChatModel, NotFound or InvalidInput for a turn without texts, CategoryNotAllowed, TokensSpent,
         ChatModelUnavailable; when it is to be stored also what `ChangeTurns` raises.
         """
-        principal.require_categories([self._policy.category])
+        principal.require_categories([self._policies.of(principal).turn_memory.category])
         if not self._gateway.has_model:
             raise NoChatModel()
         user_text, assistant_text = await self._find_texts(principal, conversation, turn)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
+from app.config.tenant_policies import TenantPolicies
 from app.domain.errors import InvalidInput, NotFound
 from app.domain.ids import past_moment
 from app.domain.outages import WriteContention
@@ -22,7 +23,6 @@ from app.domain.turn_memory.fingerprint import (
     read_fingerprint,
     whole_milliseconds,
 )
-from app.domain.turn_memory.policy import TurnMemoryPolicy
 from app.domain.turn_memory.signals import read_text
 from app.domain.turn_memory.turn_log import TurnLog, parse_turn_log
 from app.domain.turn_memory.turn_state import TurnState, changed_rows, reconcile_jobs
@@ -81,7 +81,7 @@ class ChangeTurns:
         artifacts: ArtifactStorage,
         blobs: StoreBlobs,
         limits: Limits,
-        policy: TurnMemoryPolicy,
+        policies: TenantPolicies,
         clock: Clock,
         *,
         reconciles: bool = True,
@@ -90,10 +90,10 @@ class ChangeTurns:
         self._artifacts = artifacts
         self._blobs = blobs
         self._limits = limits
-        self._policy = policy
+        self._policies = policies
         self._clock = clock
         self._queue = WriterQueue()
-        self._reconcile_every = policy.reconcile_every if reconciles else 0
+        self._reconciles = reconciles
 
     async def put_turn(self, principal: Principal, conversation: Conversation, turn: NewTurn) -> StoredTurn:
         """Store the log of a turn, or change it. Its fingerprint and reactions stay. Raise InvalidInput."""
@@ -146,7 +146,7 @@ class ChangeTurns:
 
         `change` may run several times. Its own errors end the call.
         """
-        principal.require_categories([self._policy.category])
+        principal.require_categories([self._policies.of(principal).turn_memory.category])
         async with self._limits.reserve_write(principal), self._queue.wait_turn(principal, conversation):
             for attempt in range(ATTEMPTS):
                 if (before := await self._find_turn(principal, conversation, turn_id)) is not None:
@@ -193,7 +193,8 @@ class ChangeTurns:
                 principal, conversation.user_id, json.dumps(after.log.as_payload(), ensure_ascii=False).encode()
             )
         rows = changed_rows(before, after, uri)
-        jobs = reconcile_jobs(before, after, conversation, self._reconcile_every)
+        every = self._policies.of(principal).turn_memory.reconcile_every if self._reconciles else 0
+        jobs = reconcile_jobs(before, after, conversation, every)
         stored = await self._artifacts.put_artifacts(principal, conversation, rows, jobs) if rows else []
         return StoredTurn(after, stored)
 

@@ -13,7 +13,8 @@ DECLARE
         UNION SELECT thread_id FROM change_log WHERE tenant_id = p_tenant AND memory_id = ANY (v_ids)
         UNION SELECT thread_id FROM events WHERE tenant_id = p_tenant AND user_id = p_user AND thread_id IS NOT NULL
         UNION SELECT thread_id FROM context_questions WHERE tenant_id = p_tenant AND user_id = p_user
-        UNION SELECT thread_id FROM delta_cursors WHERE tenant_id = p_tenant AND user_id = p_user);
+        UNION SELECT thread_id FROM delta_cursors WHERE tenant_id = p_tenant AND user_id = p_user
+        UNION SELECT thread_id FROM receipts WHERE tenant_id = p_tenant AND user_id = p_user AND thread_id IS NOT NULL);
     v_new jsonb;
 BEGIN
     -- Lock the threads in the order of writers. This waits for a concurrent write, which then counts below.
@@ -40,5 +41,9 @@ BEGIN
     UPDATE delta_cursors SET thread_id = v_new->>thread_id WHERE tenant_id = p_tenant AND thread_id = ANY (v_threads);
     UPDATE events SET thread_id = v_new->>thread_id
         WHERE tenant_id = p_tenant AND user_id IS NULL AND thread_id = ANY (v_threads);
+    UPDATE receipts SET thread_id = v_new->>thread_id
+        WHERE tenant_id = p_tenant AND user_id IS NULL AND thread_id = ANY (v_threads);
+    UPDATE memory_batches SET filters = jsonb_set(filters, '{thread_id}', v_new->(filters->>'thread_id'))
+        WHERE tenant_id = p_tenant AND filters->>'thread_id' = ANY (v_threads);
     RETURN cardinality(v_threads);
 END $function$;

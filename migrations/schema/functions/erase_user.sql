@@ -23,6 +23,18 @@ BEGIN
     DELETE FROM idempotency_keys WHERE tenant_id = p_tenant
         AND (user_id = p_user OR user_id IS NULL AND response->>'id' = ANY (v_ids));
     GET DIAGNOSTICS v_count = ROW_COUNT; v_done := v_done || jsonb_build_object('idempotency_keys', v_count);
+    -- The answer of a batch over several users stays for a retry, without the ids of this user's memories.
+    UPDATE idempotency_keys SET response = response || jsonb_build_object(
+            'sample', (response->'sample') - v_ids,
+            'left', (SELECT coalesce(jsonb_agg(l ORDER BY place), '[]')
+                     FROM jsonb_array_elements(response->'left') WITH ORDINALITY e(l, place) WHERE l->>0 <> ALL (v_ids)))
+        WHERE tenant_id = p_tenant AND user_id IS NULL AND response ? 'batch_id'
+          AND (response->'sample' ?| v_ids
+               OR EXISTS (SELECT FROM jsonb_array_elements(response->'left') l WHERE l->>0 = ANY (v_ids)));
+    DELETE FROM memory_batches WHERE tenant_id = p_tenant AND user_id = p_user;
+    GET DIAGNOSTICS v_count = ROW_COUNT; v_done := v_done || jsonb_build_object('memory_batches', v_count);
+    UPDATE memory_batches SET filters = jsonb_set(filters, '{actor_id}', to_jsonb('erased:' || gen_random_uuid()))
+        WHERE tenant_id = p_tenant AND filters->>'actor_id' = p_user;
     DELETE FROM jobs WHERE tenant_id = p_tenant AND user_id = p_user;
     GET DIAGNOSTICS v_count = ROW_COUNT; v_done := v_done || jsonb_build_object('jobs', v_count);
     DELETE FROM supervisor_checkpoints WHERE tenant_id = p_tenant AND user_id = p_user;

@@ -13,6 +13,7 @@ BEGIN
             'change_log', (SELECT count(*) FROM change_log c JOIN thread_revision t USING (tenant_id, thread_id)
                            WHERE c.tenant_id = p_tenant AND c.rev <= t.rev - p_revisions),
             'events', (SELECT count(*) FROM events WHERE tenant_id = p_tenant AND ts < p_events),
+            'memory_batches', (SELECT count(*) FROM memory_batches WHERE tenant_id = p_tenant AND created_at < p_events),
             'idempotency_keys', (SELECT count(*) FROM idempotency_keys WHERE tenant_id = p_tenant AND created_at < p_keys),
             'jobs', (SELECT count(*) FROM jobs WHERE tenant_id = p_tenant AND (state = 'done' AND updated_at < p_keys
                                                                             OR state = 'dead' AND updated_at < p_events)));
@@ -20,6 +21,10 @@ BEGIN
     DELETE FROM events WHERE tenant_id = p_tenant AND id = ANY (ARRAY (
         SELECT id FROM events WHERE tenant_id = p_tenant AND ts < p_events ORDER BY ts LIMIT p_limit));
     GET DIAGNOSTICS v_count = ROW_COUNT; v_done := v_done || jsonb_build_object('events', v_count);
+    DELETE FROM memory_batches WHERE tenant_id = p_tenant AND id = ANY (ARRAY (
+        SELECT id FROM memory_batches WHERE tenant_id = p_tenant AND created_at < p_events
+        ORDER BY created_at LIMIT p_limit FOR UPDATE SKIP LOCKED));
+    GET DIAGNOSTICS v_count = ROW_COUNT; v_done := v_done || jsonb_build_object('memory_batches', v_count);
     DELETE FROM idempotency_keys WHERE tenant_id = p_tenant AND ctid = ANY (ARRAY (
         SELECT ctid FROM idempotency_keys WHERE tenant_id = p_tenant AND created_at < p_keys
         ORDER BY created_at LIMIT p_limit FOR UPDATE SKIP LOCKED));

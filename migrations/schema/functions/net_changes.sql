@@ -1,5 +1,5 @@
 CREATE OR REPLACE FUNCTION public.net_changes(p_tenant uuid, p_thread text, p_since bigint, p_categories text[], p_user bigint, p_complete boolean, p_whole boolean)
- RETURNS TABLE(rev bigint, memory_id uuid, kind text, category text, text text, importance integer, combined integer)
+ RETURNS TABLE(rev bigint, memory_id uuid, kind text, category text, text text, importance integer, combined integer, version integer, user_pk bigint)
  LANGUAGE sql
  STABLE
 AS $function$
@@ -46,6 +46,7 @@ states AS MATERIALIZED (
            coalesce(m.state, CASE WHEN f.id IS NULL THEN 'purged' WHEN f.removed_at IS NULL THEN 'active' ELSE 'soft_deleted' END)
                AS state_now,
            coalesce(m.category, f.category) AS category_now, coalesce(m.text, fact_text(f)) AS text, m.importance AS importance_now,
+           m.version,
            NOT p_complete OR e.unknown OR e.was IS DISTINCT FROM e.now AS changed,
            NOT p_complete OR e.unknown OR split_part(e.was, ':', 1) IS DISTINCT FROM split_part(e.now, ':', 1) AS retold,
            p_categories IS NULL OR e.rows[1][3] = ANY (p_categories) AS seen_then,
@@ -83,6 +84,7 @@ told AS MATERIALIZED (  -- so that `kind` is computed once
             HAVING EXISTS (SELECT FROM replaced x WHERE x.heir = s.id::text AND x.event = 'merged')), s.told_combined) END AS combined) c)
 SELECT t.rev, t.id, t.kind, coalesce(t.category_now, t.last_category),
        CASE WHEN t.kind <> 'deleted' AND NOT (t.kind = 'soft_deleted' AND t.retold) THEN left(t.text, 300) END,
-       coalesce(t.importance_now, t.importance, 1), CASE WHEN t.kind = 'merged' THEN t.combined::int END
+       coalesce(t.importance_now, t.importance, 1), CASE WHEN t.kind = 'merged' THEN t.combined::int END,
+       t.version, t.user_pk
 FROM told t WHERE t.kind IS NOT NULL
 $function$;

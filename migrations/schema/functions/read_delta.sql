@@ -1,5 +1,5 @@
 CREATE OR REPLACE FUNCTION public.read_delta(p_tenant uuid, p_thread text, p_since bigint, p_agent text, p_user text, p_key uuid, p_categories text[], p_limit integer)
- RETURNS TABLE(since_rev bigint, told_rev bigint, truncated boolean, total bigint, rev bigint, memory_id uuid, kind text, category text, text text, importance integer, combined integer)
+ RETURNS TABLE(since_rev bigint, told_rev bigint, truncated boolean, total bigint, rev bigint, memory_id uuid, kind text, category text, text text, importance integer, combined integer, version integer, user_pk bigint)
  LANGUAGE plpgsql
  STABLE
  SET plan_cache_mode TO 'force_generic_plan'
@@ -43,10 +43,11 @@ BEGIN
     IF v_told > v_since THEN
         RETURN QUERY
             SELECT v_since, v_told, v_truncated, count(*) OVER (), c.rev, c.memory_id, c.kind, c.category, c.text, c.importance,
-                   c.combined
+                   c.combined, c.version, c.user_pk
             FROM net_changes(p_tenant, p_thread, v_since, p_categories, v_user, NOT v_truncated, v_oldest = 1) c
             ORDER BY c.importance DESC, c.rev DESC LIMIT p_limit;
         IF FOUND THEN RETURN; END IF;
     END IF;
-    RETURN QUERY SELECT v_since, v_told, v_truncated, 0::bigint, NULL::bigint, NULL::uuid, NULL, NULL, NULL, NULL::int, NULL::int;
+    RETURN QUERY SELECT v_since, v_told, v_truncated, 0::bigint, NULL::bigint, NULL::uuid, NULL, NULL, NULL, NULL::int,
+                        NULL::int, NULL::int, NULL::bigint;
 END $function$;

@@ -52,7 +52,8 @@ END $$;
 -- changes are missing, a memory may have been active then and its content another.
 CREATE FUNCTION net_changes(p_tenant uuid, p_thread text, p_since bigint, p_categories text[], p_user bigint,
                             p_complete boolean, p_whole boolean)
-    RETURNS TABLE (rev bigint, memory_id uuid, kind text, category text, text text, importance int, combined int)
+    RETURNS TABLE (rev bigint, memory_id uuid, kind text, category text, text text, importance int, combined int, version int,
+                   user_pk bigint)
     LANGUAGE sql STABLE AS $$
 WITH RECURSIVE logged AS MATERIALIZED (
     SELECT c.* FROM change_log c
@@ -97,6 +98,7 @@ states AS MATERIALIZED (
            coalesce(m.state, CASE WHEN f.id IS NULL THEN 'purged' WHEN f.removed_at IS NULL THEN 'active' ELSE 'soft_deleted' END)
                AS state_now,
            coalesce(m.category, f.category) AS category_now, coalesce(m.text, fact_text(f)) AS text, m.importance AS importance_now,
+           m.version,
            NOT p_complete OR e.unknown OR e.was IS DISTINCT FROM e.now AS changed,
            NOT p_complete OR e.unknown OR split_part(e.was, ':', 1) IS DISTINCT FROM split_part(e.now, ':', 1) AS retold,
            p_categories IS NULL OR e.rows[1][3] = ANY (p_categories) AS seen_then,
@@ -134,7 +136,8 @@ told AS MATERIALIZED (  -- so that `kind` is computed once
             HAVING EXISTS (SELECT FROM replaced x WHERE x.heir = s.id::text AND x.event = 'merged')), s.told_combined) END AS combined) c)
 SELECT t.rev, t.id, t.kind, coalesce(t.category_now, t.last_category),
        CASE WHEN t.kind <> 'deleted' AND NOT (t.kind = 'soft_deleted' AND t.retold) THEN left(t.text, 300) END,
-       coalesce(t.importance_now, t.importance, 1), CASE WHEN t.kind = 'merged' THEN t.combined::int END
+       coalesce(t.importance_now, t.importance, 1), CASE WHEN t.kind = 'merged' THEN t.combined::int END,
+       t.version, t.user_pk
 FROM told t WHERE t.kind IS NOT NULL
 $$;
 
@@ -147,7 +150,7 @@ $$;
 CREATE FUNCTION read_delta(p_tenant uuid, p_thread text, p_since bigint, p_agent text, p_user text, p_key uuid,
                            p_categories text[], p_limit int)
     RETURNS TABLE (since_rev bigint, told_rev bigint, truncated boolean, total bigint, rev bigint, memory_id uuid, kind text,
-                   category text, text text, importance int, combined int)
+                   category text, text text, importance int, combined int, version int, user_pk bigint)
     LANGUAGE plpgsql STABLE SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_column
 DECLARE
@@ -188,12 +191,13 @@ BEGIN
     IF v_told > v_since THEN
         RETURN QUERY
             SELECT v_since, v_told, v_truncated, count(*) OVER (), c.rev, c.memory_id, c.kind, c.category, c.text, c.importance,
-                   c.combined
+                   c.combined, c.version, c.user_pk
             FROM net_changes(p_tenant, p_thread, v_since, p_categories, v_user, NOT v_truncated, v_oldest = 1) c
             ORDER BY c.importance DESC, c.rev DESC LIMIT p_limit;
         IF FOUND THEN RETURN; END IF;
     END IF;
-    RETURN QUERY SELECT v_since, v_told, v_truncated, 0::bigint, NULL::bigint, NULL::uuid, NULL, NULL, NULL, NULL::int, NULL::int;
+    RETURN QUERY SELECT v_since, v_told, v_truncated, 0::bigint, NULL::bigint, NULL::uuid, NULL, NULL, NULL, NULL::int,
+                        NULL::int, NULL::int, NULL::bigint;
 END $$;
 GRANT EXECUTE ON FUNCTION never_told(text), active_heir(uuid, uuid), net_changes(uuid, text, bigint, text[], bigint, boolean, boolean),
     read_delta(uuid, text, bigint, text, text, uuid, text[], int) TO mnema_app;

@@ -34,7 +34,7 @@ CREATE UNIQUE INDEX facts_place ON facts (tenant_id, user_id, topic_key, thread_
 CREATE INDEX facts_by_thread ON facts (tenant_id, user_id, thread_place(thread_id), created_at DESC) WHERE removed_at IS NULL;
 CREATE INDEX facts_purgeable ON facts (tenant_id, removed_at) WHERE removed_at IS NOT NULL;
 GRANT SELECT, INSERT, DELETE ON facts TO mnema_app;
-GRANT UPDATE (kind, rank, value, value_key, source_message_id, list_length, listed_at, created_at, updated_at, removed_at)
+GRANT UPDATE (kind, rank, value, value_key, category, source_message_id, list_length, listed_at, created_at, updated_at, removed_at)
     ON facts TO mnema_app;
 
 -- Refuse, at commit, a change of a fact without a history row of the same transaction. The time of a statement that says

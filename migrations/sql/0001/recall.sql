@@ -43,8 +43,9 @@ CREATE FUNCTION any_word(p_query text) RETURNS tsquery LANGUAGE sql IMMUTABLE PA
     );
 GRANT EXECUTE ON FUNCTION memory_matches(memories, jsonb), any_word(text) TO mnema_app, mnema_search;
 
--- Return the best p_limit memories by words, no chunks: those have other words of tenant and user. The tenant comes from the transaction (security.sql). For one user, the
--- user's word of the index is enough, because user keys are unique over all tenants.
+-- Return the best p_limit memories by words, no chunks: those have other words of tenant and user. The tenant comes from
+-- the transaction (security.sql). For one user, the user's word of the index is enough, because user keys are unique
+-- over all tenants.
 CREATE FUNCTION search_lexical(p_user bigint, p_query text, p_categories text[], p_filters jsonb, p_limit int)
     RETURNS TABLE (memory_id uuid, rank real) LANGUAGE plpgsql STABLE SECURITY DEFINER
     SET search_path = pg_catalog, public, pg_temp SET plan_cache_mode = force_generic_plan AS $$
@@ -78,13 +79,13 @@ CREATE FUNCTION nearest_sql(p_table text, p_wide boolean, p_source text) RETURNS
 -- Make near_<space> and recall_<space>.
 -- near_<space> returns approximately the nearest memories of a tenant; memories that the approximate index does not hold
 -- yet are compared one by one.
--- recall_<space> returns the candidates of a query. Among memories other than chunks: the best p_dense by vector and the best p_lexical by words; the turns
--- before and after the best p_beside of each; for the best p_related of each, the strength of their strongest visible
--- relation. If fewer than p_dense memories have a vector, memories without one follow. The result is one row of aligned
--- arrays, because a driver reads a hundred rows ten times slower. With the filter `embedded`, memories without a vector are
--- no candidates of the search by vector. A search of a whole tenant with more than p_exact memories is approximate. Then,
--- in a search of their own, the best p_chunks chunks of p_chunk_categories by vector, and as many by words
--- (recall_chunks.sql).
+-- recall_<space> returns the candidates of a query. Among memories other than chunks: the best p_dense by vector and the
+-- best p_lexical by words; the turns before and after the best p_beside of each; for the best p_related of each, the
+-- strength of their strongest visible relation. If fewer than p_dense memories have a vector, memories without one
+-- follow. The result is one row of aligned arrays, because a driver reads a hundred rows ten times slower. With the
+-- filter `embedded`, memories without a vector are no candidates of the search by vector. A search of a whole tenant
+-- with more than p_exact memories is approximate. Then, in a search of their own, the best p_chunks chunks of
+-- p_chunk_categories by vector, and as many by words (recall_chunks.sql).
 CREATE FUNCTION create_recall(p_name text) RETURNS void LANGUAGE plpgsql AS $space$
 DECLARE
     v_table text := 'vec_' || p_name;

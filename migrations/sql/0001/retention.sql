@@ -9,7 +9,7 @@ CREATE TABLE tombstones (                           -- keyed hashes (HMAC-SHA-25
 GRANT SELECT, INSERT ON tombstones TO mnema_app;
 
 -- Delete what is kept for a time only, at most p_limit rows of each table, the oldest first: revisions before the newest
--- p_revisions of a thread, events and dead jobs before p_events, idempotency records and finished jobs before p_keys.
+-- p_revisions of a thread, events, batches and dead jobs before p_events, idempotency records and finished jobs before p_keys.
 -- Returns the numbers of deleted rows by table; with p_dry_run, the numbers of all rows that would go.
 CREATE FUNCTION expire_records(p_tenant uuid, p_revisions bigint, p_events timestamptz, p_keys timestamptz, p_limit int,
                                p_dry_run boolean) RETURNS jsonb LANGUAGE plpgsql AS $$
@@ -24,6 +24,7 @@ BEGIN
             'change_log', (SELECT count(*) FROM change_log c JOIN thread_revision t USING (tenant_id, thread_id)
                            WHERE c.tenant_id = p_tenant AND c.rev <= t.rev - p_revisions),
             'events', (SELECT count(*) FROM events WHERE tenant_id = p_tenant AND ts < p_events),
+            'memory_batches', (SELECT count(*) FROM memory_batches WHERE tenant_id = p_tenant AND created_at < p_events),
             'idempotency_keys', (SELECT count(*) FROM idempotency_keys WHERE tenant_id = p_tenant AND created_at < p_keys),
             'jobs', (SELECT count(*) FROM jobs WHERE tenant_id = p_tenant AND (state = 'done' AND updated_at < p_keys
                                                                             OR state = 'dead' AND updated_at < p_events)));
@@ -31,6 +32,10 @@ BEGIN
     DELETE FROM events WHERE tenant_id = p_tenant AND id = ANY (ARRAY (
         SELECT id FROM events WHERE tenant_id = p_tenant AND ts < p_events ORDER BY ts LIMIT p_limit));
     GET DIAGNOSTICS v_count = ROW_COUNT; v_done := v_done || jsonb_build_object('events', v_count);
+    DELETE FROM memory_batches WHERE tenant_id = p_tenant AND id = ANY (ARRAY (
+        SELECT id FROM memory_batches WHERE tenant_id = p_tenant AND created_at < p_events
+        ORDER BY created_at LIMIT p_limit FOR UPDATE SKIP LOCKED));
+    GET DIAGNOSTICS v_count = ROW_COUNT; v_done := v_done || jsonb_build_object('memory_batches', v_count);
     DELETE FROM idempotency_keys WHERE tenant_id = p_tenant AND ctid = ANY (ARRAY (
         SELECT ctid FROM idempotency_keys WHERE tenant_id = p_tenant AND created_at < p_keys
         ORDER BY created_at LIMIT p_limit FOR UPDATE SKIP LOCKED));
@@ -80,7 +85,8 @@ DECLARE
         UNION SELECT thread_id FROM change_log WHERE tenant_id = p_tenant AND memory_id = ANY (v_ids)
         UNION SELECT thread_id FROM events WHERE tenant_id = p_tenant AND user_id = p_user AND thread_id IS NOT NULL
         UNION SELECT thread_id FROM context_questions WHERE tenant_id = p_tenant AND user_id = p_user
-        UNION SELECT thread_id FROM delta_cursors WHERE tenant_id = p_tenant AND user_id = p_user);
+        UNION SELECT thread_id FROM delta_cursors WHERE tenant_id = p_tenant AND user_id = p_user
+        UNION SELECT thread_id FROM receipts WHERE tenant_id = p_tenant AND user_id = p_user AND thread_id IS NOT NULL);
     v_new jsonb;
 BEGIN
     -- Lock the threads in the order of writers. This waits for a concurrent write, which then counts below.
@@ -107,6 +113,10 @@ BEGIN
     UPDATE delta_cursors SET thread_id = v_new->>thread_id WHERE tenant_id = p_tenant AND thread_id = ANY (v_threads);
     UPDATE events SET thread_id = v_new->>thread_id
         WHERE tenant_id = p_tenant AND user_id IS NULL AND thread_id = ANY (v_threads);
+    UPDATE receipts SET thread_id = v_new->>thread_id
+        WHERE tenant_id = p_tenant AND user_id IS NULL AND thread_id = ANY (v_threads);
+    UPDATE memory_batches SET filters = jsonb_set(filters, '{thread_id}', v_new->(filters->>'thread_id'))
+        WHERE tenant_id = p_tenant AND filters->>'thread_id' = ANY (v_threads);
     RETURN cardinality(v_threads);
 END $$;
 GRANT EXECUTE ON FUNCTION erase_threads(uuid, text) TO mnema_app;
@@ -155,6 +165,18 @@ BEGIN
     DELETE FROM idempotency_keys WHERE tenant_id = p_tenant
         AND (user_id = p_user OR user_id IS NULL AND response->>'id' = ANY (v_ids));
     GET DIAGNOSTICS v_count = ROW_COUNT; v_done := v_done || jsonb_build_object('idempotency_keys', v_count);
+    -- The answer of a batch over several users stays for a retry, without the ids of this user's memories.
+    UPDATE idempotency_keys SET response = response || jsonb_build_object(
+            'sample', (response->'sample') - v_ids,
+            'left', (SELECT coalesce(jsonb_agg(l ORDER BY place), '[]')
+                     FROM jsonb_array_elements(response->'left') WITH ORDINALITY e(l, place) WHERE l->>0 <> ALL (v_ids)))
+        WHERE tenant_id = p_tenant AND user_id IS NULL AND response ? 'batch_id'
+          AND (response->'sample' ?| v_ids
+               OR EXISTS (SELECT FROM jsonb_array_elements(response->'left') l WHERE l->>0 = ANY (v_ids)));
+    DELETE FROM memory_batches WHERE tenant_id = p_tenant AND user_id = p_user;
+    GET DIAGNOSTICS v_count = ROW_COUNT; v_done := v_done || jsonb_build_object('memory_batches', v_count);
+    UPDATE memory_batches SET filters = jsonb_set(filters, '{actor_id}', to_jsonb('erased:' || gen_random_uuid()))
+        WHERE tenant_id = p_tenant AND filters->>'actor_id' = p_user;
     DELETE FROM jobs WHERE tenant_id = p_tenant AND user_id = p_user;
     GET DIAGNOSTICS v_count = ROW_COUNT; v_done := v_done || jsonb_build_object('jobs', v_count);
     DELETE FROM supervisor_checkpoints WHERE tenant_id = p_tenant AND user_id = p_user;

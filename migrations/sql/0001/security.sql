@@ -27,20 +27,23 @@ GRANT SELECT ON memories, store_items, conv_messages TO mnema_search;
 CREATE POLICY search ON memories FOR SELECT TO mnema_search USING (true);
 CREATE POLICY search ON store_items FOR SELECT TO mnema_search USING (true);
 CREATE POLICY search ON conv_messages FOR SELECT TO mnema_search USING (true);
-GRANT SELECT ON tenants, api_keys TO mnema_auth;
+GRANT SELECT ON tenants, api_keys, tenant_configs TO mnema_auth;
 CREATE POLICY auth ON tenants FOR SELECT TO mnema_auth USING (true);
 CREATE POLICY auth ON api_keys FOR SELECT TO mnema_auth USING (true);
+CREATE POLICY auth ON tenant_configs FOR SELECT TO mnema_auth USING (true);
 GRANT SELECT ON jobs, job_pauses TO mnema_jobs;
 CREATE POLICY claim ON jobs FOR SELECT TO mnema_jobs USING (true);
 CREATE POLICY claim ON job_pauses FOR SELECT TO mnema_jobs USING (true);
 
 GRANT CREATE ON SCHEMA public TO mnema_search, mnema_auth, mnema_jobs;  -- only an owner who may create can own
 ALTER FUNCTION search_lexical(bigint, text, text[], jsonb, int) OWNER TO mnema_search;
+ALTER FUNCTION list_worded(bigint, text, text[], jsonb, jsonb, int) OWNER TO mnema_search;
 ALTER FUNCTION search_chunks(bigint, text, text[], jsonb, int) OWNER TO mnema_search;
 ALTER FUNCTION items_naming(text) OWNER TO mnema_search;
 ALTER FUNCTION tagged_artifacts(text, text, timestamptz, int) OWNER TO mnema_search;
 ALTER FUNCTION authenticate(bytea) OWNER TO mnema_auth;
 ALTER FUNCTION list_tenants() OWNER TO mnema_auth;
+ALTER FUNCTION changed_configs(xid8) OWNER TO mnema_auth;
 ALTER FUNCTION claim_jobs(int, interval) OWNER TO mnema_jobs;
 ALTER FUNCTION jobs_behind() OWNER TO mnema_jobs;
 ALTER FUNCTION paused_jobs() OWNER TO mnema_jobs;

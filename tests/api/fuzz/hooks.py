@@ -29,6 +29,7 @@ ONLY_THE_SERVER_KNOWS = {
     "too_many_marks": ".*",  # invisible characters are not counted
     "unknown_category": ".*",  # configured
     "unknown_field": ".*",  # configured
+    "invalid_config": ".*",  # what a tenant's document may have is configured
     "invalid_characters": ".*",  # NUL and lone surrogates, which a pattern in a path or a header cannot meet
     "rank_out_of_range": ".*",  # configured
     "low_confidence": ".*",  # only a machine needs confidence
@@ -43,6 +44,12 @@ ONLY_THE_SERVER_KNOWS = {
             "root_path: must be an absolute path .*",
             "category: documents cannot have the category 'procedural'",
             "body.timezone: Value error, not an IANA time zone.*",  # six hundred names
+            "(filters|set) is empty; .*",  # null is no filter and no change
+            "set.add_tags and set.remove_tags both name: .*",  # two fields
+            "a deletion takes no `set`",  # two fields
+            "type procedural and category procedural go together: .*",
+            "expires_at lies in the past",  # relative to now
+            "an admin key cannot be bound to agents",  # two fields
             "query is empty",  # as for texts
             "evidence: no turn, fact, .*",  # depends on the stored memories and their users
             "topic_key .* names no topic; .*",  # a noun, which the rules of nouns know
@@ -57,6 +64,8 @@ ONLY_THE_SERVER_KNOWS = {
             "rank needs topic_key",  # two fields
             "a time needs a zone and a year .*",  # the first and last day of the calendar, in some zones outside it
             "filters.updated_after is later than .*",  # two fields
+            "since is later than until",  # two fields
+            "created_after is later than created_before",  # two fields
             "filters.importance_min is greater than .*",
             "before_seq needs thread_id",
             ".* are names of one field and differ; .*",  # two fields
@@ -72,6 +81,7 @@ ONLY_THE_SERVER_KNOWS = {
             "(.*: Value error, )?JSON is nested deeper than .*",
             "a filter may use the operators .*",
             "a namespace and a key have at most .*",
+            "move: .*",  # two different names
             "at most 1000 (operations|texts to embed) a batch",
             ".*: Value error, expected an ISO 8601 date or time in the years 1 to 9999",  # leap seconds, far zones
         )

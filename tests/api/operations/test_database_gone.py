@@ -12,7 +12,7 @@ from app.bootstrap import Doubles
 from app.config.settings import Settings
 from app.ports import Embedder
 from tests.api.calls import ask, listed, refused, remember
-from tests.api.route_catalog import ID_PLACES, guarded
+from tests.api.route_catalog import fill_places, guarded
 from tests.conftest import Database
 from tests.database_outage import TERMINATE, gone, superuser
 from tests.factories import Caller, body, serve
@@ -27,15 +27,7 @@ async def test_every_route_is_unavailable_without_the_database_and_recovers_with
     http: httpx.AsyncClient, database: Database
 ) -> None:
     written = await remember(http, thread_id="t")
-    places = dict.fromkeys(ID_PLACES, written["id"])
-    places |= {
-        "thread_id": "t",
-        "user_id": "maya",
-        "topic_key": "favorite_colors",
-        "rank": "1",
-        "turn_id": "turn_1",
-        "conversation_id": "t",
-    }
+    places = fill_places(written["id"]) | {"user_id": "maya"}
     before = (await http.get(f"/memory/{written['id']}")).json()
     wrong = {}
     async with gone(database):

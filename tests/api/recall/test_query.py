@@ -38,7 +38,7 @@ async def test_the_request_of_the_seed_is_answered_in_the_shape_of_the_seed(http
     response = await send(http, SEED_REQUEST, "/memory/query")
     assert response.status_code == 200
     answer = response.json()
-    assert answer.keys() == {"items", "related", "header", "tokens", "took_ms", "answerable"}
+    assert answer.keys() == {"items", "related", "header", "tokens", "took_ms", "answerable", "query_id"}
     assert answer["answerable"] == max(item.pop("relevance") for item in answer["items"])
     assert sorted(answer["items"] + answer["related"], key=lambda item: item["category"]) == [
         {
@@ -127,7 +127,7 @@ async def test_without_categories_each_agent_gets_all_of_its_own_but_procedures(
     app: Application, http: httpx.AsyncClient
 ) -> None:
     await one_of_each(http)
-    for agent, allowed in app.policies.categories.allowlists.items():
+    for agent, allowed in app.policies.defaults.categories.allowlists.items():
         for extra in ({}, {"categories": None}, {"categories": []}):
             answer = await ask(http, "remark", agent=agent, top_k=50, budget_tokens=4096, **extra)
             assert {item["category"] for item in answer["items"]} == set(allowed) - {"procedural"}, agent
@@ -217,7 +217,7 @@ async def test_an_unbound_key_may_ask_as_any_agent_but_each_only_sees_its_own(
     reader = await make_caller(app, ["query"], tenant=caller)
     async with caller.client(server) as admin, reader.client(server) as client:
         await one_of_each(admin)
-        for agent, allowed in app.policies.categories.allowlists.items():
+        for agent, allowed in app.policies.defaults.categories.allowlists.items():
             answer = await ask(client, "remark", agent=agent, top_k=50, explain=True, budget_tokens=4096)
             seen = {item["category"] for part in ("items", "related", "dropped") for item in answer[part]}
             assert seen <= set(allowed), agent

@@ -23,6 +23,7 @@ from app.storage.retention.export import KINDS
 from tests.api.calls import (
     ask,
     delta,
+    edit_matching,
     history_of,
     listed,
     propose,
@@ -316,6 +317,7 @@ async def settle_in(http: httpx.AsyncClient, user: str = "maya") -> dict[str, st
     place: dict[str, Any] = {"user_id": user, "thread_id": "t"}
     fact = await remember(http, "Tea with cardamom.", tags=["saffron"], metadata={"note": "tamarind"}, **place)
     await http.patch(f"/memory/{fact['id']}", json={"text": "Tea with fenugreek."})
+    await edit_matching(http, {"user_id": user, "tag": "saffron"}, add_tags=["dittany"])
     await remember(http, "tea with FENUGREEK", source={"turn_id": "turn-9", "quote": "juniper, please"}, **place)
     sourced = {"source": {"turn_id": "turn-9", "quote": "juniper, please"}}
     await http.post("/memory", json=body("Tea in asafoetida.", **place, **sourced), headers={"Idempotency-Key": "k"})
@@ -351,7 +353,7 @@ WORDS = [
     *("cardamom", "fenugreek", "saffron", "tamarind", "juniper", "asafoetida", "lovage", "galangal", "sumac", "sorrel"),
     *("chervil", "marjoram", "hyssop", "epazote", "annatto", "mugwort", "woodruff", "calamus", "maya"),
     *("caraway", "dillweed", "nutmeg", "orris", "borage", "costmary", "elecampane", "verbena", "zedoary"),
-    "rosehip",
+    *("rosehip", "dittany"),
 ]
 
 
@@ -364,6 +366,7 @@ async def counted(database: Database, tenant: UUID, user: str) -> dict[str, int]
         "history_blanked": f"history WHERE memory_id IN {mine}",
         "changes_blanked": f"change_log WHERE memory_id IN {mine}",
         "facts": "facts WHERE user_id = $2",
+        "memory_batches": "memory_batches WHERE user_id = $2",
         "relations": f"relations WHERE (from_id IN {mine} OR to_id IN {mine})",
         "events": "events WHERE user_id = $2",
         "idempotency_keys": "idempotency_keys WHERE user_id = $2",
@@ -379,6 +382,10 @@ async def counted(database: Database, tenant: UUID, user: str) -> dict[str, int]
         "files": "files WHERE user_id = $2",
         "chunks": "chunks WHERE file_id IN (SELECT id FROM files WHERE user_id = $2)",
         "index_jobs": "index_jobs WHERE user_id = $2",
+        "receipts": "receipts WHERE user_id = $2",
+        "receipt_items": "receipt_items WHERE receipt_id NOT IN (SELECT id FROM receipts WHERE user_id = $2)"
+        f" AND memory_id::text IN {mine}",
+        "usage_days": "usage_days WHERE user_id = $2",
     }
     counts = " UNION ALL ".join(
         f"SELECT '{name}', count(*) FROM {part} AND tenant_id = $1" for name, part in parts.items()

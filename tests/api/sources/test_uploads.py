@@ -157,8 +157,8 @@ class TestSizes:
     @pytest.fixture
     def app(self, app: Application) -> Application:
         """Give the application small limits."""
-        policy = replace(app.policies.sources, max_file_bytes=1000, tenant_bytes=2500, max_files=4)
-        object.__setattr__(app.policies, "sources", policy)
+        policy = replace(app.policies.defaults.sources, max_file_bytes=1000, tenant_bytes=2500, max_files=4)
+        object.__setattr__(app.policies.defaults, "sources", policy)
         object.__setattr__(app.sources.files, "_policy", policy)
         return app
 

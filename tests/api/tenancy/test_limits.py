@@ -21,7 +21,7 @@ from app.ports import CounterIncrement, Embedder
 from app.storage.tenancy.tenants import TenantStorage
 from app.usecases.tenancy.limits import Limits
 from tests.api.calls import refused, remember, say, sql
-from tests.api.route_catalog import ID_PLACES, guarded
+from tests.api.route_catalog import fill_places, guarded
 from tests.conftest import Database
 from tests.factories import Caller, KeepOpen, body, make_caller, replica
 from tests.redis_server import RedisServer
@@ -205,9 +205,7 @@ async def test_every_guarded_route_is_limited_and_says_so_in_the_document(
 ) -> None:
     async with site(limited, Doubles(embedder=embedder, clock=still)) as here:
         caller = await make_caller(here.apps[0])
-        places = dict.fromkeys(ID_PLACES, "01a1fc6a-13da-7474-b3f6-cb098cae46b6")
-        places |= {"thread_id": "t", "user_id": "u", "topic_key": "favorite_colors", "rank": "1", "turn_id": "turn_1"}
-        places["conversation_id"] = "t"
+        places = fill_places("01a1fc6a-13da-7474-b3f6-cb098cae46b6")
         async with caller.client(here.urls[0]) as client:
             await statuses(client, KEY)
             for operation in await guarded(client):
@@ -308,7 +306,7 @@ class Deaf:
 async def test_what_hangs_is_told_nothing_twice(limited: Settings, embedder: Embedder, still: StillClock) -> None:
     async with site(limited, Doubles(embedder=embedder, clock=still)) as here:
         app, deaf = here.apps[0], Deaf()
-        limits = Limits(app.policies.limits, deaf, TenantStorage(app.uow).get_tenant_name, app.access, still)
+        limits = Limits(app.policies.defaults.limits, deaf, TenantStorage(app.uow).get_tenant_name, app.access, still)
         caller = await make_caller(app)
         for _ in range(3):
             await limits.admit_request(caller.scope)

@@ -22,7 +22,7 @@ from app.storage.uow import UnitOfWork
 from app.usecases.tenancy.tenants import LOOKUPS, MAX_WAITING, Tenants
 from tests.api.calls import refused
 from tests.api.raw_connections import answered, raw
-from tests.api.route_catalog import ID_PLACES, Operation, guarded
+from tests.api.route_catalog import Operation, fill_places, guarded
 from tests.factories import Caller, Clock, body, make_caller, serve
 
 LISTS = b"\xdd" + (10_485_000).to_bytes(4, "big") + b"\x90" * 10_485_000
@@ -55,9 +55,7 @@ async def test_without_a_key_nothing_is_decoded(server: str, monkeypatch: pytest
 
 
 async def test_every_guarded_route_refuses_a_stranger_before_its_body(server: str, http: httpx.AsyncClient) -> None:
-    places = dict.fromkeys(ID_PLACES, "01a1fc6a-13da-7474-b3f6-cb098cae46b6")
-    places |= {"thread_id": "t", "user_id": "maya", "topic_key": "favorite_colors", "rank": "1", "turn_id": "turn_1"}
-    places["conversation_id"] = "t"
+    places = fill_places("01a1fc6a-13da-7474-b3f6-cb098cae46b6")
 
     async def ask(operation: Operation) -> tuple[str, int]:
         request = f"{operation.method} {operation.path.format(**places)}"
@@ -300,9 +298,7 @@ async def test_an_unknown_parameter_is_refused_with_what_was_meant(
 
 async def test_no_route_takes_a_parameter_it_does_not_document(http: httpx.AsyncClient) -> None:
     unknown = {"x" * 60_000: "1", "userid": "1", **{f"p{number}": "" for number in range(500)}}
-    places = dict.fromkeys(ID_PLACES, "01a1fc6a-13da-7474-b3f6-cb098cae46b6")
-    places |= {"thread_id": "t", "user_id": "maya", "topic_key": "favorite_colors", "rank": "1", "turn_id": "turn_1"}
-    places["conversation_id"] = "t"
+    places = fill_places("01a1fc6a-13da-7474-b3f6-cb098cae46b6")
     for operation in await guarded(http):
         response = await http.request(operation.method, operation.path.format(**places), params=unknown, json={})
         assert "unknown parameter" in refused(response, 422, "invalid_request")["detail"], operation.name

@@ -22,7 +22,7 @@ ASKED = b'{"agent": "supervisor", "query": "oat milk", "filters": {"user_id": "m
 JSON = {"Content-Type": "application/json"}
 PLACE = {"user_id": "maya", "thread_id": "talk"}
 PUT = {**PLACE, "checkpoint_id": "1", "type": "msgpack", "data": "gA==", "metadata": {}, "versions": {}}
-VARIES = {"took_ms", "request_id", "oldest_due_s"}
+VARIES = {"took_ms", "query_id", "request_id", "oldest_due_s"}
 HEADERS = {"date", "x-request-id", "content-length"}
 REQUESTS: list[tuple[str, str, dict[str, Any]]] = [
     ("POST", "/memory/query", {"content": ASKED, "headers": JSON}),
@@ -51,6 +51,12 @@ REQUESTS: list[tuple[str, str, dict[str, Any]]] = [
     ("POST", "/memory", {"json": body("Maya drinks oat milk."), "headers": {"Idempotency-Key": "one"}}),
     ("GET", "/memory", {"params": {"limit": 0, "tag": "a\nb"}}),
     ("GET", "/memory", {"params": {"user_id": "maya", "pinned": "false"}}),
+    (
+        "GET",
+        "/memory",
+        {"params": {"type": ["semantic", "turn"], "category": "preferences", "metadata": ["a:b", "c:d"]}},
+    ),
+    ("GET", "/memory", {"params": {"type": ["semantic", "poem"], "category": ["tasks"] * 51}}),
     ("GET", "/events/counts", {"params": {"by": "op", "until": "2020-01-01"}}),
     ("GET", "/jobs/counts", {}),
     ("GET", "/health", {}),

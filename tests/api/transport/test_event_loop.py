@@ -17,7 +17,7 @@ import pytest
 
 from app.bootstrap import Application
 from tests.acceptance.serving import Server
-from tests.api.route_catalog import ID_PLACES, Operation, operations, resolved
+from tests.api.route_catalog import Operation, fill_places, operations, resolved
 from tests.conftest import Database
 from tests.effort import DEEP
 from tests.factories import Caller, make_caller
@@ -31,9 +31,7 @@ MEMORY = 900 << 20
 FULL = 1_000_000
 NAME = 1000
 """Characters of the longest field that is not free text."""
-PLACES = dict.fromkeys(ID_PLACES, "01a1fc6a-13da-7474-b3f6-cb098cae46b6")
-PLACES |= {"thread_id": "t", "user_id": "maya", "topic_key": "favorite_colors", "rank": "1", "turn_id": "turn_1"}
-PLACES["conversation_id"] = "t"
+PLACES = fill_places("01a1fc6a-13da-7474-b3f6-cb098cae46b6")
 UNITS = [
     *(
         "a",

@@ -71,6 +71,7 @@ ANSWER = {
     "delta": {"since_rev": 6, "rev": 9, "more": 0, "truncated": False},
     "tokens": 40,
     "took_ms": 3.5,
+    "query_id": str(UUID(int=2)),
 }
 WHOLE = {**ANSWER, "items": [{"id": "1", "category": "profile", "text": "Ana is {vegan}.", "metadata": {"a": [1]}}]}
 HISTORY = {"items": [{"id": "1", "memory_id": "2", "event": "ADD", "meta": {"after": {"text": "Ana is vegan."}}}]}

@@ -78,6 +78,16 @@ async def fill(uow: UnitOfWork, journal: Journal, scope: Principal) -> None:
         await tx.execute(
             "INSERT INTO jobs (tenant_id, id, kind, payload) VALUES ($1, $2, 'k', '{}')", scope.tenant_id, new_id()
         )
+        await tx.execute(
+            "INSERT INTO memory_batches (tenant_id, id, action, filters, changes, categories, matched, changed,"
+            " skipped, actor) VALUES ($1, $2, 'delete', '{}', '{}', '{}', 1, 1, '{}', 'a')",
+            scope.tenant_id,
+            new_id(),
+        )
+        await tx.execute(
+            "INSERT INTO tenant_configs (tenant_id, version, document, actor) VALUES ($1, 1, '{}', 'system')",
+            scope.tenant_id,
+        )
         await tx.execute("INSERT INTO job_pauses (tenant_id, kind) VALUES ($1, 'k')", scope.tenant_id)
         await tx.execute(
             "INSERT INTO consolidation_pairs (tenant_id, low, high, score, user_pk, same, checked_at)"
@@ -129,6 +139,10 @@ async def fill(uow: UnitOfWork, journal: Journal, scope: Principal) -> None:
         await tx.execute(
             "INSERT INTO chat_upstreams (tenant_id, base_url, api_key) VALUES ($1, 'u', '')", scope.tenant_id
         )
+        told = [{"receipt_id": str(item), "place": 0, "part": "item", "memory_id": str(item), "user_id": user}]
+        asked = [{"id": str(item), "age": 0, "via": "query", "user_id": user, "tokens": 1}]
+        told[0] |= {"category": "preferences", "version": 1}
+        await tx.fetchval("SELECT record_receipts($1, $2, $3)", scope.tenant_id, asked, told)
         await know_city(tx, scope)
         await keep_turn(tx, scope)
     color = FactOperation("list", "favorite_colors", ((1, "blue"),))

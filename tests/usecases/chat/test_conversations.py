@@ -28,7 +28,11 @@ async def say(app: Application, caller: Caller, text: str, at: int = 0, **fields
 
 async def keep(app: Application, caller: Caller, text: str, type_: MemoryType, at: int = 0, **fields: Any) -> None:
     """Store another memory of the conversation c1."""
-    usual = {"thread_id": "c1", "category": app.policies.turn_category, "created_at": START + timedelta(minutes=at)}
+    usual = {
+        "thread_id": "c1",
+        "category": app.policies.defaults.turn_category,
+        "created_at": START + timedelta(minutes=at),
+    }
     await app.write.write_memory(caller.scope, draft(text, type=type_, **usual | fields))
 
 
@@ -83,8 +87,10 @@ async def test_pages_follow_each_other_without_gaps(app: Application, caller: Ca
 
 
 async def test_a_bound_key_reads_its_categories_alone(app: Application, caller: Caller) -> None:
-    lists = app.policies.categories.allowlists
-    name = next(a for a, names in lists.items() if app.policies.turn_category not in names and "goals" in names)
+    lists = app.policies.defaults.categories.allowlists
+    name = next(
+        a for a, names in lists.items() if app.policies.defaults.turn_category not in names and "goals" in names
+    )
     await say(app, caller, "I want to sail.")
     await keep(app, caller, "Maya wants to sail.", MemoryType.semantic, category="goals")
     await keep(app, caller, "They spoke of sailing.", MemoryType.summary)
@@ -180,7 +186,7 @@ async def test_what_is_written_meanwhile_stays_or_goes_whole(app: Application, c
 async def test_facts_whose_time_is_ahead_are_removed_too(
     app: Application, caller: Caller, sql: asyncpg.Connection
 ) -> None:
-    far = app.policies.lifecycle.purge_at(START + timedelta(days=365 * 5))
+    far = app.policies.defaults.lifecycle.purge_at(START + timedelta(days=365 * 5))
     values = [NewFact(f"topic_{number}", FactKind.ranked, 1, f"box {number}") for number in range(120)]
     for start in (0, 60):
         await app.facts.store.store_values(caller.scope, FactPlace("maya", "c1"), values[start : start + 60])

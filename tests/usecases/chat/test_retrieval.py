@@ -109,7 +109,7 @@ async def test_a_pool_has_three_times_as_many_memories_as_are_wanted(app: Applic
 
 async def test_the_threshold_of_the_request_replaces_the_configured_one(app: Application, caller: Caller) -> None:
     await remember(app, caller, "Maya likes green tea.", "The harbour wall is wet.")
-    assert app.policies.chat.score_threshold == 0.35
+    assert app.policies.defaults.chat.score_threshold == 0.35
     assert contents(await recall(app, caller, options=RetrievalOptions())) == ["Maya likes green tea."]
     assert len((await recall(app, caller, options=ANY)).hits) == 2
     assert not (await recall(app, caller, options=RetrievalOptions(score_threshold=0.99))).hits
@@ -192,7 +192,7 @@ async def test_a_bound_key_finds_only_its_categories(app: Application, caller: C
     await say(app, caller, "I like black tea.")
     name, seen = next(
         (agent, names)
-        for agent, names in app.policies.categories.allowlists.items()
+        for agent, names in app.policies.defaults.categories.allowlists.items()
         if "goals" in names and "preferences" not in names and "activity" not in names
     )
     bound = await make_caller(app, ("chat",), [name], tenant=caller)
@@ -206,7 +206,7 @@ async def test_deleted_memories_procedures_and_summaries_are_no_hits(app: Applic
     await app.edit.soft_delete_memory(caller.scope, gone.id)
     steps = {"type": MemoryType.procedural, "category": "procedural", "steps_text": "1. Boil water.\n2. Add tea."}
     await app.write.write_memory(caller.scope, draft("How Maya makes tea.", **steps))
-    summary = {"type": MemoryType.summary, "category": app.policies.turn_category}
+    summary = {"type": MemoryType.summary, "category": app.policies.defaults.turn_category}
     await app.write.write_memory(caller.scope, draft("Maya spoke of tea.", thread_id="c1", **summary))
     await app.write.write_memory(caller.scope, draft("Maya spoke of tea elsewhere.", thread_id="c2", **summary))
     found = await recall(app, caller)
@@ -218,10 +218,10 @@ async def test_deleted_memories_procedures_and_summaries_are_no_hits(app: Applic
 
 
 async def test_a_key_that_may_not_see_turns_gets_no_summary(app: Application, caller: Caller) -> None:
-    summary = {"type": MemoryType.summary, "category": app.policies.turn_category, "thread_id": "c1"}
+    summary = {"type": MemoryType.summary, "category": app.policies.defaults.turn_category, "thread_id": "c1"}
     await app.write.write_memory(caller.scope, draft("Maya spoke of tea.", **summary))
-    lists = app.policies.categories.allowlists
-    name = next(agent for agent, names in lists.items() if app.policies.turn_category not in names)
+    lists = app.policies.defaults.categories.allowlists
+    name = next(agent for agent, names in lists.items() if app.policies.defaults.turn_category not in names)
     bound = await make_caller(app, ("chat",), [name], tenant=caller)
     assert (await recall(app, bound)).summary is None
     assert (await recall(app, caller)).summary == "Maya spoke of tea."
@@ -230,14 +230,14 @@ async def test_a_key_that_may_not_see_turns_gets_no_summary(app: Application, ca
 async def test_no_summary_is_read_if_summaries_are_off(configured: Configured) -> None:
     app = await configured(policies={"summaries": {"enable_summarization": False}})
     caller = await make_caller(app)
-    summary = {"type": MemoryType.summary, "category": app.policies.turn_category, "thread_id": "c1"}
+    summary = {"type": MemoryType.summary, "category": app.policies.defaults.turn_category, "thread_id": "c1"}
     await app.write.write_memory(caller.scope, draft("Maya spoke of tea.", **summary))
     assert (await recall(app, caller)).summary is None
 
 
 async def test_a_message_without_text_has_the_summary_alone(app: Application, caller: Caller) -> None:
     await remember(app, caller, "Maya likes green tea.")
-    summary = {"type": MemoryType.summary, "category": app.policies.turn_category, "thread_id": "c1"}
+    summary = {"type": MemoryType.summary, "category": app.policies.defaults.turn_category, "thread_id": "c1"}
     await app.write.write_memory(caller.scope, draft("Maya spoke of tea.", **summary))
     assert await recall(app, caller, " \n ") == ChatMemories(summary="Maya spoke of tea.")
 

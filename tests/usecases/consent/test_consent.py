@@ -29,6 +29,7 @@ from app.storage.identity import new_id
 from app.storage.jobs.jobs import JobStorage
 from app.storage.journal import Journal
 from app.usecases.reflection.insights import OWN_JOB
+from app.usecases.tenancy.rules import RulesDraft
 from tests.factories import Caller, Clock, draft, make_caller
 from tests.storage.building import SPACE
 from tests.usecases.conftest import Configured
@@ -242,6 +243,19 @@ async def test_what_is_withdrawn_is_not_known_and_history_says_so(app: Applicati
         {},
     )
     assert (await propose(app, scope, "city", "Lisbon")).action == "created", "it may be proposed anew"
+
+
+async def test_a_value_is_withdrawn_after_its_field_left_the_rules(app: Application, scope: Principal) -> None:
+    fields = {"sensitive": [*sorted(ALWAYS_SENSITIVE), "shoe_size"]}
+    await app.rules.put_rules(scope, RulesDraft({"consent": fields}))
+    patch = (await propose(app, scope, "shoe_size", "39")).patch
+    await app.consent.decide_patch(scope, "maya", patch.id, approve=True)
+    await app.rules.put_rules(scope, RulesDraft({}))
+    assert await known(app, scope) == {"shoe_size": "39"}
+    assert [await app.consent.withdraw_values(scope, "maya", "shoe_size") for _ in range(2)] == [1, 0]
+    assert await known(app, scope) == {}
+    with pytest.raises(UnknownField):
+        await app.consent.withdraw_values(scope, "maya", "hat_size")
 
 
 @pytest.mark.parametrize(

@@ -245,4 +245,4 @@ async def test_relations_are_read_in_both_directions_under_the_same_filters(app:
 async def _compared(app: Application, caller: Caller, text: str) -> list:
     [vector] = await app.embedder.embed_texts([text])
     storage = app.write._memories
-    return await storage.find_neighbours(caller.scope, "maya", "preferences", text, vector, app.policies.bands)
+    return await storage.find_neighbours(caller.scope, "maya", "preferences", text, vector, app.policies.defaults.bands)

@@ -232,6 +232,21 @@ def test_a_file_that_comes_back_restores_its_entry(stage: Stage, text: str) -> N
     assert stage.reports[-1].outcomes == []
 
 
+@pytest.mark.parametrize("name", ["copy.md", "20250101T090000Z__id-1.md", "summary.md"])
+def test_a_file_of_another_name_restores_nothing(stage: Stage, name: str) -> None:
+    stage.store.add("one")
+    stage.follow(False)
+    [path] = stage.root.glob("entries/**/*.md")
+    content = path.read_text()
+    stage.follow(False, path.unlink, True, GRACE_S, False)
+    path.with_name(name).write_text(content)
+    stage.follow(False)
+    [outcome] = stage.reports[-1].outcomes
+    assert outcome.problem.startswith("no entry of this user has the id id-0")
+    assert (list(stage.store.entries), list(stage.store.deleted)) == ([], ["id-0"])
+    assert path.with_name(name).read_text() == content
+
+
 def test_only_an_id_of_the_user_is_restored(stage: Stage) -> None:
     path = stage.root / "entries/chat/facts/other.md"
     path.parent.mkdir(parents=True)

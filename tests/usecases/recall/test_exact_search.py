@@ -222,7 +222,8 @@ async def test_the_category_filter_is_a_filter_like_the_others(town: Town) -> No
 
 async def test_a_big_category_does_not_crowd_a_small_one_out_of_a_long_answer(town: Town) -> None:
     lengths = {
-        name: town.app.policies.categories.get_category(name).rag_length for name in ("preferences", "tasks", "goals")
+        name: town.app.policies.defaults.categories.get_category(name).rag_length
+        for name in ("preferences", "tasks", "goals")
     }
     matching = {name: len(town.crowd.matching(Filters(), [name])) for name in lengths}
     room = sum(min(lengths[name], matching[name]) for name in lengths)

@@ -83,15 +83,15 @@ async def test_as_many_are_found_as_match_whatever_an_agent_is_given_of_a_catego
     for number in range(60):
         turn = draft(f"Lap {number} of the race.", type=MemoryType.turn, category="event", seq=number, thread_id="race")
         await app.write.write_memory(caller.scope, turn)
-    assert app.policies.categories.get_category("event").rag_length < 50
+    assert app.policies.defaults.categories.get_category("event").rag_length < 50
     found = await search(app, caller, "the race", top_k=50)
     assert len(found.results) == 50
     assert [result.mark for result in found.results] == [f"M{n}" for n in range(1, 51)]
-    assert len((await search(app, caller, "the race")).results) == app.policies.query.top_k
+    assert len((await search(app, caller, "the race")).results) == app.policies.defaults.query.top_k
 
 
 async def test_a_category_that_comes_whole_to_agents_is_ranked_here(app: Application, caller: Caller) -> None:
-    assert app.policies.categories.get_category("profile").context == "all"
+    assert app.policies.defaults.categories.get_category("profile").context == "all"
     for text in ("Maya is a carpenter.", "Maya is left-handed.", "Maya has two sisters."):
         await app.write.write_memory(caller.scope, draft(text, category="profile"))
     found = await search(app, caller, "What is Maya's job? A carpenter?", top_k=1)

@@ -278,7 +278,7 @@ async def test_a_turn_the_model_has_no_answer_to_costs_so_many_tries_is_told_and
 
 async def quiet(app: Application, scope: Principal, expected: str = "done") -> Mapping[str, Any]:
     """Run the hourly `reflect` job alone and return its report."""
-    [job_id] = await JobStorage(app.uow, app.policies.jobs).enqueue_jobs(scope, [NewJob(JobKind.reflect)])
+    [job_id] = await JobStorage(app.uow, app.policies.defaults.jobs).enqueue_jobs(scope, [NewJob(JobKind.reflect)])
     assert await app.run_jobs.run_job(scope.tenant_id, job_id, "test") == expected
     return (await app.jobs.get_job(scope, job_id)).report or {}
 
@@ -312,7 +312,7 @@ async def test_a_turn_is_not_brought_back_for_ever(
     await due(sql)
     await work(hasty, scope, "dead")
     llm.broken = None
-    clock.move(days=hasty.policies.llm.wait_days + 1)
+    clock.move(days=hasty.policies.defaults.llm.wait_days + 1)
     assert "revived" not in await quiet(hasty, scope)
 
 

@@ -252,7 +252,7 @@ async def test_without_their_category_insights_are_off_and_episodes_are_made(
     with capture_logs() as lines:
         app = await configured(policies={"insights": {"category": "guesses"}})
     assert [line["detail"] for line in lines if line["event"] == "configuration_warning"] == list(
-        app.policies.configuration_warnings
+        app.policies.defaults.configuration_warnings
     )
     await say(app, scope, *TALK)
     await work(app)

@@ -177,7 +177,7 @@ async def test_a_model_that_is_away_leaves_the_rule_and_the_job_is_tried_again(
     llm.broken = away
     await notes(BEES, KEPT)
     await notes(SON, OLDER_SON, SON.removeprefix("The "), first=10, user_id="ben")
-    jobs = JobStorage(app.uow, app.policies.jobs)
+    jobs = JobStorage(app.uow, app.policies.defaults.jobs)
     [job_id] = await jobs.enqueue_jobs(job, [NewJob(JobKind.consolidate)])
     assert await app.run_jobs.run_job(job.tenant_id, job_id, "a worker") == "retry"
     assert len(llm.requests) == 1, "after one failure no other pairs are sent"
@@ -199,7 +199,7 @@ async def test_a_tenant_that_spent_its_tokens_stops_without_an_error_and_others_
     await notes(BEES, KEPT)
     await notes(BEES, KEPT, tenant=other.scope.tenant_id, first=10)
     await sql.execute("INSERT INTO llm_budget VALUES ($1, $2, 1990)", job.tenant_id, clock.now().date())
-    jobs = JobStorage(app.uow, app.policies.jobs)
+    jobs = JobStorage(app.uow, app.policies.defaults.jobs)
     [job_id] = await jobs.enqueue_jobs(job, [NewJob(JobKind.consolidate)])
     assert await app.run_jobs.run_job(job.tenant_id, job_id, "a worker") == "done"
     done = await jobs.get_job(job, job_id)
@@ -273,7 +273,7 @@ async def test_prompts_hold_five_to_ten_pairs_of_one_user(
     pairs = all_pairs(mine) + all_pairs(hers)
     assert not any(one.rule for one in judge_by_rule(pairs))
     async with asker(app, llm, clock) as way:
-        judged = await ModelJudge(way).judge_pairs(caller.scope, pairs)
+        judged = await ModelJudge(way, app.policies).judge_pairs(caller.scope, pairs)
     assert {one.pair.ids for one in judged.verdicts} == {pair.ids for pair in pairs}
     assert (judged.left, judged.stopped) == (0, None)
     sizes = [len(asked.question["pairs"]) - 1 for asked in llm.asked]

@@ -218,7 +218,8 @@ async def test_records_are_kept_for_a_time_and_an_older_revision_answers_truncat
         await app.write.write_memory(scope, draft(f"Note {number}.", thread_id="t"), key=key)
     await remember(app, scope, "Elsewhere.", thread_id="u")
     counts = (await app.lifecycle.delete_old_records(scope)).counts
-    others = dict.fromkeys(("events", "idempotency_keys", "jobs", "store_items", "llm_calls", "facts", "artifacts"), 0)
+    names = ("events", "idempotency_keys", "jobs", "store_items", "llm_calls", "facts", "artifacts")
+    others = dict.fromkeys((*names, "memory_batches", "receipts", "usage_days"), 0)
     assert counts == {"change_log": 5} | others
     found = {since: await app.delta.read_delta(scope, "t", since, "supervisor") for since in (0, 4, 5, 7, 8)}
     assert {since: delta.truncated for since, delta in found.items()} == {

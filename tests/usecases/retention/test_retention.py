@@ -14,7 +14,11 @@ from tests.usecases.conftest import Configured
 from tests.usecases.crowd import SeededEmbedder
 
 BATCH = 3
-OLD = {"change_log": 7, "events": 10, "idempotency_keys": 4, "jobs": 8, "store_items": 5, "llm_calls": 6}
+OLD = {"change_log": 7, "events": 10, "idempotency_keys": 4, "jobs": 8, "store_items": 5, "llm_calls": 6} | {
+    "receipts": 7,
+    "usage_days": 4,
+    "memory_batches": 5,
+}
 """The number of old rows in each table; five more rows of each are new."""
 NOT_FILLED = {"facts": 0, "artifacts": 0}
 
@@ -37,6 +41,13 @@ _ROWS = {
         now() - make_interval(days => $2 - 50), now(), now() FROM generate_series(1, $3::int)""",
     "llm_calls": """SELECT $1, gen_random_uuid(), now() - make_interval(days => $2 - n), 'p', 1, 'm', 1, 1, 1, 1, 1, 1,
         true, 'ok' FROM generate_series(1, $3::int) n""",
+    "receipts": """(tenant_id, id, ts, via) SELECT $1, gen_random_uuid(), now() - make_interval(days => $2 - n), 'query'
+        FROM generate_series(1, $3::int) n""",
+    "memory_batches": """(tenant_id, id, action, filters, changes, categories, matched, changed, skipped, actor,
+        created_at) SELECT $1, gen_random_uuid(), 'delete', '{}', '{}', '{}', 1, 1, '{}', 'a',
+        now() - make_interval(days => $2 - n)
+        FROM generate_series(1, $3::int) n""",
+    "usage_days": "SELECT $1, current_date - $2::int + n, '', 1, 1 FROM generate_series(1, $3::int) n",
 }
 
 

@@ -9,6 +9,7 @@ import asyncpg
 import pytest
 
 from app.bootstrap import Application
+from app.config.tenant_policies import TenantPolicies
 from app.domain.errors import WrongState
 from app.domain.memory.memory import MemoryType
 from app.domain.principal import Principal
@@ -158,7 +159,8 @@ async def test_an_evicted_turn_hides_its_chunks(
     app: Application, caller: Caller, sql: asyncpg.Connection, clock: Clock
 ) -> None:
     first, _second = await say(app, caller.scope, sql), await say(app, caller.scope, sql)
-    policies = replace(app.policies, lifecycle=replace(app.policies.lifecycle, max_entries=1))
+    lifecycle = replace(app.policies.defaults.lifecycle, max_entries=1)
+    policies = TenantPolicies(replace(app.policies.defaults, lifecycle=lifecycle))
     storage = ForgettingStorage(app.uow, b"")
     evict = ForgetMemories(app.uow, storage, Journal(app.uow, "minilm_l6_v2", b""), policies, clock)
     assert (await evict.evict_thread(caller.scope, "maya", "t1")).sample == [first]
@@ -209,7 +211,7 @@ async def test_chunks_are_no_entries_of_their_thread(
         assert await storage.find_overflowing(tx, caller.scope, max_entries=2, limit=50) == []
         place = {"user_id": "maya", "thread_id": "t1"}
         assert await storage.find_thread_overflow(tx, caller.scope, max_entries=2, limit=50, **place) == []
-        policy = app.policies.lifecycle
+        policy = app.policies.defaults.lifecycle
         forgettable = await storage.find_forgettable(tx, caller.scope, policy=policy, now=far, limit=50)
     assert [memory.type for memory in forgettable] == [MemoryType.turn] * 2
     page = await app.chat.conversations.read_conversation(caller.scope, "maya", "t1", None, 50)

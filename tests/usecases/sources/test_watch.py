@@ -76,7 +76,7 @@ async def watching(
         IndexJobStorage(uow),
         folders or PosixSourceFolders([str(indexing.root.parent)]),
         queue,
-        replace(indexing.app.policies.sources, rescan_s=600),
+        replace(indexing.app.policies.defaults.sources, rescan_s=600),
     )
     task = asyncio.create_task(watch.watch_until(stopped.is_set))
     try:

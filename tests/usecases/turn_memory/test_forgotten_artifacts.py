@@ -160,7 +160,7 @@ async def test_a_bound_key_exports_and_purges_artifacts_only_with_their_category
 ) -> None:
     bound = (await make_caller(app, ("query", "write"), agents, caller)).scope
     assert bound.categories is not None
-    assert (app.policies.turn_memory.category in bound.categories) == bool(count)
+    assert (app.policies.defaults.turn_memory.category in bound.categories) == bool(count)
     await store_artifacts(app, caller.scope, "word")
     try:
         records = [record async for record in await app.export.export_records(bound, "maya")]

@@ -21,7 +21,7 @@ from app.api.schemas.facts.facts import (
     TopicKey,
     label_and_meta,
 )
-from app.api.schemas.fields import Identifier, Limit
+from app.api.schemas.fields import Identifier, Limit, NameCursor
 from app.api.schemas.memory.memories import HistoryOut, HistoryPageOut
 from app.api.transport.idempotency import IdempotencyHeader, retry_key
 from app.api.transport.parameters import StrictRoute
@@ -29,7 +29,7 @@ from app.domain.facts.fact import FactFilter
 from app.domain.outages import DatabaseUnavailable
 
 router = APIRouter(prefix="/facts", tags=["facts"], route_class=StrictRoute)
-Cursor = Annotated[str | None, Query(max_length=500, description="`next_cursor` of the previous page")]
+Cursor = Annotated[NameCursor | None, Query(description="`next_cursor` of the previous page")]
 _FACT = "/{fact_id:uuid}"
 _CHANGED = {200: {"links": links.FACT}, **openapi_errors(400, 401, 403, 404, 409, 413, 422, 503)}
 

@@ -71,7 +71,8 @@ async def index_chat_message(app: App, principal: Writer, body: ChatMessageIn) -
     await _require_project(app, principal, body.project_id)
     place = "\x00".join((body.user_id, body.chat_id, body.message_id))
     key = retry_key("POST /index-chat-message", hashlib.sha256(place.encode()).hexdigest(), body)
-    draft = body.to_domain(app.policies.turn_category, app.policies.write.default_importance)
+    policies = app.policies.of(principal)
+    draft = body.to_domain(policies.turn_category, policies.write.default_importance)
     return ChatMessageOut.from_turn(await app.turns.store_turn(principal, draft, key=key), body)
 
 

@@ -19,7 +19,6 @@ from app.api.transport.client_name import ClientHeader
 from app.api.transport.complexity import check_json
 from app.api.transport.parameters import StrictRoute
 from app.api.transport.spooling import spool_body
-from app.bootstrap import Application
 from app.domain.errors import BodyTooLarge, InvalidInput, LimitReached, MnemaError
 from app.domain.idempotency import IdempotencyKey
 from app.domain.memory.memory import NewMemory
@@ -70,7 +69,8 @@ async def bulk(
     request again: each line is written once. If the key is revoked, the remaining lines get 401.
     """
     spool = await spool_body(request, app.settings.max_bulk_bytes)
-    lines = _parse_lines(spool, app, trim, idempotency_key)
+    importance = app.policies.of(principal).write.default_importance
+    lines = _parse_lines(spool, app.settings.max_body_bytes, importance, trim, idempotency_key)
     actor, permitted = principal.writing_through(client), partial(recheck_key, app, request)
     results = app.bulk.write_lines(actor, lines, trim=trim, permitted=permitted)
     return StreamingResponse(_render_results(results, spool), media_type=NDJSON)
@@ -82,13 +82,14 @@ async def _render_results(results: AsyncIterator[BulkResult], spool: IO[bytes]) 
             yield json.dumps(_result_fields(result), ensure_ascii=False).encode() + b"\n"
 
 
-def _parse_lines(spool: IO[bytes], app: Application, trim: bool, request_key: str | None) -> Iterator[BulkLine]:
-    limit = app.settings.max_body_bytes
+def _parse_lines(
+    spool: IO[bytes], limit: int, importance: int, trim: bool, request_key: str | None
+) -> Iterator[BulkLine]:
     for number, raw in _read_lines(spool, limit):
         try:
             if raw is None:
                 raise BodyTooLarge(f"at most {limit} bytes a line")
-            draft, own_key = _parse_line(raw, app.policies.write.default_importance)
+            draft, own_key = _parse_line(raw, importance)
         except MnemaError as error:
             yield BulkLine(number, error)
             continue

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Header, Query, Response
 from app.api import links
 from app.api.deps import App, Reader, Writer
 from app.api.errors import openapi_errors
-from app.api.schemas.fields import Identifier, Limit, Moment, StateName, TypeName
+from app.api.schemas.fields import Identifier, Limit, MetadataPair, Moment, StateName, TypeName, Words
 from app.api.schemas.memory.memories import (
     HistoryOut,
     HistoryPageOut,
@@ -27,6 +27,7 @@ from app.api.transport.idempotency import IdempotencyHeader, retry_key
 from app.api.transport.parameters import StrictRoute
 from app.domain.errors import InvalidInput, ScopeRequired
 from app.domain.filters import Filters
+from app.domain.memory.listing import MemoryListing, OrderName, SortName, parse_metadata
 
 router = APIRouter(prefix="/memory", tags=["memory"], route_class=StrictRoute)
 Trim = Annotated[bool, Query(description="shorten a text that is too long at a sentence or word end")]
@@ -59,7 +60,7 @@ async def remember(
     Retry with the same `Idempotency-Key` and body to get the first answer again.
     """
     key = retry_key("POST /memory", idempotency_key, lambda: f"{trim}:{body.model_dump_json()}")
-    draft = body.to_domain(app.policies.write.default_importance)
+    draft = body.to_domain(app.policies.of(principal).write.default_importance)
     written = await app.write.write_memory(principal.writing_through(client), draft, trim=trim, key=key)
     return WrittenOut.model_validate(written, from_attributes=True)
 
@@ -71,8 +72,9 @@ async def page(
     app: App,
     principal: Reader,
     user_id: Annotated[Identifier | None, Query()] = None,
-    category: Annotated[Identifier | None, Query()] = None,
-    type: Annotated[TypeName | None, Query()] = None,
+    q: Annotated[Words | None, Query(description='words of the text: all of them, "a phrase", or, -without')] = None,
+    category: Annotated[list[Identifier] | None, Query(max_length=50, description="any of them")] = None,
+    type: Annotated[list[TypeName] | None, Query(max_length=7, description="any of them")] = None,
     state: Annotated[StateName, Query()] = "active",
     thread_id: Annotated[Identifier | None, Query()] = None,
     agent_id: Annotated[Identifier | None, Query()] = None,
@@ -85,27 +87,23 @@ async def page(
     importance_max: Annotated[int | None, Query(ge=1, le=5)] = None,
     updated_after: Annotated[Moment | None, Query()] = None,
     updated_before: Annotated[Moment | None, Query()] = None,
+    created_after: Annotated[Moment | None, Query()] = None,
+    created_before: Annotated[Moment | None, Query()] = None,
+    metadata: Annotated[list[MetadataPair] | None, Query(max_length=10, description="key:value; all of them")] = None,
+    sort: Annotated[SortName, Query()] = "created_at",
+    order: Annotated[OrderName, Query()] = "desc",
     limit: Annotated[Limit, Query()] = 50,
     cursor: Cursor = None,
 ) -> MemoryPageOut:
-    """List memories, newest first."""
-    filters = Filters(
-        user_id=user_id,
-        agent_id=agent_id,
-        run_id=run_id,
-        actor_id=actor_id,
-        role=role,
-        category=category,
-        pinned=pinned,
-        importance_min=importance_min,
-        importance_max=importance_max,
-        updated_after=updated_after,
-        updated_before=updated_before,
-        thread_id=thread_id,
-        type=type,
-        tag=tag,
-    )
-    memories = await app.read.list_memories(principal, filters, state, cursor, limit)
+    """List memories, newest first unless `sort` and `order` say otherwise. All filters must match."""
+    whose: dict[str, Any] = {"user_id": user_id, "agent_id": agent_id, "run_id": run_id, "actor_id": actor_id}
+    which: dict[str, Any] = {"role": role, "thread_id": thread_id, "tag": tag, "pinned": pinned}
+    changed: dict[str, Any] = {"updated_after": updated_after, "updated_before": updated_before}
+    filters = Filters(**whose, **which, **changed, importance_min=importance_min, importance_max=importance_max)
+    pairs, created = tuple(map(parse_metadata, metadata or ())), (created_after, created_before)
+    kinds = tuple(category or ()), tuple(type or ())
+    listing = MemoryListing(filters, state, q, *kinds, pairs, *created, sort, order)
+    memories = await app.read.list_memories(principal, listing, cursor, limit)
     return MemoryPageOut(items=[MemoryOut.from_memory(m) for m in memories.items], next_cursor=memories.next_cursor)
 
 

@@ -35,6 +35,7 @@ async def store(
     Retry with the same `Idempotency-Key` and body to get the first answer again.
     """
     key = retry_key("POST /turns", idempotency_key, lambda: f"{trim}:{body.model_dump_json()}")
-    draft = body.to_domain(app.policies.turn_category, app.policies.write.default_importance)
+    policies = app.policies.of(principal)
+    draft = body.to_domain(policies.turn_category, policies.write.default_importance)
     stored = await app.turns.store_turn(principal.writing_through(client), draft, trim=trim, key=key)
     return TurnOut.from_turn(stored)

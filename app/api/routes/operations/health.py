@@ -13,7 +13,7 @@ from app.api.transport.parameters import StrictRoute
 from app.config.version import VERSION
 
 router = APIRouter(tags=["operations"], route_class=StrictRoute)
-_COLUMN = " *(node|op|status|category|user_id|thread_id) *"
+_COLUMN = " *(node|op|status|category|user_id|thread_id|day) *"
 COLUMNS = f"^{_COLUMN}(,{_COLUMN})*$"
 
 
@@ -43,7 +43,7 @@ async def counts(
     since: Annotated[Moment | None, Query()] = None,
     until: Annotated[Moment | None, Query()] = None,
 ) -> CountsOut:
-    """Count events by the columns in `by`."""
+    """Count events by the columns in `by`. `day`: the day in UTC."""
     rows = await app.events.count_events(principal, [c.strip() for c in by.split(",")], since, until)
     return CountsOut(counts=[EventCountOut(**row) for row in rows])
 
@@ -55,7 +55,7 @@ async def health(app: App) -> Health:
         embedder=app.embedder.model,
         reranker=_reranker_name(app.settings.reranker, app.settings.reranker_model),
         chat_model=app.readiness.chat_model,
-        summaries=app.policies.summaries.enable_summarization,
+        summaries=app.policies.defaults.summaries.enable_summarization,
     )
 
 

@@ -39,8 +39,9 @@ async def export(app: App, principal: Reader, user_id: UserId, request: Request)
     Kinds: `user`; `memory` (in every state), `history`, `change` (entries of deltas), `relation`, `event`;
     `reflection` (how far a chat model has read), `compared` (pairs that consolidation judged), `cursor`, `job`,
     `retry_key`; `context_value`, `context_patch`, `context_history`; `checkpoint`, `checkpoint_lineage`,
-    `checkpoint_value`, `checkpoint_write`; `item` of the store; `artifact` of turn memory; `source`, `file`,
-    `chunk_place` (of memories of type chunk), `index_job`, `file_content` (1 MiB of an uploaded file in base64).
+    `checkpoint_value`, `checkpoint_write`; `receipt` (of what agents were told), `usage`; `item` of the store;
+    `artifact` of turn memory; `source`, `file`, `chunk_place` (of memories of type chunk), `index_job`,
+    `file_content` (1 MiB of an uploaded file in base64).
 
     A key that is bound to agents gets only the records in its categories. If the key is revoked or the database fails
     during the export, the connection breaks, so the client sees that the export is incomplete.

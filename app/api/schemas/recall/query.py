@@ -205,6 +205,7 @@ class AnswerOut(BaseModel):
         default=None, description="a part that was not available, such as embedder_unavailable"
     )
     dropped: list[DroppedOut] | None = Field(default=None, description="only with explain")
+    query_id: UUID | None = Field(default=None, description="id of the answer's receipt")
 
     @classmethod
     def from_answer(cls, answer: Answer, *, full: bool, explain: bool) -> "AnswerOut":
@@ -221,6 +222,7 @@ class AnswerOut(BaseModel):
                 "answerable": round_relevance(answer.answerable),
                 "degraded": answer.degraded,
                 "dropped": _all_dropped(answer) if explain else None,
+                "query_id": answer.query_id,
             }
         )
 

@@ -1,0 +1,104 @@
+"""Routes of /key, /users, /threads, /agents and /categories: what a tenant holds."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+
+from app.api import links
+from app.api.deps import AnyPrincipal, App, Reader
+from app.api.errors import openapi_errors
+from app.api.schemas.fields import FirstCharacters, Identifier, Limit, NameCursor
+from app.api.schemas.operations.overview import (
+    AgentOverviewOut,
+    AgentOverviewPageOut,
+    CategoryOverviewOut,
+    CategoryOverviewPageOut,
+    OwnKeyOut,
+    ThreadOverviewOut,
+    ThreadOverviewPageOut,
+    UserOverviewOut,
+    UserOverviewPageOut,
+)
+from app.api.transport.parameters import StrictRoute
+
+router = APIRouter(tags=["overview"], route_class=StrictRoute)
+Cursor = Annotated[NameCursor | None, Query(description="`next_cursor` of the previous page")]
+Prefix = Annotated[FirstCharacters | None, Query(description="the first characters of the name")]
+
+
+@router.get("/key", response_model=OwnKeyOut, responses=openapi_errors(401, 404, 422, 503))
+async def key(app: App, principal: AnyPrincipal) -> OwnKeyOut:
+    """Describe the key of the request: its tenant, its scopes, its agents and what it may see."""
+    return OwnKeyOut.model_validate(await app.overview.key.describe_key(principal))
+
+
+@router.get(
+    "/users",
+    response_model=UserOverviewPageOut,
+    responses={200: {"links": links.USERS}, **openapi_errors(401, 403, 422, 503)},
+)
+async def users(
+    app: App,
+    principal: Reader,
+    prefix: Prefix = None,
+    limit: Annotated[Limit, Query()] = 50,
+    cursor: Cursor = None,
+) -> UserOverviewPageOut:
+    """List users with the numbers of their memories and threads, by name.
+
+    A key bound to agents sees the users with a memory, a fact, a source or a turn that it may see.
+    """
+    page = await app.overview.lists.list_users(principal, prefix, cursor, limit)
+    return UserOverviewPageOut(
+        items=[UserOverviewOut.model_validate(user) for user in page.items], next_cursor=page.next_cursor
+    )
+
+
+@router.get(
+    "/threads",
+    response_model=ThreadOverviewPageOut,
+    responses={200: {"links": links.THREADS}, **openapi_errors(401, 403, 422, 503)},
+)
+async def threads(
+    app: App,
+    principal: Reader,
+    user_id: Annotated[Identifier | None, Query(description="only threads of this user; absent: of all users")] = None,
+    prefix: Prefix = None,
+    limit: Annotated[Limit, Query()] = 50,
+    cursor: Cursor = None,
+) -> ThreadOverviewPageOut:
+    """List threads that hold active memories, by name."""
+    page = await app.overview.lists.list_threads(principal, user_id, prefix, cursor, limit)
+    return ThreadOverviewPageOut(
+        items=[ThreadOverviewOut.model_validate(thread) for thread in page.items], next_cursor=page.next_cursor
+    )
+
+
+@router.get(
+    "/agents",
+    response_model=AgentOverviewPageOut,
+    responses={200: {"links": links.AGENTS}, **openapi_errors(401, 403, 422, 503)},
+)
+async def agents(
+    app: App, principal: Reader, limit: Annotated[Limit, Query()] = 50, cursor: Cursor = None
+) -> AgentOverviewPageOut:
+    """List the agents that have an allowlist, by name. A key bound to agents sees its own."""
+    page = await app.overview.lists.list_agents(principal, cursor, limit)
+    return AgentOverviewPageOut(
+        items=[AgentOverviewOut.model_validate(agent) for agent in page.items], next_cursor=page.next_cursor
+    )
+
+
+@router.get(
+    "/categories",
+    response_model=CategoryOverviewPageOut,
+    responses={200: {"links": links.CATEGORIES}, **openapi_errors(401, 403, 422, 503)},
+)
+async def categories(
+    app: App, principal: Reader, limit: Annotated[Limit, Query()] = 50, cursor: Cursor = None
+) -> CategoryOverviewPageOut:
+    """List the configured categories that the key may see, by name."""
+    page = await app.overview.lists.list_categories(principal, cursor, limit)
+    return CategoryOverviewPageOut(
+        items=[CategoryOverviewOut.model_validate(category) for category in page.items], next_cursor=page.next_cursor
+    )

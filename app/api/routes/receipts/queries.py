@@ -1,0 +1,67 @@
+"""Routes of what agents were told: /queries, and the uses of a memory."""
+
+from typing import Annotated
+from uuid import UUID
+
+from fastapi import APIRouter, Query
+
+from app.api import links
+from app.api.deps import App, Reader
+from app.api.errors import openapi_errors
+from app.api.schemas.fields import Identifier, Limit, Moment
+from app.api.schemas.receipts.receipts import MemoryUsesOut, QueryReceiptDetailOut, QueryReceiptPageOut
+from app.api.transport.parameters import StrictRoute
+from app.domain.receipts.stored import ReceiptFilter
+
+router = APIRouter(tags=["receipts"], route_class=StrictRoute)
+Cursor = Annotated[str | None, Query(max_length=500, description="`next_cursor` of the previous page")]
+
+
+@router.get(
+    "/queries",
+    response_model=QueryReceiptPageOut,
+    responses={200: {"links": links.RECEIPTS}, **openapi_errors(401, 403, 422, 503)},
+)
+async def page(
+    app: App,
+    principal: Reader,
+    user_id: Annotated[Identifier | None, Query()] = None,
+    thread_id: Annotated[Identifier | None, Query()] = None,
+    agent: Annotated[Identifier | None, Query()] = None,
+    since: Annotated[Moment | None, Query(description="inclusive")] = None,
+    until: Annotated[Moment | None, Query(description="exclusive")] = None,
+    limit: Annotated[Limit, Query()] = 50,
+    cursor: Cursor = None,
+) -> QueryReceiptPageOut:
+    """List the receipts of answered queries, newest first.
+
+    A receipt is there about a second after its answer. A key bound to agents sees the receipts of its agents, and its
+    own of chat.
+    """
+    filters = ReceiptFilter(user_id, thread_id, agent, since, until)
+    return QueryReceiptPageOut.from_page(await app.receipts.read.list_receipts(principal, filters, cursor, limit))
+
+
+@router.get(
+    "/queries/{query_id:uuid}",
+    response_model=QueryReceiptDetailOut,
+    responses={200: {"links": links.RECEIPT}, **openapi_errors(401, 403, 404, 422, 503)},
+)
+async def get(app: App, principal: Reader, query_id: UUID) -> QueryReceiptDetailOut:
+    """Return a receipt with the memories that the answer told, their texts as they were, and the header.
+
+    `query_id` is that of the answer. A key bound to agents sees the memories of its categories.
+    """
+    return QueryReceiptDetailOut.from_told(await app.receipts.read.get_receipt(principal, query_id))
+
+
+@router.get(
+    "/memory/{memory_id:uuid}/uses",
+    response_model=MemoryUsesOut,
+    responses={200: {"links": links.USES}, **openapi_errors(401, 403, 404, 422, 503)},
+)
+async def uses(
+    app: App, principal: Reader, memory_id: UUID, limit: Annotated[Limit, Query()] = 50, cursor: Cursor = None
+) -> MemoryUsesOut:
+    """List the answers that told a memory, newest first."""
+    return MemoryUsesOut.from_page(await app.receipts.read.list_uses(principal, memory_id, cursor, limit))

@@ -1,0 +1,38 @@
+"""Route of /usage."""
+
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Query
+
+from app.api import links
+from app.api.deps import Administrator, App
+from app.api.errors import openapi_errors
+from app.api.schemas.fields import Day, Identifier, Limit, NameCursor
+from app.api.schemas.receipts.receipts import UsagePageOut
+from app.api.transport.parameters import StrictRoute
+from app.domain.receipts.usage import UsageFilter
+
+router = APIRouter(prefix="/usage", tags=["usage"], route_class=StrictRoute)
+
+
+@router.get(
+    "",
+    response_model=UsagePageOut,
+    responses={200: {"links": links.USAGE}, **openapi_errors(401, 403, 422, 503)},
+)
+async def page(
+    app: App,
+    principal: Administrator,
+    by: Annotated[Literal["day", "user"], Query()] = "day",
+    user_id: Annotated[Identifier | None, Query(description="only usage of this user")] = None,
+    since: Annotated[Day | None, Query(description="first day (UTC)")] = None,
+    until: Annotated[Day | None, Query(description="the day after the last one (UTC)")] = None,
+    limit: Annotated[Limit, Query()] = 50,
+    cursor: Annotated[NameCursor | None, Query(description="`next_cursor` of the previous page")] = None,
+) -> UsagePageOut:
+    """Count queries, tokens of answers, writes and tokens of the chat model, by day or by user.
+
+    Needs scope `admin`. Days without usage and users without usage are missing.
+    """
+    filters = UsageFilter(user_id, since, until)
+    return UsagePageOut.from_page(await app.receipts.usage.list_usage(principal, by, filters, cursor, limit))

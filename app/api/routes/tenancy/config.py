@@ -1,0 +1,183 @@
+"""Routes of /tenant/config: a tenant's own rules."""
+
+import hashlib
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Query, Request, Response
+from fastapi.responses import JSONResponse
+
+from app.api import links
+from app.api.deps import Administrator, App
+from app.api.errors import openapi_errors
+from app.api.routes.memory.memories import IfMatch, parse_version
+from app.api.schemas.fields import Limit
+from app.api.schemas.tenancy.config import (
+    MAX_VERSION,
+    EffectiveRulesOut,
+    RollbackIn,
+    RulesChangeOut,
+    RulesDiffOut,
+    RulesHistoryOut,
+    RulesOut,
+    RulesVersionOut,
+    StoredRulesOut,
+)
+from app.api.transport.idempotency import IdempotencyHeader, retry_key
+from app.api.transport.parameters import StrictRoute
+from app.domain.errors import BodyTooLarge, InvalidCursor, UnsupportedMediaType
+from app.domain.paging import decode_text, encode_place
+from app.domain.tenancy.rules import MAX_DOCUMENT_BYTES, MAX_MOVES, MAX_NOTE, check_note, parse_moves
+from app.usecases.tenancy.rules import RulesDraft
+
+router = APIRouter(prefix="/tenant/config", tags=["tenant_config"], route_class=StrictRoute)
+YAML: Final = "application/yaml"
+YAML_TYPES: Final = (YAML, "application/x-yaml", "text/yaml", "text/x-yaml")
+_EXAMPLE: Final = {"allowlists": {"cook": ["profile", "goals"]}, "query": {"top_k": 6}}
+_YAML_TEXT: Final = "allowlists:\n  cook: [profile, goals]\nquery: {top_k: 6}\n"
+_BODY: Final[dict[str, Any]] = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "application/json": {"schema": {"type": "object", "examples": [_EXAMPLE]}},
+            YAML: {"schema": {"type": ["object", "null"], "examples": [_EXAMPLE]}},
+        },
+    }
+}
+_ETAG: Final[dict[str, Any]] = {
+    "headers": {"ETag": {"required": True, "description": "the version", "schema": {"type": "string"}}},
+    "links": links.RULES,
+}
+_TEXT: Final = {"content": {YAML: {"schema": {"type": "string"}, "example": _YAML_TEXT}}}
+Move = Annotated[
+    list[str],
+    Query(
+        max_length=MAX_MOVES,
+        description="`old:new`, repeatable: the memories of a category that the new rules lack move to another one",
+    ),
+]
+Number = Annotated[int, Query(ge=0, le=MAX_VERSION, description="a version; 0: the defaults alone")]
+
+
+@router.get("", response_model=RulesOut, responses={200: {**_ETAG, **_TEXT}, **openapi_errors(401, 403, 422, 503)})
+async def get(app: App, principal: Administrator, request: Request, response: Response) -> RulesOut | Response:
+    """Read the rules in force: the tenant's document, and what it makes of the defaults.
+
+    With `Accept: application/yaml` the answer is the document alone, as YAML.
+    """
+    found = await app.rules.get_rules(principal)
+    if _prefers_yaml(request.headers.get("accept", "")):
+        text = await app.rules.write_document(found.version)
+        return Response(text, media_type=YAML, headers={"ETag": f'"{found.version.version}"'})
+    response.headers["ETag"] = f'"{found.version.version}"'
+    stored = StoredRulesOut.from_version(found.version)
+    return RulesOut(**dict(stored), effective=EffectiveRulesOut.from_policies(found.policies))
+
+
+@router.put(
+    "",
+    response_model=RulesChangeOut,
+    response_class=JSONResponse,
+    openapi_extra=_BODY,
+    responses={200: _ETAG, **openapi_errors(400, 401, 403, 409, 412, 413, 415, 422, 503)},
+)
+async def put(
+    app: App,
+    principal: Administrator,
+    request: Request,
+    response: Response,
+    move: Move = [],  # noqa: B006 - FastAPI copies it
+    dry_run: Annotated[bool, Query(description="change nothing; answer what would change")] = False,
+    note: Annotated[str | None, Query(max_length=MAX_NOTE, description="why, for the history")] = None,
+    if_match: IfMatch = None,
+    idempotency_key: IdempotencyHeader = None,
+) -> RulesChangeOut:
+    """Put a document in force, as JSON or YAML. It replaces the one before, and changes nothing if it is not valid.
+
+    The document has the format of memory_cat_config.yaml, and may have sections of policies.yaml. It is merged over
+    the defaults key by key: mappings merge, other values replace, `null` removes. With `If-Match` it is put in force
+    only over that version. It is in force in all servers and workers within 5 seconds.
+    """
+    body, moves = await request.body(), parse_moves(move)
+    if len(body) > MAX_DOCUMENT_BYTES:
+        raise BodyTooLarge(f"at most {MAX_DOCUMENT_BYTES} bytes")
+    document = await app.rules.read_document(body, is_yaml=_is_yaml(request.headers.get("content-type", "")))
+    expected = parse_version(if_match)
+    digest = hashlib.sha256(body).hexdigest()
+    key = retry_key("PUT /tenant/config", idempotency_key, digest, repr((sorted(moves.items()), note, expected)))
+    draft = RulesDraft(document, expected, moves, check_note(note))
+    change = await app.rules.put_rules(principal, draft, key, dry_run=dry_run)
+    response.headers["ETag"] = f'"{change.version}"'
+    return RulesChangeOut.from_change(change)
+
+
+@router.get(
+    "/history",
+    response_model=RulesHistoryOut,
+    responses={200: {"links": links.RULES_HISTORY}, **openapi_errors(401, 403, 422, 503)},
+)
+async def history(
+    app: App,
+    principal: Administrator,
+    limit: Annotated[Limit, Query()] = 50,
+    cursor: Annotated[str | None, Query(max_length=500, description="`next_cursor` of the previous page")] = None,
+) -> RulesHistoryOut:
+    """List the versions of the rules, newest first."""
+    found = await app.rules.list_versions(principal, _decode_version(cursor), limit)
+    next_cursor = None if found.next_before is None else encode_place((str(found.next_before),))
+    return RulesHistoryOut(items=[RulesVersionOut.model_validate(v) for v in found.items], next_cursor=next_cursor)
+
+
+@router.get("/diff", response_model=RulesDiffOut, responses=openapi_errors(401, 403, 404, 422, 503))
+async def diff(app: App, principal: Administrator, from_version: Number, to_version: Number) -> RulesDiffOut:
+    """Compare two versions."""
+    lines = await app.rules.compare_versions(principal, from_version, to_version)
+    return RulesDiffOut(from_version=from_version, to_version=to_version, diff=lines)
+
+
+@router.get(
+    "/{version:rank}", response_model=StoredRulesOut, responses={200: _TEXT, **openapi_errors(401, 403, 404, 422, 503)}
+)
+async def get_version(app: App, principal: Administrator, version: int, request: Request) -> StoredRulesOut | Response:
+    """Read a version of the document. With `Accept: application/yaml` the answer is YAML."""
+    found = await app.rules.get_version(principal, version)
+    if _prefers_yaml(request.headers.get("accept", "")):
+        return Response(await app.rules.write_document(found), media_type=YAML)
+    return StoredRulesOut.from_version(found)
+
+
+@router.post(
+    "/rollback",
+    response_model=RulesChangeOut,
+    responses={200: {"links": links.RULES}, **openapi_errors(400, 401, 403, 404, 409, 413, 422, 503)},
+)
+async def rollback(
+    app: App, principal: Administrator, body: RollbackIn, idempotency_key: IdempotencyHeader = None
+) -> RulesChangeOut:
+    """Put an earlier version in force again, as a new version."""
+    key = retry_key("POST /tenant/config/rollback", idempotency_key, body)
+    change = await app.rules.roll_back(principal, body.version, body.moves(), key, dry_run=body.dry_run)
+    return RulesChangeOut.from_change(change)
+
+
+def _is_yaml(content_type: str) -> bool:
+    """Tell whether a body is YAML. Raise UnsupportedMediaType if it is neither that nor JSON."""
+    kind = content_type.partition(";")[0].strip().lower()
+    if kind in YAML_TYPES:
+        return True
+    if kind and not kind.endswith("json"):
+        raise UnsupportedMediaType(f"send the body as application/json or {YAML}")
+    return False
+
+
+def _prefers_yaml(accept: str) -> bool:
+    """Tell whether the first type that a client accepts is YAML."""
+    return accept.partition(",")[0].partition(";")[0].strip().lower() in YAML_TYPES
+
+
+def _decode_version(cursor: str | None) -> int | None:
+    text = decode_text(cursor)
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdecimal() and len(text) < 10):
+        raise InvalidCursor()
+    return int(text)

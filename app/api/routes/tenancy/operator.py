@@ -1,0 +1,95 @@
+"""Routes of /operator: tenants and their API keys, for the operator key alone."""
+
+from typing import Annotated
+from uuid import UUID
+
+from fastapi import APIRouter, Depends, Query, Response
+
+from app.api import links
+from app.api.deps import App, require_operator
+from app.api.errors import openapi_errors
+from app.api.schemas.fields import Limit, NameCursor
+from app.api.schemas.tenancy.operator import (
+    ApiKeyIn,
+    ApiKeyOut,
+    ApiKeyPageOut,
+    NewApiKeyOut,
+    TenantIn,
+    TenantOut,
+    TenantPageOut,
+)
+from app.api.transport.parameters import StrictRoute
+
+router = APIRouter(
+    prefix="/operator", tags=["operator"], route_class=StrictRoute, dependencies=[Depends(require_operator)]
+)
+Cursor = Annotated[NameCursor | None, Query(description="`next_cursor` of the previous page")]
+
+
+@router.get(
+    "/tenants",
+    response_model=TenantPageOut,
+    responses={200: {"links": links.TENANTS}, **openapi_errors(401, 404, 422, 503)},
+)
+async def list_tenants(app: App, limit: Annotated[Limit, Query()] = 50, cursor: Cursor = None) -> TenantPageOut:
+    """List tenants by name."""
+    page = await app.operators.list_tenants(cursor, limit)
+    return TenantPageOut(items=[TenantOut.model_validate(t) for t in page.items], next_cursor=page.next_cursor)
+
+
+@router.post(
+    "/tenants",
+    status_code=201,
+    response_model=TenantOut,
+    responses={201: {"links": links.TENANT}, **openapi_errors(400, 401, 404, 409, 413, 422, 503)},
+)
+async def create_tenant(app: App, body: TenantIn) -> TenantOut:
+    """Create a tenant. A name that is in use is 409 `name_taken`."""
+    return TenantOut.model_validate(await app.operators.create_tenant(body.name))
+
+
+@router.get(
+    "/tenants/{tenant_id:uuid}",
+    response_model=TenantOut,
+    responses={200: {"links": links.TENANT}, **openapi_errors(401, 404, 422, 503)},
+)
+async def get_tenant(app: App, tenant_id: UUID) -> TenantOut:
+    """Return one tenant."""
+    return TenantOut.model_validate(await app.operators.get_tenant(tenant_id))
+
+
+@router.get(
+    "/tenants/{tenant_id:uuid}/keys",
+    response_model=ApiKeyPageOut,
+    responses={200: {"links": links.API_KEYS}, **openapi_errors(401, 404, 422, 503)},
+)
+async def list_keys(
+    app: App, tenant_id: UUID, limit: Annotated[Limit, Query()] = 50, cursor: Cursor = None
+) -> ApiKeyPageOut:
+    """List the keys of a tenant, oldest first, revoked ones too."""
+    page = await app.operators.list_keys(tenant_id, cursor, limit)
+    return ApiKeyPageOut(items=[ApiKeyOut.model_validate(key) for key in page.items], next_cursor=page.next_cursor)
+
+
+@router.post(
+    "/tenants/{tenant_id:uuid}/keys",
+    status_code=201,
+    response_model=NewApiKeyOut,
+    responses={201: {"links": links.API_KEY}, **openapi_errors(400, 401, 403, 404, 413, 422, 503)},
+)
+async def create_key(app: App, tenant_id: UUID, body: ApiKeyIn, response: Response) -> NewApiKeyOut:
+    """Create a key of a tenant. Only this answer has the plain key, so a lost answer leaves a key to revoke."""
+    response.headers["Cache-Control"] = "no-store"
+    key, plain = await app.operators.create_key(tenant_id, body.name, body.scopes, body.agents, body.expires_at)
+    return NewApiKeyOut(**ApiKeyOut.model_validate(key).model_dump(), key=plain)
+
+
+@router.delete(
+    "/tenants/{tenant_id:uuid}/keys/{key_id:uuid}",
+    status_code=204,
+    responses=openapi_errors(401, 404, 422, 503),
+)
+async def revoke_key(app: App, tenant_id: UUID, key_id: UUID) -> Response:
+    """Revoke a key. Every server refuses it within 5 seconds."""
+    await app.operators.revoke_key(tenant_id, key_id)
+    return Response(status_code=204)

@@ -1,0 +1,27 @@
+"""The builder of the capability `receipts`: what agents were told, and usage."""
+
+from dataclasses import dataclass
+
+from app.bootstrap.parts import SharedParts
+from app.storage.memory.memories import MemoryStorage
+from app.storage.receipts.receipts import ReceiptStorage
+from app.storage.receipts.usage import UsageStorage
+from app.usecases.receipts.read import ReadReceipts
+from app.usecases.receipts.usage import ReadUsage
+
+
+@dataclass(frozen=True, slots=True)
+class ReceiptUseCases:
+    """The use-cases of the capability."""
+
+    read: ReadReceipts
+    usage: ReadUsage
+
+
+def build_receipts(parts: SharedParts) -> ReceiptUseCases:
+    """Build the use-cases that read receipts and usage."""
+    memories = MemoryStorage(parts.uow, parts.space.name)
+    return ReceiptUseCases(
+        read=ReadReceipts(parts.uow, ReceiptStorage(), memories, parts.access),
+        usage=ReadUsage(parts.uow, UsageStorage(), parts.access),
+    )

@@ -1,0 +1,155 @@
+"""mnema tenant config: a tenant's own rules."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from app.bootstrap.policies import open_rules
+from app.bootstrap.tenancy import open_tenants
+from app.cli.client import error_text, exit_with_error, out, plain_table, print_table
+from app.cli.operators import resolve_settings, run_use_case
+from app.config.settings import Settings
+from app.domain.principal import Principal
+from app.domain.tenancy.rules import MAX_DOCUMENT_BYTES, RulesChange, check_note, parse_moves
+from app.usecases.tenancy.rules import RulesDraft
+
+config_app = typer.Typer(no_args_is_help=True, help="A tenant's own agents, categories and settings.")
+TenantArgument = Annotated[str, typer.Argument(help="name or id")]
+MoveOption = Annotated[
+    list[str] | None, typer.Option("--move", help="old:new: memories of a removed category move to another one")
+]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="change nothing; show what would change")]
+
+
+@config_app.command("get")
+def get_config(
+    tenant: TenantArgument,
+    version: Annotated[int | None, typer.Option("--version", help="by default the version in force")] = None,
+) -> None:
+    """Print a tenant's document as YAML."""
+
+    async def print_document() -> None:
+        settings = resolve_settings()
+        principal = await _find_tenant(settings, tenant)
+        async with open_rules(settings) as rules:
+            if version is None:
+                found = (await rules.get_rules(principal)).version
+            else:
+                found = await rules.get_version(principal, version)
+            out.print(await rules.write_document(found), markup=False, highlight=False, end="", soft_wrap=True)
+
+    run_use_case(print_document())
+
+
+@config_app.command("put")
+def put_config(
+    tenant: TenantArgument,
+    file: Annotated[Path, typer.Argument(help="a YAML file; - reads the standard input")],
+    if_version: Annotated[int | None, typer.Option("--if-version", help="only over this version")] = None,
+    move: MoveOption = None,
+    dry_run: DryRunOption = False,
+    note: Annotated[str | None, typer.Option("--note", help="why, for the history")] = None,
+) -> None:
+    """Put a document in force. It replaces the one before; servers and workers use it within 5 seconds."""
+    text = _read_text(file)
+
+    async def store_document() -> None:
+        settings = resolve_settings()
+        principal = await _find_tenant(settings, tenant)
+        async with open_rules(settings) as rules:
+            document = await rules.read_document(text, is_yaml=True)
+            draft = RulesDraft(document, if_version, parse_moves(move or []), check_note(note))
+            _print_change(await rules.put_rules(principal, draft, dry_run=dry_run), dry_run)
+
+    run_use_case(store_document())
+
+
+@config_app.command("history")
+def list_history(
+    tenant: TenantArgument, limit: Annotated[int, typer.Option("--limit", min=1, max=200, help="newest versions")] = 20
+) -> None:
+    """List the versions of a tenant's document, newest first."""
+
+    async def print_versions() -> None:
+        settings = resolve_settings()
+        principal = await _find_tenant(settings, tenant)
+        async with open_rules(settings) as rules:
+            found = await rules.list_versions(principal, None, limit)
+        rows = plain_table("version", "made", "by", "note")
+        for one in found.items:
+            made = one.created_at.isoformat()[:19] if one.created_at else ""
+            rows.add_row(str(one.version), made, escape(one.actor or ""), escape(one.note or ""))
+        print_table(rows, whole=True)
+
+    run_use_case(print_versions())
+
+
+@config_app.command("diff")
+def compare_versions(
+    tenant: TenantArgument,
+    first: Annotated[int, typer.Argument(help="0: the defaults alone")],
+    second: Annotated[int, typer.Argument()],
+) -> None:
+    """Show the difference of two versions."""
+
+    async def print_diff() -> None:
+        settings = resolve_settings()
+        principal = await _find_tenant(settings, tenant)
+        async with open_rules(settings) as rules:
+            _print_lines(await rules.compare_versions(principal, first, second))
+
+    run_use_case(print_diff())
+
+
+@config_app.command("rollback")
+def roll_back(
+    tenant: TenantArgument,
+    version: Annotated[int, typer.Argument(help="0: the defaults alone")],
+    move: MoveOption = None,
+    dry_run: DryRunOption = False,
+) -> None:
+    """Put an earlier version in force again, as a new version."""
+
+    async def store_version() -> None:
+        settings = resolve_settings()
+        principal = await _find_tenant(settings, tenant)
+        async with open_rules(settings) as rules:
+            moves = parse_moves(move or [])
+            _print_change(await rules.roll_back(principal, version, moves, dry_run=dry_run), dry_run)
+
+    run_use_case(store_version())
+
+
+async def _find_tenant(settings: Settings, tenant: str) -> Principal:
+    async with open_tenants(settings) as tenants:
+        return Principal((await tenants.find_tenant(tenant)).id)
+
+
+def _read_text(file: Path) -> bytes:
+    try:
+        if str(file) == "-":
+            return sys.stdin.buffer.read(MAX_DOCUMENT_BYTES + 1)
+        with file.open("rb") as stream:
+            return stream.read(MAX_DOCUMENT_BYTES + 1)
+    except OSError as error:
+        exit_with_error(error_text(error))
+
+
+def _print_change(change: RulesChange, dry_run: bool) -> None:
+    _print_lines(change.diff)
+    for category, count in change.moved.items():
+        out.print(
+            f"{count} memories and facts of {escape(category)} {'would move' if dry_run else 'moved'}", highlight=False
+        )
+    for warning in change.warnings:
+        out.print(f"warning: {escape(warning)}", highlight=False)
+    out.print(f"version {change.version} {'would be' if dry_run else 'is'} in force", highlight=False)
+
+
+def _print_lines(lines: Sequence[str]) -> None:
+    for line in lines:
+        out.print(escape(line), highlight=False, soft_wrap=True)

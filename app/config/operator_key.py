@@ -1,0 +1,25 @@
+"""The operator's key, from the file that MNEMA_OPERATOR_KEY_FILE names."""
+
+from pathlib import Path
+
+from app.domain.errors import ConfigError
+
+SHORTEST = 32
+LONGEST = 256
+_RULE = f"it holds one secret of {SHORTEST} to {LONGEST} printable ASCII characters without blanks"
+
+
+def read_operator_key(file: str) -> str | None:
+    """Return the key in `file` without outer blanks, None if no file is named. Raise ConfigError."""
+    if not file:
+        return None
+    try:
+        with Path(file).open("rb") as stream:
+            key = stream.read(4 * LONGEST).decode("ascii").strip()
+    except OSError as error:
+        raise ConfigError(f"MNEMA_OPERATOR_KEY_FILE: cannot read {file!r}: {error.strerror}") from error
+    except UnicodeDecodeError:
+        raise ConfigError(f"MNEMA_OPERATOR_KEY_FILE {file!r}: {_RULE}") from None
+    if not SHORTEST <= len(key) <= LONGEST or not all("!" <= character <= "~" for character in key):
+        raise ConfigError(f"MNEMA_OPERATOR_KEY_FILE {file!r}: {_RULE}")
+    return key

@@ -1,0 +1,164 @@
+"""The policies of one tenant: its document, key by key, over the files of the installation."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import fields, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from app.config.categories import closest_name
+from app.config.loader import CONFIG_DIR, SECTIONS, Policies
+from app.config.tenant_categories import build_categories, check_known
+from app.config.tenant_documents import MAX_NUMBER
+from app.config.tenant_fields import CLASSES, FIELDS, MAX_LISTED, MAX_PROFILES, PROFILE, PROFILE_FIELDS, Range
+from app.config.yaml_files import build_policy, check_mapping, read_yaml
+from app.domain.categories import PROCEDURAL, CategoryPolicy
+from app.domain.errors import ConfigError, InvalidInput
+from app.domain.ids import check_identifier
+from app.domain.recall.profiles import RankingProfile
+from app.domain.tenancy.rules import InvalidConfig
+
+TOP = ("categories", "allowlists", *FIELDS, "profiles")
+"""The names that a document may have."""
+WITH_CATEGORY = ("episodes", "consent", "facts", "turn_memory")
+MAX_DETAIL = 600
+
+
+class TenantBuilder:
+    """The builder of a tenant's policies from its document. It does no input or output after its construction."""
+
+    def __init__(
+        self, defaults: Policies, directory: Path = CONFIG_DIR, adapt: Callable[[Policies], Policies] | None = None
+    ) -> None:
+        """Read the files of `directory`, from which `defaults` were loaded. `adapt` fits policies to this process."""
+        self._defaults = defaults
+        self._adapt = adapt or _unchanged
+        self._sections = read_yaml(directory / "policies.yaml")
+        self._categories = read_yaml(directory / "memory_cat_config.yaml")
+
+    def build_policies(self, document: Mapping[str, Any]) -> Policies:
+        """Return the policies of a document. Raise InvalidConfig, which names the place and the valid values."""
+        try:
+            return self._adapt(self._build(document))
+        except InvalidConfig:
+            raise
+        except (ConfigError, InvalidInput) as error:
+            raise InvalidConfig(error.detail[:MAX_DETAIL]) from error
+
+    def _build(self, document: Mapping[str, Any]) -> Policies:
+        for name in document:
+            if name not in TOP:
+                raise ConfigError(_describe_unknown("", name, TOP, installation=SECTIONS))
+        built = {name: self._build_section(name, document[name]) for name in FIELDS if name in document}
+        query = built.get("query", self._defaults.query)
+        categories = build_categories(self._defaults.categories, self._categories, document, query.rag_length)
+        changed: dict[str, Any] = {name: value for name, value in built.items() if name not in ("delta", "turns")}
+        if "delta" in built:
+            changed["delta_bullets"] = built["delta"].bullets
+        if "turns" in built:
+            changed["turn_category"] = built["turns"].category
+        if "facts" in built:
+            changed["facts"] = replace(built["facts"], topics=self._defaults.facts.topics)
+        if "profiles" in document:
+            changed["profiles"] = self._build_profiles(document["profiles"])
+        policies = replace(self._defaults, **changed, categories=categories)
+        _check_names(policies, document)
+        return _filter_lists(policies, categories, document)
+
+    def _build_section(self, section: str, given: Any) -> Any:
+        given, default = check_mapping(given, section), self._sections.get(section) or {}
+        allowed, policy = FIELDS[section], CLASSES[section]
+        known = {field.name for field in fields(policy)}
+        for name in given:
+            if name not in allowed:
+                raise ConfigError(_describe_unknown(section, name, tuple(allowed), installation=tuple(known)))
+        built = build_policy(policy, _merged(default, given), section)
+        _check_ranges(built, section, {name: allowed[name] for name in given})
+        return built
+
+    def _build_profiles(self, given: Any) -> dict[str, RankingProfile]:
+        merged, profiles = _merged(self._sections["profiles"], check_mapping(given, "profiles")), {}
+        if len(merged) > MAX_PROFILES:
+            raise ConfigError(f"profiles: {len(merged)}, at most {MAX_PROFILES}")
+        for name, body in given.items():
+            check_identifier(name)
+            for field in check_mapping(body or {}, f"profiles.{name}"):
+                if field not in PROFILE_FIELDS:
+                    others = tuple(one.name for one in fields(PROFILE))
+                    raise ConfigError(
+                        _describe_unknown(f"profiles.{name}", field, tuple(PROFILE_FIELDS), installation=others)
+                    )
+        for name, body in merged.items():
+            where = f"profiles.{name}"
+            profiles[name] = build_policy(PROFILE, {**check_mapping(body, where), "name": name}, where)
+            _check_ranges(profiles[name], where, {field: PROFILE_FIELDS[field] for field in given.get(name) or {}})
+        return profiles
+
+
+def _unchanged(policies: Policies) -> Policies:
+    return policies
+
+
+def _merged(default: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `given` over `default`: mappings merge, other values replace, None removes."""
+    merged = dict(default)
+    for name, value in given.items():
+        if value is None:
+            merged.pop(name, None)
+        elif isinstance(value, dict) and isinstance(merged.get(name), dict):
+            merged[name] = _merged(merged[name], value)
+        else:
+            merged[name] = value
+    return merged
+
+
+def _check_ranges(policy: Any, where: str, given: Mapping[str, Range]) -> None:
+    for name, bounds in given.items():
+        value = getattr(policy, name)
+        if isinstance(value, tuple) and len(value) > MAX_LISTED:
+            raise ConfigError(f"{where}.{name}: {len(value)} names, at most {MAX_LISTED}")
+        if bounds is None and isinstance(value, int | float):
+            bounds = (-MAX_NUMBER, MAX_NUMBER)
+        if bounds is not None and value is not None and not bounds[0] <= value <= bounds[1]:
+            raise ConfigError(f"{where}.{name}: {value} must be from {bounds[0]:g} to {bounds[1]:g}")
+
+
+def _describe_unknown(where: str, name: str, allowed: tuple[str, ...], installation: tuple[str, ...]) -> str:
+    """Return why a tenant may not set a field: it is the installation's, or there is none."""
+    place = f"{where}.{name[:100]}" if where else name[:100]
+    if name in installation:
+        return f"{place} is the installation's; a tenant may set: {', '.join(allowed)}"
+    meant = closest_name(name, allowed) if len(name) <= 100 else None
+    hint = f"did you mean {meant!r}?" if meant else f"a tenant may set: {', '.join(allowed)}"
+    return f"{place} is unknown; {hint}"
+
+
+def _check_names(policies: Policies, document: Mapping[str, Any]) -> None:
+    """Raise ConfigError for an unknown profile, or an unknown category of a section."""
+    for section in ("query", "chat", "sources"):
+        profile = getattr(policies, section).profile
+        if profile not in policies.profiles:
+            raise ConfigError(f"{section}.profile: {profile!r} is not one of: {', '.join(policies.profiles)}")
+    check = partial(check_known, policies.categories)
+    check(policies.turn_category, "turns.category")
+    for section in WITH_CATEGORY:
+        check(getattr(policies, section).category, f"{section}.category")
+    if "category" in document.get("insights", {}):
+        check(policies.insights.category, "insights.category")
+    if "categories" in document.get("multi_fact", {}):
+        for name in policies.multi_fact.categories:
+            check(name, "multi_fact.categories")
+
+
+def _filter_lists(policies: Policies, categories: CategoryPolicy, document: Mapping[str, Any]) -> Policies:
+    """Return the policies without default rules and names of categories that the tenant does not have."""
+    known = categories.categories.keys() - {PROCEDURAL}
+    rules = tuple(rule for rule in policies.capture.rules if rule.category in known)
+    names = tuple(name for name in policies.multi_fact.categories if name in known)
+    if "categories" in document.get("multi_fact", {}):
+        names = policies.multi_fact.categories
+    return replace(
+        policies,
+        capture=replace(policies.capture, rules=rules),
+        multi_fact=replace(policies.multi_fact, categories=names),
+    )

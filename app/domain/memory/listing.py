@@ -1,0 +1,112 @@
+"""A list of memories: its filters, words and order, and the cursor behind a row."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final, Literal, TypeAlias
+from uuid import UUID
+
+from app.domain.errors import InvalidCursor, InvalidInput
+from app.domain.filters import Filters
+from app.domain.ids import check_moment
+from app.domain.memory.memory import Memory
+from app.domain.paging import decode_cursor, decode_parts, encode_cursor, encode_place
+
+SortName: TypeAlias = Literal["created_at", "updated_at", "importance"]
+OrderName: TypeAlias = Literal["desc", "asc"]
+MetadataForms: TypeAlias = tuple[Mapping[str, Any], ...]
+"""Objects of which a memory's metadata must contain one."""
+
+_NUMBER: Final = re.compile(r"-?[0-9]{1,15}([.][0-9]{1,15})?")
+_WORDS: Final[Mapping[str, bool | None]] = {"true": True, "false": False, "null": None}
+_IMPORTANCE: Final = re.compile("[1-5]")
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryListing:
+    """Conditions on a list of memories, all of which must match, and its order.
+
+    `words`: words that the text has, "phrases", `or`, and -words that it has not. `categories`, `types`: empty for all.
+    `metadata`: one of each. `created_after` is inclusive, `created_before` exclusive.
+    """
+
+    filters: Filters = field(default_factory=Filters)
+    state: str = "active"
+    words: str | None = None
+    categories: tuple[str, ...] = ()
+    types: tuple[str, ...] = ()
+    metadata: tuple[MetadataForms, ...] = ()
+    created_after: datetime | None = None
+    created_before: datetime | None = None
+    sort: SortName = "created_at"
+    order: OrderName = "desc"
+
+    def __post_init__(self) -> None:
+        if self.created_after and self.created_before and self.created_after > self.created_before:
+            raise InvalidInput("created_after is later than created_before")
+
+    def row_conditions(self) -> dict[str, Any] | None:
+        """Return the conditions for the database function `memory_matches()`; None if there are none."""
+        conditions = self.filters.row_conditions() or {}
+        return conditions | ({"type": list(self.types)} if self.types else {}) or None
+
+    def narrow_categories(self, seen: Sequence[str] | None) -> list[str] | None:
+        """Return the categories of the list within those that a key may see (None: all); None for all."""
+        chosen = {*self.categories, *([self.filters.category] if self.filters.category else [])}
+        if not chosen:
+            return None if seen is None else list(seen)
+        return sorted(chosen if seen is None else chosen.intersection(seen))
+
+    def order_conditions(self, after: Mapping[str, str] | None) -> dict[str, Any]:
+        """Return the state, the order and the other conditions for the database function `list_memories()`."""
+        conditions: dict[str, Any] = {"state": self.state, "sort": self.sort, "ascending": self.order == "asc"}
+        if self.metadata:
+            conditions["metadata"] = [[dict(form) for form in forms] for forms in self.metadata]
+        for name in ("created_after", "created_before"):
+            if (moment := getattr(self, name)) is not None:
+                conditions[name] = moment.isoformat()
+        return conditions if after is None else conditions | {"after": dict(after)}
+
+    def encode_position(self, last: Memory) -> str:
+        """Return the cursor behind a row."""
+        if self.sort == "created_at" and self.order == "desc":
+            return encode_cursor((last.created_at, last.id))
+        value = str(last.importance) if self.sort == "importance" else getattr(last, self.sort).isoformat()
+        return encode_place((f"{self.sort} {self.order}", value, last.created_at.isoformat(), str(last.id)))
+
+    def decode_position(self, cursor: str | None) -> dict[str, str] | None:
+        """Return the place of a cursor; None if there is none. Raise InvalidCursor, also for one of another order."""
+        if self.sort == "created_at" and self.order == "desc":
+            position = decode_cursor(cursor)
+            return None if position is None else {"value": position[0].isoformat(), "id": str(position[1])}
+        if cursor is None:
+            return None
+        try:
+            order, value, created_at, identifier = decode_parts(cursor)
+            if order != f"{self.sort} {self.order}":
+                raise ValueError("a cursor of another order")
+            if self.sort == "importance" and not _IMPORTANCE.fullmatch(value):
+                raise ValueError("no importance")
+            times = [created_at] if self.sort == "importance" else [value, created_at]
+            for moment in times:
+                check_moment(datetime.fromisoformat(moment))
+            return {"value": value, "created_at": created_at, "id": str(UUID(identifier))}
+        except (ValueError, TypeError, AttributeError, RecursionError, InvalidInput) as error:
+            raise InvalidCursor() from error
+
+
+def parse_metadata(pair: str) -> MetadataForms:
+    """Return the forms of `key:value`: the value as a text, and as a number or a JSON word if it reads as one.
+
+    Raise InvalidInput if there is no key or no colon.
+    """
+    key, colon, value = pair.partition(":")
+    if not colon or not key:
+        raise InvalidInput("metadata takes key:value, such as metadata=source:import")
+    forms: list[Mapping[str, Any]] = [{key: value}]
+    if value in _WORDS:
+        forms.append({key: _WORDS[value]})
+    elif _NUMBER.fullmatch(value):
+        forms.append({key: float(value) if "." in value else int(value)})
+    return tuple(forms)

@@ -1,0 +1,115 @@
+"""Counts of users, threads, agents and categories, within the principal's categories."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
+
+from app.domain.principal import Principal
+from app.storage.statements import load_statements
+from app.storage.uow import ReadTx
+
+MOST_USER_IDS = 10
+"""The users of a thread that are named."""
+
+
+@dataclass(frozen=True, slots=True)
+class UserCounts:
+    """A user and the active memories of the user. `last_activity_at`: the last change of a memory or a fact."""
+
+    user_id: str
+    memories: int
+    threads: int
+    last_activity_at: datetime | None
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadCounts:
+    """A thread and its active memories. `turns` are counted in `memories` too. `user_ids`: the first MOST_USER_IDS."""
+
+    thread_id: str
+    users: int
+    user_ids: tuple[str, ...]
+    turns: int
+    memories: int
+    revision: int
+    last_activity_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Activity:
+    """A number of active memories of a category and an agent (None: another agent, or none), and their last change."""
+
+    category: str
+    agent: str | None
+    memories: int
+    last_activity_at: datetime
+
+
+class OverviewStorage:
+    """Statements that list and count what a tenant holds."""
+
+    async def list_users(
+        self,
+        tx: ReadTx,
+        principal: Principal,
+        prefix: str | None,
+        after: str | None,
+        limit: int,
+        artifact_category: str,
+    ) -> list[UserCounts]:
+        """Return the users behind `after` that begin with `prefix`, by name.
+
+        A key bound to agents sees users of artifacts alone only with the category of artifacts.
+        """
+        rows = await tx.fetch(
+            _format_statement("users", False),
+            principal.tenant_id,
+            principal.category_list,
+            prefix,
+            after,
+            limit,
+            artifact_category,
+        )
+        return [UserCounts(**dict(row)) for row in rows]
+
+    async def list_threads(
+        self, tx: ReadTx, principal: Principal, user_id: str | None, prefix: str | None, after: str | None, limit: int
+    ) -> list[ThreadCounts]:
+        """Return the threads behind `after` that begin with `prefix`, by name.
+
+        With `user_id`, return and count what this user has in them.
+        """
+        name, bound = "threads" if user_id is None else "threads_of_user", principal.categories is not None
+        rows = await tx.fetch(
+            _format_statement(name, bound),
+            *(principal.tenant_id, principal.category_list, prefix, after, limit),
+            *(() if user_id is None else (user_id,)),
+        )
+        return [ThreadCounts(**{**dict(row), "user_ids": tuple(row["user_ids"])}) for row in rows]
+
+    async def count_activity(self, tx: ReadTx, principal: Principal, agents: Sequence[str] = ()) -> list[Activity]:
+        """Return the active memories by category, and by agent for these agents."""
+        whose = principal.tenant_id, principal.category_list
+        return [
+            Activity(**dict(row)) for row in await tx.fetch(_format_statement("activity", False), *whose, list(agents))
+        ]
+
+
+_COUNTS = "s.users, s.user_ids, s.turns, s.memories, s.changed_at AS last_activity_at"
+_AGGREGATES = f"""count(DISTINCT m.user_id) AS users, (array_agg(DISTINCT m.user_id))[1:{MOST_USER_IDS}] AS user_ids,
+           count(*) FILTER (WHERE m.type = 'turn') AS turns, count(*) AS memories, max(m.updated_at) AS changed_at"""
+_REVISION_SEEN = """coalesce((
+    SELECT c.rev FROM change_log c
+    WHERE c.tenant_id = $1 AND c.thread_id = p.thread_id AND coalesce(c.category_after, c.category_before) = ANY ($2)
+    ORDER BY c.rev DESC LIMIT 1), 0)"""
+
+
+@cache
+def _format_statement(name: str, bound: bool) -> str:
+    """Return the statement. A change that a bound key cannot see does not raise the revision that it is told."""
+    revision = _REVISION_SEEN if bound else "p.rev"
+    return load_statements("operations/overview.sql")[name].format(
+        counts=_COUNTS, aggregates=_AGGREGATES, revision=revision
+    )

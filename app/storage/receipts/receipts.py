@@ -1,0 +1,47 @@
+"""Reading receipts: a page, one with its items, and the uses of a memory."""
+
+from uuid import UUID
+
+from app.domain.paging import Position, UsePosition
+from app.domain.principal import Principal
+from app.domain.receipts.stored import MemoryUse, ReceiptFilter, StoredItem, StoredReceipt
+from app.storage.statements import load_statements
+from app.storage.uow import ReadTx
+
+_SQL = load_statements("receipts/receipts.sql")
+
+
+class ReceiptStorage:
+    """Statements that read receipts. A key bound to agents sees those of its agents, and its own of chat."""
+
+    async def list_receipts(
+        self, tx: ReadTx, principal: Principal, filters: ReceiptFilter, after: Position | None, limit: int
+    ) -> list[StoredReceipt]:
+        """Return receipts behind `after`, newest first, at most `limit`."""
+        wanted = filters.user_id, filters.thread_id, filters.agent, filters.since, filters.until, None
+        rows = await tx.fetch(_SQL["page"], *_viewer(principal), *wanted, *(after or (None, None)), limit)
+        return [StoredReceipt(**row) for row in rows]
+
+    async def get_receipt(self, tx: ReadTx, principal: Principal, query_id: UUID) -> StoredReceipt | None:
+        """Return a receipt, None if there is none that the key may see."""
+        wanted = *(None,) * 5, query_id, None, None, 1
+        row = await tx.fetchrow(_SQL["page"], *_viewer(principal), *wanted)
+        return StoredReceipt(**row) if row else None
+
+    async def list_items(self, tx: ReadTx, principal: Principal, query_id: UUID) -> list[StoredItem]:
+        """Return the items of a receipt in the order of the answer, in the key's categories."""
+        rows = await tx.fetch(_SQL["items"], principal.tenant_id, query_id, principal.category_list)
+        return [StoredItem(**row) for row in rows]
+
+    async def list_uses(
+        self, tx: ReadTx, principal: Principal, memory_id: UUID, after: UsePosition | None, limit: int
+    ) -> list[MemoryUse]:
+        """Return the answers that told a memory, newest first, at most `limit`."""
+        rows = await tx.fetch(_SQL["uses"], *_viewer(principal), memory_id, *(after or (None, None)), limit)
+        return [MemoryUse(**row) for row in rows]
+
+
+def _viewer(principal: Principal) -> tuple[UUID, list[str] | None, UUID | None, list[str] | None]:
+    """Return the tenant, the agents of a bound key, the key and its categories."""
+    agents = None if principal.agents is None else sorted(principal.agents)
+    return principal.tenant_id, agents, principal.key_id, principal.category_list

@@ -1,0 +1,114 @@
+"""The versions of tenants' own rules."""
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+from uuid import UUID
+
+from app.domain.memory.memory import Memory
+from app.domain.principal import Principal
+from app.domain.tenancy.rules import RulesVersion
+from app.storage.rows import memory_columns, memory_from_row
+from app.storage.statements import load_statements
+from app.storage.uow import ReadTx, UnitOfWork, WriteTx
+
+KEPT_VERSIONS = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedRules:
+    """The newest document of a tenant, as JSON."""
+
+    tenant_id: UUID
+    version: int
+    document: str
+
+
+@dataclass(frozen=True, slots=True)
+class MovingMemory:
+    """A memory that moves to another category. `same`: an active memory there with its text."""
+
+    memory: Memory
+    same: UUID | None
+
+
+class TenantConfigStorage:
+    """Statements on tenants' rules. A version never changes; each tenant keeps its newest KEPT_VERSIONS."""
+
+    def __init__(self, uow: UnitOfWork) -> None:
+        self._uow = uow
+
+    async def list_changed(self, since: str) -> tuple[str, list[ChangedRules]]:
+        """Return the rules of all tenants that changed since an earlier call, and what to pass to the next call.
+
+        `since` is `0` at first.
+        """
+        rows = await self._uow.call_definer(_format_statement("changed"), since)
+        changed = [ChangedRules(r["tenant_id"], r["version"], r["document"]) for r in rows if r["tenant_id"]]
+        return rows[0]["settled"], changed
+
+    async def get_newest(self, tx: ReadTx, principal: Principal) -> RulesVersion:
+        """Return the version in force."""
+        row = await tx.fetchrow(_format_statement("newest"), principal.tenant_id)
+        return RulesVersion(**row) if row else RulesVersion()
+
+    async def get_version(self, tx: ReadTx, principal: Principal, version: int) -> RulesVersion | None:
+        """Return a version, None if there is none."""
+        row = await tx.fetchrow(_format_statement("version"), principal.tenant_id, version)
+        return RulesVersion(**row) if row else None
+
+    async def list_versions(
+        self, tx: ReadTx, principal: Principal, before: int | None, limit: int
+    ) -> list[RulesVersion]:
+        """Return versions below `before`, newest first, without their documents."""
+        rows = await tx.fetch(_format_statement("page"), principal.tenant_id, before, limit)
+        return [RulesVersion(**row) for row in rows]
+
+    async def add_version(self, tx: WriteTx, principal: Principal, new: RulesVersion) -> None:
+        """Store a version. Raise DuplicateText if another transaction stored it."""
+        await tx.execute(_format_statement("add"), principal.tenant_id, new.version, new.document, new.actor, new.note)
+        if new.version > KEPT_VERSIONS:
+            await tx.execute(_format_statement("forget"), principal.tenant_id, new.version - KEPT_VERSIONS)
+
+    async def count_held(
+        self, tx: ReadTx, principal: Principal, known: Collection[str]
+    ) -> Mapping[str, Mapping[str, int]]:
+        """Return what categories other than the `known` ones hold: rows by category and kind.
+
+        The kinds are `memories` in any state, `sources` and `facts`.
+        """
+        rows = await tx.fetch(_format_statement("held"), principal.tenant_id, list(known))
+        held: defaultdict[str, dict[str, int]] = defaultdict(dict)
+        for row in rows:
+            held[row["category"]][row["kind"]] = row["rows"]
+        return held
+
+    async def list_moving(
+        self, tx: ReadTx, principal: Principal, categories: Collection[str]
+    ) -> tuple[list[UUID], list[str]]:
+        """Return the ids of all memories of these categories in any state, and their users."""
+        rows = await tx.fetch(_format_statement("moving"), principal.tenant_id, list(categories))
+        return [row["id"] for row in rows], sorted({row["user_id"] for row in rows})
+
+    async def lock_memories(
+        self, tx: WriteTx, principal: Principal, category: str, target: str, after: UUID | None, limit: int
+    ) -> list[MovingMemory]:
+        """Lock and return memories of a category in any state, by id, to move them to `target`."""
+        rows = await tx.fetch(_format_statement("lock_memories"), principal.tenant_id, category, target, after, limit)
+        return [MovingMemory(memory_from_row(row), row["same"]) for row in rows]
+
+    async def move_facts(self, tx: WriteTx, principal: Principal, category: str, target: str) -> None:
+        """Give the facts of a category another one."""
+        await tx.execute(_format_statement("move_facts"), principal.tenant_id, category, target)
+
+    async def list_bound_keys(self, tx: ReadTx, principal: Principal) -> list[tuple[str, list[str]]]:
+        """Return the names and agents of the valid keys that are bound to agents."""
+        rows: list[Any] = await tx.fetch(_format_statement("keys"), principal.tenant_id)
+        return [(row["name"], row["agents"]) for row in rows]
+
+
+@cache
+def _format_statement(name: str) -> str:
+    return load_statements("tenancy/configs.sql")[name].replace("{columns}", memory_columns("m"))

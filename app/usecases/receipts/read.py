@@ -1,0 +1,99 @@
+"""Readers of receipts: what agents were told, and the answers in which a memory was used."""
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from app.domain.errors import NotFound
+from app.domain.paging import Page, cut_page, decode_cursor, decode_use_cursor, encode_cursor, encode_use_cursor
+from app.domain.principal import Principal
+from app.domain.recall.delta_header import DeltaEntry, render_header
+from app.domain.receipts.stored import MemoryUse, ReceiptFilter, StoredItem, StoredReceipt
+from app.storage.access_log import AccessLog
+from app.storage.memory.memories import MemoryStorage
+from app.storage.receipts.receipts import ReceiptStorage
+from app.storage.uow import ReadTx, UnitOfWork
+
+BULLET_TEXT = 300
+"""The characters of a memory that a bullet is made of; the database cuts there too."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToldReceipt:
+    """A receipt with its items, their texts as they were then, and the header as it was rendered.
+
+    A bullet whose memory is purged or hidden is missing in `header`.
+    """
+
+    receipt: StoredReceipt
+    header: str
+    items: list[StoredItem]
+
+
+class ReadReceipts:
+    """The use-cases that read receipts. A key bound to agents sees receipts of its agents and its categories."""
+
+    def __init__(self, uow: UnitOfWork, receipts: ReceiptStorage, memories: MemoryStorage, access: AccessLog) -> None:
+        self._uow = uow
+        self._receipts = receipts
+        self._memories = memories
+        self._access = access
+
+    async def list_receipts(
+        self, principal: Principal, filters: ReceiptFilter, cursor: str | None, limit: int
+    ) -> Page[StoredReceipt]:
+        """Return a page of at most `limit` receipts. Raise InvalidCursor."""
+        after = decode_cursor(cursor)
+        await self._access.flush_pending(principal)
+        async with self._uow.read(principal) as tx:
+            rows = await self._receipts.list_receipts(tx, principal, filters, after, limit + 1)
+        return cut_page(rows, limit, lambda receipt: encode_cursor((receipt.ts, receipt.id)))
+
+    async def get_receipt(self, principal: Principal, query_id: UUID) -> ToldReceipt:
+        """Return a receipt with the texts as they were then. Raise NotFound if the key can see none with this id."""
+        await self._access.flush_pending(principal)
+        async with self._uow.read(principal) as tx:
+            receipt = await self._receipts.get_receipt(tx, principal, query_id)
+            if receipt is None:
+                raise NotFound()
+            items = await self._receipts.list_items(tx, principal, query_id)
+        return ToldReceipt(receipt, _render_told(receipt, items), items)
+
+    async def list_uses(self, principal: Principal, memory_id: UUID, cursor: str | None, limit: int) -> Page[MemoryUse]:
+        """Return a page of the answers that told a memory. Raise InvalidCursor, or NotFound as its history does."""
+        after = decode_use_cursor(cursor)
+        await self._access.flush_pending(principal)
+        async with self._uow.read(principal) as tx:
+            if not await self._is_visible(tx, principal, memory_id):
+                raise NotFound()
+            rows = await self._receipts.list_uses(tx, principal, memory_id, after, limit + 1)
+        return cut_page(rows, limit, lambda use: encode_use_cursor((use.query_id, use.place)))
+
+    async def _is_visible(self, tx: ReadTx, principal: Principal, memory_id: UUID) -> bool:
+        if principal.categories is None:
+            return await self._memories.has_existed(tx, principal, memory_id)
+        return await self._memories.get_memory(tx, principal, memory_id) is not None
+
+
+def _render_told(receipt: StoredReceipt, items: list[StoredItem]) -> str:
+    """Return the header of a receipt, rendered from its bullets as the answer did."""
+    entries = [_entry_of(item) for item in items if item.part == "header" and _can_be_told(item)]
+    header = render_header(receipt.header_from or 0, entries)
+    return header.text if header else ""
+
+
+def _can_be_told(item: StoredItem) -> bool:
+    """Return False for a bullet whose text is purged."""
+    return item.bullet is not None and (item.text is not None or not item.bullet["told"])
+
+
+def _entry_of(item: StoredItem) -> DeltaEntry:
+    bullet = item.bullet or {}
+    return DeltaEntry(
+        rev=bullet["rev"],
+        kind=bullet["kind"],
+        category=item.category,
+        label=bullet["label"],
+        text=(item.text or "")[:BULLET_TEXT] if bullet["told"] else "",
+        importance=bullet["importance"],
+        combined=bullet["combined"],
+    )

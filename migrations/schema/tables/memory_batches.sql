@@ -1,0 +1,23 @@
+CREATE TABLE memory_batches (
+    tenant_id uuid NOT NULL,
+    id uuid NOT NULL,
+    action text NOT NULL,
+    undoes uuid,
+    user_id text,
+    filters jsonb NOT NULL,
+    changes jsonb NOT NULL,
+    categories text[] NOT NULL,
+    matched integer NOT NULL,
+    changed integer NOT NULL,
+    skipped jsonb NOT NULL,
+    actor text NOT NULL,
+    created_at timestamp with time zone NOT NULL DEFAULT now(),
+    xid xid8 NOT NULL DEFAULT pg_current_xact_id(),
+    CONSTRAINT memory_batches_pkey PRIMARY KEY (tenant_id, id),
+    CONSTRAINT memory_batches_action_check CHECK (action = ANY (ARRAY['edit'::text, 'delete'::text, 'undo'::text])),
+    CONSTRAINT memory_batches_check CHECK ((action = 'undo'::text) = (undoes IS NOT NULL))
+);
+
+CREATE INDEX memory_batches_listed ON memory_batches USING btree (tenant_id, created_at DESC, id DESC);
+CREATE INDEX memory_batches_of_user ON memory_batches USING btree (tenant_id, user_id) WHERE user_id IS NOT NULL;
+CREATE INDEX memory_batches_undone ON memory_batches USING btree (tenant_id, undoes) WHERE undoes IS NOT NULL;

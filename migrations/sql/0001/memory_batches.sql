@@ -1,0 +1,27 @@
+-- Batches: edits and deletions of many memories at once. The rows that a batch changed are the history of its transaction.
+
+CREATE TABLE memory_batches (
+    tenant_id   uuid NOT NULL,
+    id          uuid NOT NULL,
+    action      text NOT NULL CHECK (action IN ('edit', 'delete', 'undo')),
+    undoes      uuid,                               -- the batch that an undo puts back
+    user_id     text,                               -- the only user of its memories: exported and erased with this user
+    filters     jsonb NOT NULL,
+    changes     jsonb NOT NULL,
+    categories  text[] NOT NULL,                    -- of its memories before and after: a key must see all of them
+    matched     integer NOT NULL,
+    changed     integer NOT NULL,
+    skipped     jsonb NOT NULL,                     -- {reason: count}
+    actor       text NOT NULL,
+    created_at  timestamptz NOT NULL DEFAULT now(),
+    xid         xid8 NOT NULL DEFAULT pg_current_xact_id(),
+    PRIMARY KEY (tenant_id, id),
+    CHECK ((action = 'undo') = (undoes IS NOT NULL))
+);
+CREATE INDEX memory_batches_listed ON memory_batches (tenant_id, created_at DESC, id DESC);
+CREATE INDEX memory_batches_of_user ON memory_batches (tenant_id, user_id) WHERE user_id IS NOT NULL;
+CREATE INDEX memory_batches_undone ON memory_batches (tenant_id, undoes) WHERE undoes IS NOT NULL;
+-- xid has only its default, so a batch has the rows of its own transaction.
+GRANT SELECT, DELETE, INSERT (tenant_id, id, action, undoes, user_id, filters, changes, categories, matched, changed,
+                              skipped, actor) ON memory_batches TO mnema_app;
+GRANT UPDATE (filters) ON memory_batches TO mnema_app;  -- an erasure

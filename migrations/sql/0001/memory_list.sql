@@ -1,0 +1,56 @@
+-- Lists of memories with filters, words and an order. The conditions are values of a statement that is planned on each call: a
+-- list has any of twenty filters, and each needs another index.
+
+-- Return the ids of a list, in its order. p_words: words with the tenant's or user's word of the index, or NULL. p_filters: as in
+-- memory_matches. p_list:
+--   state                          of the memories
+--   metadata                       [[object, object?], …]: a memory contains one object of each pair
+--   created_after, created_before  inclusive, exclusive
+--   sort, ascending                created_at, updated_at or importance (the older ones of equal importance come last)
+--   after                          {value, created_at, id} of the last row seen
+CREATE FUNCTION list_memories(p_tenant uuid, p_user bigint, p_words tsquery, p_categories text[], p_filters jsonb, p_list jsonb,
+                              p_limit int)
+    RETURNS TABLE (memory_id uuid) LANGUAGE plpgsql STABLE ROWS 50 AS $$
+DECLARE
+    v_sort text := CASE p_list->>'sort' WHEN 'updated_at' THEN 'updated_at' WHEN 'importance' THEN 'importance' ELSE 'created_at' END;
+    v_type text := CASE v_sort WHEN 'importance' THEN 'smallint' ELSE 'timestamptz' END;
+    v_then text := CASE v_sort WHEN 'importance' THEN 'created_at, ' ELSE '' END;
+    v_after text := CASE v_sort WHEN 'importance' THEN '($10->''after''->>''created_at'')::timestamptz, ' ELSE '' END;
+    v_up boolean := coalesce((p_list->>'ascending')::boolean, false);
+    v_metadata text;
+    v_order text;
+BEGIN
+    SELECT string_agg(format('AND (m.metadata @> ($9->%1$s->0) OR m.metadata @> ($9->%1$s->1))', n - 1), ' ') INTO v_metadata
+        FROM generate_series(1, jsonb_array_length(p_list->'metadata')) n;
+    SELECT string_agg(format('m.%I %s', c, CASE WHEN v_up THEN 'ASC' ELSE 'DESC' END), ', ' ORDER BY place) INTO v_order
+        FROM unnest(string_to_array(v_sort || ', ' || v_then || 'id', ', ')) WITH ORDINALITY u(c, place);
+    RETURN QUERY EXECUTE format($list$
+        SELECT m.id FROM memories m
+        WHERE m.tenant_id = $1 AND m.state = $2 AND ($3 IS NULL OR m.tsv @@ $3) AND ($4 IS NULL OR m.user_pk = $4)
+          AND ($5 IS NULL OR m.category = ANY ($5)) AND memory_matches(m, $6)
+          AND ($7 IS NULL OR m.created_at >= $7) AND ($8 IS NULL OR m.created_at < $8)
+          %7$s
+          AND ($10->'after' IS NULL OR (m.%1$I, %2$s m.id) %3$s (($10->'after'->>'value')::%4$s, %5$s ($10->'after'->>'id')::uuid))
+        ORDER BY %6$s LIMIT $11$list$,
+        v_sort, replace(v_then, 'created_at', 'm.created_at'), CASE WHEN v_up THEN '>' ELSE '<' END, v_type, v_after, v_order, v_metadata)
+        USING p_tenant, p_list->>'state', p_words, p_user, p_categories, p_filters, (p_list->>'created_after')::timestamptz,
+              (p_list->>'created_before')::timestamptz, p_list->'metadata', p_list, p_limit;
+END $$;
+
+-- As list_memories, of memories with the words of a search: all words, "phrases", or, -without. It sees what row-level security
+-- hides from the index of words, so the tenant comes from the transaction (security.sql).
+CREATE FUNCTION list_worded(p_user bigint, p_query text, p_categories text[], p_filters jsonb, p_list jsonb, p_limit int)
+    RETURNS TABLE (memory_id uuid) LANGUAGE plpgsql STABLE ROWS 50 SECURITY DEFINER
+    SET search_path = pg_catalog, public, pg_temp AS $$
+DECLARE
+    v_tenant uuid := current_tenant();
+    v_words tsquery := websearch_to_tsquery('english', p_query);
+    v_scope tsquery := CASE WHEN p_user IS NOT NULL THEN format('''_u%1$s'' | ''_cu%1$s''', p_user)
+                            ELSE format('''_t%1$s'' | ''_ct%1$s''', replace(v_tenant::text, '-', '')) END::tsquery;
+BEGIN
+    IF v_tenant IS NULL OR numnode(v_words) = 0 THEN RETURN; END IF;
+    RETURN QUERY SELECT l.memory_id
+        FROM list_memories(v_tenant, p_user, v_scope && v_words, p_categories, p_filters, p_list, p_limit) l;
+END $$;
+GRANT EXECUTE ON FUNCTION list_memories(uuid, bigint, tsquery, text[], jsonb, jsonb, int) TO mnema_app, mnema_search;
+GRANT EXECUTE ON FUNCTION list_worded(bigint, text, text[], jsonb, jsonb, int) TO mnema_app;

@@ -1,0 +1,32 @@
+"""Runs of schemathesis against a real server, configured by schemathesis.toml beside this module."""
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+
+from tests.effort import tries
+
+CONFIG = Path(__file__).with_name("schemathesis.toml")
+EXAMPLES = int(os.environ.get("MNEMA_FUZZ_EXAMPLES", tries(8)))
+SEED = os.environ.get("MNEMA_FUZZ_SEED", "1")
+LONGEST_S = 120 + 30 * EXAMPLES
+
+
+async def schemathesis(server: str, keys: Path, *arguments: str) -> tuple[int | None, str]:
+    """Return exit code and report of a run against the server."""
+    command = ["--config-file", str(CONFIG), "run", f"{server}/openapi.json", "--seed", SEED, *arguments]
+    process = await asyncio.create_subprocess_exec(
+        Path(sys.executable).with_name("schemathesis"),
+        *command,
+        env={**os.environ, "MNEMA_FUZZ_KEYS": str(keys), "PYTHONPATH": os.getcwd(), "PYTHONWARNINGS": "ignore"},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    try:
+        out, _ = await asyncio.wait_for(process.communicate(), LONGEST_S)
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    return process.returncode, out.decode()
