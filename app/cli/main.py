@@ -18,6 +18,7 @@ from app.cli import (
     people,
     serve,
     sources,
+    tenant_config,
     up,
     upstreams,
 )
@@ -30,6 +31,7 @@ app.command("status")(up.print_status)
 app.command("serve")(serve.serve)
 app.command("migrate")(operators.migrate_schema)
 operators.tenant_app.add_typer(upstreams.upstream_app, name="upstream")
+operators.tenant_app.add_typer(tenant_config.config_app, name="config")
 app.add_typer(operators.tenant_app, name="tenant")
 app.add_typer(operators.key_app, name="key")
 app.add_typer(operators.secret_app, name="secret")

@@ -18,6 +18,7 @@ from app.bootstrap.tenancy import open_tenants
 from app.cli.client import build_client, error_text, exit_with_error, out
 from app.cli.tour import load_sample, run_tour
 from app.domain.errors import MnemaError, NotFound
+from app.embedded.console_process import console_address, find_obstacle
 from app.embedded.home import COMMANDS, DATABASE, Home
 from app.embedded.postgres import Cluster
 from app.embedded.postgres_access import command_line
@@ -70,6 +71,8 @@ class StopSignals:
 def start_installation(
     port: Annotated[int, typer.Option(envvar="MNEMA_PORT", min=1, max=65535)] = 8000,
     with_tour: Annotated[bool, typer.Option("--tour/--no-tour", envvar="MNEMA_TOUR")] = True,
+    with_console: Annotated[bool, typer.Option("--console/--no-console", envvar="MNEMA_CONSOLE")] = True,
+    console_port: Annotated[int, typer.Option(envvar="MNEMA_CONSOLE_PORT", min=1, max=65535)] = 8080,
 ) -> None:
     """Start everything on this machine and serve until Ctrl-C. The data is in MNEMA_HOME (default .mnema)."""
     stopper = StopSignals()
@@ -79,9 +82,10 @@ def start_installation(
         del os.environ[name]  # the driver would apply PGSSLMODE and the like, which are meant for other servers
     try:
         with _supervisor_lock(home), _running_services(home, port, stopper) as (services, url, key):
+            address = _start_console(services, console_port) if with_console else None
             if with_tour:
                 _load_and_tour(home, url, key, stopper)
-            _print_addresses(home, url, key)
+            _print_addresses(home, url, key, address)
             _supervise_services(home, services, stopper)
     except StopRequested:
         out.print("stopped")
@@ -89,6 +93,15 @@ def start_installation(
         exit_with_error(error_text(error))
     finally:
         stopper.block_signals()
+
+
+def _start_console(services: Services, port: int) -> str | None:
+    """Start the console; return its address. If it cannot start, print why: the server serves without it."""
+    if obstacle := find_obstacle(port):
+        out.print(f"no console: {obstacle}", highlight=False)
+        return None
+    services.start_console(port)
+    return console_address(port)
 
 
 def _load_and_tour(home: Home, url: str, key: str, stopper: StopSignals) -> None:
@@ -212,9 +225,11 @@ def _restart_postgres(home: Home) -> None:
         out.print("PostgreSQL had ended and was started again; see postgres/server.log in MNEMA_HOME")
 
 
-def _print_addresses(home: Home, url: str, key: str) -> None:
+def _print_addresses(home: Home, url: str, key: str, console: str | None) -> None:
     out.print(f"\n[bold]Mnema serves[/] {url}", highlight=False)
     out.print(f"  key   {key}", highlight=False)
+    if console:
+        out.print(f"  web   {console}", highlight=False)
     out.print(f"  docs  {url}/docs", highlight=False)
     out.print(f"  env   {home.env_file}", highlight=False)
     out.print("  stop  Ctrl-C", highlight=False)

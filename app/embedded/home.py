@@ -21,6 +21,7 @@ COMMANDS = {
     "worker": re.compile(r"workers\.app worker"),
     "beat": re.compile(r"workers\.app beat"),
     "redis": re.compile(r"redis-server"),
+    "console": re.compile(r"-m console\b"),
 }
 """Patterns of the command lines of our processes. They detect a process id that now belongs to another program."""
 
@@ -36,6 +37,7 @@ class Home:
         self.redis_file = self.path / "redis.url"
         self.sample_file = self.path / "sample.json"
         self._secrets_file = self.path / "secrets.json"
+        self._console_secret_file = self.path / "console.secret"
 
     @property
     def is_installed(self) -> bool:
@@ -49,6 +51,12 @@ class Home:
             self.write_private(self._secrets_file, json.dumps(passwords))
         loaded: dict[str, str] = json.loads(self._secrets_file.read_text(encoding="utf-8"))
         return loaded
+
+    def load_console_secret(self) -> str:
+        """Return the secret that encrypts the console's session cookies. The first call creates it."""
+        if not self._console_secret_file.exists():
+            self.write_private(self._console_secret_file, secrets.token_urlsafe(32))
+        return self._console_secret_file.read_text(encoding="utf-8")
 
     def role_url(self, cluster: Cluster, role: str) -> str:
         """Return the database URL of the role mnema_admin or mnema_app."""

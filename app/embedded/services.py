@@ -1,4 +1,4 @@
-"""The processes that `mnema up` runs besides PostgreSQL: the HTTP server, Redis, a worker and beat."""
+"""The processes that `mnema up` runs besides PostgreSQL: the HTTP server, Redis, a worker, beat and the console."""
 
 import contextlib
 import os
@@ -12,6 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import IO
 
+from app.embedded.console_process import console_environment
 from app.embedded.home import Home
 from app.embedded.postgres import Cluster, free_port
 
@@ -39,7 +40,9 @@ class Services:
             "redis": self._start_redis,
             "worker": self._start_worker,
             "beat": self._start_beat,
+            "console": self._start_console,
         }
+        self._console_port = 0
         self._next_start = 0.0
         settings = home.server_settings(cluster)
         self._redis_url = settings.redis_url.get_secret_value()
@@ -72,8 +75,13 @@ class Services:
         self._register_process("worker", self._start_worker())
         self._register_process("beat", self._start_beat())
 
+    def start_console(self, port: int) -> None:
+        """Start the console on this port."""
+        self._console_port = port
+        self._register_process("console", self._start_console())
+
     def restart_ended(self) -> list[str]:
-        """Restart Redis, worker and beat if they have ended, and return their names.
+        """Restart Redis, worker, beat and console if they have ended, and return their names.
 
         After a restart it waits RESTART_S seconds before the next one.
         """
@@ -86,8 +94,8 @@ class Services:
         return ended
 
     def stop_all(self) -> None:
-        """Stop all processes, the server first, so that it can finish the requests that it has accepted."""
-        for name in ("server", "beat", "worker", "redis"):
+        """Stop all processes: after the console the server, so that it can finish the requests that it has accepted."""
+        for name in ("console", "server", "beat", "worker", "redis"):
             if name in self._processes:
                 stop_process(self._processes[name])
         self._home.redis_file.unlink(missing_ok=True)
@@ -104,8 +112,15 @@ class Services:
         options = ["--concurrency", "1", "--loglevel", "warning", "--without-gossip", "--without-mingle"]
         command = ["celery", "-A", "workers.app", "worker", "--hostname", f"mnema-{self._port}@%h", *options]
         process = self._spawn_process("worker", [sys.executable, "-m", *command], env={"MNEMA_EMBEDDING_THREADS": "1"})
-        with contextlib.suppress(OSError):  # users wait for the server but not for the worker
-            os.setpriority(os.PRIO_PROCESS, process.pid, NICE)
+        _lower_priority(process)
+        return process
+
+    def _start_console(self) -> Popen:
+        """Start the console. It has no login of the database, so that it can do no more than a person's key."""
+        url = f"http://127.0.0.1:{self._port}"
+        environment = console_environment(self._home, os.environ, url, self._console_port)
+        process = self._spawn_process("console", [sys.executable, "-m", "console"], environment=environment)
+        _lower_priority(process)
         return process
 
     def _start_beat(self) -> Popen:
@@ -135,11 +150,20 @@ class Services:
         command: list[str],
         stdin: int | IO[bytes] = subprocess.DEVNULL,
         env: Mapping[str, str] = MappingProxyType({}),
+        environment: Mapping[str, str] | None = None,
     ) -> Popen:
+        """Start a process with the services' environment and `env`, or with `environment` alone."""
+        given = {**self._env, **env} if environment is None else environment
         with self._home.open_log(name) as log:
             return subprocess.Popen(
-                command, env={**self._env, **env}, stdin=stdin, stdout=log, stderr=log, start_new_session=True, cwd=ROOT
+                command, env=given, stdin=stdin, stdout=log, stderr=log, start_new_session=True, cwd=ROOT
             )
+
+
+def _lower_priority(process: Popen) -> None:
+    """Let the server run before this process: people wait for it more."""
+    with contextlib.suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, process.pid, NICE)
 
 
 def redis_server() -> Path:

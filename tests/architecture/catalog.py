@@ -14,9 +14,11 @@ API key is looked up before its tenant is known."""
 
 DEFINERS = {
     "authenticate(bytea)": "mnema_auth",
+    "changed_configs(xid8)": "mnema_auth",
     "claim_jobs(integer,interval)": "mnema_jobs",
     "items_naming(text)": "mnema_search",
     "jobs_behind()": "mnema_jobs",
+    "list_worded(bigint,text,text[],jsonb,jsonb,integer)": "mnema_search",
     "paused_jobs()": "mnema_jobs",
     "list_tenants()": "mnema_auth",
     "search_chunks(bigint,text,text[],jsonb,integer)": "mnema_search",
@@ -184,7 +186,7 @@ async def unsafe_definers(connection: asyncpg.Connection) -> list[str]:
 async def definer_powers(connection: asyncpg.Connection) -> list[str]:
     """The definers' roles may look at what they search, and nothing else."""
     seen = (
-        *("auth api_keys", "auth tenants", "jobs job_pauses", "jobs jobs"),
+        *("auth api_keys", "auth tenant_configs", "auth tenants", "jobs job_pauses", "jobs jobs"),
         *("search memories", "search store_items", "search conv_messages"),
     )
     allowed = [f"mnema_{role_and_table} SELECT" for role_and_table in seen]

@@ -4,8 +4,8 @@ import ast
 
 from tests.architecture.checks import Source, imported
 
-OWN = frozenset({"app", "bench", "migrations", "mnema", "tests", "workers"})
-"""Packages of this repository: each may use the private names of another one."""
+OWN = frozenset({"app", "bench", "console", "migrations", "mnema", "tests", "workers"})
+"""Packages of this repository, whose undocumented names each may use."""
 
 NAMED_TUPLE = frozenset({"_asdict", "_field_defaults", "_fields", "_make", "_replace"})
 """Documented methods with an underscore, which keeps them apart from the fields."""
@@ -39,6 +39,17 @@ def undocumented_imports(source: Source) -> list[str]:
         for node in source.nodes
         for name in imported(source, node)
         if name.split(".")[0] not in OWN and (_has_private_part(name) or _is_undocumented(name))
+    ]
+
+
+def private_imports(source: Source) -> list[str]:
+    """Find imports of a private name of another module of this repository."""
+    return [
+        source.at(node, f"imports {alias.name} of {node.module}")
+        for node in source.nodes
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] in OWN
+        for alias in node.names
+        if _is_private(alias.name)
     ]
 
 

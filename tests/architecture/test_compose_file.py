@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
+from console.settings import ConsoleSettings
 from tests.acceptance.processes import REPOSITORY
 
 SERVICES: dict[str, dict[str, Any]] = yaml.safe_load((REPOSITORY / "docker-compose.yml").read_text())["services"]
@@ -38,3 +39,11 @@ def test_images_are_pinned_to_a_minor_version() -> None:
         assert re.fullmatch(r"\$\{MNEMA_[A-Z]+_IMAGE:-[a-z/]+:\d+\.\d+[a-z0-9.-]*\}", image), image
     bases = re.findall(r"^FROM (\S+)", (REPOSITORY / "Dockerfile").read_text(), re.MULTILINE)
     assert all(re.fullmatch(r"python:\d+\.\d+-slim", base) for base in bases), bases
+
+
+def test_every_setting_of_the_console_can_be_set() -> None:
+    given = SERVICES["console"]["environment"]
+    assert {f"MNEMA_CONSOLE_{name.upper()}" for name in ConsoleSettings.model_fields} == set(given)
+    example = (REPOSITORY / ".env.example").read_text()
+    fixed = {"MNEMA_CONSOLE_HOST"}  # of the container
+    assert {name for name in given if f"#{name}=" not in example} == fixed

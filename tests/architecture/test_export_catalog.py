@@ -12,6 +12,7 @@ from tests.conftest import Database
 NOTHING_OF_A_PERSON = {
     "tenants": "the organisation",
     "api_keys": "programs, not people",
+    "tenant_configs": "names of agents and categories, and settings",
     "chat_upstreams": "the organisation's own endpoint",
     "job_pauses": "kinds of work",
     "llm_calls": "counts; nothing anybody said, nor who",

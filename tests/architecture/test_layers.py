@@ -13,7 +13,7 @@ from tests.architecture import checks, prose, public_names
 from tests.architecture.checks import Check, Source
 
 ROOT = Path(__file__).resolve().parents[2]
-PYTHON = ("app", "workers", "sdk", "bench", "migrations", "tests")
+PYTHON = ("app", "workers", "console", "sdk", "bench", "migrations", "tests")
 LINT_IMPORTS = Path(sys.executable).with_name("lint-imports")
 
 
@@ -36,21 +36,22 @@ def lint_imports(project: Path) -> subprocess.CompletedProcess[str]:
 
 
 RULES: list[tuple[Check, tuple[str, ...]]] = [
-    (checks.module_size, ("app/**/*.py", "workers/**/*.py", "sdk/**/*.py")),
-    (checks.function_size, ("app/**/*.py", "workers/**/*.py", "sdk/**/*.py")),
+    (checks.module_size, ("app/**/*.py", "workers/**/*.py", "console/**/*.py", "sdk/**/*.py")),
+    (checks.function_size, ("app/**/*.py", "workers/**/*.py", "console/**/*.py", "sdk/**/*.py")),
     (checks.commits, ("app/**/*.py", "app/**/*.sql", "workers/**/*.py")),
     (checks.journal_writes, ("app/**/*.py", "app/**/*.sql", "workers/**/*.py")),
     (checks.table_imports, ("app/**/*.py", "workers/**/*.py", "migrations/**/*.py")),
     (checks.imported_tests, ("tests/**/*.py", "bench/**/*.py")),
     (checks.shared_overrides, ("tests/**/test_*.py",)),
     (checks.unclear_name, tuple(f"{top}/**/*.*" for top in PYTHON)),
-    (checks.unexplained_exceptions, ("app/**/*.py",)),
-    (checks.prints, ("app/**/*.py",)),
+    (checks.unexplained_exceptions, ("app/**/*.py", "console/**/*.py")),
+    (checks.prints, ("app/**/*.py", "console/**/*.py")),
     (checks.wall_clocks, ("app/**/*.py",)),
-    (checks.missing_docstrings, ("app/**/*.py",)),
+    (checks.missing_docstrings, ("app/**/*.py", "console/**/*.py")),
     (prose.docstring_openings, tuple(f"{top}/**/*.py" for top in PYTHON)),
     (prose.absent_documents, tuple(f"{top}/**/*.*" for top in (*PYTHON, "config"))),
     (public_names.undocumented_imports, tuple(f"{top}/**/*.py" for top in PYTHON)),
+    (public_names.private_imports, tuple(f"{top}/**/*.py" for top in PYTHON if top != "tests")),
     (public_names.private_attributes, tuple(f"{top}/**/*.py" for top in PYTHON if top != "tests")),
 ]
 
@@ -121,6 +122,7 @@ BREAKS: list[tuple[Check, str, str]] = [
     (public_names.undocumented_imports, "app/api/x.py", "from fastapi.dependencies import utils"),
     (public_names.undocumented_imports, "app/api/x.py", "from fastapi.routing import APIRoute, request_response"),
     (public_names.undocumented_imports, "app/api/x.py", "import uvicorn.protocols.http.h11_impl"),
+    (public_names.private_imports, "bench/x.py", "from bench.runs import Figures, _run_load"),
     (public_names.private_attributes, "app/storage/x.py", "connection._con.close()"),
     (public_names.private_attributes, "app/storage/x.py", "getattr(connection, '_con')"),
     (public_names.private_attributes, "app/storage/x.py", "def f(self):\n    self._pool._queue.get()"),
@@ -203,10 +205,13 @@ def test_the_import_contracts_are_kept() -> None:
         ("app/storage/bad.py", "import app.domain.principal", "Capabilities of the storage"),
         ("workers/bad.py", "import app.api.errors", "No face but MCP"),
         ("app/domain/bad.py", "import workers.tasks", "Nothing below knows a face"),
+        ("console/pages/bad.py", "import app.domain.ids", "The console is a client of the API"),
+        ("app/cli/bad.py", "import console.main", "The service never loads the console"),
+        ("console/widgets/bad.py", "import console.pages.home", "Layers of the console"),
     ],
 )
 def test_the_import_contracts_report_a_forbidden_import(tmp_path: Path, module: str, line: str, contract: str) -> None:
-    for source in sources("app/**/*.py", "workers/**/*.py"):
+    for source in sources("app/**/*.py", "workers/**/*.py", "console/**/*.py"):
         copy = tmp_path / source.path
         copy.parent.mkdir(parents=True, exist_ok=True)
         copy.write_text(source.text, encoding="utf-8")

@@ -1,0 +1,89 @@
+"""The page Bin: soft-deleted memories, the time at which each is purged, and the way back."""
+
+from mnema.models import Memory, Page
+from nicegui import ui
+
+from console.context import PageContext
+from console.texts import shorten_text
+from console.widgets.acting import change_and_reload
+from console.widgets.confirm import ask_confirmation
+from console.widgets.filters import FilterForm
+from console.widgets.keyset import KeysetList
+from console.widgets.states import show_note
+from console.widgets.text import format_time, show_chips, show_line, show_link, show_time
+
+PAGE_ITEMS = 25
+QUOTED = 200
+
+
+def show(page: PageContext) -> None:
+    """Show the page."""
+    if not page.key.allows("query"):
+        show_note("Your key may not read memories: it has no scope query.", "warning")
+        return
+    Bin(page)
+
+
+class Bin:
+    """The memories in the bin, by user or all."""
+
+    def __init__(self, page: PageContext) -> None:
+        self._page = page
+        show_note("No answer contains these memories. Each can be restored until it is purged for good.")
+        with ui.element("section").classes("section").props('aria-label="Memories in the bin"'):
+            self._form = FilterForm(page, {"user_id": "User", "category": "Category"}, self._refresh)
+            self._list = KeysetList(
+                page,
+                self._fetch,
+                {
+                    "Memory": lambda memory: show_link(memory.text or "(no text)", f"/memories/{memory.id}"),
+                    "User": lambda memory: show_line(memory.user_id, 60),
+                    "Category": lambda memory: show_chips([memory.category, memory.type]),
+                    "Deleted": lambda memory: show_time(memory.updated_at),
+                    "Purged": lambda memory: show_time(memory.purge_at),
+                    "Actions": self._show_actions,
+                },
+                label="Memories in the bin",
+                empty=("The bin is empty", "A memory that is deleted comes here first, until it is purged."),
+            )
+
+    async def _refresh(self) -> None:
+        await self._list.refresh()
+
+    async def _fetch(self, cursor: str | None) -> Page[Memory]:
+        values = self._form.values
+        return await self._page.memory.page(
+            state="soft_deleted",
+            user_id=values.get("user_id"),
+            category=values.get("category"),
+            limit=PAGE_ITEMS,
+            cursor=cursor,
+        )
+
+    def _show_actions(self, memory: Memory) -> None:
+        if not self._page.key.allows("write"):
+            return
+        about = shorten_text(memory.text, 60)
+        with ui.element("div").classes("row"):
+            restore = ui.button("Restore", on_click=lambda: self._restore(memory)).props("outline dense")
+            restore.props["aria-label"] = f"Restore {about}"
+            if self._page.key.allows("admin"):
+                purge = ui.button("Purge", on_click=lambda: self._purge(memory)).props("flat dense color=negative")
+                purge.props["aria-label"] = f"Purge {about}"
+
+    async def _restore(self, memory: Memory) -> None:
+        await change_and_reload(self._page, self._page.memory.restore(memory.id), "Restored", self._refresh)
+
+    async def _purge(self, memory: Memory) -> None:
+        consequence = (
+            f"“{shorten_text(memory.text, QUOTED)}”\nIts text is deleted for good, in history and headers too. "
+            f"Without this, it is purged at {format_time(memory.purge_at)}."
+        )
+        if not await ask_confirmation("Purge this memory now?", consequence, action="Purge for good"):
+            return
+
+        async def purge() -> bool:
+            await self._page.memory.purge(memory.id)
+            return True
+
+        await change_and_reload(self._page, purge(), "Purged", self._refresh)

@@ -1,0 +1,141 @@
+"""The page Graph: how the memories of a user are related, as a picture and as a table."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from mnema.overview import RelatedMemory, Relation, Relations
+from nicegui import events, ui
+
+from console.context import PageContext
+from console.pages.graph_chart import chart_options
+from console.texts import shorten_text
+from console.widgets.filters import FilterForm
+from console.widgets.keyset import KeysetList
+from console.widgets.section import Section, heading
+from console.widgets.states import show_empty_state, show_note
+from console.widgets.text import show_link, show_time
+
+PAGE_USERS = 50
+PAGE_RELATIONS = 20
+MOST_RELATIONS = 100
+LABEL_LENGTH = 120
+STRENGTHS = {0.0: "All", 0.3: "0.3 or more", 0.5: "0.5 or more", 0.7: "0.7 or more", 0.9: "0.9 or more"}
+HINT = "A larger circle is more important, a diamond is pinned, a thicker line is stronger. Select a circle to open it."
+
+
+@dataclass(frozen=True)
+class RelationPage:
+    """A page of relations. All of them are loaded already."""
+
+    items: Sequence[Relation]
+    next_cursor: str | None
+
+
+def show(page: PageContext) -> None:
+    """Show the relations of the user in the address, or the users to choose from."""
+    if not page.key.allows("query"):
+        show_note("Your key may not read memories: it has no scope query.", "warning")
+        return
+    GraphPage(page)
+
+
+class GraphPage:
+    """The choice of a user, and the user's graph with the same relations in a table."""
+
+    def __init__(self, page: PageContext) -> None:
+        self._page = page
+        with ui.element("section").classes("section").props('aria-label="Choose a graph"'):
+            self._form = FilterForm(
+                page, {"user_id": "User"}, self._refresh, action="Show the graph", build_more=self._build_strength
+            )
+        self._box = ui.element("div").classes("stack")
+        self._build()
+
+    def _build_strength(self) -> None:
+        self._strength = ui.select(STRENGTHS, label="Strength", value=0.0, on_change=self._refresh)
+        self._strength.props("dense outlined options-dense").mark("min-strength")
+
+    async def _refresh(self) -> None:
+        self._build()
+
+    def _build(self) -> None:
+        self._box.clear()
+        with self._box:
+            if "user_id" in self._form.values:
+                Section(self._page, self._fetch, self._show_graph)
+            else:
+                self._show_users()
+
+    def _show_users(self) -> None:
+        with ui.element("section").classes("section").props("aria-label=Users"):
+            heading("Choose a user")
+            KeysetList(
+                self._page,
+                lambda cursor: self._page.memory.user_page(limit=PAGE_USERS, cursor=cursor),
+                {
+                    "User": lambda user: show_link(user.user_id, "/graph", user_id=user.user_id),
+                    "Memories": lambda user: ui.label(f"{user.memories:,}").classes("number"),
+                    "Last activity": lambda user: show_time(user.last_activity_at),
+                },
+                label="Users",
+                empty=("No users yet", "A user appears with the first memory: POST /memory."),
+            )
+
+    async def _fetch(self) -> Relations:
+        return await self._page.memory.relations(
+            self._form.values.get("user_id", ""), min_strength=self._strength.value or None, limit=MOST_RELATIONS
+        )
+
+    def _show_graph(self, found: Relations) -> None:
+        if not found.edges:
+            if self._strength.value:
+                show_empty_state("Nothing matches", "Allow weaker relations.")
+            else:
+                show_empty_state("No relations", "Mnema relates similar memories of a user. Write more memories.")
+            return
+        if found.truncated:
+            show_note(f"These are the {len(found.edges):,} strongest relations. There are weaker ones.", "warning")
+        chart = ui.echart(chart_options(found), on_point_click=self._open_memory, renderer="svg").classes("graph")
+        chart.props["role"] = "img"
+        chart.props["aria-label"] = (
+            f"Graph of {len(found.nodes)} memories and {len(found.edges)} relations. The table below has all of them."
+        )
+        ui.label(HINT).classes("soft")
+        self._show_table(found)
+
+    def _show_table(self, found: Relations) -> None:
+        nodes = {node.id: node for node in found.nodes}
+        heading("The same as a table", 3)
+        KeysetList(
+            self._page,
+            lambda cursor: _cut_page(found.edges, int(cursor or 0)),
+            {
+                "Memory": lambda edge: _show_end(nodes.get(edge.from_id), edge.from_id),
+                "Relation": lambda edge: ui.label(shorten_text(edge.relation_type, 40).replace("_", " ")).classes(
+                    "one-line"
+                ),
+                "Strength": lambda edge: ui.label(f"{edge.strength:.2f}").classes("number"),
+                "Related memory": lambda edge: _show_end(nodes.get(edge.to_id), edge.to_id),
+            },
+            label="Relations, strongest first",
+            empty=("No relations", ""),
+        )
+
+    def _open_memory(self, event: events.EChartPointClickEventArguments) -> None:
+        clicked: Any = event.data  # what the browser sends
+        if event.data_type == "node" and isinstance(clicked, dict):
+            with suppress(ValueError):
+                self._page.go_to(f"/memories/{UUID(str(clicked.get('id')))}")
+
+
+async def _cut_page(edges: Sequence[Relation], begin: int) -> RelationPage:
+    end = begin + PAGE_RELATIONS
+    return RelationPage(edges[begin:end], str(end) if end < len(edges) else None)
+
+
+def _show_end(node: RelatedMemory | None, memory_id: UUID) -> None:
+    text = shorten_text(node.text, LABEL_LENGTH) if node else ""
+    show_link(text or "(no text)", f"/memories/{memory_id}")

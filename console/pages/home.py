@@ -1,0 +1,103 @@
+"""The first page: counts, recent changes and the health of the API."""
+
+from mnema import overview
+from mnema.models import Count, Health, JobCounts, Memory, Page, Readiness
+from mnema.overview import CategoryOverview
+from nicegui import ui
+
+from console.context import PageContext
+from console.texts import shorten_text
+from console.widgets.bars import show_bars
+from console.widgets.section import Section
+from console.widgets.states import show_empty_state, show_note
+from console.widgets.text import show_chips, show_line, show_link, show_time
+
+RECENT = 10
+MOST_CATEGORIES = 50
+
+
+def show(page: PageContext) -> None:
+    """Show the page. Each part loads by itself."""
+    Section(page, lambda: _fetch_health(page), _show_health, title="Health")
+    if page.key.allows("query"):
+        Section(page, lambda: _fetch_categories(page), _show_categories, title="Memories by category")
+        Section(page, lambda: _fetch_recent(page), _show_recent, title="Recent changes")
+        Section(page, lambda: page.memory.event_counts(["op"]), _show_operations, title="Operations so far")
+    else:
+        show_note("Your key may not read memories: it has no scope query.", "warning")
+    if page.key.allows("admin"):
+        Section(page, lambda: page.memory.job_counts(), _show_jobs, title="Background jobs")
+
+
+async def _fetch_health(page: PageContext) -> tuple[Health, Readiness]:
+    return await page.memory.health(), await page.memory.ready()
+
+
+def _show_health(found: tuple[Health, Readiness]) -> None:
+    health, readiness = found
+    kind = {"ready": "good", "degraded": "warn"}.get(readiness.status, "bad")
+    ui.label(readiness.status).classes(f"chip {kind}").style("align-self: flex-start")
+    problems = {part: state for part, state in readiness.checks.items() if state != "ok"}
+    with ui.element("dl").classes("pairs"):
+        for name, value in [
+            *problems.items(),
+            ("version", health.version),
+            ("embedder", health.embedder),
+            ("chat model", health.chat_model or "none: background work has no model"),
+        ]:
+            with ui.element("dt"):
+                ui.label(shorten_text(name, 60))
+            with ui.element("dd"):
+                ui.label(shorten_text(value, 200))
+
+
+async def _fetch_categories(page: PageContext) -> Page[CategoryOverview]:
+    return await page.memory.send(overview.category_page(limit=MOST_CATEGORIES))
+
+
+def _show_categories(found: Page[CategoryOverview]) -> None:
+    count = sum(category.memories for category in found.items)
+    ui.label(f"{count:,} active {'memory' if count == 1 else 'memories'}")
+    filled = {category.name: category.memories for category in found.items if category.memories}
+    if filled:
+        show_bars(filled, label="Active memories by category", digits=0)
+    if found.next_cursor:
+        show_note(f"These are the first {len(found.items):,} categories. There are more.")
+
+
+async def _fetch_recent(page: PageContext) -> Page[Memory]:
+    return await page.memory.page(sort="updated_at", order="desc", limit=RECENT)
+
+
+def _show_recent(found: Page[Memory]) -> None:
+    if not found.items:
+        show_empty_state("No memories yet", "Write one: POST /memory, or `mnema write` on the command line.")
+        return
+    with ui.element("ul").classes("stack plain"):
+        for memory in found.items:
+            with ui.element("li").classes("entry"):
+                show_link(memory.text, f"/memories/{memory.id}")
+                with ui.element("div").classes("row"):
+                    show_chips([memory.category, memory.type])
+                    show_line(memory.user_id, 60).classes("soft")
+                    show_time(memory.updated_at)
+
+
+def _show_operations(counts: list[Count]) -> None:
+    if not counts:
+        show_empty_state("No events yet", "They appear as soon as an agent writes or asks.")
+        return
+    show_bars({str(count.group["op"]): count.count for count in counts}, label="Events by operation", digits=0)
+
+
+def _show_jobs(counts: JobCounts) -> None:
+    by_state: dict[str, int] = {}
+    for count in counts.counts:
+        by_state[count.state] = by_state.get(count.state, 0) + count.count
+    if dead := by_state.get("dead"):
+        show_note(f"{dead} jobs failed for good. The page Jobs says why and replays them.", "warning")
+        show_link("Open the jobs", "/jobs", state="dead")
+    if not by_state:
+        show_empty_state("No jobs yet", "Turns, sources and reflection create them.")
+        return
+    show_bars(by_state, label="Jobs by state", digits=0)

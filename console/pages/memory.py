@@ -1,0 +1,136 @@
+"""The page of one memory: its fields, what may be done with it, its timeline and where it was used."""
+
+import json
+from uuid import UUID
+
+from mnema import AsyncMnema
+from mnema.models import Memory
+from nicegui import ui
+
+from console.context import PageContext
+from console.pages.memory_edit import EditDialog
+from console.pages.memory_timeline import Timeline
+from console.pages.memory_uses import show_uses
+from console.texts import reveal_text, shorten_text
+from console.widgets.acting import change_and_reload
+from console.widgets.confirm import ask_confirmation
+from console.widgets.section import Section, heading
+from console.widgets.states import show_empty_state
+from console.widgets.text import format_time, show_chips, show_id, show_link, show_text
+
+STATES = {"active": "good", "superseded": "warn", "soft_deleted": "bad"}
+
+
+def show(page: PageContext) -> None:
+    """Show the page."""
+    try:
+        memory_id = UUID(page.params.get("memory_id", ""))
+    except ValueError:
+        show_empty_state("This is not a memory's id", "Open a memory from the page Memories.")
+        return
+    MemoryPage(page, memory_id)
+
+
+class MemoryPage:
+    """The parts of the page; an action loads the ones that it changed again."""
+
+    def __init__(self, page: PageContext, memory_id: UUID) -> None:
+        self._page = page
+        self._id = memory_id
+        self._card = Section(page, self._fetch, self._show_memory)
+        self._timeline = Timeline(page, memory_id, self.refresh)
+        show_uses(page, memory_id)
+
+    async def refresh(self) -> None:
+        """Load the memory and its timeline again."""
+        await self._card.refresh()
+        await self._timeline.refresh()
+
+    async def _fetch(self) -> Memory:
+        memory = await self._page.memory.get(self._id)
+        self._timeline.current = memory
+        return memory
+
+    def _show_memory(self, memory: Memory) -> None:
+        show_text(memory.text or "(no text)").classes("memory-text")
+        if memory.steps_text:
+            heading("Steps", 2)
+            show_text(memory.steps_text)
+        with ui.element("div").classes("row"):
+            ui.label(memory.state.replace("_", "-")).classes(f"chip {STATES.get(memory.state, '')}")
+            if memory.pinned:
+                ui.label("pinned").classes("chip good")
+            ui.label(f"version {memory.version}").classes("soft")
+        if self._page.key.allows("write"):
+            self._show_actions(memory)
+        _show_fields(memory)
+
+    def _show_actions(self, memory: Memory) -> None:
+        api = self._page
+        with ui.element("div").classes("row"):
+            if memory.state == "active":
+                ui.button("Edit", on_click=lambda: EditDialog(api, memory, self.refresh).open())
+                label = "Unpin" if memory.pinned else "Pin"
+                ui.button(label, on_click=lambda: self._pin(memory)).props("outline")
+                ui.button("Move to the bin", on_click=lambda: self._delete(memory)).props("outline color=negative")
+            else:
+                ui.button("Restore", on_click=self._restore)
+
+    async def _pin(self, memory: Memory) -> None:
+        done = "Unpinned" if memory.pinned else "Pinned"
+        await change_and_reload(self._page, self._page.memory.pin(memory.id, not memory.pinned), done, self.refresh)
+
+    async def _restore(self) -> None:
+        await change_and_reload(self._page, self._page.memory.restore(self._id), "Restored", self.refresh)
+
+    async def _delete(self, memory: Memory) -> None:
+        consequence = (
+            f"“{shorten_text(memory.text)}”\nNo answer contains it then. It can be restored until it is purged."
+        )
+        if not await ask_confirmation("Move this memory to the bin?", consequence, action="Move to the bin"):
+            return
+        api: AsyncMnema = self._page.memory
+        call = api.delete(memory.id, version=memory.version)
+        await change_and_reload(self._page, call, "Moved to the bin", self.refresh)
+
+
+def _show_fields(memory: Memory) -> None:
+    fields: dict[str, str | None] = {
+        "importance": str(memory.importance),
+        "agent": memory.agent_id,
+        "run": memory.run_id,
+        "actor": memory.actor_id,
+        "role": memory.role,
+        "place in the thread": None if memory.seq is None else str(memory.seq),
+        "created": format_time(memory.created_at),
+        "changed": format_time(memory.updated_at),
+        "last retrieved": f"{format_time(memory.last_accessed)} ({memory.hits} in all)",
+        "purged at": format_time(memory.purge_at) if memory.purge_at else None,
+    }
+    with ui.element("dl").classes("pairs"):
+        _show_pair("user", lambda: show_link(memory.user_id, "/people", user_id=memory.user_id))
+        _show_pair("category", lambda: show_chips([memory.category, memory.type]))
+        if memory.tags:
+            _show_pair("tags", lambda: show_chips(memory.tags))
+        if memory.thread_id:
+            thread = memory.thread_id
+            _show_pair("thread", lambda: show_link(thread, "/threads", thread_id=thread))
+        for name, value in fields.items():
+            if value is not None:
+                _show_pair(name, lambda value=value: ui.label(reveal_text(value, 400)))
+        if memory.superseded_by:
+            newer = memory.superseded_by
+            _show_pair("superseded by", lambda: show_link(str(newer), f"/memories/{newer}"))
+        _show_pair("id", lambda: show_id(memory.id))
+    for name, document in (("Source", memory.source), ("Metadata", memory.metadata)):
+        if document:
+            heading(name, 3)
+            show_text(json.dumps(document, ensure_ascii=False, indent=2), "code block")
+
+
+def _show_pair(name: str, build: object) -> None:
+    with ui.element("dt"):
+        ui.label(name)
+    with ui.element("dd"):
+        assert callable(build)
+        build()

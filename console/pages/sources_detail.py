@@ -1,0 +1,186 @@
+"""One source: what it holds, its files with reasons, its index jobs with progress, uploads, and its removal."""
+
+from functools import partial
+from typing import Any, cast
+
+from mnema import sources as calls
+from mnema.models import Page
+from mnema.sources import DocumentSource, FileState, IndexJob, SourceFile
+from nicegui import ui
+
+from console.context import PageContext, page_address
+from console.pages.sources_parts import (
+    RunningJob,
+    format_bytes,
+    show_job_result,
+    show_job_times,
+    show_state,
+    show_status,
+)
+from console.pages.sources_upload import UploadForm
+from console.session import COOKIE_PATH
+from console.widgets.confirm import ask_confirmation
+from console.widgets.download import offer_download, safe_file_name, send_whole
+from console.widgets.keyset import KeysetList
+from console.widgets.pairs import show_pairs
+from console.widgets.section import Section, heading
+from console.widgets.states import show_note
+from console.widgets.text import format_time, show_line, show_link, show_text
+
+PAGE_ITEMS = 25
+JOBS_SHOWN = 10
+FILE_STATES = {"": "All", "rejected": "Rejected", "waiting": "Waiting", "indexed": "Indexed"}
+
+
+class SourceView:
+    """The page of one source."""
+
+    def __init__(self, page: PageContext, source_id: str) -> None:
+        self._page = page
+        self._id = source_id
+        state = page.params.get("state", "")
+        self._state = state if state in FILE_STATES else ""
+        show_link("All sources", "/sources")
+        self._source = Section(page, self._fetch, self._show_source, title="Source")
+        with ui.element("section").classes("section").props("aria-label=Files"):
+            self._show_files()
+        with ui.element("section").classes("section").props('aria-label="Index jobs"'):
+            heading("Index jobs")
+            self._jobs = KeysetList(
+                page,
+                self._fetch_jobs,
+                {
+                    "Job": lambda job: ui.label(f"{job.kind} ({job.cause})"),
+                    "State": lambda job: show_state(job.state),
+                    "Result": show_job_result,
+                    "Queued": show_job_times,
+                },
+                label="Index jobs",
+                empty=("No index jobs yet", "Upload a file, or press “Index again”."),
+            )
+
+    async def _fetch(self) -> tuple[DocumentSource, IndexJob | None]:
+        source = await self._page.memory.source(self._id)
+        jobs = await self._page.memory.send(calls.index_job_page(self._id, limit=JOBS_SHOWN))
+        running = [job for job in jobs.items if not job.has_ended]
+        return source, running[-1] if running else None
+
+    async def _fetch_jobs(self, cursor: str | None) -> Page[IndexJob]:
+        return await self._page.memory.send(calls.index_job_page(self._id, limit=JOBS_SHOWN, cursor=cursor))
+
+    async def _fetch_files(self, cursor: str | None) -> Page[SourceFile]:
+        state = cast(FileState, self._state) if self._state else None
+        call = calls.source_file_page(self._id, state=state, limit=PAGE_ITEMS, cursor=cursor)
+        return await self._page.memory.send(call)
+
+    async def _refresh(self) -> None:
+        await self._source.refresh()
+        await self._files.refresh()
+        await self._jobs.refresh()
+
+    def _show_source(self, found: tuple[DocumentSource, IndexJob | None]) -> None:
+        source, running = found
+        show_text(source.name, "memory-text")
+        if running is not None:
+            RunningJob(self._page, running, self._refresh)
+        status = source.status
+        show_pairs(
+            {
+                "Status": partial(show_status, status),
+                "Kind": "folder of the server" if source.kind == "folder" else "uploaded files",
+                **({"Folder": source.root_path} if source.root_path else {}),
+                "Category": source.category,
+                "User": "all users" if source.user_id == "_shared" else source.user_id,
+                "Files": f"{status.files:,}: {status.indexed:,} indexed, {status.waiting:,} waiting, "
+                f"{status.rejected:,} rejected",
+                "Chunks": f"{status.chunks:,}",
+                "Size": format_bytes(status.bytes),
+                "Include": ", ".join(source.include) or "all files",
+                "Exclude": ", ".join(source.exclude) or "nothing",
+                "Indexed": format_time(status.synced_at),
+                "Added": format_time(source.created_at),
+            }
+        )
+        if status.state == "removing":
+            self._uploads.clear()
+            show_note("This source is being removed. Queries find nothing of it any more.", "warning")
+        else:
+            self._show_actions(source)
+
+    def _show_actions(self, source: DocumentSource) -> None:
+        if source.kind == "upload" and self._page.key.allows("write") and not self._uploads.default_slot.children:
+            with self._uploads:
+                UploadForm(self._page, self._id, self._refresh)
+        with ui.element("div").classes("row"):
+            if self._page.key.allows("write"):
+                ui.button("Index again", on_click=self._sync)
+            if self._page.key.allows("admin"):
+                ui.button("Remove", color="negative", on_click=partial(self._remove, source)).props("outline")
+        if not self._page.key.allows("admin"):
+            ui.label("Removing a source needs a key with scope admin.").classes("soft")
+
+    async def _sync(self) -> None:
+        if await self._page.attempt(self._page.memory.sync_source(self._id), done="An index job is queued"):
+            await self._refresh()
+
+    async def _remove(self, source: DocumentSource) -> None:
+        consequence = (
+            f"Queries find nothing of its {source.status.files:,} files and {source.status.chunks:,} chunks any more, "
+            "and a job deletes them. The originals of a folder stay; uploaded files are deleted for good."
+        )
+        if await ask_confirmation(f"Remove {source.name}?", consequence, action="Remove for good", typed=source.name):
+            await self._page.attempt(self._page.memory.remove_source(self._id), done="The source is being removed")
+            await self._refresh()
+
+    def _show_files(self) -> None:
+        heading("Files")
+        self._uploads = ui.element("div").classes("stack")
+        with ui.element("div").classes("filters"):
+            ui.select(FILE_STATES, label="State", value=self._state, on_change=self._choose_state).props(
+                "dense outlined options-dense data-search"
+            ).mark("filter-state")
+        self._files = KeysetList(
+            self._page,
+            self._fetch_files,
+            {
+                "File": lambda file: show_line(file.path, 200),
+                "State": _show_file_state,
+                "Chunks": lambda file: ui.label(f"{file.chunks:,}").classes("number"),
+                "Size": lambda file: ui.label(format_bytes(file.size)).classes("number"),
+                "Changed": lambda file: ui.label(format_time(file.modified_at)).classes("time"),
+                "Action": self._show_file_action,
+            },
+            label="Files",
+            empty=("No files here", "Upload one above, choose another state, or press “Index again”."),
+        )
+
+    async def _choose_state(self, event: Any) -> None:
+        self._state = event.value
+        address = page_address("/sources", source_id=self._id, state=self._state or None)
+        ui.navigate.history.replace(COOKIE_PATH + address)
+        await self._files.refresh()
+
+    def _show_file_action(self, file: SourceFile) -> None:
+        if not file.uploaded:
+            return
+        with ui.element("div").classes("row"):
+            ui.button("Download", on_click=partial(self._download, file)).props("outline dense")
+            if self._page.key.allows("admin"):
+                ui.button("Delete", on_click=partial(self._delete, file)).props("outline dense")
+
+    async def _download(self, file: SourceFile) -> None:
+        content = await self._page.attempt(self._page.memory.download_file(self._id, file.id))
+        if content is not None:
+            offer_download(self._page, safe_file_name(file.path), send_whole(content), "application/octet-stream")
+
+    async def _delete(self, file: SourceFile) -> None:
+        consequence = f"{file.path} and its {file.chunks:,} chunks are deleted for good."
+        if await ask_confirmation("Delete this file?", consequence, action="Delete for good"):
+            await self._page.attempt(self._page.memory.delete_file(self._id, file.id), done="Deleted")
+            await self._refresh()
+
+
+def _show_file_state(file: SourceFile) -> None:
+    show_state(file.state)
+    if file.message or file.reason:
+        show_line(file.message or file.reason or "", 300).classes("soft")

@@ -1,0 +1,54 @@
+"""Texts of callers, identifiers, times and small marks. All of them are shown as text, never as HTML or Markdown."""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+
+from nicegui import ui
+
+from console.context import page_address
+from console.session import COOKIE_PATH
+from console.texts import reveal_text, shorten_text
+
+
+def show_text(text: str, classes: str = "") -> ui.label:
+    """Show a caller's text whole, with its line breaks and with invisible characters made visible."""
+    return ui.label(reveal_text(text)).classes(f"text {classes}")
+
+
+def show_line(text: str, limit: int = 160) -> ui.label:
+    """Show the beginning of a caller's text on one line."""
+    return ui.label(shorten_text(text, limit)).classes("text")
+
+
+def show_id(identifier: object) -> ui.label:
+    """Show an identifier in the font of code."""
+    return ui.label(reveal_text(str(identifier), 200)).classes("code")
+
+
+def show_chips(words: Iterable[str]) -> None:
+    """Show words as small marks, such as tags."""
+    with ui.element("div").classes("chips"):
+        for word in words:
+            ui.label(shorten_text(word, 60)).classes("chip")
+
+
+def show_time(moment: datetime | None) -> ui.element:
+    """Show a time in UTC; "never" for None."""
+    with ui.element("time").classes("time") as element:
+        ui.label(format_time(moment))
+    if moment is not None:
+        element.props["datetime"] = moment.astimezone(UTC).isoformat()
+    return element
+
+
+def format_time(moment: datetime | None) -> str:
+    """Return a time such as `2026-11-23 08:30 UTC`; "never" for None."""
+    return "never" if moment is None else f"{moment.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def show_link(label: str, path: str, **params: str | None) -> ui.element:
+    """Show a link to a page of the console. `label` may be a caller's text."""
+    with ui.element("a").classes("link") as element:
+        ui.label(shorten_text(label, 200))
+    element.props["href"] = COOKIE_PATH + page_address(path, **params)
+    return element

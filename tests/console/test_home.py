@@ -1,0 +1,35 @@
+"""The first page."""
+
+from mnema import AsyncMnema
+from nicegui.testing import User
+
+from tests.console.people import sees
+
+
+async def test_it_shows_health_recent_memories_and_operations(person: User, memory: AsyncMnema) -> None:
+    await memory.remember("Maya drinks oat milk.", user_id="maya", category="preferences")
+    await person.open("/")
+    await sees(person, "Maya drinks oat milk.")
+    await sees(person, "degraded")  # the test has no broker
+    await sees(person, "create")
+    await sees(person, "No jobs yet")
+
+
+async def test_it_counts_memories_and_shows_the_last_changed_first(person: User, memory: AsyncMnema) -> None:
+    texts = [f"Maya owns {number} guitars." for number in range(11)]
+    written = [await memory.remember(text, user_id="maya", category="preferences") for text in texts]
+    await memory.remember("Maya plans a tour.", user_id="maya", category="tasks")
+    assert written[0].id is not None
+    await memory.edit(written[0].id, text="Maya sold a guitar.")
+    await person.open("/")
+    await sees(person, "12 active memories")
+    await sees(person, "tasks")
+    await sees(person, "Maya sold a guitar.")
+    await sees(person, "Maya owns 10 guitars.")
+    await person.should_not_see("Maya owns 1 guitars.")  # ten are shown
+
+
+async def test_an_empty_tenant_is_told_how_to_begin(person: User) -> None:
+    await person.open("/")
+    await sees(person, "No memories yet")
+    await sees(person, "POST /memory")

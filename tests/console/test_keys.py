@@ -1,0 +1,126 @@
+"""The page Keys: the person's own key, and tenants with their keys for the operator."""
+
+from pathlib import Path
+
+import pytest
+from mnema import AsyncMnema, AsyncMnemaOperator, Unauthenticated
+from nicegui import ui
+from nicegui.testing import User
+
+from app.bootstrap import Application
+from app.config.settings import Settings
+from tests.console.people import People, press, sees
+from tests.factories import Caller, make_caller
+
+KEY = "operator-0123456789abcdef0123456789abcdef"
+ATTACK = "<script>alert(1)</script> [acme](javascript:alert(1))"
+pytestmark = pytest.mark.usefixtures("own")
+
+
+@pytest.fixture
+def settings(settings: Settings, tmp_path: Path) -> Settings:
+    """Settings of an installation with an operator key."""
+    file = tmp_path / "operator.key"
+    file.write_text(f"{KEY}\n")
+    return settings.model_copy(update={"operator_key_file": str(file)})
+
+
+@pytest.fixture
+async def operator(people: People) -> User:
+    """Return a person who is signed in with the operator's key."""
+    return await people.sign_in(KEY)
+
+
+def labels(user: User) -> str:
+    """Return all texts of the page."""
+    return "\n".join(label.text for label in user.find(ui.label).elements)
+
+
+async def test_a_key_is_described_without_its_secret(
+    app: Application, people: People, person: User, caller: Caller
+) -> None:
+    await person.open("/keys")
+    await sees(person, "Your key")
+    await sees(person, str(caller.scope.key_id))
+    await person.should_see("not bound: it may speak for every agent")
+    assert caller.key not in labels(person)
+    bound = await people.sign_in((await make_caller(app, ["query"], ["planner"], caller)).key)
+    await bound.open("/keys")
+    await sees(bound, "planner")
+    await bound.should_see("projects")
+
+
+async def test_the_operator_creates_a_tenant_and_a_key_that_is_shown_once(
+    operator: User, server: str, people: People
+) -> None:
+    client = await operator.open("/keys")
+    await sees(operator, "No tenants yet")
+    operator.find("Name of the tenant").type("acme")
+    press(operator, "Create tenant")
+    await sees(operator, "No keys yet")
+    operator.find("Name of the key").clear().type("agents")
+    press(operator, "Create key")
+    await sees(operator, "Copy the key now.")
+    [shown] = operator.find(marker="plain-key").elements
+    assert isinstance(shown, ui.label)
+    plain = shown.text
+    async with AsyncMnema(server, plain) as memory:
+        told = await memory.describe_key()
+    assert (told.name, told.scopes, told.agents) == ("agents", ["query"], None)
+    press(operator, "I have copied it")
+    await operator.should_not_see(plain, retries=50)
+    reopened = await operator.open(f"/keys?tenant_id={told.tenant_id}")
+    await sees(operator, "agents")
+    assert plain not in labels(operator)
+    assert client is not reopened
+
+
+async def test_the_operator_revokes_a_key_after_a_confirmation(operator: User, server: str, caller: Caller) -> None:
+    await operator.open(f"/keys?tenant_id={caller.scope.tenant_id}")
+    await sees(operator, "valid")
+    press(operator, "Revoke")
+    await sees(operator, "Revoke the key test?")
+    operator.find(marker="confirm").click()
+    await sees(operator, "Revoked")
+    async with AsyncMnema(server, caller.key) as memory:
+        with pytest.raises(Unauthenticated):
+            await memory.describe_key()
+
+
+async def test_a_key_without_a_scope_or_with_a_wrong_day_is_not_created(
+    operator: User, server: str, caller: Caller
+) -> None:
+    await operator.open(f"/keys?tenant_id={caller.scope.tenant_id}")
+    await sees(operator, "Create a key")
+    operator.find("Last day").type("soon")
+    press(operator, "Create key")
+    await sees(operator, "The last day is a date")
+    operator.find("query").click()
+    press(operator, "Create key")
+    await sees(operator, "Choose at least one scope.")
+    async with AsyncMnemaOperator(server, KEY) as client:
+        assert len([key async for key in client.list_keys(caller.scope.tenant_id)]) == 1
+
+
+async def test_names_of_tenants_stay_texts(operator: User, app: Application) -> None:
+    await app.tenants.create_tenant(ATTACK)
+    client = await operator.open("/keys")
+    await sees(operator, ATTACK)
+    assert not [e for e in client.elements.values() if isinstance(e, ui.html | ui.markdown)]
+
+
+async def test_the_operator_sees_no_tenants_data(operator: User, memory: AsyncMnema) -> None:
+    await memory.remember("Maya drinks oat milk.", user_id="maya", category="preferences")
+    for address in ("/", "/memories", "/people", "/jobs", "/rules"):
+        await operator.open(address)
+        await sees(operator, "The operator's key opens tenants and their keys")
+        await operator.should_not_see("Maya drinks oat milk.")
+        await operator.should_not_see("Threads")
+
+
+async def test_a_wrong_key_is_not_the_operators_and_a_tenants_key_sees_no_tenants(people: People, person: User) -> None:
+    browser = people.open_browser()
+    assert (await people.send_key(browser, f"{KEY[:-1]}0")).status_code == 401
+    await person.open("/keys")
+    await sees(person, "Other keys")
+    await person.should_not_see("Create tenant")

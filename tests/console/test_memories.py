@@ -1,0 +1,117 @@
+"""The page Memories: the list with its filters, its pages, and a query as an agent."""
+
+from mnema import AsyncMnema
+from nicegui import ui
+from nicegui.testing import User
+
+from app.bootstrap import Application
+from console.texts import reveal_text
+from tests.console.people import People, press, sees
+from tests.factories import Caller, make_caller
+
+ATTACK = "<script>alert(1)</script> [link](javascript:alert(1)) \u202egnissim\u200b"
+REVEALED = "<script>alert(1)</script> [link](javascript:alert(1)) [U+202E]gnissim[U+200B]"
+HIDDEN = frozenset("\u202e\u200b")
+
+
+def search_for(person: User, name: str, value: str) -> None:
+    """Fill in one filter and start the search."""
+    person.find(f"filter-{name}").type(value)
+    person.find(f"filter-{name}").trigger("keydown.enter")
+
+
+async def test_it_finds_by_filters_and_its_address_holds_them(person: User, memory: AsyncMnema) -> None:
+    await memory.remember("Maya drinks oat milk.", user_id="maya", category="preferences", tags=["food"])
+    await memory.remember("Noor plays the violin.", user_id="noor", category="interests")
+    await person.open("/memories")
+    await sees(person, "Noor plays the violin.")
+    search_for(person, "user_id", "maya")
+    await person.should_not_see("Noor plays the violin.", retries=100)
+    await sees(person, "Maya drinks oat milk.")
+    await person.open("/memories?user_id=noor")
+    await sees(person, "Noor plays the violin.")
+    await sees(person, "1 shown, all of them")
+    await person.should_not_see("Maya drinks oat milk.")
+
+
+async def test_it_finds_words_and_sorts(person: User, memory: AsyncMnema) -> None:
+    await memory.remember("Maya drinks oat milk.", user_id="maya", category="preferences", importance=2)
+    await memory.remember("The milk float comes on Monday.", user_id="maya", category="tasks", importance=5)
+    await memory.remember("Noor plays the violin.", user_id="noor", category="interests")
+    await person.open("/memories?q=milk&sort=importance-desc")
+    await sees(person, "2 shown, all of them")
+    links = [e.text for e in person.find(ui.label).elements if "milk" in e.text]
+    assert sorted(links) == ["Maya drinks oat milk.", "The milk float comes on Monday."]
+    first = min((e for e in person.find(ui.label).elements if "milk" in e.text), key=lambda e: e.id)
+    assert first.text == "The milk float comes on Monday."
+    await person.open("/memories?sort=nothing&state=nothing")
+    await sees(person, "3 shown, all of them")
+
+
+async def test_it_says_what_to_do_if_nothing_matches(person: User) -> None:
+    await person.open("/memories?user_id=nobody")
+    await sees(person, "No memory matches")
+    await sees(person, "Remove a filter")
+
+
+async def test_it_loads_page_by_page(person: User, memory: AsyncMnema) -> None:
+    texts = [f"Fact number {number} of the list" for number in range(30)]
+    lines = [{"text": text, "user_id": "maya", "category": "history", "type": "episodic"} for text in texts]
+    assert not [result.error async for result in memory.remember_many(lines) if result.error]
+    await person.open("/memories")
+    await sees(person, "25 shown")
+    press(person, "Load more")
+    await sees(person, "30 shown, all of them")
+    for text in texts:
+        await person.should_see(text)
+
+
+async def test_an_invalid_filter_is_explained_in_place(person: User) -> None:
+    await person.open("/memories?user_id=" + "x" * 300)
+    await sees(person, "The request is not valid")
+    await person.should_see("Try again")
+
+
+async def test_texts_of_callers_stay_texts(person: User, memory: AsyncMnema) -> None:
+    written = await memory.add_turn(ATTACK, user_id="maya", thread_id="t", role="user", metadata={"note": ATTACK})
+    assert written.id is not None
+    shown = reveal_text((await memory.get(written.id)).text)
+    assert "<script>alert(1)</script>" in shown
+    for address in ("/memories", f"/memories/{written.id}"):
+        client = await person.open(address)
+        await sees(person, shown)
+        assert not [e for e in client.elements.values() if isinstance(e, ui.html | ui.markdown)]
+        labels = "".join(e.text for e in client.elements.values() if isinstance(e, ui.label))
+        assert not HIDDEN & set(labels)
+    await sees(person, REVEALED)  # of the metadata
+
+
+async def test_a_query_shows_the_parts_of_each_score(person: User, memory: AsyncMnema) -> None:
+    await memory.remember("Deploy the billing service on Friday.", user_id="maya", category="tasks")
+    await person.open("/memories")
+    person.find("As agent").type("planner")
+    person.find("About user").type("maya")
+    person.find("Question").type("When is the deployment?")
+    press(person, "Ask")
+    await sees(person, "total")
+    await sees(person, "cosine similarity")
+    await sees(person, "Deploy the billing service on Friday.")
+
+
+async def test_a_query_as_an_unknown_agent_is_explained(person: User) -> None:
+    await person.open("/memories")
+    person.find("As agent").type("plannr")
+    person.find("Question").type("What now?")
+    press(person, "Ask")
+    await sees(person, "plannr")
+
+
+async def test_a_key_bound_to_an_agent_sees_only_its_categories(
+    app: Application, people: People, caller: Caller, memory: AsyncMnema
+) -> None:
+    await memory.remember("Deploy on Friday.", user_id="maya", category="tasks")
+    await memory.remember("Maya likes jazz.", user_id="maya", category="interests")
+    bound = await people.sign_in((await make_caller(app, ["query"], ["planner"], caller)).key)
+    await bound.open("/memories")
+    await sees(bound, "Deploy on Friday.")
+    await bound.should_not_see("Maya likes jazz.")

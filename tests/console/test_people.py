@@ -1,0 +1,178 @@
+"""The page People: users with counts, context, consent, export and erase."""
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+from mnema import AsyncMnema, consent
+from nicegui import ui
+from nicegui.testing import User
+
+from app.bootstrap import Application
+from console.widgets.download import BreakableStream, FileBroken, safe_name
+from tests.console.people import People, buttons, press, sees
+from tests.factories import Caller, make_caller
+
+SCRIPT = "<script>alert(1)</script>"
+
+
+@pytest.fixture
+async def maya(memory: AsyncMnema) -> str:
+    """Return the id of a user with a memory."""
+    await memory.remember("Maya drinks oat milk.", user_id="maya", category="preferences", thread_id="kitchen")
+    return "maya"
+
+
+@pytest.fixture
+async def proposal(memory: AsyncMnema, maya: str) -> consent.Proposed:
+    """Return a proposal with a turn as its evidence."""
+    turn = await memory.add_turn("Please call me Ana.", user_id=maya, thread_id="talk", role="user")
+    return await memory.propose(maya, "preferred_name", "Ana", evidence=turn.id, thread_id="talk")
+
+
+async def test_people_are_listed_with_counts(person: User, memory: AsyncMnema, maya: str) -> None:
+    await memory.remember("Ben plays chess.", user_id="ben", category="interests")
+    await person.open("/people")
+    await sees(person, "maya")
+    await sees(person, "ben")
+    await person.open("/people?prefix=ma")
+    await sees(person, "maya")
+    await person.should_not_see("ben")
+
+
+async def test_a_tenant_without_people_is_told_how_to_begin(person: User) -> None:
+    await person.open("/people")
+    await sees(person, "No users")
+
+
+async def test_a_person_of_whom_nothing_is_stored(person: User, maya: str) -> None:
+    await person.open("/people?user_id=may")  # the beginning of a user's name is not that user
+    await sees(person, "Nothing is stored")
+    await sees(person, "Nothing is known")
+    await sees(person, "No proposals")
+    assert not buttons(person) & {"Export", "Erase"}
+
+
+async def test_a_proposal_shows_its_evidence_and_is_approved(
+    person: User, memory: AsyncMnema, proposal: consent.Proposed
+) -> None:
+    await person.open("/people?user_id=maya")
+    for shown in ("Ana", "sensitive", "Please call me Ana.", "Evidence (1)"):
+        await sees(person, shown)
+    press(person, "Approve")
+    await sees(person, "Preferred name: Ana")
+    await sees(person, "No proposals")
+    assert (await memory.context("maya")).profile == "Preferred name: Ana"
+
+
+async def test_a_proposal_is_rejected_and_found_among_the_rejected(
+    person: User, memory: AsyncMnema, proposal: consent.Proposed
+) -> None:
+    await person.open("/people?user_id=maya")
+    await sees(person, "Reject")
+    press(person, "Reject")
+    await sees(person, "No proposals")
+    assert [found.id async for found in memory.proposals("maya", state="rejected")] == [proposal.id]
+    for state in person.find(kind=ui.select, marker="proposal-state").elements:
+        state.value = "rejected"
+    await sees(person, "Ana")
+
+
+async def test_a_value_is_withdrawn(person: User, memory: AsyncMnema, proposal: consent.Proposed) -> None:
+    await memory.approve("maya", proposal.id)
+    await person.open("/people?user_id=maya")
+    await sees(person, "Withdraw")
+    press(person, "Withdraw")
+    await sees(person, "Withdraw preferred_name?")
+    person.find(marker="confirm").click()
+    await sees(person, "Nothing is known")
+    assert (await memory.context("maya")).values == []
+
+
+async def test_a_key_without_the_scope_approve_does_not_decide(
+    app: Application, people: People, caller: Caller, proposal: consent.Proposed
+) -> None:
+    reader = await people.sign_in((await make_caller(app, ["query"], None, caller)).key)
+    await reader.open("/people?user_id=maya")
+    await sees(reader, "Please call me Ana.")
+    await sees(reader, "Your key may not decide: it has no scope approve.")
+    assert not buttons(reader) & {"Approve", "Reject", "Erase"}
+
+
+async def test_evidence_that_the_key_may_not_see_stays_hidden(
+    app: Application, people: People, caller: Caller, memory: AsyncMnema, maya: str
+) -> None:
+    fact = await memory.remember("Maya likes jazz.", user_id=maya, category="interests")
+    await memory.propose(maya, "preferred_name", "Ana", evidence=fact.id)
+    bound = await people.sign_in((await make_caller(app, ["query", "approve"], ["supervisor"], caller)).key)
+    await bound.open("/people?user_id=maya")
+    await sees(bound, "Consent")
+    await bound.should_not_see("Maya likes jazz.")
+
+
+async def test_an_export_has_every_record(
+    person: User, memory: AsyncMnema, maya: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    for number in range(30):
+        await memory.remember(f"Maya plans trip {number}. 🙂", user_id=maya, category="event", type="episodic")
+    await person.open("/people?user_id=maya")
+    await sees(person, "Export")
+    press(person, "Export")
+    answer = await person.download.next(timeout=20)
+    records = [json.loads(line) for line in answer.content.splitlines()]
+    assert records == [record async for record in memory.export(maya)]
+    assert answer.headers["content-disposition"] == 'attachment; filename="mnema-maya.ndjson"'
+    await sees(person, f"Exported: {len(records):,} records.")
+    assert (await person.http_client.get(answer.request.url)).status_code == 404, "the address works once"
+    caplog.clear()  # NiceGUI warns of addresses that it does not know
+
+
+async def test_an_export_that_breaks_sends_no_end_of_the_file() -> None:
+    async def chunks() -> AsyncIterator[bytes]:
+        yield b"one\n"
+        raise FileBroken
+
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    await BreakableStream(chunks()).stream_response(send)
+    assert [message.get("more_body") for message in sent] == [None, True]
+
+
+def test_names_of_files_hold_no_text_of_a_caller() -> None:
+    assert safe_name('../a"b\r\nc\u202e.exe') == "___a_b__c__exe"
+    assert len(safe_name("x" * 1000)) == 60
+
+
+async def test_erase_needs_the_typed_name(person: User, memory: AsyncMnema, maya: str) -> None:
+    await person.open("/people?user_id=maya")
+    await sees(person, "Erase")
+    press(person, "Erase")
+    await sees(person, "Type maya to confirm")
+    person.find(marker="confirm").click()  # disabled
+    await person.should_not_see("Erased")
+    assert (await memory.page(user_id=maya)).items
+    for field in person.find(kind=ui.input, marker="confirmation").elements:
+        field.value = "maya"
+    person.find(marker="confirm").click()
+    await sees(person, "Erased at")
+    await sees(person, "Nothing is stored")
+    assert not (await memory.page(user_id=maya)).items
+
+
+async def test_names_and_values_are_shown_as_text(person: User, memory: AsyncMnema) -> None:
+    await memory.remember("Hello.", user_id=SCRIPT, category="preferences")
+    turn = await memory.add_turn(f"{SCRIPT} \u202eevil\u202c", user_id=SCRIPT, thread_id="talk", role="user")
+    await memory.propose(SCRIPT, "preferred_name", SCRIPT, evidence=turn.id)
+    await person.open("/people")
+    await sees(person, SCRIPT)
+    client = await person.open(f"/people?{urlencode({'user_id': SCRIPT})}")
+    await sees(person, "Evidence (1)")
+    labels = "".join(element.text for element in client.elements.values() if isinstance(element, ui.label))
+    assert labels.count(SCRIPT) >= 3, "the name, the value and the evidence"
+    assert "\u202e" not in labels
+    assert not [element for element in client.elements.values() if isinstance(element, ui.html | ui.markdown)]
