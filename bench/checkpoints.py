@@ -24,7 +24,7 @@ import asyncpg
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver, Checkpoint, empty_checkpoint
 from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
-from mnema.langgraph import MnemaSaver
+from mnema_client.langgraph import MnemaSaver
 from psycopg.rows import dict_row
 from psycopg_pool import AsyncConnectionPool
 

@@ -16,7 +16,7 @@ from typing import Any, Final
 from urllib.parse import urlencode
 
 import httpx
-from mnema import AsyncMnema, calls
+from mnema_client import AsyncMnema, calls
 from playwright.async_api import Page, Response, WebSocket, async_playwright
 
 from app.embedded.postgres import free_port

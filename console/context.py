@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 from urllib.parse import urlencode
 
-from mnema import AsyncMnema, AsyncMnemaOperator, MnemaError, Unauthenticated
+from mnema_client import AsyncMnema, AsyncMnemaOperator, MnemaError, Unauthenticated
 from nicegui import Client, ui
 
 from console.errors import explain_error

@@ -1,6 +1,6 @@
 """Errors in the words of people: a title, and the reason with what to do."""
 
-from mnema import (
+from mnema_client import (
     InvalidRequest,
     LimitReached,
     MnemaError,

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from mnema import AsyncMnema, AsyncMnemaOperator, NotFound, Unauthenticated
+from mnema_client import AsyncMnema, AsyncMnemaOperator, NotFound, Unauthenticated
 
 from console.attempts import SignInAttempts
 from console.keys import PersonKey, describe_key, describe_operator

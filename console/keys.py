@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from mnema import AsyncMnema, AsyncMnemaOperator
-from mnema.operator import tenant_page
+from mnema_client import AsyncMnema, AsyncMnemaOperator
+from mnema_client.operator import tenant_page
 
 OPERATOR_HOME = "/keys"
 """The only page that a session of the operator opens."""

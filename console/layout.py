@@ -7,7 +7,7 @@ from hashlib import sha256
 from inspect import isawaitable
 from pathlib import Path
 
-from mnema import MnemaError, TimedOut, Unauthenticated
+from mnema_client import MnemaError, TimedOut, Unauthenticated
 from nicegui import ui
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response

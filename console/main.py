@@ -6,7 +6,7 @@ from pathlib import Path
 
 import nicegui
 from fastapi import FastAPI
-from mnema import AsyncMnema, AsyncMnemaOperator, Retry
+from mnema_client import AsyncMnema, AsyncMnemaOperator, Retry
 from nicegui import app as pages_app
 from nicegui import ui
 from starlette.middleware.gzip import GZipMiddleware

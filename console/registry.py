@@ -4,7 +4,7 @@ from collections.abc import Callable
 from datetime import datetime
 from urllib.parse import urlencode
 
-from mnema import AsyncMnema, AsyncMnemaOperator
+from mnema_client import AsyncMnema, AsyncMnemaOperator
 from nicegui import Client, background_tasks
 
 from console.keys import PersonKey, describe_key, describe_operator

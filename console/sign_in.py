@@ -9,7 +9,7 @@ from pathlib import Path
 from string import Template
 from urllib.parse import parse_qs
 
-from mnema import LimitReached, MnemaError, Unauthenticated
+from mnema_client import LimitReached, MnemaError, Unauthenticated
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route

@@ -8,7 +8,7 @@ from app.embedded.home import Home
 
 PASSED_ON = ("HOME", "LANG", "LC_", "PATH", "PYTHON", "SSL_CERT_", "TMPDIR", "TZ", "VIRTUAL_ENV", "MNEMA_CONSOLE_")
 """Beginnings of the names of variables that the console gets."""
-NEEDED = ("nicegui", "mnema")
+NEEDED = ("nicegui", "mnema_client")
 
 
 def console_address(port: int) -> str:

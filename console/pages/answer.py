@@ -2,7 +2,7 @@
 
 from uuid import UUID
 
-from mnema.receipts import ToldItem, ToldQuery
+from mnema_client.receipts import ToldItem, ToldQuery
 from nicegui import ui
 
 from console.context import PageContext

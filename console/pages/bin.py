@@ -1,6 +1,6 @@
 """The page Bin: soft-deleted memories, the time at which each is purged, and the way back."""
 
-from mnema.models import Memory, Page
+from mnema_client.models import Memory, Page
 from nicegui import ui
 
 from console.context import PageContext

@@ -4,8 +4,8 @@ from contextlib import suppress
 from datetime import datetime
 from typing import Any, cast
 
-from mnema.models import Page
-from mnema.overview import Event, EventFields
+from mnema_client.models import Page
+from mnema_client.overview import Event, EventFields
 from nicegui import ui
 
 from console.context import PageContext, page_address

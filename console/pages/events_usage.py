@@ -2,9 +2,9 @@
 
 from datetime import UTC, date, timedelta
 
-from mnema import receipts
-from mnema.models import Page
-from mnema.receipts import Usage
+from mnema_client import receipts
+from mnema_client.models import Page
+from mnema_client.receipts import Usage
 from nicegui import ui
 
 from console.context import PageContext

@@ -3,9 +3,9 @@
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from mnema import MnemaError, facts
-from mnema.fact_models import Fact
-from mnema.models import HistoryEntry
+from mnema_client import MnemaError, facts
+from mnema_client.fact_models import Fact
+from mnema_client.models import HistoryEntry
 from nicegui import ui
 
 from console.context import PageContext, SessionOver

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from mnema.overview import RelatedMemory, Relation, Relations
+from mnema_client.overview import RelatedMemory, Relation, Relations
 from nicegui import events, ui
 
 from console.context import PageContext

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from mnema.overview import RelatedMemory, Relation, Relations
+from mnema_client.overview import RelatedMemory, Relation, Relations
 
 from console.texts import shorten_text
 

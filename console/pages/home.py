@@ -1,8 +1,8 @@
 """The first page: counts, recent changes and the health of the API."""
 
-from mnema import overview
-from mnema.models import Count, Health, JobCounts, Memory, Page, Readiness
-from mnema.overview import CategoryOverview
+from mnema_client import overview
+from mnema_client.models import Count, Health, JobCounts, Memory, Page, Readiness
+from mnema_client.overview import CategoryOverview
 from nicegui import ui
 
 from console.context import PageContext

@@ -4,8 +4,8 @@ import json
 from functools import partial
 from typing import Any, cast
 
-from mnema.models import Job, JobCounts, JobDetail, Page
-from mnema.requests import JobState
+from mnema_client.models import Job, JobCounts, JobDetail, Page
+from mnema_client.requests import JobState
 from nicegui import ui
 
 from console.context import PageContext, page_address

@@ -2,8 +2,8 @@
 
 from typing import Any, cast
 
-from mnema.models import Memory, Page
-from mnema.requests import ListFields
+from mnema_client.models import Memory, Page
+from mnema_client.requests import ListFields
 from nicegui import ui
 
 from console.context import PageContext, page_address

@@ -3,8 +3,8 @@
 import json
 from uuid import UUID
 
-from mnema import AsyncMnema
-from mnema.models import Memory
+from mnema_client import AsyncMnema
+from mnema_client.models import Memory
 from nicegui import ui
 
 from console.context import PageContext

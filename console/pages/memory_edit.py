@@ -2,9 +2,9 @@
 
 from collections.abc import Awaitable, Callable
 
-from mnema import MnemaError, VersionConflict
-from mnema.models import Memory
-from mnema.requests import ChangeFields
+from mnema_client import MnemaError, VersionConflict
+from mnema_client.models import Memory
+from mnema_client.requests import ChangeFields
 from nicegui import ui
 
 from console.context import PageContext, SessionOver

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from mnema import calls
-from mnema.models import HistoryEntry, Memory
+from mnema_client import calls
+from mnema_client.models import HistoryEntry, Memory
 from nicegui import ui
 
 from console.context import PageContext

@@ -2,8 +2,8 @@
 
 from uuid import UUID
 
-from mnema import receipts
-from mnema.receipts import MemoryUse
+from mnema_client import receipts
+from mnema_client.receipts import MemoryUse
 from nicegui import ui
 
 from console.context import PageContext

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import cast
 from uuid import UUID
 
-from mnema import NotAllowed, NotFound, consent
+from mnema_client import NotAllowed, NotFound, consent
 from nicegui import ui
 
 from console.context import PageContext

@@ -4,7 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 
-from mnema import MnemaError
+from mnema_client import MnemaError
 from nicegui import ui
 
 from console.context import PageContext, SessionOver

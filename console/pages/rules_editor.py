@@ -2,8 +2,8 @@
 
 from functools import partial
 
-from mnema import MnemaError, VersionConflict
-from mnema.tenant_rules import RulesChange, TenantRules
+from mnema_client import MnemaError, VersionConflict
+from mnema_client.tenant_rules import RulesChange, TenantRules
 from nicegui import ui
 
 from console.context import PageContext, SessionOver

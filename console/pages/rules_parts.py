@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 
 import httpx
-from mnema import MnemaError
-from mnema.transport import Call
+from mnema_client import MnemaError
+from mnema_client.transport import Call
 from nicegui import ui
 
 from console.errors import explain_error

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from mnema import sources as calls
-from mnema.models import Page
-from mnema.sources import DocumentSource
+from mnema_client import sources as calls
+from mnema_client.models import Page
+from mnema_client.sources import DocumentSource
 from nicegui import ui
 
 from console.context import PageContext

@@ -3,9 +3,9 @@
 from functools import partial
 from typing import Any, cast
 
-from mnema import sources as calls
-from mnema.models import Page
-from mnema.sources import DocumentSource, FileState, IndexJob, SourceFile
+from mnema_client import sources as calls
+from mnema_client.models import Page
+from mnema_client.sources import DocumentSource, FileState, IndexJob, SourceFile
 from nicegui import ui
 
 from console.context import PageContext, page_address

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Coroutine
 
-from mnema import MnemaError, NotFound
-from mnema.sources import IndexJob, SourceStatus
+from mnema_client import MnemaError, NotFound
+from mnema_client.sources import IndexJob, SourceStatus
 from nicegui import background_tasks, ui
 
 from console.context import PageContext, SessionOver

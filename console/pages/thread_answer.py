@@ -1,6 +1,6 @@
 """One answered query in a thread: what an agent was told, with the texts as they were then."""
 
-from mnema.receipts import QueryReceipt, ToldItem, ToldQuery
+from mnema_client.receipts import QueryReceipt, ToldItem, ToldQuery
 from nicegui import ui
 
 from console.context import PageContext

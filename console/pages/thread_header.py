@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from mnema.models import ThreadDelta
-from mnema.receipts import QueryReceipt
+from mnema_client.models import ThreadDelta
+from mnema_client.receipts import QueryReceipt
 from nicegui import ui
 
 from console.context import PageContext

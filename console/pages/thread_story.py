@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from mnema import citations
-from mnema.citations import ThreadTurn
-from mnema.models import Page
-from mnema.receipts import QueryReceipt
+from mnema_client import citations
+from mnema_client.citations import ThreadTurn
+from mnema_client.models import Page
+from mnema_client.receipts import QueryReceipt
 from nicegui import ui
 
 from console.context import PageContext

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 
-from mnema import Conflict, NotFound, VersionConflict
+from mnema_client import Conflict, NotFound, VersionConflict
 
 from console.context import PageContext
 

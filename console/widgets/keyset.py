@@ -15,7 +15,7 @@ Cell = Callable[[T], object]
 
 
 class Paged(Protocol[T_co]):
-    """A page of items, such as `mnema.models.Page`. `next_cursor` is None on the last one."""
+    """A page of items, such as `mnema_client.models.Page`. `next_cursor` is None on the last one."""
 
     @property
     def items(self) -> Sequence[T_co]:

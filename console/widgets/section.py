@@ -4,7 +4,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
 
-from mnema import MnemaError
+from mnema_client import MnemaError
 from nicegui import background_tasks, ui
 
 from console.context import PageContext

@@ -3,7 +3,7 @@
 Mnema stores what the team knows about a user (memory), the plans (store) and the state of every thread (checkpoints).
 Stop the program and run it again with the same thread, and it goes on.
 
-    pip install 'mnema[langgraph]' langgraph openai
+    pip install 'mnema-client[langgraph]' openai
     export MNEMA_URL=http://127.0.0.1:8000 MNEMA_API_KEY=mnema_…    # a key that is bound to no agent
     export OPENAI_API_KEY=… OPENAI_BASE_URL=… MODEL=…               # any OpenAI-compatible model
     python langgraph_team.py maya launch "Plan the launch of the lamp."
@@ -17,8 +17,8 @@ from typing import Annotated, Any, TypedDict
 
 from langgraph.graph import END, START, StateGraph
 from langgraph.runtime import Runtime
-from mnema import AsyncMnema
-from mnema.langgraph import MnemaSaver, MnemaStore
+from mnema_client import AsyncMnema
+from mnema_client.langgraph import MnemaSaver, MnemaStore
 from openai import AsyncOpenAI
 
 

@@ -1,6 +1,6 @@
 """An agent on the plain OpenAI SDK that can query its memory with one function, `memory_query`.
 
-pip install mnema openai
+pip install mnema-client openai
 export MNEMA_URL=http://127.0.0.1:8000 MNEMA_API_KEY=mnema_…
 export OPENAI_API_KEY=… OPENAI_BASE_URL=… MODEL=…               # any OpenAI-compatible model
 python openai_agent.py maya chat-1 "When is the launch?"
@@ -11,7 +11,7 @@ import os
 import sys
 from typing import Any
 
-from mnema import Mnema, MnemaError
+from mnema_client import Mnema, MnemaError
 from openai import OpenAI
 
 AGENT = "supervisor"

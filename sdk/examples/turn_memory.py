@@ -1,6 +1,6 @@
 """Two conversations of one user with turn memory: twelve turns, as a chat program takes them.
 
-pip install mnema
+pip install mnema-client
 export MNEMA_URL=http://127.0.0.1:8000 MNEMA_API_KEY=mnema_…      # of a server with a chat model (MNEMA_LLM)
 python turn_memory.py maya
 """
@@ -8,8 +8,8 @@ python turn_memory.py maya
 import asyncio
 import sys
 
-from mnema import AsyncMnema, MnemaError
-from mnema.turn_memory import (
+from mnema_client import AsyncMnema, MnemaError
+from mnema_client.turn_memory import (
     Scratchpad,
     ctx_reconciler_stream,
     persist_turn_fingerprint,

@@ -19,8 +19,8 @@ from typing import Any
 import asyncpg
 import httpx
 import pytest
-from mnema import AsyncMnema, Retry
-from mnema.models import Written
+from mnema_client import AsyncMnema, Retry
+from mnema_client.models import Written
 from pydantic import SecretStr
 
 from app.bootstrap import Doubles

@@ -179,7 +179,7 @@ def test_the_check_lets_pass_what_is_allowed(check: Check, path: str, text: str)
 
 
 def test_most_functions_say_verb_and_object() -> None:
-    assert prose.one_word_share(sources("app/**/*.py", "workers/**/*.py", "sdk/mnema/**/*.py")) < 0.30
+    assert prose.one_word_share(sources("app/**/*.py", "workers/**/*.py", "sdk/mnema_client/**/*.py")) < 0.30
 
 
 def test_every_rule_is_shown_to_fail() -> None:

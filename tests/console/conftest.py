@@ -4,7 +4,7 @@ import logging
 from collections.abc import AsyncIterator
 
 import pytest
-from mnema import AsyncMnema
+from mnema_client import AsyncMnema
 from nicegui.testing import User
 from pydantic import SecretStr
 

@@ -3,7 +3,7 @@
 import asyncio
 from uuid import uuid4
 
-from mnema import AsyncMnema
+from mnema_client import AsyncMnema
 from nicegui.testing import User
 
 from tests.console.people import sees

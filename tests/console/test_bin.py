@@ -3,7 +3,7 @@
 from uuid import UUID
 
 import pytest
-from mnema import AsyncMnema, NotFound
+from mnema_client import AsyncMnema, NotFound
 from nicegui.testing import User
 
 from app.bootstrap import Application

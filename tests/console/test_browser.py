@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
-from mnema import AsyncMnema
+from mnema_client import AsyncMnema
 from playwright.async_api import Browser, ConsoleMessage, Page
 
 from console.routes import ROUTES

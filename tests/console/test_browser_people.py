@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 
 import pytest
-from mnema import AsyncMnema
+from mnema_client import AsyncMnema
 from playwright.async_api import Browser, ConsoleMessage, Page
 
 from tests.console.browser import (

@@ -1,7 +1,7 @@
 """A session in a real browser: keys, revocation, attack strings, keyboard, theme and sizes."""
 
 import pytest
-from mnema import AsyncMnema
+from mnema_client import AsyncMnema
 from playwright.async_api import Browser, Page, Response
 
 from app.bootstrap import Application

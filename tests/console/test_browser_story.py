@@ -4,7 +4,7 @@ import re
 from uuid import UUID
 
 import pytest
-from mnema import AsyncMnema, NotFound
+from mnema_client import AsyncMnema, NotFound
 from playwright.async_api import Browser, Page, expect
 
 from tests.api.calls import sql

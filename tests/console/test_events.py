@@ -4,7 +4,7 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from mnema import AsyncMnema
+from mnema_client import AsyncMnema
 from nicegui import ui
 from nicegui.testing import User
 

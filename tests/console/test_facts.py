@@ -3,7 +3,7 @@
 from uuid import UUID
 
 import pytest
-from mnema import AsyncMnema
+from mnema_client import AsyncMnema
 from nicegui import ui
 from nicegui.testing import User
 

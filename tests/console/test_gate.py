@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 import pytest
-from mnema import AsyncMnema
+from mnema_client import AsyncMnema
 from nicegui import Client
 from nicegui.testing import User
 from starlette.datastructures import Headers

@@ -4,7 +4,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from mnema import AsyncMnema
+from mnema_client import AsyncMnema
 from nicegui import ui
 from nicegui.testing import User
 

@@ -1,6 +1,6 @@
 """The first page."""
 
-from mnema import AsyncMnema
+from mnema_client import AsyncMnema
 from nicegui.testing import User
 
 from tests.console.people import sees

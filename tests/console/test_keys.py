@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from mnema import AsyncMnema, AsyncMnemaOperator, Unauthenticated
+from mnema_client import AsyncMnema, AsyncMnemaOperator, Unauthenticated
 from nicegui import ui
 from nicegui.testing import User
 

@@ -1,6 +1,6 @@
 """The page Memories: the list with its filters, its pages, and a query as an agent."""
 
-from mnema import AsyncMnema
+from mnema_client import AsyncMnema
 from nicegui import ui
 from nicegui.testing import User
 

@@ -1,7 +1,7 @@
 """Parts of a page that fail in an unforeseen way say so in their place, and the log has the reason."""
 
 import pytest
-from mnema import AsyncMnema
+from mnema_client import AsyncMnema
 from nicegui.testing import User
 
 from tests.console.people import sees
@@ -15,9 +15,9 @@ def fail(*_args: object, **_kwargs: object) -> None:
 @pytest.mark.parametrize(
     ("path", "failing"),
     [
-        ("/", "mnema.AsyncMnema.health"),
+        ("/", "mnema_client.AsyncMnema.health"),
         ("/", "console.pages.home._show_health"),
-        ("/people", "mnema.AsyncMnema.user_page"),
+        ("/people", "mnema_client.AsyncMnema.user_page"),
         ("/people", "console.pages.people.show_link"),
     ],
 )

@@ -6,7 +6,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pytest
-from mnema import AsyncMnema, consent
+from mnema_client import AsyncMnema, consent
 from nicegui import ui
 from nicegui.testing import User
 

@@ -1,6 +1,6 @@
 """The page Rules: validation, the difference, saving over a version, moves, the history and the way back."""
 
-from mnema import AsyncMnema
+from mnema_client import AsyncMnema
 from nicegui import ui
 from nicegui.testing import User
 

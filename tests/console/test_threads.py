@@ -6,10 +6,10 @@ from urllib.parse import urlencode
 from uuid import uuid4
 
 import pytest
-from mnema import AsyncMnema
-from mnema.citations import ThreadTurn
-from mnema.models import Answer
-from mnema.receipts import QueryReceipt
+from mnema_client import AsyncMnema
+from mnema_client.citations import ThreadTurn
+from mnema_client.models import Answer
+from mnema_client.receipts import QueryReceipt
 from nicegui import ui
 from nicegui.testing import User
 

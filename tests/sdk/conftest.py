@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any, TypeVar
 
 import pytest
-from mnema import AsyncMnema, AsyncMnemaOperator, Mnema, MnemaOperator, Retry
-from mnema.langgraph import MnemaStore
+from mnema_client import AsyncMnema, AsyncMnemaOperator, Mnema, MnemaOperator, Retry
+from mnema_client.langgraph import MnemaStore
 
 from tests.factories import Caller
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from mnema import BatchFilters, Conflict, InvalidRequest, NotFound
+from mnema_client import BatchFilters, Conflict, InvalidRequest, NotFound
 
 from tests.sdk.conftest import Either
 

@@ -4,7 +4,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from mnema import Citation, InvalidRequest, NotFound, SearchAnswer
+from mnema_client import Citation, InvalidRequest, NotFound, SearchAnswer
 from pydantic import ValidationError
 
 from app.bootstrap import Application

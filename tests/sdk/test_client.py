@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 
 import httpx
 import pytest
-from mnema import (
+from mnema_client import (
     AsyncMnema,
     Conflict,
     Filters,
@@ -196,7 +196,7 @@ async def test_lists_run_through_all_their_pages(either: Either) -> None:
 async def test_a_bad_line_of_many_is_told_by_its_number_and_the_others_are_written(
     either: Either, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mnema.bulk.LINES_A_REQUEST", 2)
+    monkeypatch.setattr("mnema_client.bulk.LINES_A_REQUEST", 2)
     lines: list[Any] = [{**MAYA, "text": f"Maya numbers chair {n}."} for n in range(5)]
     lines[2]["text"] = "   "
     lines[3]["text"] = "x " * 300

@@ -1,7 +1,7 @@
 """Consent through the client: propose, ask, decide, read, withdraw."""
 
 import pytest
-from mnema import Conflict, NotFound
+from mnema_client import Conflict, NotFound
 
 from tests.sdk.conftest import Either
 

@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from mnema import AsyncMnema
-from mnema.langgraph import MnemaSaver, MnemaStore
+from mnema_client import AsyncMnema
+from mnema_client.langgraph import MnemaSaver, MnemaStore
 
 from tests.factories import Caller
 from tests.fake_chat import FakeChat, fake_chat

@@ -5,7 +5,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from mnema import InvalidRequest, MemoryActions, Mnema, NewFact, NotFound
+from mnema_client import InvalidRequest, MemoryActions, Mnema, NewFact, NotFound
 from pydantic import ValidationError
 
 from tests.factories import Caller

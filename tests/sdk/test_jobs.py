@@ -1,7 +1,7 @@
 """The methods of both clients that operate background jobs."""
 
 import pytest
-from mnema import Conflict
+from mnema_client import Conflict
 
 from tests.api.calls import sql
 from tests.conftest import Database

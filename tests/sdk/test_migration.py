@@ -13,7 +13,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.postgres import PostgresSaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import Command, interrupt
-from mnema.langgraph import MigrationError, MnemaSaver, amigrate, migrate
+from mnema_client.langgraph import MigrationError, MnemaSaver, amigrate, migrate
 
 from tests.conftest import database_url
 from tests.factories import Caller

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from mnema import AsyncMnema, AsyncMnemaOperator, Conflict, Mnema, MnemaOperator, NotFound, Unauthenticated
+from mnema_client import AsyncMnema, AsyncMnemaOperator, Conflict, Mnema, MnemaOperator, NotFound, Unauthenticated
 
 from app.config.settings import Settings
 from tests.sdk.conftest import SOON, Either

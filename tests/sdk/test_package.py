@@ -9,16 +9,16 @@ import sysconfig
 import venv
 from pathlib import Path
 
-import mnema
+import mnema_client
 
 ROOT = Path(__file__).resolve().parents[2]
 SDK = ROOT / "sdk"
 PROBE = """
 import json, sys
-import app, mnema, mnema.langgraph
+import app, mnema_client, mnema_client.langgraph
 from app.settings import NAME
 print(json.dumps({
-    "app": app.__file__, "name": NAME, "mnema": mnema.__file__, "typed": mnema.__path__[0],
+    "app": app.__file__, "name": NAME, "mnema_client": mnema_client.__file__, "typed": mnema_client.__path__[0],
     "loaded": sorted(name for name in sys.modules if name.split(".")[0] in ("app", "workers", "migrations")),
 }))
 """
@@ -49,7 +49,7 @@ def test_installed_beside_a_project_with_its_own_app_nothing_collides(tmp_path: 
     found = json.loads(run(python, "-c", PROBE, cwd=project))
     assert found["name"] == "the project"
     assert Path(found["app"]).is_relative_to(project)
-    assert Path(found["mnema"]).is_relative_to(site)
+    assert Path(found["mnema_client"]).is_relative_to(site)
     assert (Path(found["typed"]) / "py.typed").exists()
     assert found["loaded"] == ["app", "app.settings"]
 
@@ -63,18 +63,19 @@ def test_nothing_in_the_client_imports_the_server() -> None:
             elif isinstance(node, ast.ImportFrom):
                 assert node.level == 0, f"{file}: a relative import"
                 imported.add((node.module or "").split(".")[0])
-    assert {"mnema", "httpx", "pydantic", "langgraph"} <= imported
+    assert {"mnema_client", "httpx", "pydantic", "langgraph"} <= imported
     assert not imported & {"app", "workers", "migrations", "tests", "bench"}
 
 
 def test_the_base_needs_no_langgraph() -> None:
-    probe = (
-        "import mnema, sys; assert not [m for m in sys.modules if m.split('.')[0] in ('langgraph', 'langchain_core')]"
-    )
-    run(sys.executable, "-c", probe, cwd=ROOT)
+    loaded = "import mnema_client, sys; print({module.split('.')[0] for module in sys.modules})"
+    found = run(sys.executable, "-c", loaded, cwd=ROOT)
+    assert "mnema_client" in found
+    assert "langgraph" not in found
+    assert "langchain_core" not in found
 
 
 def test_the_servers_command_is_still_the_servers() -> None:
-    assert Path(mnema.__file__).is_relative_to(SDK)
+    assert Path(mnema_client.__file__).is_relative_to(SDK)
     command = Path(sys.executable).with_name("mnema")
     assert "app.cli.main" in command.read_text(encoding="utf-8")

@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
-from mnema import AsyncMnema, InvalidRequest, Mnema, Retry
+from mnema_client import AsyncMnema, InvalidRequest, Mnema, Retry
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from mnema import NotFound
+from mnema_client import NotFound
 
 from tests.factories import Caller
 from tests.sdk.conftest import Either

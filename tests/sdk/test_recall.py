@@ -4,8 +4,8 @@ import logging
 from typing import Any
 
 import pytest
-from mnema import AsyncMnema, AsyncRecallValve, Mnema, NotAllowed, RecallPolicy, RecallValve
-from mnema.recall import RecallGauge
+from mnema_client import AsyncMnema, AsyncRecallValve, Mnema, NotAllowed, RecallPolicy, RecallValve
+from mnema_client.recall import RecallGauge
 
 from tests.factories import Caller
 from tests.sdk.conftest import apart
@@ -41,7 +41,7 @@ async def test_the_same_on_asyncio(server: str, caller: Caller) -> None:
 
 
 def warnings_of(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [record.getMessage() for record in caplog.records if record.name == "mnema.recall"]
+    return [record.getMessage() for record in caplog.records if record.name == "mnema_client.recall"]
 
 
 def test_it_warns_once_each_time_it_opens_in_more_than_a_tenth_of_the_turns(caplog: pytest.LogCaptureFixture) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx
 import pytest
-from mnema import (
+from mnema_client import (
     AsyncMnema,
     BrokenOff,
     InvalidRequest,
@@ -24,9 +24,9 @@ from mnema import (
     Unavailable,
     UnexpectedAnswer,
 )
-from mnema.calls import erase, query, remember
-from mnema.streams import JsonLines
-from mnema.transport import Call
+from mnema_client.calls import erase, query, remember
+from mnema_client.streams import JsonLines
+from mnema_client.transport import Call
 
 from tests.api.calls import sql
 from tests.conftest import Database

@@ -13,8 +13,8 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import Checkpoint, empty_checkpoint
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, StateGraph
-from mnema import InvalidRequest, NotAllowed
-from mnema.langgraph import MnemaSaver
+from mnema_client import InvalidRequest, NotAllowed
+from mnema_client.langgraph import MnemaSaver
 
 from app.bootstrap import Application
 from tests.factories import Caller, make_caller
@@ -174,7 +174,7 @@ async def test_a_state_of_five_megabytes_goes_and_comes_and_a_larger_one_is_refu
 GRAPH = """
 import os, signal, sys
 from langgraph.graph import END, START, StateGraph
-from mnema.langgraph import MnemaSaver
+from mnema_client.langgraph import MnemaSaver
 
 def build(saver, log, fatal):
     def node(name):

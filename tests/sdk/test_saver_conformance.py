@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator
 
 from langgraph.checkpoint.conformance import checkpointer_test, validate
 from langgraph.checkpoint.conformance.capabilities import Capability
-from mnema.langgraph import MnemaSaver
+from mnema_client.langgraph import MnemaSaver
 
 from tests.factories import Caller
 

@@ -7,9 +7,9 @@ from contextlib import asynccontextmanager
 import ormsgpack
 import pytest
 from langchain_core.runnables import RunnableConfig
-from mnema import ApiError, NoAnswer, UnexpectedAnswer
-from mnema.langgraph import MnemaSaver
-from mnema.transport import Retry
+from mnema_client import ApiError, NoAnswer, UnexpectedAnswer
+from mnema_client.langgraph import MnemaSaver
+from mnema_client.transport import Retry
 
 AT: RunnableConfig = {"configurable": {"thread_id": "run", "checkpoint_ns": ""}}
 NOTHING = ormsgpack.packb({"checkpoint": None})

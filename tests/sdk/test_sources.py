@@ -5,7 +5,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from mnema import Conflict, InvalidRequest, NotFound, TimedOut
+from mnema_client import Conflict, InvalidRequest, NotFound, TimedOut
 
 from tests.api.calls import sql
 from tests.conftest import Database

@@ -21,7 +21,7 @@ from langgraph.store.base import (
     get_text_at_path,
 )
 from langgraph.store.memory import InMemoryStore
-from mnema.langgraph import MnemaStore
+from mnema_client.langgraph import MnemaStore
 
 from app.domain.agent_state.store_items import texts_at
 from app.ports import Embedder

@@ -14,8 +14,8 @@ from langgraph.store.base import (
     PutOp,
     SearchOp,
 )
-from mnema import InvalidRequest, Mnema, NotAllowed
-from mnema.langgraph import MnemaStore
+from mnema_client import InvalidRequest, Mnema, NotAllowed
+from mnema_client.langgraph import MnemaStore
 
 from app.api.schemas.agent_state.store import BatchOut
 from app.bootstrap import Application

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from mnema import BrokenOff, UnexpectedAnswer
-from mnema.errors import Unavailable
-from mnema.model_events import Restart, TextDelta
-from mnema.streams import Event, ServerEvents
-from mnema.turn_extraction import SummarizedTurn, stream_summary
+from mnema_client import BrokenOff, UnexpectedAnswer
+from mnema_client.errors import Unavailable
+from mnema_client.model_events import Restart, TextDelta
+from mnema_client.streams import Event, ServerEvents
+from mnema_client.turn_extraction import SummarizedTurn, stream_summary
 
 ANSWER: dict[str, Any] = {
     "summary": "Grüße\u2028 and more.",

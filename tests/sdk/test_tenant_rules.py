@@ -2,9 +2,9 @@
 
 import asyncio
 
-import mnema
+import mnema_client
 import pytest
-from mnema.errors import CannotBeSent, VersionConflict
+from mnema_client.errors import CannotBeSent, VersionConflict
 
 from tests.factories import Caller
 
@@ -16,7 +16,7 @@ async def test_rules_are_put_read_and_rolled_back(server: str, caller: Caller) -
 
 
 def change_rules(server: str, key: str) -> None:
-    with mnema.Mnema(server, key) as memory:
+    with mnema_client.Mnema(server, key) as memory:
         assert memory.tenant_config().version == 0
         assert memory.put_tenant_config(COOK, dry_run=True).version == 1
         first = memory.put_tenant_config(COOK, version=0, note="a cook")
@@ -39,7 +39,7 @@ def change_rules(server: str, key: str) -> None:
 
 
 async def test_the_asynchronous_client_has_the_same_methods(server: str, caller: Caller) -> None:
-    async with mnema.AsyncMnema(server, caller.key) as memory:
+    async with mnema_client.AsyncMnema(server, caller.key) as memory:
         await memory.put_tenant_config(COOK)
         assert (await memory.tenant_config()).document == COOK
         assert [one.version async for one in memory.tenant_config_history()] == [1]

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from mnema import InvalidRequest, NotFound
+from mnema_client import InvalidRequest, NotFound
 from pydantic import ValidationError
 
 from app.bootstrap import Application

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from mnema import CannotBeSent, Mnema, MnemaError, NewMemory, Retry
-from mnema.langgraph import MnemaStore
+from mnema_client import CannotBeSent, Mnema, MnemaError, NewMemory, Retry
+from mnema_client.langgraph import MnemaStore
 
 HALF = "a\ud800"
 NOWHERE = "http://127.0.0.1:9"

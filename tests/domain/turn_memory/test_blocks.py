@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from mnema.turn_memory import blocks as copied
-from mnema.turn_memory import presentation
+from mnema_client.turn_memory import blocks as copied
+from mnema_client.turn_memory import presentation
 
 from app.domain.turn_memory import blocks
 from app.domain.turn_memory.blocks import (

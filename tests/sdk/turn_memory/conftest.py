@@ -6,8 +6,8 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from mnema import AsyncMnema, Mnema, turn_memory
-from mnema.turn_memory import Scratchpad, sync
+from mnema_client import AsyncMnema, Mnema, turn_memory
+from mnema_client.turn_memory import Scratchpad, sync
 
 from tests.factories import Caller
 from tests.sdk.conftest import SOON, apart

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from mnema import InvalidRequest, NotFound
+from mnema_client import InvalidRequest, NotFound
 
 from tests.sdk.turn_memory.conftest import EitherMemory
 
@@ -68,7 +68,7 @@ async def test_each_kind_is_saved_and_fetched_as_it_was(context: Context) -> Non
 async def test_all_pages_are_fetched_and_the_title_takes_one_artifact(
     context: Context, memory: EitherMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mnema.turn_memory.artifacts.PAGE", 2)
+    monkeypatch.setattr("mnema_client.turn_memory.artifacts.PAGE", 2)
     for number in range(5):
         await context.save(FINGERPRINT, {"objective": f"draw {number}"}, turn_id=f"turn_{number}")
     found = await context.fetch(kind=FINGERPRINT)

@@ -5,7 +5,7 @@ import os
 import sys
 from pathlib import Path
 
-from mnema import AsyncMnema
+from mnema_client import AsyncMnema
 
 from app.config.settings import Settings
 from tests.factories import Caller, make_caller, replica

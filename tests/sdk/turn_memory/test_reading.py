@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from mnema import AsyncMnema, BrokenOff, LimitReached, Mnema, NoChatModel, turn_memory
-from mnema.turn_memory import Scratchpad, sync
+from mnema_client import AsyncMnema, BrokenOff, LimitReached, Mnema, NoChatModel, turn_memory
+from mnema_client.turn_memory import Scratchpad, sync
 
 from app.bootstrap import Application
 from app.config.settings import Settings
@@ -71,7 +71,7 @@ title = await ctx.fetch_conversation_artifacts(
 ).get("conversation_title")
 """
 BLOCKS = """
-from mnema.turn_memory.presentation import (
+from mnema_client.turn_memory.presentation import (
     format_turn_memories_block,
     format_feedback_block,
     format_assistant_signals_block,

@@ -9,8 +9,8 @@ import sys
 from typing import Any
 
 import pytest
-from mnema import AsyncMnema, Mnema, NotFound, turn_memory
-from mnema.turn_memory import (
+from mnema_client import AsyncMnema, Mnema, NotFound, turn_memory
+from mnema_client.turn_memory import (
     Scratchpad,
     format_assistant_signals_block,
     format_feedback_block,
@@ -158,9 +158,9 @@ async def test_without_a_turn_the_error_says_what_to_do(server: str, caller: Cal
 async def test_a_client_of_the_other_module_is_refused(server: str, caller: Caller) -> None:
     place = {"user_id": "maya", "conversation_id": "talk", "turn_id": "t1"}
     async with AsyncMnema(server, caller.key) as later:
-        with pytest.raises(TypeError, match=r"use mnema\.turn_memory$"):
+        with pytest.raises(TypeError, match=r"use mnema_client\.turn_memory$"):
             sync.persist_turn_fingerprint(Scratchpad(later, **place))
-    with Mnema(server, caller.key) as now, pytest.raises(TypeError, match=r"use mnema\.turn_memory\.sync$"):
+    with Mnema(server, caller.key) as now, pytest.raises(TypeError, match=r"use mnema_client\.turn_memory\.sync$"):
         await turn_memory.persist_turn_fingerprint(Scratchpad(now, **place))
 
 
@@ -179,10 +179,10 @@ def test_both_modules_have_the_same_names_and_signatures() -> None:
 
 def test_the_import_loads_nothing_more_than_the_client() -> None:
     probe = (
-        "import sys, mnema, json; before = set(sys.modules); import mnema.turn_memory.sync;"
+        "import sys, mnema_client, json; before = set(sys.modules); import mnema_client.turn_memory.sync;"
         "print(json.dumps(sorted(set(sys.modules) - before)))"
     )
     done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
     loaded = json.loads(done.stdout)
     assert loaded
-    assert [name for name in loaded if not name.startswith("mnema.turn_memory")] == []
+    assert [name for name in loaded if not name.startswith("mnema_client.turn_memory")] == []

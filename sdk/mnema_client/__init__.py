@@ -1,0 +1,94 @@
+"""The Python client of Mnema: long-term memory for agents, stored in PostgreSQL.
+
+with Mnema() as memory:
+    memory.remember("Maya deploys on Thursdays.", user_id="maya", category="tasks")
+    print(memory.query("when do we deploy?", agent="planner", filters={"user_id": "maya"}).prompt())
+"""
+
+from mnema_client.batches import Batch, BatchDone, BatchFilters
+from mnema_client.citations import Citation, SearchAnswer, SearchResult, ThreadTurn
+from mnema_client.client import AsyncMnema, Mnema
+from mnema_client.errors import (
+    ApiError,
+    BrokenOff,
+    CannotBeSent,
+    Conflict,
+    InvalidRequest,
+    LimitReached,
+    MnemaError,
+    NoAnswer,
+    NoChatModel,
+    NotAllowed,
+    NotFound,
+    ServerError,
+    TimedOut,
+    Unauthenticated,
+    Unavailable,
+    UnexpectedAnswer,
+    VersionConflict,
+)
+from mnema_client.fact_models import Fact, FactReply, MemoryActions, StoredFacts
+from mnema_client.facts import NewFact
+from mnema_client.models import Answer, BulkResult, Memory, Turn, Written
+from mnema_client.operator import AsyncMnemaOperator, MnemaOperator
+from mnema_client.recall import AsyncRecallValve, RecallPolicy, RecallValve
+from mnema_client.receipts import MemoryUse, QueryReceipt, ToldItem, ToldQuery, Usage
+from mnema_client.requests import Filters, NewMemory
+from mnema_client.sources import DocumentSource, IndexJob, SourceFile, UploadedFile
+from mnema_client.transport import Retry
+
+__all__ = [
+    "Answer",
+    "ApiError",
+    "AsyncMnema",
+    "AsyncMnemaOperator",
+    "AsyncRecallValve",
+    "Batch",
+    "BatchDone",
+    "BatchFilters",
+    "BrokenOff",
+    "BulkResult",
+    "CannotBeSent",
+    "Citation",
+    "Conflict",
+    "DocumentSource",
+    "Fact",
+    "FactReply",
+    "Filters",
+    "IndexJob",
+    "InvalidRequest",
+    "LimitReached",
+    "Memory",
+    "MemoryActions",
+    "MemoryUse",
+    "Mnema",
+    "MnemaError",
+    "MnemaOperator",
+    "NewFact",
+    "NewMemory",
+    "NoAnswer",
+    "NoChatModel",
+    "NotAllowed",
+    "NotFound",
+    "QueryReceipt",
+    "RecallPolicy",
+    "RecallValve",
+    "Retry",
+    "SearchAnswer",
+    "SearchResult",
+    "ServerError",
+    "SourceFile",
+    "StoredFacts",
+    "ThreadTurn",
+    "TimedOut",
+    "ToldItem",
+    "ToldQuery",
+    "Turn",
+    "Unauthenticated",
+    "Unavailable",
+    "UnexpectedAnswer",
+    "UploadedFile",
+    "Usage",
+    "VersionConflict",
+    "Written",
+]

@@ -1,0 +1,261 @@
+"""The request of every method and the reading of its response. Pure functions, shared by both clients.
+
+Errors are those of `mnema_client.errors`, and `ValueError` for arguments that cannot be written as a request.
+"""
+
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from datetime import date
+from types import MappingProxyType
+from typing import Any, TypeVar, Unpack
+from urllib.parse import quote
+from uuid import UUID
+
+import httpx
+from pydantic import BaseModel
+
+from mnema_client import models, requests
+from mnema_client.errors import CannotBeSent
+from mnema_client.requests import ChangeFields, ListFields, MemoryFields, Moment, QuestionFields, TurnFields
+from mnema_client.transport import Call
+
+M = TypeVar("M", bound=BaseModel)
+JSON = {"Content-Type": "application/json"}
+
+
+def remember(
+    text: str, *, trim: bool = False, idempotency_key: str | None = None, **fields: Unpack[MemoryFields]
+) -> Call[models.Written]:
+    """Write a memory; `requests.NewMemory` explains each field.
+
+    A semantic text that says the same as a stored memory of this user and category updates that memory. `trim`: shorten
+    a too long text instead of refusing it. Give an `idempotency_key` to send the same write again later; retries within
+    this call always have one.
+    """
+    body = build_body(requests.NewMemory, text=text, **fields)
+    return _write_call("/memory", models.Written, body, trim, idempotency_key)
+
+
+def add_turn(
+    content: str, *, trim: bool = False, idempotency_key: str | None = None, **fields: Unpack[TurnFields]
+) -> Call[models.Turn]:
+    """Store a turn of a conversation; `requests.NewTurn` explains each field.
+
+    The turn can be found at once. Background jobs extract facts from it.
+    """
+    body = build_body(requests.NewTurn, content=content, **fields)
+    return _write_call("/turns", models.Turn, body, trim, idempotency_key)
+
+
+def query(query: str, **fields: Unpack[QuestionFields]) -> Call[models.Answer]:
+    """Ask the memory for what an agent should know (`memory.query`); `requests.Question` explains each field.
+
+    Raise NotAllowed for a category or an agent that the key may not use.
+    """
+    body = build_body(requests.Question, query=query, **fields)
+    return Call("POST", "/memory/query", model_reader(models.Answer), content=body.body(), headers=JSON)
+
+
+def get(memory_id: UUID | str) -> Call[models.Memory]:
+    """Return one memory, in any state."""
+    return Call("GET", _memory_path(memory_id), model_reader(models.Memory))
+
+
+def page(*, cursor: str | None = None, **fields: Unpack[ListFields]) -> Call[models.Page[models.Memory]]:
+    """Return one page of memories, newest first unless `sort` and `order` say otherwise."""
+    given: dict[str, Any] = {**fields}
+    if (pairs := given.get("metadata")) is not None:
+        given["metadata"] = [f"{name}:{_param_text(value)}" for name, value in pairs.items()]
+    params = query_params(cursor=cursor, **given)
+    return Call("GET", "/memory", model_reader(models.Page[models.Memory]), params)
+
+
+def changes(user_id: str, *, cursor: str | None = None, limit: int | None = None) -> Call[models.MemoryChanges]:
+    """Return the memories of a user that changed since the cursor, in any state.
+
+    Without a cursor the answer has no items and says where changes begin now. A purged memory is missing.
+    """
+    params = query_params(user_id=user_id, cursor=cursor, limit=limit)
+    return Call("GET", "/memory/changes", model_reader(models.MemoryChanges), params)
+
+
+def edit(
+    memory_id: UUID | str,
+    *,
+    version: int | None = None,
+    trim: bool = False,
+    idempotency_key: str | None = None,
+    **fields: Unpack[ChangeFields],
+) -> Call[models.Memory]:
+    """Change the named fields. With `version`, raise VersionConflict if the memory changed since that version."""
+    headers = idempotency_headers(idempotency_key, JSON)
+    if version is not None:
+        headers["If-Match"] = f'"{version}"'
+    content = build_body(requests.Changes, **fields).body()
+    return Call("PATCH", _memory_path(memory_id), model_reader(models.Memory), _trim_params(trim), content, headers)
+
+
+def delete(
+    memory_id: UUID | str, *, version: int | None = None, idempotency_key: str | None = None
+) -> Call[models.Memory]:
+    """Soft-delete a memory: no answer contains it. It can be restored until its `purge_at`. Idempotent.
+
+    With `version`, raise VersionConflict if the memory changed since that version.
+    """
+    headers = idempotency_headers(idempotency_key)
+    if version is not None:
+        headers["If-Match"] = f'"{version}"'
+    return Call("DELETE", _memory_path(memory_id), model_reader(models.Memory), headers=headers)
+
+
+def purge(memory_id: UUID | str, *, idempotency_key: str | None = None) -> Call[None]:
+    """Delete a memory for good, with its text in history and delta. Needs a key with scope admin."""
+    return Call(
+        "DELETE", _memory_path(memory_id), ignore_body, {"purge": "true"}, headers=idempotency_headers(idempotency_key)
+    )
+
+
+def restore(memory_id: UUID | str, *, idempotency_key: str | None = None) -> Call[models.Memory]:
+    """Restore a soft-deleted or superseded memory."""
+    return Call(
+        "POST",
+        f"{_memory_path(memory_id)}/restore",
+        model_reader(models.Memory),
+        headers=idempotency_headers(idempotency_key),
+    )
+
+
+def pin(memory_id: UUID | str, pinned: bool = True, *, idempotency_key: str | None = None) -> Call[models.Memory]:
+    """Pin or unpin a memory. A pinned memory is never forgotten because of its age."""
+    content, headers = (
+        b'{"pinned": true}' if pinned else b'{"pinned": false}',
+        idempotency_headers(idempotency_key, JSON),
+    )
+    return Call("POST", f"{_memory_path(memory_id)}/pin", model_reader(models.Memory), content=content, headers=headers)
+
+
+def history(
+    memory_id: UUID | str, *, limit: int | None = None, cursor: str | None = None
+) -> Call[models.Page[models.HistoryEntry]]:
+    """Return one page of a memory's history, newest first. `limit`: entries a page, 1 to 200."""
+    params = query_params(limit=limit, cursor=cursor)
+    return Call("GET", f"{_memory_path(memory_id)}/history", model_reader(models.Page[models.HistoryEntry]), params)
+
+
+def delta(
+    thread_id: str, *, since_rev: int | None = None, agent: str | None = None, user_id: str | None = None
+) -> Call[models.ThreadDelta]:
+    """Return the net changes in a thread since a revision, or since the agent's last header. Move no cursor.
+
+    `user_id`: only this user's memories.
+    """
+    params = query_params(since_rev=since_rev, agent=agent, user_id=user_id)
+    return Call("GET", f"/threads/{path_segment(thread_id)}/delta", model_reader(models.ThreadDelta), params)
+
+
+def export(user_id: str) -> Call[None]:
+    """Yield all records of a user as they come; each has its `kind`. BrokenOff means that the export is incomplete."""
+    return Call("GET", f"/users/{path_segment(user_id)}/export", ignore_body)
+
+
+def erase(user_id: str) -> Call[models.Receipt]:
+    """Erase a user for good. Needs a key with scope admin."""
+    return Call("POST", f"/users/{path_segment(user_id)}/erase", model_reader(models.Receipt), repeatable=False)
+
+
+def event_counts(
+    by: Iterable[str] = ("op", "node"), *, since: Moment | None = None, until: Moment | None = None
+) -> Call[list[models.Count]]:
+    """Count events, grouped by any of node, op, status, category, user_id, thread_id and day (in UTC)."""
+    params = query_params(by=",".join(by), since=since, until=until)
+    read = model_reader(models.Counts)
+    return Call("GET", "/events/counts", lambda response: read(response).counts, params)
+
+
+def jobs(
+    *,
+    state: requests.JobState | None = None,
+    kind: str | None = None,
+    limit: int | None = None,
+    cursor: str | None = None,
+) -> Call[models.Page[models.Job]]:
+    """Return one page of background jobs, newest first. `state="dead"`: failed for good. Needs scope admin."""
+    params = query_params(state=state, kind=kind, limit=limit, cursor=cursor)
+    return Call("GET", "/jobs", model_reader(models.Page[models.Job]), params)
+
+
+def job(job_id: UUID | str) -> Call[models.JobDetail]:
+    """Return one job and its report. Needs a key with scope admin."""
+    return Call("GET", f"/jobs/{path_segment(str(job_id))}", model_reader(models.JobDetail))
+
+
+def job_counts() -> Call[models.JobCounts]:
+    """Count jobs by kind and state, and tell how late the oldest one is. Needs a key with scope admin."""
+    return Call("GET", "/jobs/counts", model_reader(models.JobCounts))
+
+
+def health() -> Call[models.Health]:
+    """Tell whether the server process is alive."""
+    return Call("GET", "/health", model_reader(models.Health))
+
+
+def ready() -> Call[models.Readiness]:
+    """Tell whether the server can serve requests, and what is wrong. Not being ready is a result, not an error."""
+    return Call("GET", "/ready", model_reader(models.Readiness), accepted=frozenset({503}))
+
+
+def model_reader(model: type[M]) -> Callable[[httpx.Response], M]:
+    """Return a function that reads a body as this model."""
+    return lambda response: model.model_validate_json(response.content)
+
+
+def ignore_body(response: httpx.Response) -> None:
+    """Read nothing: the body is empty, or the caller reads it as a stream."""
+
+
+def path_segment(name: str) -> str:
+    """Return a caller's identifier as one part of a path. Slashes and dots in it are escaped.
+
+    Raise CannotBeSent.
+    """
+    try:
+        return quote(name, safe="").replace(".", "%2E")
+    except UnicodeEncodeError as error:
+        raise CannotBeSent(f"the identifier is not text that can be sent as UTF-8: {error}") from error
+
+
+def build_body(model: type[M], /, **fields: Any) -> M:
+    """Build a body from the fields that are not None."""
+    return model(**{name: value for name, value in fields.items() if value is not None})
+
+
+def _memory_path(memory_id: UUID | str) -> str:
+    return f"/memory/{path_segment(str(memory_id))}"
+
+
+def _write_call(path: str, model: type[M], body: requests.Sent, trim: bool, key: str | None) -> Call[M]:
+    return Call("POST", path, model_reader(model), _trim_params(trim), body.body(), idempotency_headers(key, JSON))
+
+
+def idempotency_headers(key: str | None, headers: Mapping[str, str] = MappingProxyType({})) -> dict[str, str]:
+    """Return `headers` with the Idempotency-Key, a new one if `key` is None."""
+    return {**headers, "Idempotency-Key": key or uuid.uuid4().hex}
+
+
+def query_params(**values: Any) -> dict[str, str | list[str]]:
+    """Return the values that are not None as texts of a query string; a list is repeated."""
+    return {name: _param_texts(value) for name, value in values.items() if value is not None}
+
+
+def _param_texts(value: Any) -> str | list[str]:
+    return [_param_text(one) for one in value] if isinstance(value, list | tuple | set) else _param_text(value)
+
+
+def _param_text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return value.isoformat() if isinstance(value, date) else str(value)
+
+
+def _trim_params(trim: bool) -> Mapping[str, str]:
+    return {"trim": "true"} if trim else {}

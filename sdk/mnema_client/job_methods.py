@@ -1,0 +1,56 @@
+"""Operations on background jobs: pause and resume kinds, and replay a job. They need scope admin."""
+
+from uuid import UUID
+
+from mnema_client import calls
+from mnema_client.answered import Answered
+from mnema_client.calls import JSON, model_reader, path_segment
+from mnema_client.methods import async_method, sync_method
+from mnema_client.models import JobDetail
+from mnema_client.requests import Sent
+from mnema_client.transport import Call
+
+
+class PausedKind(Sent):
+    """A kind of job, or `*` for all kinds."""
+
+    kind: str
+
+
+class Pauses(Answered):
+    """The kinds of job that are paused; `*`: all of them."""
+
+    paused: list[str]
+
+
+def pause_jobs(kind: str) -> Call[Pauses]:
+    """Pause a kind of job, or all with `*`: running jobs finish, due jobs wait. Return the paused kinds."""
+    return Call("POST", "/jobs/pause", model_reader(Pauses), content=PausedKind(kind=kind).body(), headers=JSON)
+
+
+def resume_jobs(kind: str) -> Call[Pauses]:
+    """End the pause of a kind; `*` ends every pause. Return the kinds that are still paused."""
+    return Call("POST", "/jobs/resume", model_reader(Pauses), content=PausedKind(kind=kind).body(), headers=JSON)
+
+
+def replay_job(job_id: UUID | str) -> Call[JobDetail]:
+    """Run a dead or done job again; return it. Raise Conflict for a job that is queued or running."""
+    return Call("POST", f"/jobs/{path_segment(str(job_id))}/replay", model_reader(JobDetail), repeatable=False)
+
+
+class JobMethods:
+    """The methods of `Mnema` that operate background jobs. `job_page` returns one page, `jobs` yields all."""
+
+    job_page = sync_method(calls.jobs)
+    pause_jobs = sync_method(pause_jobs)
+    resume_jobs = sync_method(resume_jobs)
+    replay_job = sync_method(replay_job)
+
+
+class AsyncJobMethods:
+    """The methods of `AsyncMnema` that operate background jobs."""
+
+    job_page = async_method(calls.jobs)
+    pause_jobs = async_method(pause_jobs)
+    resume_jobs = async_method(resume_jobs)
+    replay_job = async_method(replay_job)

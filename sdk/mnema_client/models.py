@@ -1,0 +1,300 @@
+"""Responses of Mnema, with the field names of the HTTP API. Unknown fields are ignored; unknown words are kept."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Generic, TypeVar
+from uuid import UUID
+
+from pydantic import BaseModel, ConfigDict
+
+from mnema_client.answered import Answered
+from mnema_client.fact_models import FactAnswer, MemoryActions
+
+T = TypeVar("T")
+
+
+class Written(Answered):
+    """The result of a write. `action`: created, updated (the text joined `matched_id`), unchanged, merged or skipped.
+
+    `unchanged`: `matched_id` says this already, so nothing was stored. `reason`: why it was skipped. `similarity`: the
+    best cosine among the compared memories. `related`: relations made or renewed. `revision`: the thread's.
+    """
+
+    id: UUID | None
+    action: str
+    matched_id: UUID | None = None
+    similarity: float | None = None
+    related: int = 0
+    revision: int | None = None
+    reason: str | None = None
+
+
+class LineError(Answered):
+    """The error of a refused line of `remember_many`. `retry_after`: seconds until a quota allows it."""
+
+    code: str
+    status: int
+    detail: str
+    retry_after: int | None = None
+
+
+class BulkResult(Answered):
+    """The result of line number `line` (from 1): an `error`, or the fields of `Written`."""
+
+    line: int
+    id: UUID | None = None
+    action: str | None = None
+    matched_id: UUID | None = None
+    similarity: float | None = None
+    related: int = 0
+    revision: int | None = None
+    reason: str | None = None
+    error: LineError | None = None
+
+
+class Turn(Answered):
+    """A stored turn: its memory's id (None if it was not stored; `reason` says why) and its background jobs.
+
+    `memory_actions`: what the facts of the turn did, None if it states none.
+    """
+
+    id: UUID | None
+    revision: int | None = None
+    jobs: list[UUID]
+    reason: str | None = None
+    memory_actions: MemoryActions | None = None
+
+
+class Memory(Answered):
+    """A stored memory. Pass its `version` to `edit` to change it only if nobody else did."""
+
+    id: UUID
+    user_id: str
+    category: str
+    type: str
+    text: str
+    steps_text: str | None = None
+    importance: int
+    pinned: bool
+    tags: list[str]
+    state: str
+    version: int
+    thread_id: str | None = None
+    seq: int | None = None
+    agent_id: str | None = None
+    run_id: str | None = None
+    actor_id: str | None = None
+    role: str | None = None
+    source: dict[str, Any] | None = None
+    metadata: dict[str, Any]
+    superseded_by: UUID | None = None
+    purge_at: datetime | None = None
+    created_at: datetime
+    updated_at: datetime
+    last_accessed: datetime | None = None
+    hits: int = 0
+
+
+class Page(Answered, Generic[T]):
+    """One page of results; `next_cursor` is None on the last one."""
+
+    items: list[T]
+    next_cursor: str | None = None
+
+
+class MemoryChanges(Answered):
+    """Changed memories of a user. Pass `next_cursor` as `cursor` to go on; if `more` is true, do so at once."""
+
+    tenant_id: UUID
+    items: list[Memory]
+    next_cursor: str
+    more: bool
+
+
+class HistoryEntry(Answered):
+    """One entry of the audit trail. `meta` has the whole row before and after the change."""
+
+    id: UUID
+    memory_id: str
+    event: str
+    old_ref: str | None = None
+    new_ref: str | None = None
+    actor: str | None = None
+    meta: dict[str, Any]
+    ts: datetime
+
+
+class Score(Answered):
+    """A score: the `parts` add up to `total`. `similarity` is the cosine."""
+
+    total: float
+    parts: dict[str, float]
+    similarity: float | None = None
+
+
+class Item(Answered):
+    """A memory in an answer.
+
+    The fields after `mark` come with return=full, `score` with full or explain, `strength` with related items. A chunk
+    has a `mark`, which its text starts with, and always its `source`.
+    """
+
+    id: UUID
+    category: str
+    text: str
+    mark: str | None = None
+    type: str | None = None
+    importance: int | None = None
+    pinned: bool | None = None
+    tags: list[str] | None = None
+    user_id: str | None = None
+    thread_id: str | None = None
+    seq: int | None = None
+    agent_id: str | None = None
+    run_id: str | None = None
+    actor_id: str | None = None
+    role: str | None = None
+    steps_text: str | None = None
+    source: dict[str, Any] | None = None
+    metadata: dict[str, Any] | None = None
+    created_at: datetime | None = None
+    updated_at: datetime | None = None
+    score: Score | None = None
+    relevance: float | None = None
+    also: list[UUID] | None = None
+    superseded_by: UUID | None = None
+    strength: float | None = None
+
+
+class Dropped(Answered):
+    """A candidate that was left out of the answer, and the reason."""
+
+    id: UUID
+    category: str
+    reason: str
+    score: Score | None = None
+
+
+class Delta(Answered):
+    """A thread's revisions. `rev`: of the newest visible change. `more`: changed memories without a bullet."""
+
+    since_rev: int
+    rev: int
+    more: int
+    truncated: bool
+
+
+class ThreadDelta(Delta):
+    """A thread's revisions with the delta header; empty if nothing changed."""
+
+    header: str
+
+
+class Answer(Answered):
+    """The answer to a query. `tokens`: of header and items. `degraded`: the part that was not available. `fact_answer`:
+    the answer from stored facts, if the query asks for facts of the filtered user. `answerable`: the best relevance of
+    all candidates, 0 to 1; near 0 nothing that was ranked answers the question. `query_id`: names the receipt.
+    """
+
+    items: list[Item]
+    related: list[Item]
+    header: str
+    delta: Delta | None = None
+    tokens: int
+    took_ms: float
+    fact_answer: FactAnswer | None = None
+    answerable: float | None = None
+    degraded: str | None = None
+    dropped: list[Dropped] | None = None
+    query_id: UUID | None = None
+
+    def prompt(self) -> str:
+        """Return header, answer from facts, items and related items as text for a prompt, one line each."""
+        told = [self.fact_answer.text] if self.fact_answer is not None and self.fact_answer.answered else []
+        lines = [*told, *(item.text for item in (*self.items, *self.related))]
+        return "\n".join([self.header, *lines] if self.header else lines)
+
+
+class Receipt(Answered):
+    """The receipt of an erasure. `counts`: rows deleted, rows blanked and tombstones, by kind."""
+
+    user_id: str
+    erased_at: datetime
+    counts: dict[str, int]
+
+
+class Count(BaseModel):
+    """The number of events in one group; `group` has the values of the chosen columns."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+    count: int
+
+    @property
+    def group(self) -> Mapping[str, Any]:
+        """The group's columns and values, such as `{"op": "create", "node": "hotpath"}`."""
+        return self.model_extra or {}
+
+
+class Counts(Answered):
+    """Event counts."""
+
+    counts: list[Count]
+
+
+class Job(Answered):
+    """A background job."""
+
+    id: UUID
+    kind: str
+    state: str
+    user_id: str | None = None
+    payload: dict[str, Any]
+    slot: str | None = None
+    attempts: int
+    next_run: datetime
+    published_at: datetime | None = None
+    lease_until: datetime | None = None
+    worker: str | None = None
+    last_error: str | None = None
+    created_at: datetime
+    updated_at: datetime
+
+
+class JobDetail(Job):
+    """A job with its report."""
+
+    report: dict[str, Any] | None = None
+
+
+class JobCount(Answered):
+    """The number of jobs of a kind in a state."""
+
+    kind: str
+    state: str
+    count: int
+
+
+class JobCounts(Answered):
+    """Counts of the tenant's jobs. `oldest_due_s`: the seconds that the oldest due job has waited."""
+
+    counts: list[JobCount]
+    oldest_due_s: float | None = None
+    paused: list[str]
+
+
+class Health(Answered):
+    """The state of the server process, and what it runs with. `chat_model` None: background work has no model."""
+
+    status: str
+    version: str = ""
+    embedder: str = ""
+    reranker: str = ""
+    chat_model: str | None = None
+    summaries: bool = True
+
+
+class Readiness(Answered):
+    """The server's readiness: `ready`, `degraded` or `unavailable`. `checks`: `ok` or the problem, by part."""
+
+    status: str
+    checks: dict[str, str]

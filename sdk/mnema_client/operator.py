@@ -1,0 +1,206 @@
+"""The clients of the operator: tenants and their API keys. They need the operator key, which is no key of a tenant."""
+
+import os
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Literal, Self, TypeVar
+from uuid import UUID
+
+from mnema_client.answered import Answered
+from mnema_client.calls import JSON, build_body, ignore_body, model_reader, path_segment, query_params
+from mnema_client.methods import async_method, async_pages, sync_method, sync_pages
+from mnema_client.models import Page
+from mnema_client.requests import Moment, Sent
+from mnema_client.transport import AsyncSender, Call, Connection, Retry, Sender, build_connection
+
+T = TypeVar("T")
+Scope = Literal["query", "write", "chat", "approve", "admin"]
+
+
+class NewTenant(Sent):
+    """A tenant to create. `name`: unique in the installation."""
+
+    name: str
+
+
+class NewKey(Sent):
+    """An API key to create. Without `agents` it is bound to no agent, without `expires_at` it does not expire."""
+
+    name: str = "key"
+    scopes: list[Scope]
+    agents: list[str] | None = None
+    expires_at: Moment | None = None
+
+
+class Tenant(Answered):
+    """A tenant."""
+
+    id: UUID
+    name: str
+    created_at: datetime
+
+
+class ApiKey(Answered):
+    """An API key, without the key itself. `prefix`: its first characters."""
+
+    id: UUID
+    name: str
+    prefix: str
+    scopes: list[str]
+    agents: list[str] | None
+    created_at: datetime
+    expires_at: datetime | None
+    revoked_at: datetime | None
+
+
+class CreatedKey(ApiKey):
+    """A new API key. `key` is its plain text, which the server does not store."""
+
+    key: str
+
+    def __repr__(self) -> str:
+        return f"CreatedKey(id={self.id!r}, prefix={self.prefix!r})"
+
+
+def tenant_page(*, limit: int | None = None, cursor: str | None = None) -> Call[Page[Tenant]]:
+    """Return one page of tenants by name. `limit`: tenants a page, 1 to 200."""
+    return Call("GET", "/operator/tenants", model_reader(Page[Tenant]), query_params(limit=limit, cursor=cursor))
+
+
+def get_tenant(tenant_id: UUID | str) -> Call[Tenant]:
+    """Return one tenant."""
+    return Call("GET", _tenant_path(tenant_id), model_reader(Tenant))
+
+
+def create_tenant(name: str) -> Call[Tenant]:
+    """Create a tenant. Raise Conflict if the name is in use, also by an attempt that was broken off."""
+    content = NewTenant(name=name).body()
+    return Call(
+        "POST", "/operator/tenants", model_reader(Tenant), content=content, headers=dict(JSON), repeatable=False
+    )
+
+
+def key_page(tenant_id: UUID | str, *, limit: int | None = None, cursor: str | None = None) -> Call[Page[ApiKey]]:
+    """Return one page of a tenant's keys, oldest first. `limit`: keys a page, 1 to 200."""
+    params = query_params(limit=limit, cursor=cursor)
+    return Call("GET", f"{_tenant_path(tenant_id)}/keys", model_reader(Page[ApiKey]), params)
+
+
+def create_key(
+    tenant_id: UUID | str,
+    scopes: Sequence[Scope],
+    *,
+    name: str | None = None,
+    agents: Sequence[str] | None = None,
+    expires_at: Moment | None = None,
+) -> Call[CreatedKey]:
+    """Create a key of a tenant. Only the answer has the plain key. It is retried only if surely nothing was done."""
+    chosen = None if agents is None else list(agents)
+    content = build_body(NewKey, scopes=list(scopes), name=name, agents=chosen, expires_at=expires_at).body()
+    path = f"{_tenant_path(tenant_id)}/keys"
+    return Call("POST", path, model_reader(CreatedKey), content=content, headers=dict(JSON), repeatable=False)
+
+
+def revoke_key(tenant_id: UUID | str, key_id: UUID | str) -> Call[None]:
+    """Revoke a key. Every server refuses it within 5 seconds. Raise NotFound if it is revoked already."""
+    path = f"{_tenant_path(tenant_id)}/keys/{path_segment(str(key_id))}"
+    return Call("DELETE", path, ignore_body, repeatable=False)
+
+
+def _tenant_path(tenant_id: UUID | str) -> str:
+    return f"/operator/tenants/{path_segment(str(tenant_id))}"
+
+
+def _operator_connection(
+    base_url: str | None, operator_key: str | None, timeout_s: float, retry: Retry | None
+) -> Connection:
+    """Return a connection. By default the key comes from the file that MNEMA_OPERATOR_KEY_FILE names."""
+    file = os.environ.get("MNEMA_OPERATOR_KEY_FILE")
+    if operator_key is None and file:
+        operator_key = Path(file).read_text(encoding="ascii").strip()
+    if not operator_key:
+        raise ValueError("give operator_key, or set MNEMA_OPERATOR_KEY_FILE to the file that has it")
+    return build_connection(base_url, operator_key, timeout_s=timeout_s, retry=retry)
+
+
+class MnemaOperator:
+    """The operator's synchronous client; `with MnemaOperator(...) as operator:` closes it.
+
+    `base_url`: by default MNEMA_URL. `operator_key`: by default the content of the file MNEMA_OPERATOR_KEY_FILE.
+    Methods raise MnemaError.
+    """
+
+    def __init__(
+        self,
+        base_url: str | None = None,
+        operator_key: str | None = None,
+        *,
+        timeout_s: float = 30.0,
+        retry: Retry | None = None,
+    ) -> None:
+        self.connection = _operator_connection(base_url, operator_key, timeout_s, retry)
+        self._sender = Sender(self.connection)
+
+    list_tenants = sync_pages(tenant_page)
+    get_tenant = sync_method(get_tenant)
+    create_tenant = sync_method(create_tenant)
+    list_keys = sync_pages(key_page)
+    create_key = sync_method(create_key)
+    revoke_key = sync_method(revoke_key)
+
+    def send(self, call: Call[T]) -> T:
+        """Send any call and return its result. Raise MnemaError."""
+        return self._sender.send(call)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._sender.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"MnemaOperator({self.connection.base_url!r})"
+
+
+class AsyncMnemaOperator:
+    """The operator's client for asyncio: `async with AsyncMnemaOperator(...) as operator:`."""
+
+    def __init__(
+        self,
+        base_url: str | None = None,
+        operator_key: str | None = None,
+        *,
+        timeout_s: float = 30.0,
+        retry: Retry | None = None,
+    ) -> None:
+        self.connection = _operator_connection(base_url, operator_key, timeout_s, retry)
+        self._sender = AsyncSender(self.connection)
+
+    list_tenants = async_pages(tenant_page)
+    get_tenant = async_method(get_tenant)
+    create_tenant = async_method(create_tenant)
+    list_keys = async_pages(key_page)
+    create_key = async_method(create_key)
+    revoke_key = async_method(revoke_key)
+
+    async def send(self, call: Call[T]) -> T:
+        """Send any call and return its result. Raise MnemaError."""
+        return await self._sender.send(call)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._sender.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    def __repr__(self) -> str:
+        return f"AsyncMnemaOperator({self.connection.base_url!r})"

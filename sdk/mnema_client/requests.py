@@ -1,0 +1,245 @@
+"""Request bodies of Mnema, with the field names of the HTTP API, as models and as keywords of the methods.
+
+Identifiers are the caller's own: 1 to 200 printable characters. A keyword that is None is not sent.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import date, datetime
+from typing import Any, Literal, Required, TypedDict
+from uuid import UUID
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic_core import to_jsonable_python
+
+from mnema_client.errors import CannotBeSent
+
+MemoryType = Literal["semantic", "episodic", "procedural", "insight", "turn", "summary", "chunk"]
+MemoryState = Literal["active", "superseded", "soft_deleted"]
+JobState = Literal["queued", "running", "done", "dead"]
+Moment = datetime | date | str
+"""A date is UTC midnight, a time without zone is UTC; a string is ISO 8601."""
+
+
+def encode_json(body: Any) -> bytes:
+    """Return the body as JSON. Raise CannotBeSent for a value that JSON does not have."""
+    try:
+        return json.dumps(body, ensure_ascii=False, allow_nan=False, default=to_jsonable_python).encode()
+    except (ValueError, TypeError, RecursionError) as error:
+        raise CannotBeSent(f"the body cannot be written as JSON: {error}") from error
+
+
+class Sent(BaseModel):
+    """The base of all request bodies."""
+
+    model_config = ConfigDict(extra="forbid", populate_by_name=True)
+
+    def body(self) -> bytes:
+        """Return the set fields as JSON; the server's defaults apply to the others. Raise CannotBeSent."""
+        return encode_json(self.model_dump(exclude_unset=True, by_alias=True))
+
+
+class Source(Sent):
+    """The source of a memory: a turn and the words in it (at most 2,000 characters)."""
+
+    turn_id: str
+    quote: str | None = None
+
+
+class NewMemory(Sent):
+    """A memory to write. Identifiers are the caller's own: 1 to 200 printable characters.
+
+    `text`: at most 280 characters if semantic; `importance`: 1 to 5; `seq`: its place in the thread; `steps_text`:
+    numbered imperative steps, only with type procedural; `created_at`: for imports, never in the future;
+    `idempotency_key`: of one line of `remember_many`.
+    """
+
+    user_id: str
+    category: str
+    text: str
+    type: MemoryType = "semantic"
+    thread_id: str | None = None
+    seq: int | None = None
+    agent_id: str | None = None
+    run_id: str | None = None
+    actor_id: str | None = None
+    role: str | None = None
+    steps_text: str | None = None
+    importance: int | None = None
+    pinned: bool = False
+    tags: list[str] = Field(default_factory=list)
+    source: Source | None = None
+    metadata: dict[str, Any] = Field(default_factory=dict)
+    created_at: Moment | None = None
+    idempotency_key: str | None = None
+
+
+class NewTurn(Sent):
+    """A turn of a conversation. `content`: at most 32,000 characters by default."""
+
+    user_id: str
+    thread_id: str
+    role: str
+    content: str
+    actor_id: str | None = None
+    agent_id: str | None = None
+    seq: int | None = None
+    created_at: Moment | None = None
+    metadata: dict[str, Any] = Field(default_factory=dict)
+
+
+class Changes(Sent):
+    """Fields of a memory to change; the others stay."""
+
+    text: str = ""
+    steps_text: str = ""
+    category: str = ""
+    importance: int = 1
+    pinned: bool = False
+    tags: list[str] = Field(default_factory=list)
+    metadata: dict[str, Any] = Field(default_factory=dict)
+
+
+class Filters(Sent):
+    """Filters, all of which must match. `pinned=False`: unpinned only; no `user_id`: the whole tenant."""
+
+    user_id: str | None = None
+    agent_id: str | None = None
+    run_id: str | None = None
+    actor_id: str | None = None
+    role: str | None = None
+    category: str | None = None
+    pinned: bool | None = None
+    importance_min: int | None = None
+    importance_max: int | None = None
+    updated_after: Moment | None = None
+    updated_before: Moment | None = None
+
+
+class Question(Sent):
+    """A query of the memory.
+
+    `categories`: all of the agent's except procedural by default; `top_k`: 1 to 50; `budget_tokens`: 1 to 8192, never
+    exceeded; `threshold`: the least cosine similarity, 0 to 1; `min_relevance`: the least relevance of an item, 0 to 1,
+    by default the category's. `thread_id` selects the delta header and breaks near ties, but never filters. The answer
+    has no turns of that thread from `before_seq` on and none of the memories `exclude_ids`. `neighbours`: chunks before
+    and after each chunk that are answered with it, 0 to 3. Without `since_rev` the
+    header shows each change since this agent's last one, once a key. `timezone`: an IANA name, for words such as
+    "yesterday" (default UTC).
+    """
+
+    agent: str
+    query: str
+    categories: list[str] | None = None
+    filters: Filters | None = None
+    top_k: int | None = None
+    returns: Literal["bullets", "full"] = Field(default="bullets", alias="return")
+    budget_tokens: int | None = None
+    threshold: float | None = None
+    min_relevance: float | None = None
+    thread_id: str | None = None
+    before_seq: int | None = None
+    exclude_ids: list[UUID] | None = None
+    since_rev: int | None = None
+    explain: bool = False
+    neighbours: int | None = None
+    profile: str | None = None
+    timezone: str = "UTC"
+
+
+class MemoryFields(TypedDict, total=False):
+    """Keywords of `remember` besides the text; `NewMemory` explains each."""
+
+    user_id: Required[str]
+    category: Required[str]
+    type: MemoryType | None
+    thread_id: str | None
+    seq: int | None
+    agent_id: str | None
+    run_id: str | None
+    actor_id: str | None
+    role: str | None
+    steps_text: str | None
+    importance: int | None
+    pinned: bool | None
+    tags: Sequence[str] | None
+    source: Source | Mapping[str, str] | None
+    metadata: Mapping[str, Any] | None
+    created_at: Moment | None
+
+
+class TurnFields(TypedDict, total=False):
+    """Keywords of `add_turn` besides the content; `NewTurn` explains each."""
+
+    user_id: Required[str]
+    thread_id: Required[str]
+    role: Required[str]
+    actor_id: str | None
+    agent_id: str | None
+    seq: int | None
+    created_at: Moment | None
+    metadata: Mapping[str, Any] | None
+
+
+class ChangeFields(TypedDict, total=False):
+    """Keywords of `edit`."""
+
+    text: str | None
+    steps_text: str | None
+    category: str | None
+    importance: int | None
+    pinned: bool | None
+    tags: Sequence[str] | None
+    metadata: Mapping[str, Any] | None
+
+
+class QuestionFields(TypedDict, total=False):
+    """Keywords of `query` besides the question; `Question` explains each."""
+
+    agent: Required[str]
+    categories: Sequence[str] | None
+    filters: Filters | Mapping[str, Any] | None
+    top_k: int | None
+    returns: Literal["bullets", "full"] | None
+    budget_tokens: int | None
+    threshold: float | None
+    min_relevance: float | None
+    thread_id: str | None
+    before_seq: int | None
+    exclude_ids: Sequence[UUID | str] | None
+    since_rev: int | None
+    explain: bool | None
+    neighbours: int | None
+    profile: str | None
+    timezone: str | None
+
+
+class ListFields(TypedDict, total=False):
+    """Keywords of `list`; all must match. `state` is active by default; `limit`: memories a page, 1 to 200.
+
+    `q`: words of the text: all of them, "a phrase", or, -without. `category`, `type`: one, or any of several.
+    `metadata`: pairs that the memory has. `sort`: created_at by default; `order`: desc by default.
+    """
+
+    user_id: str | None
+    q: str | None
+    category: str | Sequence[str] | None
+    type: MemoryType | Sequence[MemoryType] | None
+    state: MemoryState | None
+    thread_id: str | None
+    agent_id: str | None
+    run_id: str | None
+    actor_id: str | None
+    role: str | None
+    tag: str | None
+    pinned: bool | None
+    importance_min: int | None
+    importance_max: int | None
+    updated_after: Moment | None
+    updated_before: Moment | None
+    created_after: Moment | None
+    created_before: Moment | None
+    metadata: Mapping[str, str | float | bool] | None
+    sort: Literal["created_at", "updated_at", "importance"] | None
+    order: Literal["desc", "asc"] | None
+    limit: int | None

@@ -1,0 +1,274 @@
+"""Turn memory: calls that write the turns of a conversation, select among them and read the views, and their bodies.
+
+`project_id`, where a call has it, is the id or the name of the API key's own tenant.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, TypeVar
+
+from pydantic import BaseModel
+
+from mnema_client import turn_models
+from mnema_client.calls import JSON, build_body, model_reader, path_segment, query_params
+from mnema_client.requests import Moment, Sent
+from mnema_client.transport import Call
+
+M = TypeVar("M", bound=BaseModel)
+ArtifactKind = Literal[
+    "artifact:turn.log",
+    "artifact:turn.fingerprint.v1",
+    "artifact:turn.log.reaction",
+    "conversation.active_set.v1",
+    "conversation.memory.bucket.v1",
+    "conv.start",
+]
+View = Literal["gate", "reconciler", "downstream", "final"]
+
+
+class NewTurnLog(Sent):
+    """The log of a turn."""
+
+    user_id: str
+    project_id: str | None = None
+    user_text: str
+    assistant_text: str | None = None
+    summary: str | None = None
+    extra: dict[str, Any] | None = None
+    track_id: str | None = None
+    made_at: Moment | None = None
+    conversation_title: str = ""
+
+
+class Signal(Sent):
+    """A statement of a fingerprint.
+
+    `severity`: of an assertion must, prefer (default) or allow; of an exception avoid (default) or do_not; of a fact
+    high, medium (default) or low; of an assistant signal mention (default), recommend or strong_promote. `scope`:
+    conversation (default), objective, artifact or thread.
+    """
+
+    key: str
+    value: Any = None
+    severity: str | None = None
+    scope: str | None = None
+    applies_to: str = ""
+
+
+class NewFingerprint(Sent):
+    """The fingerprint of a turn."""
+
+    user_id: str
+    project_id: str | None = None
+    objective: str = ""
+    topics: list[str] | None = None
+    assertions: list[Signal] | None = None
+    exceptions: list[Signal] | None = None
+    facts: list[Signal] | None = None
+    assistant_signals: list[Signal] | None = None
+    ctx_retrieval_queries: list[str] | None = None
+    conversation_title: str = ""
+    track_id: str | None = None
+    made_at: Moment | None = None
+    extra_tags: list[str] | None = None
+
+
+class NewSelection(Sent):
+    """A selection of memories and buckets."""
+
+    user_id: str
+    project_id: str | None = None
+    selected_local_memories_turn_ids: list[str] | None = None
+    picked_bucket_ids: list[str] | None = None
+    conversation_title: str = ""
+
+
+Signals = Sequence[Signal | Mapping[str, Any]]
+
+
+def put_turn(
+    conversation_id: str,
+    turn_id: str,
+    *,
+    user_id: str,
+    user_text: str,
+    assistant_text: str | None = None,
+    summary: str | None = None,
+    extra: Mapping[str, Any] | None = None,
+    track_id: str | None = None,
+    made_at: Moment | None = None,
+    conversation_title: str | None = None,
+    project_id: str | None = None,
+) -> Call[turn_models.StoredTurn]:
+    """Store the log of a turn, or change it. Fields that are not given keep what is stored.
+
+    `extra`: anything else to keep with the turn, at most 16 KiB of JSON. `made_at`: by default now.
+    """
+    body = build_body(
+        NewTurnLog,
+        user_id=user_id,
+        project_id=project_id,
+        user_text=user_text,
+        assistant_text=assistant_text,
+        summary=summary,
+        extra=extra,
+        track_id=track_id,
+        made_at=made_at,
+        conversation_title=conversation_title,
+    )
+    return _put(turn_path(conversation_id, turn_id), turn_models.StoredTurn, body)
+
+
+def get_turn(conversation_id: str, turn_id: str, *, user_id: str) -> Call[turn_models.Artifact]:
+    """Return the whole log of a turn: its `content` has `turn_log` and `turn_summary`. Raise NotFound."""
+    read = model_reader(turn_models.Artifact)
+    return Call("GET", turn_path(conversation_id, turn_id), read, query_params(user_id=user_id))
+
+
+def delete_turn(conversation_id: str, turn_id: str, *, user_id: str) -> Call[turn_models.DeletedTurn]:
+    """Delete a turn for good: its log, its fingerprint and its feedback. Raise NotFound if there is nothing."""
+    read = model_reader(turn_models.DeletedTurn)
+    path = turn_path(conversation_id, turn_id)
+    return Call("DELETE", path, read, query_params(user_id=user_id), repeatable=False)
+
+
+def put_fingerprint(
+    conversation_id: str,
+    turn_id: str,
+    *,
+    user_id: str,
+    objective: str | None = None,
+    topics: Sequence[str] | None = None,
+    assertions: Signals | None = None,
+    exceptions: Signals | None = None,
+    facts: Signals | None = None,
+    assistant_signals: Signals | None = None,
+    ctx_retrieval_queries: Sequence[str] | None = None,
+    conversation_title: str | None = None,
+    track_id: str | None = None,
+    made_at: Moment | None = None,
+    extra_tags: Sequence[str] | None = None,
+    project_id: str | None = None,
+) -> Call[turn_models.StoredFingerprint]:
+    """Store what a turn said, in place of its fingerprint before. `Signal` explains the statements.
+
+    A turn without a log gets one. `extra_tags`: tags besides the fingerprint's own.
+    """
+    body = build_body(
+        NewFingerprint,
+        user_id=user_id,
+        project_id=project_id,
+        objective=objective,
+        topics=topics,
+        assertions=assertions,
+        exceptions=exceptions,
+        facts=facts,
+        assistant_signals=assistant_signals,
+        ctx_retrieval_queries=ctx_retrieval_queries,
+        conversation_title=conversation_title,
+        track_id=track_id,
+        made_at=made_at,
+        extra_tags=extra_tags,
+    )
+    return _put(f"{turn_path(conversation_id, turn_id)}/fingerprint", turn_models.StoredFingerprint, body)
+
+
+def artifact_page(
+    conversation_id: str,
+    *,
+    user_id: str,
+    kind: ArtifactKind | Sequence[ArtifactKind] | None = None,
+    tag: str | None = None,
+    turn_id: str | None = None,
+    days: int | None = None,
+    materialize: bool | None = None,
+    limit: int | None = None,
+    cursor: str | None = None,
+) -> Call[turn_models.ArtifactPage]:
+    """Return one page of a conversation's artifacts, newest first, with the conversation's title.
+
+    `days`: by default 365; `materialize`: read the blobs too, then a page has at most 20 artifacts.
+    """
+    params: dict[str, Any] = {
+        **query_params(user_id=user_id, tag=tag, turn_id=turn_id, days=days, materialize=materialize),
+        **query_params(limit=limit, cursor=cursor),
+    }
+    if kind is not None:
+        params["kind"] = [kind] if isinstance(kind, str) else list(kind)
+    return Call(
+        "GET", f"{conversation_path(conversation_id)}/artifacts", model_reader(turn_models.ArtifactPage), params
+    )
+
+
+def active_set(conversation_id: str, *, user_id: str) -> Call[turn_models.ActiveSet]:
+    """Return what is selected in a conversation, and how far its buckets are reconciled."""
+    read = model_reader(turn_models.ActiveSet)
+    return Call("GET", f"{conversation_path(conversation_id)}/active-set", read, query_params(user_id=user_id))
+
+
+def select_memories(
+    conversation_id: str,
+    turn_ids: Sequence[str] | None = None,
+    *,
+    user_id: str,
+    bucket_ids: Sequence[str] | None = None,
+    conversation_title: str | None = None,
+    project_id: str | None = None,
+) -> Call[turn_models.ActiveSet]:
+    """Select the turns whose memories matter from now on, and the buckets. What is not given stays as it is.
+
+    `turn_ids`: ids or unique beginnings of ids; the first 5 count, and the first 3 of `bucket_ids`. An empty list
+    selects nothing.
+    """
+    body = build_body(
+        NewSelection,
+        user_id=user_id,
+        project_id=project_id,
+        selected_local_memories_turn_ids=turn_ids,
+        picked_bucket_ids=bucket_ids,
+        conversation_title=conversation_title,
+    )
+    return _put(f"{conversation_path(conversation_id)}/active-set", turn_models.ActiveSet, body)
+
+
+def assistant_signals(
+    user_id: str, *, days: int | None = None, limit: int | None = None, key: str | None = None
+) -> Call[list[turn_models.SignalTurn]]:
+    """Return the user's newest turns in which the assistant promoted something, in all conversations.
+
+    `key`: only turns with an assistant signal of this key.
+    """
+    read = model_reader(turn_models.SignalTurns)
+    path = f"/users/{path_segment(user_id)}/assistant-signals"
+    return Call("GET", path, lambda response: read(response).items, query_params(days=days, limit=limit, key=key))
+
+
+def context_view(
+    conversation_id: str,
+    view: View,
+    *,
+    user_id: str,
+    turn_id: str | None = None,
+    local_memories_turn_ids: Sequence[str] | None = None,
+) -> Call[turn_models.ContextView]:
+    """Return what an agent reads of a conversation. `turn_id` is the current turn.
+
+    `local_memories_turn_ids`: the selected turns in place of those in the active set; an empty list selects none.
+    """
+    params: dict[str, Any] = query_params(user_id=user_id, view=view, turn_id=turn_id)
+    if local_memories_turn_ids is not None:
+        params["local_memories_turn_ids"] = list(local_memories_turn_ids) or [""]
+    return Call("GET", f"{conversation_path(conversation_id)}/context", model_reader(turn_models.ContextView), params)
+
+
+def turn_path(conversation_id: str, turn_id: str) -> str:
+    """Return the path of a turn."""
+    return f"{conversation_path(conversation_id)}/turns/{path_segment(turn_id)}"
+
+
+def conversation_path(conversation_id: str) -> str:
+    """Return the path of a conversation."""
+    return f"/conversations/{path_segment(conversation_id)}"
+
+
+def _put(path: str, model: type[M], body: Sent) -> Call[M]:
+    return Call("PUT", path, model_reader(model), content=body.body(), headers=JSON)
