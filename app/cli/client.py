@@ -1,7 +1,10 @@
 """The CLI's HTTP client: the server's address and key, tables, and readable errors."""
 
+import json
 import os
-from typing import Any, NoReturn
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Annotated, Any, NoReturn, TypeAlias
 
 import httpx
 import typer
@@ -16,6 +19,9 @@ from app.embedded.home import Home
 
 out = Console(soft_wrap=True, emoji=False)
 err = Console(stderr=True, soft_wrap=True, emoji=False)
+AsJson = Annotated[bool, typer.Option("--json", help="print the server's answer as JSON")]
+Columns: TypeAlias = Mapping[str, Callable[[Any], object]]
+"""The columns of a table: a title and a function of an item for each."""
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
@@ -47,6 +53,14 @@ def error_text(error: Exception) -> str:
     return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
 
 
+def write_time(moment: datetime | str | None) -> str:
+    """Return a time as `2026-11-23 08:30:05Z` in UTC, "" for None. A text is an ISO 8601 time of the server."""
+    if moment is None:
+        return ""
+    parsed = datetime.fromisoformat(moment) if isinstance(moment, str) else moment
+    return f"{parsed.astimezone(UTC):%Y-%m-%d %H:%M:%S}Z"
+
+
 def plain_table(*columns: str) -> Table:
     """Return an empty table without borders, so that grep and cut work on its rows."""
     return Table(*columns, box=None, pad_edge=False)
@@ -59,6 +73,29 @@ def print_table(rows: Table, *, whole: bool = False) -> None:
         return
     natural = Measurement.get(out, out.options.update(max_width=1_000_000), rows).maximum
     Console(width=natural, soft_wrap=True, emoji=False).print(rows)
+
+
+def print_json(value: Any) -> None:
+    """Print a value as JSON."""
+    out.print_json(json.dumps(value, default=_json_text), highlight=False)
+
+
+def _json_text(value: object) -> str:
+    return value.isoformat() if isinstance(value, datetime) else str(value)
+
+
+def print_page(page: Any, columns: Columns, *, as_json: bool, whole: bool = True) -> None:
+    """Print a page `{items, next_cursor}` as a table or as JSON."""
+    if as_json:
+        print_json(page)
+        return
+    rows = plain_table(*columns)
+    for item in page["items"]:
+        cells = (value(item) for value in columns.values())
+        rows.add_row(*("" if cell is None else escape(show_text(str(cell))) for cell in cells))
+    print_table(rows, whole=whole)
+    if page.get("next_cursor"):
+        err.print(f"more: --cursor {page['next_cursor']}", highlight=False, markup=False)
 
 
 def read_connection() -> tuple[str, str]:

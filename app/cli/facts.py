@@ -1,13 +1,21 @@
 """mnema facts: ranked lists and single values of a user, through the server."""
 
-import json
 from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
 
-from app.cli.client import USAGE, exit_with_error, open_client, out, plain_table, print_table, request_json
-from app.cli.memories import AsJson
+from app.cli.client import (
+    USAGE,
+    AsJson,
+    exit_with_error,
+    open_client,
+    out,
+    plain_table,
+    print_json,
+    print_table,
+    request_json,
+)
 from app.config.loader import load_policies
 from app.config.settings import Settings
 from app.domain.facts.nouns import read_noun
@@ -31,7 +39,7 @@ def facts_list(
     given = {name: value for name, value in params.items() if value is not None}
     items = _read_pages(given)
     if as_json:
-        out.print_json(json.dumps({"items": items, "next_cursor": None}))
+        print_json({"items": items, "next_cursor": None})
         return
     rows = plain_table("topic", "rank", "value", "thread", "id")
     for fact in items:
@@ -75,7 +83,7 @@ def facts_answer(question: str, user: UserOption, thread: ThreadOption = None, a
         body = {"user_id": user, "thread_id": thread, "query": question}
         answer = request_json(client, "POST", "/facts/answer", json=body)
     if as_json:
-        out.print_json(json.dumps(answer))
+        print_json(answer)
     elif answer["text"] is None:
         exit_with_error("this is no question about facts; ask it with: mnema query")
     else:
@@ -100,7 +108,7 @@ def _store_facts(body: dict[str, Any], nothing: str, as_json: bool) -> None:
     with open_client() as client:
         stored = request_json(client, "POST", "/facts", json=body)
     if as_json:
-        out.print_json(json.dumps(stored))
+        print_json(stored)
         return
     for fact in stored["facts"]:
         rank = "" if fact["rank"] is None else f" #{fact['rank']}"

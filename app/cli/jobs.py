@@ -1,9 +1,7 @@
 """mnema jobs: background jobs for operators, read from the database without the server."""
 
-import json
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict
-from datetime import datetime
 from typing import Annotated
 from uuid import UUID
 
@@ -11,10 +9,9 @@ import typer
 from rich.markup import escape
 
 from app.bootstrap.jobs import open_jobs
-from app.bootstrap.tenancy import open_tenants
-from app.cli.client import out, plain_table, print_table
-from app.cli.operators import TenantOption, resolve_settings, run_use_case
-from app.domain.jobs.job import ALL_KINDS, Job, JobKind, JobState
+from app.cli.client import out, plain_table, print_json, print_table, write_time
+from app.cli.operators import TenantOption, find_tenant, resolve_settings, run_use_case
+from app.domain.jobs.job import ALL_KINDS, JobKind, JobState
 from app.domain.principal import Principal
 from app.usecases.jobs.runner import Jobs
 
@@ -24,7 +21,7 @@ KindArgument = Annotated[str, typer.Argument(help=f"{', '.join(JobKind)} or {ALL
 
 @jobs_app.command("list")
 def jobs_list(
-    tenant: TenantOption,
+    tenant: TenantOption = None,
     state: Annotated[JobState | None, typer.Option()] = None,
     kind: Annotated[JobKind | None, typer.Option()] = None,
     limit: Annotated[int, typer.Option(min=1, max=1000)] = 50,
@@ -35,7 +32,7 @@ def jobs_list(
         page = await jobs.list_jobs(principal, state, kind, None, limit)
         rows = plain_table("id", "kind", "state", "attempts", "next run", "updated", "error")
         for job in page.items:
-            times = (job.next_run.isoformat()[:19], job.updated_at.isoformat()[:19])
+            times = (write_time(job.next_run), write_time(job.updated_at))
             rows.add_row(str(job.id), job.kind, job.state, str(job.attempts), *times, escape(job.last_error or ""))
         print_table(rows, whole=True)
         if paused := (await jobs.count_jobs(principal)).paused:
@@ -45,17 +42,17 @@ def jobs_list(
 
 
 @jobs_app.command("show")
-def jobs_show(job_id: UUID, tenant: TenantOption) -> None:
+def jobs_show(job_id: UUID, tenant: TenantOption = None) -> None:
     """Show one job with its report, as JSON."""
 
     async def print_one(jobs: Jobs, principal: Principal) -> None:
-        _print_job(await jobs.get_job(principal, job_id))
+        print_json(asdict(await jobs.get_job(principal, job_id)))
 
     _run_for_tenant(tenant, print_one)
 
 
 @jobs_app.command("replay")
-def jobs_replay(job_id: UUID, tenant: TenantOption) -> None:
+def jobs_replay(job_id: UUID, tenant: TenantOption = None) -> None:
     """Run a dead or done job again."""
 
     async def replay_one(jobs: Jobs, principal: Principal) -> None:
@@ -66,7 +63,7 @@ def jobs_replay(job_id: UUID, tenant: TenantOption) -> None:
 
 
 @jobs_app.command("pause")
-def jobs_pause(kind: KindArgument, tenant: TenantOption) -> None:
+def jobs_pause(kind: KindArgument, tenant: TenantOption = None) -> None:
     """Pause a kind of job: running jobs finish, due jobs wait."""
 
     async def pause_kind(jobs: Jobs, principal: Principal) -> None:
@@ -76,7 +73,7 @@ def jobs_pause(kind: KindArgument, tenant: TenantOption) -> None:
 
 
 @jobs_app.command("resume")
-def jobs_resume(kind: KindArgument, tenant: TenantOption) -> None:
+def jobs_resume(kind: KindArgument, tenant: TenantOption = None) -> None:
     """End the pause of a kind, or every pause."""
 
     async def resume_kind(jobs: Jobs, principal: Principal) -> None:
@@ -86,7 +83,7 @@ def jobs_resume(kind: KindArgument, tenant: TenantOption) -> None:
 
 
 @jobs_app.command("counts")
-def jobs_counts(tenant: TenantOption) -> None:
+def jobs_counts(tenant: TenantOption = None) -> None:
     """Count jobs by kind and state; show the delay of the oldest due job and the paused kinds."""
 
     async def print_counts(jobs: Jobs, principal: Principal) -> None:
@@ -102,23 +99,14 @@ def jobs_counts(tenant: TenantOption) -> None:
     _run_for_tenant(tenant, print_counts)
 
 
-def _run_for_tenant(tenant: str, work: Callable[[Jobs, Principal], Awaitable[None]]) -> None:
+def _run_for_tenant(tenant: str | None, work: Callable[[Jobs, Principal], Awaitable[None]]) -> None:
     async def run_work() -> None:
         settings = resolve_settings()
-        async with open_tenants(settings) as tenants:
-            owner = await tenants.find_tenant(tenant)
+        owner = await find_tenant(settings, tenant)
         async with open_jobs(settings) as jobs:
             await work(jobs, Principal(owner.id))
 
     run_use_case(run_work())
-
-
-def _print_job(job: Job) -> None:
-    out.print_json(json.dumps(asdict(job), default=_json_text), highlight=False)
-
-
-def _json_text(value: object) -> str:
-    return value.isoformat() if isinstance(value, datetime) else str(value)
 
 
 def _print_pauses(paused: list[str]) -> None:

@@ -8,9 +8,8 @@ import typer
 from rich.markup import escape
 
 from app.bootstrap.reflection import open_fact_extraction, open_model_report
-from app.bootstrap.tenancy import open_tenants
 from app.cli.client import exit_with_error, out, plain_table, print_table
-from app.cli.operators import TenantOption, resolve_settings, run_use_case
+from app.cli.operators import TenantOption, find_tenant, resolve_settings, run_use_case
 from app.domain.principal import Principal
 from app.usecases.reflection.reconcile import PlannedReconcile
 
@@ -24,15 +23,14 @@ def llm_group() -> None:
 
 @llm_app.command("report")
 def llm_report(
-    tenant: TenantOption,
+    tenant: TenantOption = None,
     days: Annotated[int, typer.Option(min=1, max=3650, help="period in days, up to now")] = 7,
 ) -> None:
     """Show calls, tokens and the share of valid first answers, by prompt and version."""
 
     async def print_report() -> None:
         settings = resolve_settings()
-        async with open_tenants(settings) as tenants:
-            owner = await tenants.find_tenant(tenant)
+        owner = await find_tenant(settings, tenant)
         async with open_model_report(settings) as accounts:
             report = await accounts.build_report(Principal(owner.id), days)
         rows = plain_table("prompt", "calls", "failed", "first pass", "items", "tokens in", "tokens out")
@@ -49,16 +47,15 @@ def llm_report(
 
 @llm_app.command("extract")
 def llm_extract(
-    tenant: TenantOption,
     turn: Annotated[UUID, typer.Option(help="memory id of a turn")],
+    tenant: TenantOption = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="only show what would be written")] = False,
 ) -> None:
     """Extract facts from a turn now. A dry run also calls the model and spends tokens."""
 
     async def print_extraction() -> None:
         settings = resolve_settings()
-        async with open_tenants(settings) as tenants:
-            owner = await tenants.find_tenant(tenant)
+        owner = await find_tenant(settings, tenant)
         async with open_fact_extraction(settings) as facts:
             result = await facts.extract_from_turn(Principal(owner.id), turn, dry_run=dry_run)
         if result.why is not None:

@@ -2,68 +2,82 @@
 
 import os
 import sys
-from importlib.metadata import entry_points
+from collections.abc import Iterator
+from importlib.metadata import entry_points, version
+from typing import Annotated
 
 import typer
 
-from app.cli import (
-    embeddings,
-    facts,
-    jobs,
-    llm,
-    mcp,
-    memories,
-    mirror,
-    operators,
-    people,
-    serve,
-    sources,
-    tenant_config,
-    up,
-    upstreams,
+from app.cli.lazy import LazyCommand, build_application
+
+COMMANDS = (
+    LazyCommand("up", "app.cli.up:start_installation", "Start everything on this machine and serve until Ctrl-C."),
+    LazyCommand("down", "app.cli.up:stop_installation", "Stop everything that `mnema up` started."),
+    LazyCommand("status", "app.cli.up:print_status", "Show what is running."),
+    LazyCommand("serve", "app.cli.serve:serve", "Serve the HTTP API until SIGTERM."),
+    LazyCommand("migrate", "app.cli.operators:migrate_schema", "Migrate the schema to the newest version."),
+    LazyCommand("doctor", "app.cli.operators:run_doctor", "Check this installation and say how to repair it."),
+    LazyCommand("remember", "app.cli.memories:remember_memory", "Write a memory."),
+    LazyCommand("query", "app.cli.memories:query_memory", "Query the memory as an agent."),
+    LazyCommand("search", "app.cli.memories:search_memories", "Search turns, memories and chunks across threads."),
+    LazyCommand("list", "app.cli.browse:list_memories", "List memories, newest first."),
+    LazyCommand("get", "app.cli.browse:get_memory", "Show a memory."),
+    LazyCommand("edit", "app.cli.browse:edit_memory", "Change a memory."),
+    LazyCommand("forget", "app.cli.browse:forget_memory", "Move a memory to the bin, or delete it for good."),
+    LazyCommand("restore", "app.cli.browse:restore_memory", "Bring a memory back from the bin."),
+    LazyCommand("history", "app.cli.memories:show_history", "Show the history of a memory, newest first."),
+    LazyCommand("users", "app.cli.browse:list_users", "List users with what is kept of each."),
+    LazyCommand("threads", "app.cli.browse:list_threads", "List threads with what is kept of each."),
+    LazyCommand("categories", "app.cli.browse:list_categories", "List categories with what is kept in each."),
+    LazyCommand("facts", "app.cli.facts:facts_app", "Ranked lists and single values of a user."),
+    LazyCommand("source", "app.cli.sources:source_app", "Documents: folders and uploaded files. See docs/sources.md."),
+    LazyCommand("mcp", "app.cli.mcp:serve_mcp", "Serve MCP on stdin and stdout."),
+    LazyCommand("import", "app.cli.memories:import_file", "Import chat turns, or what another product exported."),
+    LazyCommand("mirror", "app.cli.mirror:mirror_memories", "Mirror a user's memories as Markdown files, both ways."),
+    LazyCommand("export", "app.cli.people:export_user", "Write all data of a user to a file, one JSON record a line."),
+    LazyCommand("erase", "app.cli.people:erase_user", "Erase a user for good and print the receipt."),
+    LazyCommand("run", "app.cli.people:run_job", "Run a background job now."),
+    LazyCommand("jobs", "app.cli.jobs:jobs_app", "Background jobs."),
+    LazyCommand("tenant", "app.cli.tenants:tenant_app", "Tenants, with their rules and chat endpoints."),
+    LazyCommand("key", "app.cli.tenants:key_app", "API keys."),
+    LazyCommand("secret", "app.cli.operators:secret_app", "The installation's secret, MNEMA_SECRET_KEY."),
+    LazyCommand(
+        "embeddings",
+        "app.cli.embeddings:embeddings_app",
+        "Embedding models: add, migrate, switch and drop their vectors.",
+    ),
+    LazyCommand("llm", "app.cli.llm:llm_app", "The chat model."),
 )
-from app.cli.client import error_text, exit_with_error
-
-app = typer.Typer(no_args_is_help=True, add_completion=False, help="Memory for AI agents, on PostgreSQL.")
-app.command("up")(up.start_installation)
-app.command("down")(up.stop_installation)
-app.command("status")(up.print_status)
-app.command("serve")(serve.serve)
-app.command("migrate")(operators.migrate_schema)
-operators.tenant_app.add_typer(upstreams.upstream_app, name="upstream")
-operators.tenant_app.add_typer(tenant_config.config_app, name="config")
-app.add_typer(operators.tenant_app, name="tenant")
-app.add_typer(operators.key_app, name="key")
-app.add_typer(operators.secret_app, name="secret")
-app.add_typer(embeddings.embeddings_app, name="embeddings")
-app.add_typer(jobs.jobs_app, name="jobs")
-app.add_typer(llm.llm_app, name="llm")
-app.command("remember")(memories.remember_memory)
-app.command("query")(memories.query_memory)
-app.command("search")(memories.search_memories)
-app.command("history")(memories.show_history)
-app.add_typer(facts.facts_app, name="facts")
-app.command("mcp")(mcp.serve_mcp)
-app.command("import")(memories.import_file)
-app.command("mirror")(mirror.mirror_memories)
-app.add_typer(sources.source_app, name="source")
-app.command("export")(people.export_user)
-app.command("erase")(people.erase_user)
-app.command("run")(people.run_job)
-app.command("doctor")(operators.run_doctor)
 
 
-def _add_installed_groups() -> None:
-    """Add the command groups of other installed packages, such as `mnema bench` of a checkout."""
+def find_installed_groups() -> Iterator[LazyCommand]:
+    """Yield the command groups of other installed packages, such as `mnema bench` of a checkout."""
     for group in entry_points(group="mnema.commands"):
-        try:
-            app.add_typer(group.load(), name=group.name)
-        except ModuleNotFoundError as missing:
-            if missing.name != group.module.split(".")[0]:
-                raise
+        owner = group.dist.name if group.dist else group.module
+        yield LazyCommand(group.name, group.value, f"Commands of {owner}: {group.module}.")
 
 
-_add_installed_groups()
+app = build_application(
+    (*COMMANDS, *find_installed_groups()),
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Memory for AI agents, on PostgreSQL.",
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"mnema {version('mnema-server')}")
+        raise typer.Exit()
+
+
+@app.callback()
+def _take_options(
+    wanted: Annotated[
+        bool, typer.Option("--version", "-V", callback=_print_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Memory for AI agents, on PostgreSQL."""
 
 
 def main() -> None:
@@ -73,6 +87,8 @@ def main() -> None:
     except Exception as error:
         if os.environ.get("MNEMA_DEBUG"):
             raise
+        from app.cli.client import error_text, exit_with_error  # not needed for help
+
         try:
             exit_with_error(error_text(error))
         except typer.Exit as leaving:

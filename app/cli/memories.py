@@ -1,6 +1,5 @@
 """mnema remember, query, search, history and import: commands on memories, through the server."""
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 from uuid import UUID
@@ -8,11 +7,20 @@ from uuid import UUID
 import typer
 from rich.markup import escape
 
-from app.cli.client import USAGE, exit_with_error, open_client, out, plain_table, print_table, request_json
+from app.cli.client import (
+    USAGE,
+    AsJson,
+    exit_with_error,
+    open_client,
+    out,
+    plain_table,
+    print_json,
+    print_table,
+    request_json,
+    write_time,
+)
 from app.cli.import_formats import Product
 from app.cli.importer import import_export, import_turns
-
-AsJson = Annotated[bool, typer.Option("--json", help="print the server's answer as JSON")]
 
 
 def remember_memory(
@@ -45,7 +53,7 @@ def remember_memory(
     with open_client() as client:
         written = request_json(client, "POST", "/memory", json=body, params={"trim": trim})
     if as_json:
-        out.print_json(json.dumps(written))
+        print_json(written)
         return
     extra = f" (matched, similarity {written['similarity']:.2f})" if written.get("matched_id") else ""
     out.print(f"{written['action']} {written.get('id') or written.get('reason') or ''}{extra}", highlight=False)
@@ -83,7 +91,7 @@ def query_memory(
     with open_client() as client:
         answer = request_json(client, "POST", "/memory/query", json=given)
     if as_json:
-        out.print_json(json.dumps(answer))
+        print_json(answer)
     else:
         print_answer(answer)
 
@@ -129,7 +137,7 @@ def search_memories(
     with open_client() as client:
         answer = request_json(client, "POST", "/search", json=given)
     if as_json:
-        out.print_json(json.dumps(answer))
+        print_json(answer)
     else:
         print_results(answer)
 
@@ -139,7 +147,7 @@ def print_results(answer: dict[str, Any]) -> None:
     for line, result in zip(answer["text"].splitlines(), answer["results"], strict=True):
         source = result["source"]
         said = f"{source['role'] or ''} {source['thread_id'] or ''}".strip()
-        where = (result["type"], source["user_id"], said, source["created_at"][:19], result["id"])
+        where = (result["type"], source["user_id"], said, write_time(source["created_at"]), result["id"])
         out.print(escape(line), highlight=False)
         out.print(f"    [dim]{escape('  '.join(filter(None, where)))}[/]", highlight=False)
     note = f", degraded: {answer['degraded']}" if answer.get("degraded") else ""
@@ -153,12 +161,12 @@ def show_history(
     with open_client() as client:
         page = request_json(client, "GET", f"/memory/{memory_id}/history", params={"limit": limit})
     if as_json:
-        out.print_json(json.dumps(page))
+        print_json(page)
         return
     rows = plain_table("when", "event", "actor", "text")
     for row in page["items"]:
         text = row["meta"].get("after", row["meta"].get("before", {})).get("text", "")
-        rows.add_row(row["ts"][:19], row["event"], escape(row["actor"] or ""), escape(text))
+        rows.add_row(write_time(row["ts"]), row["event"], escape(row["actor"] or ""), escape(text))
     print_table(rows)
 
 
@@ -177,9 +185,10 @@ def import_file(
         bool, typer.Option(help="import turns from the first line, even after an earlier import")
     ] = False,
 ) -> None:
-    """Import chat turns: JSON lines {user_id, thread_id, role, content, actor_id?, created_at?, seq?, metadata?}.
+    """Import chat turns, or what another product exported.
 
-    You can stop it at any time. The next run continues where it stopped, and no line is stored twice.
+    Chat turns are JSON lines {user_id, thread_id, role, content, actor_id?, created_at?, seq?, metadata?}. You can
+    stop the import at any time: the next run continues where it stopped, and no line is stored twice.
 
     With --from mem0: the JSON that mem0's get_all() returns. The import keeps user, agent, run and time, the original
     id in the metadata, and a category if Mnema knows its name. Not supported: mem0's export jobs (each has its own

@@ -1,28 +1,27 @@
-"""mnema migrate, tenant, key, secret and doctor: operators' commands, which use the database without the server."""
+"""mnema migrate, secret and doctor, and what operators' commands share: they use the database without the server."""
 
 import asyncio
 from collections.abc import Coroutine
-from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, TypeVar
 from urllib.parse import urlsplit
-from uuid import UUID
 
 import typer
 from rich.markup import escape
 
 from app.bootstrap.administration import change_secret, create_roles, diagnose_installation, migrate_database
-from app.bootstrap.tenancy import open_tenants, remove_tenant
-from app.cli.client import error_text, exit_with_error, out, plain_table, print_table
+from app.bootstrap.tenancy import open_tenants
+from app.cli.client import USAGE, error_text, exit_with_error, out
 from app.config.settings import AdminSettings, Settings
 from app.domain.errors import MnemaError
 from app.embedded.home import DATABASE, Home
+from app.storage.tenancy.tenants import Tenant
 from app.usecases.operations.readiness import READ_ONLY, Readiness
 
 T = TypeVar("T")
-tenant_app = typer.Typer(no_args_is_help=True, help="Tenants.")
 secret_app = typer.Typer(no_args_is_help=True, help="The installation's secret, MNEMA_SECRET_KEY.")
-key_app = typer.Typer(no_args_is_help=True, help="API keys.")
-TenantOption = Annotated[str, typer.Option("--tenant", help="name or id")]
+TenantOption = Annotated[
+    str | None, typer.Option("--tenant", help="name or id; not needed if there is only one tenant")
+]
 REMEDIES = {
     "database": "check MNEMA_DATABASE_URL and that PostgreSQL runs there, or start the embedded one with `mnema up`"
 }
@@ -34,6 +33,18 @@ def run_use_case(work: Coroutine[Any, Any, T]) -> T:
         return asyncio.run(work)
     except MnemaError as error:
         exit_with_error(error_text(error))
+
+
+async def find_tenant(settings: Settings, tenant: str | None) -> Tenant:
+    """Return a tenant by its name or id; without one, the only tenant. Exit if there are several. Raise NotFound."""
+    async with open_tenants(settings) as tenants:
+        if tenant is not None:
+            return await tenants.find_tenant(tenant)
+        known = await tenants.list_tenants()
+    if len(known) != 1:
+        names = ", ".join(sorted(one.name for one in known)) or "none yet; create one with: mnema tenant create NAME"
+        exit_with_error(f"name a tenant with --tenant: {names}", USAGE)
+    return known[0]
 
 
 def resolve_settings() -> Settings:
@@ -85,102 +96,6 @@ def migrate_schema(
     out.print(f"the schema is current; the vectors are from {model}")
 
 
-@tenant_app.command("create")
-def tenant_create(name: str) -> None:
-    """Create a tenant."""
-
-    async def create_tenant() -> None:
-        async with open_tenants(resolve_settings()) as tenants:
-            tenant = await tenants.create_tenant(name)
-        out.print(f"{tenant.id}  {escape(tenant.name)}", highlight=False)
-
-    run_use_case(create_tenant())
-
-
-@tenant_app.command("list")
-def tenant_list() -> None:
-    """List tenants."""
-
-    async def print_tenants() -> None:
-        async with open_tenants(resolve_settings()) as tenants:
-            all_tenants = await tenants.list_tenants()
-        rows = plain_table("id", "name", "created")
-        for tenant in all_tenants:
-            rows.add_row(str(tenant.id), escape(tenant.name), tenant.created_at.isoformat()[:19])
-        print_table(rows, whole=True)
-
-    run_use_case(print_tenants())
-
-
-@tenant_app.command("delete")
-def tenant_delete(
-    tenant: Annotated[str, typer.Argument(help="name or id")],
-    yes: Annotated[bool, typer.Option("--yes", help="do not ask")] = False,
-) -> None:
-    """Delete a tenant with all its data, as mnema_admin (MNEMA_ADMIN_DATABASE_URL).
-
-    Its keys are revoked first. If the command is interrupted, run it again.
-    """
-    if not yes:
-        typer.confirm(f"Delete all data of tenant {tenant!r}? This cannot be undone", abort=True)
-    counts = run_use_case(remove_tenant(Settings(), admin_url(), tenant))
-    out.print(f"deleted {escape(tenant)}", highlight=False)
-    for name, count in sorted(counts.items()):
-        out.print(f"  {name:<24} {count}", highlight=False)
-
-
-@key_app.command("create")
-def key_create(
-    tenant: TenantOption,
-    scopes: Annotated[str, typer.Option(help="comma-separated: query, write, chat, approve, admin")] = "query,write",
-    agents: Annotated[
-        str | None, typer.Option(help="comma-separated; without it the key is not bound to agents")
-    ] = None,
-    name: Annotated[str, typer.Option()] = "key",
-    days: Annotated[int | None, typer.Option(min=1, help="days until the key expires")] = None,
-) -> None:
-    """Create a key. It is printed once and stored only as a hash."""
-
-    async def create_key() -> None:
-        expires = datetime.now(UTC) + timedelta(days=days) if days else None
-        bound = None if agents is None else _split_names(agents)  # an empty list is refused, unlike None
-        async with open_tenants(resolve_settings()) as tenants:
-            owner = await tenants.find_tenant(tenant)
-            key, plain = await tenants.create_key(owner.id, name, _split_names(scopes), bound, expires)
-        out.print(f"{key.id}  {plain}", highlight=False)
-
-    run_use_case(create_key())
-
-
-@key_app.command("list")
-def key_list(tenant: TenantOption) -> None:
-    """List the keys of a tenant."""
-
-    async def print_keys() -> None:
-        async with open_tenants(resolve_settings()) as tenants:
-            keys = await tenants.list_keys((await tenants.find_tenant(tenant)).id)
-        rows = plain_table("id", "name", "key", "scopes", "agents", "expires", "revoked")
-        for key in keys:
-            agents = "any" if key.agents is None else ",".join(key.agents)
-            times = (moment.isoformat()[:16] if moment else "" for moment in (key.expires_at, key.revoked_at))
-            rows.add_row(str(key.id), escape(key.name), f"{key.prefix}…", ",".join(key.scopes), escape(agents), *times)
-        print_table(rows, whole=True)
-
-    run_use_case(print_keys())
-
-
-@key_app.command("revoke")
-def key_revoke(key_id: UUID, tenant: TenantOption) -> None:
-    """Revoke a key. Every server refuses it within seconds."""
-
-    async def revoke_key() -> None:
-        async with open_tenants(resolve_settings()) as tenants:
-            await tenants.revoke_key((await tenants.find_tenant(tenant)).id, key_id)
-        out.print("revoked")
-
-    run_use_case(revoke_key())
-
-
 @secret_app.callback()
 def _secret_group() -> None:
     """Keep `accept` a subcommand: Typer would drop the name of an only command."""
@@ -225,7 +140,3 @@ def run_doctor() -> None:
             out.print(f"\nto repair {name}: {REMEDIES[name]}", highlight=False)
     if failed - Readiness.OPTIONAL:
         raise typer.Exit(1)
-
-
-def _split_names(value: str | None) -> list[str]:
-    return [part.strip() for part in (value or "").split(",") if part.strip()]

@@ -10,7 +10,7 @@ from rich.markup import escape
 
 from app.bootstrap.policies import open_rules
 from app.bootstrap.tenancy import open_tenants
-from app.cli.client import error_text, exit_with_error, out, plain_table, print_table
+from app.cli.client import error_text, exit_with_error, out, plain_table, print_table, write_time
 from app.cli.operators import resolve_settings, run_use_case
 from app.config.settings import Settings
 from app.domain.principal import Principal
@@ -81,7 +81,7 @@ def list_history(
             found = await rules.list_versions(principal, None, limit)
         rows = plain_table("version", "made", "by", "note")
         for one in found.items:
-            made = one.created_at.isoformat()[:19] if one.created_at else ""
+            made = write_time(one.created_at)
             rows.add_row(str(one.version), made, escape(one.actor or ""), escape(one.note or ""))
         print_table(rows, whole=True)
 

@@ -10,7 +10,7 @@ from rich.markup import escape
 
 from app.bootstrap.chat import open_upstreams
 from app.bootstrap.tenancy import open_tenants
-from app.cli.client import error_text, exit_with_error, out
+from app.cli.client import error_text, exit_with_error, out, write_time
 from app.cli.operators import resolve_settings, run_use_case
 from app.config.settings import Settings
 from app.usecases.chat.upstreams import MAX_AUTHORIZATION
@@ -56,7 +56,7 @@ def show_upstream(tenant: TenantArgument) -> None:
             return
         out.print(f"url      {escape(shown.base_url)}", highlight=False)
         out.print(f"key      {escape(shown.key)}", highlight=False)
-        out.print(f"updated  {shown.updated_at.isoformat()[:19]}", highlight=False)
+        out.print(f"updated  {write_time(shown.updated_at)}", highlight=False)
 
     run_use_case(print_upstream())
 

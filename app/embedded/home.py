@@ -78,8 +78,8 @@ class Home:
         return read_env(self.env_file)
 
     def write_demo_env(self, values: dict[str, str]) -> None:
-        """Replace demo.env, with mode 0600."""
-        self.write_private(self.env_file, "".join(f"{name}={value}\n" for name, value in values.items()))
+        """Replace demo.env, with mode 0600. A shell that reads it exports the values to the programs it starts."""
+        self.write_private(self.env_file, "".join(f"export {name}={value}\n" for name, value in values.items()))
 
     def running_pids(self) -> dict[str, Any]:
         """Return the process ids of the supervisor and its processes by name, as far as they are alive."""
@@ -110,9 +110,11 @@ class Home:
 
 
 def read_env(file: Path) -> dict[str, str]:
-    """Return the NAME=value lines of a file, {} if it cannot be read."""
+    """Return the lines NAME=value and export NAME=value of a file, {} if it cannot be read."""
     try:
         lines = file.read_text(encoding="utf-8").splitlines()
     except OSError:
         return {}
-    return dict(line.split("=", 1) for line in lines if "=" in line and not line.startswith("#"))
+    return dict(
+        line.removeprefix("export ").split("=", 1) for line in lines if "=" in line and not line.startswith("#")
+    )

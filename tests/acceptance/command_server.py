@@ -101,7 +101,9 @@ def _serve(connection: socket.socket) -> None:
 
 
 if __name__ == "__main__":
-    from app.cli.main import main
+    from app.cli.main import COMMANDS, main
 
+    for command in COMMANDS:
+        command.load()
     _serve(socket.socket(fileno=int(sys.argv[1])))
     main()

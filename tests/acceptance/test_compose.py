@@ -47,7 +47,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
 def key(stack: Stack) -> str:
     """An admin key, created as an operator does."""
     stack.execute("api-1", "mnema", "tenant", "create", "acme")
-    return stack.execute("api-1", "mnema", "key", "create", "--tenant", "acme", "--scopes", "admin").split()[1]
+    return stack.execute("api-1", "mnema", "key", "create", "--tenant", "acme", "--scopes", "admin").split()[-1]
 
 
 @pytest.fixture

@@ -49,7 +49,7 @@ async def test_a_memory_is_written_found_changed_and_told_as_it_was_said(env: di
     assert " tokens, " in plain.stdout.splitlines()[-1]
     assert " = dense +" in explained.stdout
     assert [item["id"] for item in json.loads(as_json.stdout)["items"]] == [memory]
-    assert [line.split()[1] for line in history.stdout.splitlines()[1:]] == ["ADD"]
+    assert [line.split()[2] for line in history.stdout.splitlines()[1:]] == ["ADD"]
     assert TEXT in history.stdout
     assert [row["event"] for row in json.loads(raw.stdout)["items"]] == ["ADD"]
 

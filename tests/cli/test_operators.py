@@ -18,7 +18,7 @@ from app.config.loader import CONFIG_DIR
 from tests.acceptance.processes import mnema
 from tests.conftest import PASSWORDS, Database, database_url, model_cache
 
-KEY = re.compile(r"^(\S{36})  (mnema_\S{43})\n$")
+KEY = re.compile(r"^id      (\S{36})\ntenant  acme\nscopes  \S+\nagents  \S+\nkey     (mnema_\S{43})\n$")
 OK = (
     "configuration",
     "database",
@@ -109,7 +109,7 @@ async def test_a_key_works_until_it_is_revoked_and_its_text_is_never_listed(env:
         refused("key", "revoke", key_id, "--tenant", "acme", **env), mnema("key", "list", "--tenant", "acme", **env)
     )
     assert said == "error not_found: no such key, or it is revoked already\n"
-    assert re.search(rf"{key_id} .* 20\d\d-\S+ +20\d\d-\S+ *$", listed.stdout, re.MULTILINE)
+    assert re.search(rf"{key_id} .* 20\d\d-\S+ \S+Z +20\d\d-\S+ \S+Z *$", listed.stdout, re.MULTILINE)
 
 
 async def test_keys_that_cannot_be_are_refused_with_the_reason(env: dict[str, Any]) -> None:

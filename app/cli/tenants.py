@@ -1,0 +1,146 @@
+"""mnema tenant and mnema key: tenants with their rules and chat endpoints, and API keys."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
+from typing import Annotated
+from uuid import UUID
+
+import typer
+from rich.markup import escape
+
+from app.bootstrap.tenancy import open_tenants, remove_tenant
+from app.cli.client import AsJson, Columns, err, out, print_json, print_page, write_time
+from app.cli.operators import TenantOption, admin_url, find_tenant, resolve_settings, run_use_case
+from app.cli.tenant_config import config_app
+from app.cli.upstreams import upstream_app
+from app.config.settings import Settings
+
+TENANT_COLUMNS: Columns = {
+    "id": lambda tenant: tenant["id"],
+    "name": lambda tenant: tenant["name"],
+    "created": lambda tenant: write_time(tenant["created_at"]),
+}
+KEY_COLUMNS: Columns = {
+    "id": lambda key: key["id"],
+    "name": lambda key: key["name"],
+    "key": lambda key: f"{key['prefix']}…",
+    "scopes": lambda key: ",".join(key["scopes"]),
+    "agents": lambda key: _write_agents(key["agents"]),
+    "expires": lambda key: write_time(key["expires_at"]),
+    "revoked": lambda key: write_time(key["revoked_at"]),
+}
+tenant_app = typer.Typer(no_args_is_help=True, help="Tenants, with their rules and chat endpoints.")
+key_app = typer.Typer(no_args_is_help=True, help="API keys.")
+tenant_app.add_typer(upstream_app, name="upstream")
+tenant_app.add_typer(config_app, name="config")
+
+
+@tenant_app.command("create")
+def tenant_create(name: str) -> None:
+    """Create a tenant."""
+
+    async def create_tenant() -> None:
+        async with open_tenants(resolve_settings()) as tenants:
+            tenant = await tenants.create_tenant(name)
+        out.print(f"{tenant.id}  {escape(tenant.name)}", highlight=False)
+
+    run_use_case(create_tenant())
+
+
+@tenant_app.command("list")
+def tenant_list(as_json: AsJson = False) -> None:
+    """List tenants."""
+
+    async def print_tenants() -> None:
+        async with open_tenants(resolve_settings()) as tenants:
+            all_tenants = await tenants.list_tenants()
+        print_page({"items": [asdict(one) for one in all_tenants]}, TENANT_COLUMNS, as_json=as_json)
+
+    run_use_case(print_tenants())
+
+
+@tenant_app.command("delete")
+def tenant_delete(
+    tenant: Annotated[str, typer.Argument(help="name or id")],
+    yes: Annotated[bool, typer.Option("--yes", help="do not ask")] = False,
+) -> None:
+    """Delete a tenant with all its data, as mnema_admin (MNEMA_ADMIN_DATABASE_URL).
+
+    Its keys are revoked first. If the command is interrupted, run it again.
+    """
+    if not yes:
+        typer.confirm(f"Delete all data of tenant {tenant!r}? This cannot be undone", abort=True)
+    counts = run_use_case(remove_tenant(Settings(), admin_url(), tenant))
+    out.print(f"deleted {escape(tenant)}", highlight=False)
+    for name, count in sorted(counts.items()):
+        out.print(f"  {name:<24} {count}", highlight=False)
+
+
+@key_app.command("create")
+def key_create(
+    tenant: TenantOption = None,
+    scopes: Annotated[str, typer.Option(help="comma-separated: query, write, chat, approve, admin")] = "query,write",
+    agents: Annotated[
+        str | None, typer.Option(help="comma-separated; without it the key is not bound to agents")
+    ] = None,
+    name: Annotated[str, typer.Option()] = "key",
+    days: Annotated[int | None, typer.Option(min=1, help="days until the key expires")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Create a key. It is printed once and stored only as a hash."""
+
+    async def create_key() -> None:
+        expires = datetime.now(UTC) + timedelta(days=days) if days else None
+        bound = None if agents is None else _split_names(agents)  # an empty list is refused, unlike None
+        settings = resolve_settings()
+        owner = await find_tenant(settings, tenant)
+        async with open_tenants(settings) as tenants:
+            key, plain = await tenants.create_key(owner.id, name, _split_names(scopes), bound, expires)
+        if as_json:
+            print_json({**asdict(key), "tenant": owner.name, "key": plain})
+            return
+        out.print(f"id      {key.id}", highlight=False)
+        out.print(f"tenant  {escape(owner.name)}", highlight=False)
+        out.print(f"scopes  {','.join(key.scopes)}", highlight=False)
+        out.print(f"agents  {escape(_write_agents(key.agents))}", highlight=False)
+        out.print(f"key     {plain}", highlight=False)
+        err.print("The key is shown this once: Mnema keeps only its hash.", highlight=False)
+
+    run_use_case(create_key())
+
+
+@key_app.command("list")
+def key_list(tenant: TenantOption = None, as_json: AsJson = False) -> None:
+    """List the keys of a tenant."""
+
+    async def print_keys() -> None:
+        settings = resolve_settings()
+        owner = await find_tenant(settings, tenant)
+        async with open_tenants(settings) as tenants:
+            keys = await tenants.list_keys(owner.id)
+        print_page({"items": [asdict(key) for key in keys]}, KEY_COLUMNS, as_json=as_json)
+
+    run_use_case(print_keys())
+
+
+@key_app.command("revoke")
+def key_revoke(key_id: UUID, tenant: TenantOption = None) -> None:
+    """Revoke a key. Every server refuses it within seconds."""
+
+    async def revoke_key() -> None:
+        settings = resolve_settings()
+        owner = await find_tenant(settings, tenant)
+        async with open_tenants(settings) as tenants:
+            await tenants.revoke_key(owner.id, key_id)
+        out.print("revoked")
+
+    run_use_case(revoke_key())
+
+
+def _write_agents(agents: Sequence[str] | None) -> str:
+    return "any" if agents is None else ",".join(agents)
+
+
+def _split_names(value: str | None) -> list[str]:
+    return [part.strip() for part in (value or "").split(",") if part.strip()]

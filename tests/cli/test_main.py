@@ -1,0 +1,52 @@
+"""The command line as a whole: its commands, help, version and completion."""
+
+import inspect
+import subprocess
+import sys
+
+import pytest
+import typer
+
+from app.cli.lazy import LazyCommand
+from app.cli.main import COMMANDS
+from tests.cli.in_process import mnema
+
+HEAVY = ("sqlalchemy", "asyncpg", "numpy", "celery", "fastapi", "httpx", "app.bootstrap", "app.cli.client")
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
+def test_the_list_says_what_the_command_says_of_itself(command: LazyCommand) -> None:
+    loaded = command.load()
+    said = loaded.info.help if isinstance(loaded, typer.Typer) else inspect.getdoc(loaded)
+    assert said.startswith(command.summary.rstrip(".")), said
+
+
+async def test_every_command_has_a_page_of_help() -> None:
+    for command in COMMANDS:
+        for flag in ("-h", "--help"):
+            shown = await mnema(command.name, flag)
+            assert (shown.exit_code, command.summary.split()[0] in shown.output) == (0, True), shown.output
+
+
+async def test_the_version_is_shown_and_a_typo_gets_a_suggestion() -> None:
+    assert (await mnema("--version")).output == "mnema 0.1.0\n"
+    wrong = await mnema("hystory")
+    assert (wrong.exit_code, "Did you mean 'history'?" in wrong.output) == (2, True)
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], []])
+def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
+    program = (
+        "import sys; from app.cli.main import app\n"
+        f"try: app({arguments!r})\n"
+        f"except SystemExit: print([name for name in {HEAVY!r} if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_a_shell_completes_commands() -> None:
+    asked = {"_MNEMA_COMPLETE": "complete_bash", "COMP_WORDS": "mnema re", "COMP_CWORD": "1"}
+    program = "import sys; from app.cli.main import app; app(prog_name='mnema')"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, env=asked)
+    assert set(done.stdout.split()) == {"remember", "restore"}, done.stderr
