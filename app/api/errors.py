@@ -199,7 +199,7 @@ def install_error_handlers(app: FastAPI) -> None:
         code = HTTP_CODES.get(error.status_code, "http_error")
         detail, headers = str(error.detail), dict(error.headers or {})
         if error.status_code == 404:
-            detail = "No route has this path. The id of a memory or a job in a path must be a UUID."
+            detail = "No route has this path. Ids in a path are UUIDs, but for users and threads."
         if error.status_code == 405:
             headers["Allow"] = ", ".join(_allowed_methods(app, request.scope))
         more = chat_members(request.scope, error.status_code, code, detail)

@@ -15,13 +15,14 @@ from app.cli.operators import resolve_settings, run_use_case
 from app.config.settings import Settings
 from app.domain.principal import Principal
 from app.domain.tenancy.rules import MAX_DOCUMENT_BYTES, RulesChange, check_note, parse_moves
-from app.usecases.tenancy.rules import RulesDraft
+from app.usecases.tenancy.rules import RulesDraft, RulesTarget
 
 config_app = typer.Typer(no_args_is_help=True, help="A tenant's own agents, categories and settings.")
 TenantArgument = Annotated[str, typer.Argument(help="name or id")]
 MoveOption = Annotated[
-    list[str] | None, typer.Option("--move", help="old:new: memories of a removed category move to another one")
+    list[str] | None, typer.Option("--move", help="as OLD:NEW; memories of a removed category move to another one")
 ]
+IfVersionOption = Annotated[int | None, typer.Option("--if-version", help="only over this version")]
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="change nothing; show what would change")]
 
 
@@ -49,7 +50,7 @@ def get_config(
 def put_config(
     tenant: TenantArgument,
     file: Annotated[Path, typer.Argument(help="a YAML file; - reads the standard input")],
-    if_version: Annotated[int | None, typer.Option("--if-version", help="only over this version")] = None,
+    if_version: IfVersionOption = None,
     move: MoveOption = None,
     dry_run: DryRunOption = False,
     note: Annotated[str | None, typer.Option("--note", help="why, for the history")] = None,
@@ -109,6 +110,7 @@ def compare_versions(
 def roll_back(
     tenant: TenantArgument,
     version: Annotated[int, typer.Argument(help="0: the defaults alone")],
+    if_version: IfVersionOption = None,
     move: MoveOption = None,
     dry_run: DryRunOption = False,
 ) -> None:
@@ -118,8 +120,8 @@ def roll_back(
         settings = resolve_settings()
         principal = await _find_tenant(settings, tenant)
         async with open_rules(settings) as rules:
-            moves = parse_moves(move or [])
-            _print_change(await rules.roll_back(principal, version, moves, dry_run=dry_run), dry_run)
+            target = RulesTarget(version, if_version, parse_moves(move or []))
+            _print_change(await rules.roll_back(principal, target, dry_run=dry_run), dry_run)
 
     run_use_case(store_version())
 

@@ -62,7 +62,7 @@ def _add_defaults(known: dict[str, Category], files: Mapping[str, Any], rag_leng
 
 def _check_categories(known: Mapping[str, Category]) -> None:
     if len(known) > MAX_CATEGORIES:
-        raise ConfigError(f"categories: {len(known)}, at most {MAX_CATEGORIES}")
+        raise ConfigError(f"categories: {len(known)} with those of the defaults, at most {MAX_CATEGORIES}")
     for category in known.values():
         place = "categories"
         for text in (category.name, category.label):
@@ -91,7 +91,7 @@ def _build_allowlists(
         if names is not None:
             merged[agent] = _check_allowlist(agent, names, known)
     if len(merged) > MAX_AGENTS:
-        raise ConfigError(f"allowlists: {len(merged)} agents, at most {MAX_AGENTS}")
+        raise ConfigError(f"allowlists: {len(merged)} agents with those of the defaults, at most {MAX_AGENTS}")
     return merged
 
 

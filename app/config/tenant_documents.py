@@ -56,7 +56,9 @@ def parse_yaml(text: bytes) -> dict[str, Any]:
         raise InvalidConfig("the document is not UTF-8") from error
     except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:
         raise InvalidConfig(_describe_fault(error)) from error
-    return check_document({} if loaded is None else loaded)
+    if loaded is None:
+        raise InvalidConfig("the document is empty; write {} for the defaults alone")
+    return check_document(loaded)
 
 
 def parse_json(text: bytes) -> dict[str, Any]:

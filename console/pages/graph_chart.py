@@ -11,7 +11,7 @@ TIP_LENGTH = 90
 COLOURS = ["#3f7fd0", "#b8602c", "#2f8f5b", "#a352ad", "#8f7a1e", "#c4456a", "#2b8a9e", "#7d6fd1"]
 """Colours with a contrast of at least 3 to the light and to the dark ground."""
 GROUND = "#3d4a58"
-CHIP = {"color": "#ffffff", "backgroundColor": GROUND, "borderRadius": 4, "padding": [2, 5]}
+CHIP = {"color": "#ffffff", "backgroundColor": GROUND, "borderRadius": 4, "padding": [2, 5], "lineHeight": 16}
 """White on a dark ground of its own: it can be read on a light page and on a dark one."""
 
 

@@ -71,7 +71,7 @@ async def _fetch_recent(page: PageContext) -> Page[Memory]:
 
 def _show_recent(found: Page[Memory]) -> None:
     if not found.items:
-        show_empty_state("No memories yet", "Write one: POST /memory, or `mnema write` on the command line.")
+        show_empty_state("No memories yet", "Write one: POST /memory, or `mnema remember` on the command line.")
         return
     with ui.element("ul").classes("stack plain"):
         for memory in found.items:

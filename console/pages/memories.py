@@ -61,7 +61,7 @@ class Browser:
                 label="Memories",
                 empty=(
                     "No memory matches",
-                    "Remove a filter, or write a memory: POST /memory, or `mnema write` on the command line.",
+                    "Remove a filter, or write a memory: POST /memory, or `mnema remember` on the command line.",
                 ),
             )
 

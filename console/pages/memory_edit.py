@@ -13,6 +13,8 @@ from console.widgets.section import heading
 from console.widgets.states import show_error, show_note
 
 MOST_TAGS = 100
+LONGEST_TEXT = 32_000
+"""Characters of the longest text of any type. The API knows the limit of each type."""
 
 
 class EditDialog:
@@ -25,7 +27,8 @@ class EditDialog:
         self._on_saved = on_saved
         with ui.dialog().props('aria-label="Edit the memory"') as self._dialog, ui.card().classes("dialog"):
             heading("Edit the memory")
-            self._text = ui.textarea("Text", value=memory.text).props("outlined autogrow").classes("wide")
+            self._text = ui.textarea("Text", value=memory.text).classes("wide")
+            self._text.props(f"outlined autogrow maxlength={LONGEST_TEXT} counter")
             self._text.mark("edit-text")
             with ui.element("div").classes("filters"):
                 self._category = ui.input("Category", value=memory.category).props("outlined dense autocomplete=off")

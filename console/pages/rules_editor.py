@@ -74,7 +74,7 @@ class RulesEditor:
             with self._result:
                 show_refusal(error)
                 if error.code == IN_USE:
-                    show_note("Name above which categories their memories move to, or keep the category.", "warning")
+                    show_note("Say above where the memories of a removed category go, or keep it.", "warning")
                 if isinstance(error, VersionConflict):
                     ui.button("Compare with the newest version", on_click=self._compare).props("outline")
             return None

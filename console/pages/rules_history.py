@@ -73,9 +73,9 @@ class VersionView:
             return
         self._moves = MoveFields()
         with ui.element("div").classes("row"):
-            ui.button("Put in force again", on_click=self._roll_back)
+            ui.button("Put in force again", on_click=partial(self._roll_back, found.from_version))
 
-    async def _roll_back(self) -> None:
+    async def _roll_back(self, seen: int) -> None:
         try:
             moves = self._moves.read_moves()
         except ValueError:
@@ -84,7 +84,7 @@ class VersionView:
         consequence = "It becomes a new version, in force everywhere within 5 seconds. The history keeps all others."
         if not await ask_confirmation(f"Put version {self._version} in force?", consequence, action="Put in force"):
             return
-        call = self._page.memory.rollback_tenant_config(self._version, move=moves)
+        call = self._page.memory.rollback_tenant_config(self._version, if_version=seen, move=moves)
         if await self._page.attempt(call, done="The rules are in force") is not None:
             self._page.go_to("/rules")
 

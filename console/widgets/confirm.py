@@ -17,13 +17,15 @@ async def ask_confirmation(title: str, consequence: str, *, action: str, typed: 
         button = ui.button(action, color="negative", on_click=lambda: dialog.submit(True)).mark("confirm")
         if typed:
             label = f"Type {reveal_text(typed, 200)} to confirm"
-            ui.input(label, on_change=lambda event: button.set_enabled(event.value == typed)).classes("wide").props(
-                "autofocus autocomplete=off"
-            ).mark("confirmation")
+            field = ui.input(label, on_change=lambda event: button.set_enabled(event.value == typed))
+            field.classes("wide").props("autofocus autocomplete=off").mark("confirmation")
+            field.on("keydown.enter", lambda: dialog.submit(True) if field.value == typed else None)
             button.disable()
         with ui.row().classes("row end"):
-            ui.button("Cancel", on_click=lambda: dialog.submit(False)).props("outline autofocus")
+            cancel = ui.button("Cancel", on_click=lambda: dialog.submit(False)).props("outline")
             button.move()
+        if not typed:
+            cancel.props("autofocus")
     try:
         return bool(await dialog)
     finally:

@@ -133,13 +133,19 @@ def tenant_config_diff(from_version: int, to_version: int) -> Call[RulesDiff]:
 def rollback_tenant_config(
     version: int,
     *,
+    if_version: int | None = None,
     move: Mapping[str, str] | None = None,
     dry_run: bool = False,
     idempotency_key: str | None = None,
 ) -> Call[RulesChange]:
-    """Put an earlier version in force again, as a new version; 0 is the defaults alone."""
+    """Put an earlier version in force again, as a new version; 0 is the defaults alone.
+
+    `if_version`: raise VersionConflict unless this version is in force.
+    """
     body = Rollback(version=version, move=dict(move or {}), dry_run=dry_run)
     headers = idempotency_headers(idempotency_key, JSON)
+    if if_version is not None:
+        headers["If-Match"] = f'"{if_version}"'
     return Call("POST", f"{PATH}/rollback", model_reader(RulesChange), content=body.body(), headers=headers)
 
 

@@ -27,6 +27,11 @@ class MemoryState(StrEnum):
     superseded = "superseded"
     soft_deleted = "soft_deleted"
 
+    @property
+    def in_words(self) -> str:
+        """The state as the end of a sentence for people."""
+        return {"soft_deleted": "in the bin (soft_deleted); restore it first"}.get(self.value, self.value)
+
 
 @dataclass(frozen=True, slots=True)
 class NewMemory:

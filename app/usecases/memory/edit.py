@@ -68,7 +68,7 @@ class EditMemories:
         async def apply_patch() -> Memory:
             before = await self._load_memory(principal, memory_id)
             if before.state is not MemoryState.active:
-                raise WrongState(f"the memory is {before.state.value}")
+                raise WrongState(f"the memory is {before.state.in_words}")
             checked = self._check_fields(principal, before, fields, trim)
             changed = {name: value for name, value in checked.items() if value != getattr(before, name)}
             if not changed and version in (None, before.version):
@@ -210,7 +210,7 @@ class EditMemories:
         version: int | None = None,
     ) -> Memory:
         if before.state not in states:
-            raise WrongState(f"the memory is {before.state.value}")
+            raise WrongState(f"the memory is {before.state.in_words}")
         change = MemoryChange(
             kind=kind,
             memory_id=before.id,

@@ -54,7 +54,7 @@ class ReadReceipts:
         async with self._uow.read(principal) as tx:
             receipt = await self._receipts.get_receipt(tx, principal, query_id)
             if receipt is None:
-                raise NotFound()
+                raise NotFound("no such answer")
             items = await self._receipts.list_items(tx, principal, query_id)
         return ToldReceipt(receipt, _render_told(receipt, items), items)
 

@@ -41,6 +41,15 @@ class RulesDraft:
 
 
 @dataclass(frozen=True, slots=True)
+class RulesTarget:
+    """An earlier version to return to; 0 is the defaults alone. `expected` and `moves`: as in a draft."""
+
+    version: int
+    expected: int | None = None
+    moves: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class RulesView:
     """A version, and the policies that it gives the tenant."""
 
@@ -136,20 +145,14 @@ class ManageRules:
         raise WriteContention()
 
     async def roll_back(
-        self,
-        principal: Principal,
-        version: int,
-        moves: Mapping[str, str],
-        key: OptionalKey = None,
-        *,
-        dry_run: bool = False,
+        self, principal: Principal, target: RulesTarget, key: OptionalKey = None, *, dry_run: bool = False
     ) -> RulesChange:
-        """Put the document of an earlier version in force again, as a new version; 0 is the defaults alone.
+        """Put the document of an earlier version in force again, as a new version.
 
         Raise NotFound, and what `put_rules` raises.
         """
-        old = await self.get_version(principal, version)
-        draft = RulesDraft(old.document, None, moves, f"rollback to version {version}")
+        old = await self.get_version(principal, target.version)
+        draft = RulesDraft(old.document, target.expected, target.moves, f"rollback to version {target.version}")
         return await self.put_rules(principal, draft, key, dry_run=dry_run)
 
     async def _try_put(
@@ -230,7 +233,8 @@ class ManageRules:
             for name, rows in held.items()
             if name not in moves and any(rows.values())
         ]
-        return [*unknown[:100], *lost[:100], *policies.configuration_warnings]
+        idle = [f"move: category {name!r} holds nothing" for name in moves if name not in held]
+        return [*unknown[:100], *lost[:100], *idle, *policies.configuration_warnings]
 
     async def _build_policies(self, document: Mapping[str, Any]) -> Policies:
         """Return the policies of a document. They are built beside the event loop, one at a time."""

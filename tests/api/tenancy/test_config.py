@@ -140,6 +140,10 @@ async def test_a_change_with_if_match_replaces_only_that_version(http: httpx.Asy
     refused(await http.put(CONFIG, json={}, headers={"If-Match": '"0"'}), 412, "version_conflict")
     refused(await http.put(CONFIG, json={}, headers={"If-Match": "x"}), 422, "invalid_request")
     assert (await http.put(CONFIG, json={}, headers={"If-Match": "*"})).json()["version"] == 2
+    back = {"version": 1}
+    refused(await http.post(f"{CONFIG}/rollback", json=back, headers={"If-Match": '"1"'}), 412, "version_conflict")
+    done = await http.post(f"{CONFIG}/rollback", json=back, headers={"If-Match": '"2"'})
+    assert done.json()["version"] == 3
 
 
 async def test_a_dry_run_changes_nothing(http: httpx.AsyncClient) -> None:
@@ -315,7 +319,8 @@ class TestMoves:
 
     async def test_an_empty_category_is_removed(self, http: httpx.AsyncClient) -> None:
         await put(http, COOK)
-        assert (await put(http, {}, move="recipes:goals"))["moved"] == {}
+        answer = await put(http, {}, move="recipes:goals")
+        assert (answer["moved"], answer["warnings"]) == ({}, ["move: category 'recipes' holds nothing"])
 
     async def test_a_rollback_keeps_memories_too(self, http: httpx.AsyncClient) -> None:
         await put(http, COOK)

@@ -27,7 +27,7 @@ from app.api.transport.parameters import StrictRoute
 from app.domain.errors import BodyTooLarge, InvalidCursor, UnsupportedMediaType
 from app.domain.paging import decode_text, encode_place
 from app.domain.tenancy.rules import MAX_DOCUMENT_BYTES, MAX_MOVES, MAX_NOTE, check_note, parse_moves
-from app.usecases.tenancy.rules import RulesDraft
+from app.usecases.tenancy.rules import RulesDraft, RulesTarget
 
 router = APIRouter(prefix="/tenant/config", tags=["tenant_config"], route_class=StrictRoute)
 YAML: Final = "application/yaml"
@@ -39,7 +39,7 @@ _BODY: Final[dict[str, Any]] = {
         "required": True,
         "content": {
             "application/json": {"schema": {"type": "object", "examples": [_EXAMPLE]}},
-            YAML: {"schema": {"type": ["object", "null"], "examples": [_EXAMPLE]}},
+            YAML: {"schema": {"type": "object", "examples": [_EXAMPLE]}},
         },
     }
 }
@@ -148,14 +148,20 @@ async def get_version(app: App, principal: Administrator, version: int, request:
 @router.post(
     "/rollback",
     response_model=RulesChangeOut,
-    responses={200: {"links": links.RULES}, **openapi_errors(400, 401, 403, 404, 409, 413, 422, 503)},
+    responses={200: {"links": links.RULES}, **openapi_errors(400, 401, 403, 404, 409, 412, 413, 422, 503)},
 )
 async def rollback(
-    app: App, principal: Administrator, body: RollbackIn, idempotency_key: IdempotencyHeader = None
+    app: App,
+    principal: Administrator,
+    body: RollbackIn,
+    if_match: IfMatch = None,
+    idempotency_key: IdempotencyHeader = None,
 ) -> RulesChangeOut:
-    """Put an earlier version in force again, as a new version."""
-    key = retry_key("POST /tenant/config/rollback", idempotency_key, body)
-    change = await app.rules.roll_back(principal, body.version, body.moves(), key, dry_run=body.dry_run)
+    """Put an earlier version in force again, as a new version. With `If-Match`, only over that version."""
+    expected = parse_version(if_match)
+    key = retry_key("POST /tenant/config/rollback", idempotency_key, body, repr(expected))
+    target = RulesTarget(body.version, expected, body.moves())
+    change = await app.rules.roll_back(principal, target, key, dry_run=body.dry_run)
     return RulesChangeOut.from_change(change)
 
 
