@@ -5,21 +5,41 @@ from datetime import datetime
 from typing import Any, Literal, TypedDict, Unpack
 from uuid import UUID
 
-from pydantic import Field
+from pydantic import Field, field_serializer, field_validator
 
 from mnema_client.answered import Answered
 from mnema_client.calls import JSON, build_body, idempotency_headers, model_reader, path_segment, query_params
 from mnema_client.models import Memory, Page
-from mnema_client.requests import Filters, MemoryType, Sent
+from mnema_client.requests import MemoryType, Moment, RowFilters, Sent, metadata_pairs
 from mnema_client.transport import Call
 
 
-class BatchFilters(Filters):
-    """Filters of a batch, all of which must match. At least one is needed. Only active memories match."""
+class BatchFilters(RowFilters):
+    """Filters of a batch, as those of `list`: it matches what the list shows. At least one is needed.
 
+    All must match; only active memories do. `q`: words of the text: all of them, "a phrase", or, -without. `category`,
+    `type`: one, or any of several. `metadata`: pairs that the memory has.
+    """
+
+    q: str | None = None
+    category: str | Sequence[str] | None = None
+    type: MemoryType | Sequence[MemoryType] | None = None
     thread_id: str | None = None
-    type: MemoryType | None = None
     tag: str | None = None
+    metadata: Mapping[str, str | int | float | bool] | None = None
+    created_after: Moment | None = None
+    created_before: Moment | None = None
+
+    @field_validator("metadata")
+    @classmethod
+    def _check_pairs(cls, value: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+        if value is not None:
+            metadata_pairs(value)
+        return value
+
+    @field_serializer("metadata")
+    def _send_pairs(self, value: Mapping[str, Any] | None) -> list[str] | None:
+        return None if value is None else metadata_pairs(value)
 
 
 class BatchChanges(Sent):
@@ -80,7 +100,10 @@ class BatchDone(Answered):
 
 
 class Batch(Answered):
-    """A batch as it was recorded. `changes`: what it set. `user_id`: the only user of its memories, else None."""
+    """A batch as it was recorded. `changes`: what it set. `user_id`: the only user of its memories, else None.
+
+    `filters` has no text of `q` and `metadata`; `not_kept` in it names those of both that were set.
+    """
 
     batch_id: UUID
     action: str

@@ -5,7 +5,6 @@ Errors are those of `mnema_client.errors`, and `ValueError` for arguments that c
 
 import uuid
 from collections.abc import Callable, Iterable, Mapping
-from datetime import date
 from types import MappingProxyType
 from typing import Any, TypeVar, Unpack
 from urllib.parse import quote
@@ -16,7 +15,16 @@ from pydantic import BaseModel
 
 from mnema_client import models, requests
 from mnema_client.errors import CannotBeSent
-from mnema_client.requests import ChangeFields, ListFields, MemoryFields, Moment, QuestionFields, TurnFields
+from mnema_client.requests import (
+    ChangeFields,
+    ListFields,
+    MemoryFields,
+    Moment,
+    QuestionFields,
+    TurnFields,
+    metadata_pairs,
+    param_text,
+)
 from mnema_client.transport import Call
 
 M = TypeVar("M", bound=BaseModel)
@@ -65,7 +73,7 @@ def page(*, cursor: str | None = None, **fields: Unpack[ListFields]) -> Call[mod
     """Return one page of memories, newest first unless `sort` and `order` say otherwise."""
     given: dict[str, Any] = {**fields}
     if (pairs := given.get("metadata")) is not None:
-        given["metadata"] = [f"{name}:{_param_text(value)}" for name, value in pairs.items()]
+        given["metadata"] = metadata_pairs(pairs)
     params = query_params(cursor=cursor, **given)
     return Call("GET", "/memory", model_reader(models.Page[models.Memory]), params)
 
@@ -248,13 +256,7 @@ def query_params(**values: Any) -> dict[str, str | list[str]]:
 
 
 def _param_texts(value: Any) -> str | list[str]:
-    return [_param_text(one) for one in value] if isinstance(value, list | tuple | set) else _param_text(value)
-
-
-def _param_text(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return value.isoformat() if isinstance(value, date) else str(value)
+    return [param_text(one) for one in value] if isinstance(value, list | tuple | set) else param_text(value)
 
 
 def _trim_params(trim: bool) -> Mapping[str, str]:

@@ -29,6 +29,20 @@ def encode_json(body: Any) -> bytes:
         raise CannotBeSent(f"the body cannot be written as JSON: {error}") from error
 
 
+def metadata_pairs(metadata: Mapping[str, Any]) -> list[str]:
+    """Return the pairs as the filters of a list take them, `key:value`. Raise CannotBeSent for a key with a colon."""
+    if any(":" in key or not key for key in metadata):
+        raise CannotBeSent("a filter cannot name a key of metadata that is empty or has a colon")
+    return [f"{key}:{param_text(value)}" for key, value in metadata.items()]
+
+
+def param_text(value: Any) -> str:
+    """Return a value as the text of a query string."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return value.isoformat() if isinstance(value, date) else str(value)
+
+
 class Sent(BaseModel):
     """The base of all request bodies."""
 
@@ -100,20 +114,25 @@ class Changes(Sent):
     metadata: dict[str, Any] = Field(default_factory=dict)
 
 
-class Filters(Sent):
-    """Filters, all of which must match. `pinned=False`: unpinned only; no `user_id`: the whole tenant."""
+class RowFilters(Sent):
+    """The filters that queries and batches share."""
 
     user_id: str | None = None
     agent_id: str | None = None
     run_id: str | None = None
     actor_id: str | None = None
     role: str | None = None
-    category: str | None = None
     pinned: bool | None = None
     importance_min: int | None = None
     importance_max: int | None = None
     updated_after: Moment | None = None
     updated_before: Moment | None = None
+
+
+class Filters(RowFilters):
+    """Filters, all of which must match. `pinned=False`: unpinned only; no `user_id`: the whole tenant."""
+
+    category: str | None = None
 
 
 class Question(Sent):

@@ -1,9 +1,10 @@
 """Batches with both clients, against a real server."""
 
+from datetime import date
 from typing import Any
 
 import pytest
-from mnema_client import BatchFilters, Conflict, InvalidRequest, NotFound
+from mnema_client import BatchFilters, CannotBeSent, Conflict, InvalidRequest, NotFound
 
 from tests.sdk.conftest import Either
 
@@ -35,6 +36,33 @@ async def test_memories_are_edited_deleted_and_put_back_together(either: Either)
     await either.edit(written[0].id, importance=1)
     undone = await either.undo_batch(done.batch_id)
     assert {left.reason for left in undone.left} == {"changed"}
+
+
+async def test_a_batch_takes_the_filters_of_a_list(either: Either) -> None:
+    for number, kind in enumerate(("semantic", "episodic", "turn")):
+        await either.remember(
+            f"Maya books venue {number}.", type=kind, metadata={"n": number, "done": True, "by": "ops"}, **MAYA
+        )
+    filters: dict[str, Any] = {
+        "q": "venue",
+        "category": ["tasks", "goals"],
+        "type": ("episodic", "turn"),
+        "metadata": {"done": True, "n": 1},
+        "created_after": date(2020, 1, 1),
+        "created_before": "2999-01-01",
+    }
+    [shown] = await either.list(**filters)
+    for given in (filters, BatchFilters(**filters)):
+        tried = await either.edit_matching(given, pinned=True, dry_run=True)
+        assert [memory.id for memory in tried.sample] == [shown.id]
+    done = await either.edit_matching(BatchFilters(category="tasks", type="turn"), pinned=True)
+    assert done.changed == 1
+    named = await either.delete_matching(filters)
+    assert (await either.get_batch(named.batch_id)).filters["not_kept"] == ["metadata", "q"]
+    with pytest.raises(ValueError, match="has a colon"):
+        await either.delete_matching({"metadata": {"a:b": "c"}})
+    with pytest.raises(CannotBeSent, match="has a colon"):
+        await either.list(metadata={"a:b": "c"})
 
 
 async def test_a_batch_that_cannot_be_is_refused(either: Either) -> None:

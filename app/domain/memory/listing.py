@@ -46,6 +46,11 @@ class MemoryListing:
         if self.created_after and self.created_before and self.created_after > self.created_before:
             raise InvalidInput("created_after is later than created_before")
 
+    @property
+    def named_categories(self) -> list[str]:
+        """The categories of which a memory must have one; empty for all."""
+        return [*self.categories, *([self.filters.category] if self.filters.category is not None else [])]
+
     def row_conditions(self) -> dict[str, Any] | None:
         """Return the conditions for the database function `memory_matches()`; None if there are none."""
         conditions = self.filters.row_conditions() or {}
@@ -53,20 +58,47 @@ class MemoryListing:
 
     def narrow_categories(self, seen: Sequence[str] | None) -> list[str] | None:
         """Return the categories of the list within those that a key may see (None: all); None for all."""
-        chosen = {*self.categories, *([self.filters.category] if self.filters.category else [])}
+        chosen = set(self.named_categories)
         if not chosen:
             return None if seen is None else list(seen)
         return sorted(chosen if seen is None else chosen.intersection(seen))
 
     def order_conditions(self, after: Mapping[str, str] | None) -> dict[str, Any]:
         """Return the state, the order and the other conditions for the database function `list_memories()`."""
-        conditions: dict[str, Any] = {"state": self.state, "sort": self.sort, "ascending": self.order == "asc"}
+        conditions = self._list_conditions() | {"sort": self.sort, "ascending": self.order == "asc"}
+        return conditions if after is None else conditions | {"after": dict(after)}
+
+    def id_conditions(self, after: UUID | None) -> dict[str, Any]:
+        """Return what `order_conditions` does, for the order of ids, behind `after`."""
+        conditions = self._list_conditions() | {"sort": "id", "ascending": True}
+        return conditions if after is None else conditions | {"after": {"value": str(after)}}
+
+    def named_conditions(self) -> dict[str, Any]:
+        """Return the conditions that are set, as JSON for a record that outlives memories.
+
+        The words and the metadata may be words of a person, which an erasure could not find in the record. Of both
+        there is only the name, in `not_kept`.
+        """
+        filters = self.filters
+        named = {"user_id": filters.user_id, "category": _one_or_all(self.named_categories)} | (
+            filters.row_conditions() or {}
+        )
+        named |= {"type": _one_or_all(self.types)} if self.types else {}
+        named |= {name: moment.isoformat() for name, moment in self._created()}
+        withheld = [name for name, value in (("metadata", self.metadata), ("q", self.words)) if value]
+        named |= {"not_kept": withheld} if withheld else {}
+        return {name: value for name, value in named.items() if value is not None}
+
+    def _list_conditions(self) -> dict[str, Any]:
+        conditions: dict[str, Any] = {"state": self.state}
         if self.metadata:
             conditions["metadata"] = [[dict(form) for form in forms] for forms in self.metadata]
-        for name in ("created_after", "created_before"):
-            if (moment := getattr(self, name)) is not None:
-                conditions[name] = moment.isoformat()
-        return conditions if after is None else conditions | {"after": dict(after)}
+        return conditions | {name: moment.isoformat() for name, moment in self._created()}
+
+    def _created(self) -> list[tuple[str, datetime]]:
+        """Return the names and values of the limits of the time of creation."""
+        limits = ("created_after", self.created_after), ("created_before", self.created_before)
+        return [(name, moment) for name, moment in limits if moment is not None]
 
     def encode_position(self, last: Memory) -> str:
         """Return the cursor behind a row."""
@@ -94,6 +126,11 @@ class MemoryListing:
             return {"value": value, "created_at": created_at, "id": str(UUID(identifier))}
         except (ValueError, TypeError, AttributeError, RecursionError, InvalidInput) as error:
             raise InvalidCursor() from error
+
+
+def _one_or_all(names: Sequence[str]) -> str | list[str] | None:
+    """Return the only name, or the list of several; None for none."""
+    return list(names) if len(names) > 1 else next(iter(names), None)
 
 
 def parse_metadata(pair: str) -> MetadataForms:

@@ -7,8 +7,8 @@ from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
-from app.domain.filters import Filters
 from app.domain.memory.batches import UNDONE_FIELDS, BatchEdit, BatchMemory, ChangedMemory
+from app.domain.memory.listing import MemoryListing
 from app.domain.memory.memory import Memory, MemoryType
 from app.domain.paging import Position
 from app.domain.principal import Principal
@@ -55,16 +55,16 @@ class StoredBatch:
 class BatchStorage:
     """Statements on batches, within the principal's categories."""
 
-    async def count_matched(self, tx: ReadTx, principal: Principal, filters: Filters) -> int:
+    async def count_matched(self, tx: ReadTx, principal: Principal, listing: MemoryListing) -> int:
         """Return the number of active memories that match."""
-        return int(await tx.fetchval(_statement("count_matched"), *_matching(principal, filters)))
+        return int(await tx.fetchval(_statement("count_matched"), *_matching(principal, listing, None, None)))
 
     async def page_matched(
-        self, tx: ReadTx, principal: Principal, filters: Filters, edit: BatchEdit, after: UUID | None, limit: int
+        self, tx: ReadTx, principal: Principal, listing: MemoryListing, edit: BatchEdit, after: UUID | None, limit: int
     ) -> list[BatchMemory]:
         """Return the active memories that match behind id `after`, by id, at most `limit`."""
-        wanted = after, limit, edit.category, bool(edit.metadata)
-        rows = await tx.fetch(_statement("matched"), *_matching(principal, filters), *wanted)
+        found = _matching(principal, listing, after, limit)
+        rows = await tx.fetch(_statement("matched"), *found, edit.category, bool(edit.metadata))
         return [_matched_from_row(row) for row in rows]
 
     async def lock_users(self, tx: WriteTx, principal: Principal, user_ids: Sequence[str]) -> None:
@@ -134,12 +134,17 @@ def _statement(name: str) -> str:
     return load_statements("memory/batches.sql")[name].replace("{columns}", memory_columns("m"))
 
 
-def _matching(principal: Principal, filters: Filters) -> tuple[Any, ...]:
-    """Return the arguments of the condition that all statements on matching memories share."""
-    categories = principal.category_list
-    if filters.category is not None:
-        categories = [filters.category] if categories is None or filters.category in categories else []
-    return principal.tenant_id, filters.user_id, categories, filters.row_conditions()
+def _matching(principal: Principal, listing: MemoryListing, after: UUID | None, limit: int | None) -> tuple[Any, ...]:
+    """Return the arguments of the list that all statements on matching memories share."""
+    return (
+        principal.tenant_id,
+        listing.filters.user_id,
+        listing.narrow_categories(principal.category_list),
+        listing.row_conditions(),
+        listing.id_conditions(after),
+        limit,
+        listing.words,
+    )
 
 
 def _matched_from_row(row: Mapping[str, Any]) -> BatchMemory:

@@ -1,21 +1,29 @@
 -- name: matched
--- The memories that a batch would change. $2 user or null, $3 categories or null, $4 filters, $5 the last id seen or null,
--- $6 limit, $7 the category to move to or null, $8 whether metadata is needed.
+-- The memories that a batch would change: those of a list (listing.sql). $2 user or null, $3 categories or null, $4 row filters or null,
+-- $5 the list, in the order of ids, $6 limit, $7 words or null, $8 the category to move to or null, $9 whether metadata is needed.
 SELECT m.id, m.user_id, m.thread_id, m.category, m.type, m.text_hash, m.importance, m.pinned, m.tags, m.version,
-       length(m.text) AS characters, CASE WHEN $8 THEN m.metadata END AS metadata,
+       length(m.text) AS characters, CASE WHEN $9 THEN m.metadata END AS metadata,
        m.type = 'chunk' AND EXISTS (SELECT FROM chunks c WHERE c.tenant_id = m.tenant_id AND c.memory_id = m.id) AS placed,
-       $7::text IS NOT NULL AND m.type = 'semantic' AND m.category <> $7 AND EXISTS (
-           SELECT FROM memories o WHERE o.tenant_id = m.tenant_id AND o.user_pk = m.user_pk AND o.category = $7
+       $8::text IS NOT NULL AND m.type = 'semantic' AND m.category <> $8 AND EXISTS (
+           SELECT FROM memories o WHERE o.tenant_id = m.tenant_id AND o.user_pk = m.user_pk AND o.category = $8
                                     AND o.text_hash = m.text_hash AND o.type = 'semantic' AND o.state = 'active') AS twin
-FROM memories m
-WHERE m.tenant_id = $1 AND ($2::text IS NULL OR m.user_pk = user_pk_of($1, $2)) AND ($3::text[] IS NULL OR m.category = ANY ($3))
-  AND memory_matches(m, $4::jsonb) AND m.state = 'active' AND ($5::uuid IS NULL OR m.id > $5)
-ORDER BY m.id LIMIT $6
+FROM (
+    SELECT memory_id FROM list_memories($1, CASE WHEN $2::text IS NOT NULL THEN coalesce(user_pk_of($1, $2), -1) END, NULL, $3, $4, $5, $6)
+    WHERE $7::text IS NULL
+    UNION ALL
+    SELECT memory_id FROM list_worded(CASE WHEN $2::text IS NOT NULL THEN coalesce(user_pk_of($1, $2), -1) END, $7, $3, $4, $5, $6)
+    WHERE $7::text IS NOT NULL) l
+JOIN memories m ON m.tenant_id = $1 AND m.id = l.memory_id
+ORDER BY m.id
 
 -- name: count_matched
-SELECT count(*) FROM memories m
-WHERE m.tenant_id = $1 AND ($2::text IS NULL OR m.user_pk = user_pk_of($1, $2)) AND ($3::text[] IS NULL OR m.category = ANY ($3))
-  AND memory_matches(m, $4::jsonb) AND m.state = 'active'
+-- $2 to $7 as above; $6 null counts them all.
+SELECT count(*) FROM (
+    SELECT memory_id FROM list_memories($1, CASE WHEN $2::text IS NOT NULL THEN coalesce(user_pk_of($1, $2), -1) END, NULL, $3, $4, $5, $6)
+    WHERE $7::text IS NULL
+    UNION ALL
+    SELECT memory_id FROM list_worded(CASE WHEN $2::text IS NOT NULL THEN coalesce(user_pk_of($1, $2), -1) END, $7, $3, $4, $5, $6)
+    WHERE $7::text IS NOT NULL) l
 
 -- name: lock_users
 -- $2 users. In order, before the memories: an erasure and this transaction wait for each other. Returns those that are stored.

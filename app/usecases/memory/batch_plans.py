@@ -7,7 +7,7 @@ from uuid import UUID
 
 from app.config.tenant_policies import TenantPolicies
 from app.domain.changes import ChangeKind, MemoryChange, Observation
-from app.domain.filters import Filters
+from app.domain.errors import InvalidInput
 from app.domain.jobs.job import JobKind, NewJob
 from app.domain.memory.batches import (
     BatchAction,
@@ -21,6 +21,7 @@ from app.domain.memory.batches import (
     plan_edit,
     plan_undo,
 )
+from app.domain.memory.listing import MemoryListing
 from app.domain.memory.memory import MemoryState, MemoryType
 from app.domain.principal import Principal
 from app.ports import Clock
@@ -54,14 +55,18 @@ class BatchPlan:
 
 @dataclass(frozen=True, slots=True)
 class MatchingBatch:
-    """A batch that edits the memories that match `filters`, or deletes them if `edit` is None.
+    """A batch that edits the memories of a list, or deletes them if `edit` is None. The list is one of active memories.
 
     `expected` is the number of matching memories that the caller counts on; None accepts any.
     """
 
-    filters: Filters
+    listing: MemoryListing
     edit: BatchEdit | None
     expected: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.listing.state != MemoryState.active:
+            raise InvalidInput("a batch changes active memories only")
 
     @property
     def action(self) -> BatchAction:
@@ -133,7 +138,7 @@ class BatchPlanner:
             page = await self._storage.page_matched(
                 tx,
                 principal,
-                batch.filters,
+                batch.listing,
                 batch.edit or BatchEdit(),
                 draft.last_id,
                 min(PAGE, limit + 1 - draft.count),
@@ -146,7 +151,7 @@ class BatchPlanner:
                     change = _build_change(principal, memory, kind, {**fields, "updated_at": now})
                     draft.add(memory, change, {memory.category, fields.get("category", memory.category)})
             if draft.count > limit:
-                count = await self._storage.count_matched(tx, principal, batch.filters)
+                count = await self._storage.count_matched(tx, principal, batch.listing)
                 raise BatchTooLarge(f"{count} memories match; one batch may change {limit}", matched=count)
             if len(page) < PAGE:
                 break
@@ -224,13 +229,6 @@ def _build_change(
         observations=(observation,),
         jobs=(NewJob(JobKind.turn_chunks, memory.user_id, {"memory_id": str(memory.id)}),) if cut else (),
     )
-
-
-def named_filters(filters: Filters) -> dict[str, Any]:
-    """Return the filters that are set, as JSON."""
-    user_and_category = {"user_id": filters.user_id, "category": filters.category}
-    named = {name: value for name, value in user_and_category.items() if value is not None}
-    return named | (filters.row_conditions() or {})
 
 
 def named_changes(edit: BatchEdit | None) -> dict[str, Any]:

@@ -9,9 +9,9 @@ from uuid import UUID
 from app.config.tenant_policies import TenantPolicies
 from app.domain.categories import PROCEDURAL
 from app.domain.errors import DuplicateText, InvalidInput, NotFound, VersionConflict, WrongState
-from app.domain.filters import Filters
 from app.domain.idempotency import OptionalKey
 from app.domain.memory.batches import BatchAction
+from app.domain.memory.listing import MemoryListing
 from app.domain.memory.memory import Memory
 from app.domain.outages import WriteContention
 from app.domain.paging import Page, cut_page, decode_cursor, encode_cursor
@@ -25,7 +25,6 @@ from app.usecases.memory.batch_plans import (
     BatchPlanner,
     MatchingBatch,
     named_changes,
-    named_filters,
     split_changes,
 )
 from app.usecases.tenancy.limits import Limits
@@ -125,7 +124,7 @@ class MemoryBatches:
         job = _Job(
             lambda tx: self._planner.plan_matching(tx, principal, batch),
             batch.action,
-            filters=named_filters(batch.filters),
+            filters=batch.listing.named_conditions(),
             changes=named_changes(batch.edit),
         )
         if not dry_run:
@@ -163,9 +162,9 @@ class MemoryBatches:
         return cut_page(rows, limit, lambda batch: encode_cursor((batch.created_at, batch.id)))
 
     def _check_request(self, principal: Principal, batch: MatchingBatch) -> None:
-        if batch.filters == Filters():
+        if batch.listing == MemoryListing():
             raise InvalidInput("filters is empty; name at least one filter")
-        named = [batch.filters.category] if batch.filters.category else []
+        named = batch.listing.named_categories
         if batch.edit is not None:
             if batch.edit.is_empty:
                 raise InvalidInput("set is empty; name at least one change")

@@ -44,8 +44,7 @@ class ReadMemories:
 
         Raise InvalidCursor, or CategoryNotAllowed for categories that the key may not see.
         """
-        named = listing.filters.category
-        principal.require_categories([*listing.categories, *([named] if named is not None else [])])
+        principal.require_categories(listing.named_categories)
         after = listing.decode_position(cursor)
         async with self._uow.read(principal) as tx:
             rows = await self._memories.list_memories(tx, principal, listing, after, limit + 1)

@@ -4,27 +4,28 @@ CREATE OR REPLACE FUNCTION public.list_memories(p_tenant uuid, p_user bigint, p_
  STABLE ROWS 50
 AS $function$
 DECLARE
-    v_sort text := CASE p_list->>'sort' WHEN 'updated_at' THEN 'updated_at' WHEN 'importance' THEN 'importance' ELSE 'created_at' END;
-    v_type text := CASE v_sort WHEN 'importance' THEN 'smallint' ELSE 'timestamptz' END;
-    v_then text := CASE v_sort WHEN 'importance' THEN 'created_at, ' ELSE '' END;
-    v_after text := CASE v_sort WHEN 'importance' THEN '($10->''after''->>''created_at'')::timestamptz, ' ELSE '' END;
+    v_columns text[] := CASE p_list->>'sort' WHEN 'updated_at' THEN '{updated_at,id}' WHEN 'importance' THEN '{importance,created_at,id}'
+                                             WHEN 'id' THEN '{id}' ELSE '{created_at,id}' END;
     v_up boolean := coalesce((p_list->>'ascending')::boolean, false);
     v_metadata text;
+    v_row text;
+    v_after text;
     v_order text;
 BEGIN
     SELECT string_agg(format('AND (m.metadata @> ($9->%1$s->0) OR m.metadata @> ($9->%1$s->1))', n - 1), ' ') INTO v_metadata
         FROM generate_series(1, jsonb_array_length(p_list->'metadata')) n;
-    SELECT string_agg(format('m.%I %s', c, CASE WHEN v_up THEN 'ASC' ELSE 'DESC' END), ', ' ORDER BY place) INTO v_order
-        FROM unnest(string_to_array(v_sort || ', ' || v_then || 'id', ', ')) WITH ORDINALITY u(c, place);
+    SELECT string_agg(format('m.%I', c), ', ' ORDER BY place),
+           string_agg(format('($10->''after''->>%L)::%s', CASE place WHEN 1 THEN 'value' ELSE c END,
+               CASE c WHEN 'importance' THEN 'smallint' WHEN 'id' THEN 'uuid' ELSE 'timestamptz' END), ', ' ORDER BY place),
+           string_agg(format('m.%I %s', c, CASE WHEN v_up THEN 'ASC' ELSE 'DESC' END), ', ' ORDER BY place)
+        INTO v_row, v_after, v_order FROM unnest(v_columns) WITH ORDINALITY u(c, place);
     RETURN QUERY EXECUTE format($list$
         SELECT m.id FROM memories m
         WHERE m.tenant_id = $1 AND m.state = $2 AND ($3 IS NULL OR m.tsv @@ $3) AND ($4 IS NULL OR m.user_pk = $4)
           AND ($5 IS NULL OR m.category = ANY ($5)) AND memory_matches(m, $6)
           AND ($7 IS NULL OR m.created_at >= $7) AND ($8 IS NULL OR m.created_at < $8)
-          %7$s
-          AND ($10->'after' IS NULL OR (m.%1$I, %2$s m.id) %3$s (($10->'after'->>'value')::%4$s, %5$s ($10->'after'->>'id')::uuid))
-        ORDER BY %6$s LIMIT $11$list$,
-        v_sort, replace(v_then, 'created_at', 'm.created_at'), CASE WHEN v_up THEN '>' ELSE '<' END, v_type, v_after, v_order, v_metadata)
+          %5$s AND ($10->'after' IS NULL OR (%1$s) %2$s (%3$s))
+        ORDER BY %4$s LIMIT $11$list$, v_row, CASE WHEN v_up THEN '>' ELSE '<' END, v_after, v_order, v_metadata)
         USING p_tenant, p_list->>'state', p_words, p_user, p_categories, p_filters, (p_list->>'created_after')::timestamptz,
               (p_list->>'created_before')::timestamptz, p_list->'metadata', p_list, p_limit;
 END $function$;

@@ -20,7 +20,9 @@ from app.domain.errors import (
 from app.domain.filters import Filters
 from app.domain.idempotency import IdempotencyKey
 from app.domain.memory.batches import BatchEdit, BatchTooLarge, UnexpectedCount
+from app.domain.memory.listing import MemoryListing
 from app.domain.memory.memory import Memory, MemoryState, MemoryType
+from app.usecases.memory import batch_plans
 from app.usecases.memory.batch_plans import MatchingBatch
 from app.usecases.memory.batches import BatchResult
 from app.usecases.tenancy.rules import RulesDraft
@@ -54,12 +56,16 @@ async def write(app: Application, caller: Caller, text: str, **fields: Any) -> M
     return await app.read.get_memory(caller.scope, written.id)
 
 
+def matching(filters: Filters, edit: BatchEdit | None, expected: int | None = None) -> MatchingBatch:
+    return MatchingBatch(MemoryListing(filters), edit, expected)
+
+
 async def edit(app: Application, caller: Caller, filters: Filters = MAYAS, **changes: Any) -> BatchResult:
-    return await app.batches.change_matching(caller.scope, MatchingBatch(filters, BatchEdit(**changes)))
+    return await app.batches.change_matching(caller.scope, matching(filters, BatchEdit(**changes)))
 
 
 async def delete(app: Application, caller: Caller, filters: Filters = MAYAS) -> BatchResult:
-    return await app.batches.change_matching(caller.scope, MatchingBatch(filters, None))
+    return await app.batches.change_matching(caller.scope, matching(filters, None))
 
 
 async def undo(app: Application, caller: Caller, batch: BatchResult) -> BatchResult:
@@ -229,7 +235,7 @@ async def test_a_long_turn_is_cut_again_only_if_its_chunks_are_gone(
 async def test_a_dry_run_tells_and_changes_nothing(
     app: Application, caller: Caller, memories: list[Memory], sql: asyncpg.Connection
 ) -> None:
-    batch = MatchingBatch(MAYAS, BatchEdit(add_tags=("diet",)))
+    batch = matching(MAYAS, BatchEdit(add_tags=("diet",)))
     told = await app.batches.change_matching(caller.scope, batch, dry_run=True)
     assert (told.batch_id, told.matched, told.changed, told.skipped) == (None, 3, 2, {"unchanged": 1})
     assert {m.id for m in told.sample} == {m.id for m in memories[1:]}
@@ -240,10 +246,10 @@ async def test_a_dry_run_tells_and_changes_nothing(
 async def test_the_count_is_checked(app: Application, caller: Caller, memories: list[Memory]) -> None:
     for dry_run in (True, False):
         with pytest.raises(UnexpectedCount) as refused:
-            await app.batches.change_matching(caller.scope, MatchingBatch(MAYAS, None, 4), dry_run=dry_run)
+            await app.batches.change_matching(caller.scope, matching(MAYAS, None, 4), dry_run=dry_run)
         assert refused.value.extra == {"matched": 3}
     assert await now_of(app, caller, memories) == memories
-    assert (await app.batches.change_matching(caller.scope, MatchingBatch(MAYAS, None, 3))).changed == 3
+    assert (await app.batches.change_matching(caller.scope, matching(MAYAS, None, 3))).changed == 3
 
 
 async def test_a_batch_has_a_largest_size(configured: Configured, embedder: SeededEmbedder) -> None:
@@ -252,7 +258,7 @@ async def test_a_batch_has_a_largest_size(configured: Configured, embedder: Seed
     kept = [await write(app, caller, text) for text in TEXTS]
     for dry_run in (True, False):
         with pytest.raises(BatchTooLarge, match="3 memories match; one batch may change 2") as refused:
-            await app.batches.change_matching(caller.scope, MatchingBatch(MAYAS, None), dry_run=dry_run)
+            await app.batches.change_matching(caller.scope, matching(MAYAS, None), dry_run=dry_run)
         assert refused.value.extra == {"matched": 3}
     assert await now_of(app, caller, kept) == kept
 
@@ -309,7 +315,7 @@ async def test_a_retried_batch_answers_alike_and_does_nothing_again(
     app: Application, caller: Caller, memories: list[Memory], sql: asyncpg.Connection
 ) -> None:
     key = IdempotencyKey("POST /memory/batches", "k", b"body")
-    batch = MatchingBatch(MAYAS, BatchEdit(importance=5))
+    batch = matching(MAYAS, BatchEdit(importance=5))
     results = await asyncio.gather(
         *(app.batches.change_matching(caller.scope, batch, key=key) for _attempt in range(3))
     )
@@ -320,7 +326,7 @@ async def test_a_retried_batch_answers_alike_and_does_nothing_again(
     with pytest.raises(IdempotencyMismatch):
         await app.batches.change_matching(caller.scope, batch, key=replace(key, body_hash=b"other"))
     nothing = replace(key, key="empty")
-    empty = MatchingBatch(Filters(user_id="nobody"), None)
+    empty = matching(Filters(user_id="nobody"), None)
     assert (await app.batches.change_matching(caller.scope, empty, key=nothing)).matched == 0
     await write(app, caller, "Nobody is here.", user_id="nobody")
     assert (await app.batches.change_matching(caller.scope, empty, key=nothing)).matched == 0, "it was answered before"
@@ -361,6 +367,26 @@ async def test_memories_of_many_threads_change_in_one_transaction(
     assert await sql.fetchval("SELECT count(DISTINCT xid) FROM history WHERE event = 'UPDATE'") == 1
     assert await sql.fetchval("SELECT sum(rev) FROM thread_revision") == 600
     assert (await undo(app, caller, changed)).changed == 300
+
+
+@pytest.mark.parametrize("words", [None, "fact"])
+async def test_a_batch_reads_its_memories_in_pages(
+    app: Application, caller: Caller, monkeypatch: pytest.MonkeyPatch, words: str | None
+) -> None:
+    monkeypatch.setattr(batch_plans, "PAGE", 3)
+    stored = [await write(app, caller, f"Fact number {n}.", importance=1 + n % 4) for n in range(10)]
+    wanted = MemoryListing(Filters(importance_max=3), words=words)
+    for expected, edit in ((8, BatchEdit(pinned=True)), (8, None)):
+        done = await app.batches.change_matching(caller.scope, MatchingBatch(wanted, edit, expected))
+        assert (done.matched, done.changed) == (8, 8)
+        assert {m.id for m in await now_of(app, caller, stored) if m.version == 1} == {stored[3].id, stored[7].id}
+        await undo(app, caller, done)
+        monkeypatch.setattr(batch_plans, "PAGE", 4)
+
+
+def test_a_batch_of_memories_that_are_not_active_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="active"):
+        MatchingBatch(MemoryListing(MAYAS, state="soft_deleted"), None)
 
 
 async def test_each_changed_memory_counts_as_a_request(configured: Configured, embedder: SeededEmbedder) -> None:
@@ -414,7 +440,7 @@ async def test_an_erasure_takes_the_names_of_the_user_from_the_batches_of_severa
 async def test_an_erasure_takes_the_ids_of_the_user_from_the_answers_of_batches(
     app: Application, caller: Caller, sql: asyncpg.Connection
 ) -> None:
-    batch = MatchingBatch(Filters(category="tasks"), BatchEdit(importance=5))
+    batch = matching(Filters(category="tasks"), BatchEdit(importance=5))
     unchanged = {
         name: await write(app, caller, "It stays.", category="tasks", user_id=name, importance=5) for name in "ab"
     }

@@ -4,12 +4,25 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from app.api.schemas.fields import Identifier, Importance, Json, Request, Tags, TypeName, Whole
+from app.api.schemas.fields import (
+    Identifier,
+    Importance,
+    Json,
+    MetadataPair,
+    Moment,
+    Request,
+    Tags,
+    TypeName,
+    Whole,
+    Words,
+)
 from app.api.schemas.memory.memories import MemoryOut
-from app.api.schemas.recall.query import FiltersIn
+from app.api.schemas.recall.query import RowFiltersIn
+from app.domain.filters import Filters
 from app.domain.memory.batches import BatchEdit
+from app.domain.memory.listing import MemoryListing, parse_metadata
 from app.usecases.memory.batch_plans import MatchingBatch
 from app.usecases.memory.batches import BatchResult
 
@@ -27,15 +40,46 @@ Reason = Literal[
 ]
 
 
-class BatchFiltersIn(FiltersIn):
-    """The filters of a query, and thread, type and tag, combined with AND. Only active memories match.
+def _as_list(value: Any) -> Any:
+    """Return a list of a single name, anything else unchanged."""
+    return [value] if isinstance(value, str) else value
 
-    At least one filter is needed.
+
+_Names = Annotated[list[Identifier], Field(min_length=1, max_length=50)]
+_Types = Annotated[list[TypeName], Field(min_length=1, max_length=7)]
+NameOrNames = Annotated[_Names, BeforeValidator(_as_list, json_schema_input_type=Identifier | _Names)]
+TypeOrTypes = Annotated[_Types, BeforeValidator(_as_list, json_schema_input_type=TypeName | _Types)]
+
+
+class BatchFiltersIn(RowFiltersIn):
+    """The filters of `GET /memory`, combined with AND: the batch matches what the list shows.
+
+    Only active memories match. At least one filter is needed.
     """
 
+    q: Words | None = Field(default=None, description='words of the text: all of them, "a phrase", or, -without')
+    category: NameOrNames | None = Field(default=None, description="one, or any of several")
+    type: TypeOrTypes | None = Field(default=None, description="one, or any of several")
     thread_id: Identifier | None = None
-    type: TypeName | None = None
     tag: Identifier | None = None
+    metadata: Annotated[list[MetadataPair], Field(min_length=1, max_length=10)] | None = Field(
+        default=None, description="key:value; all of them"
+    )
+    created_after: Moment | None = Field(default=None, description="inclusive; a date without a time is midnight UTC")
+    created_before: Moment | None = Field(default=None, description="exclusive; a date without a time is midnight UTC")
+
+    def to_domain(self) -> MemoryListing:
+        """Return the list that the batch matches. Raise InvalidInput for an empty range."""
+        names = (*RowFiltersIn.model_fields, "thread_id", "tag")
+        return MemoryListing(
+            filters=Filters(**{name: getattr(self, name) for name in names}),
+            words=self.q,
+            categories=tuple(self.category or ()),
+            types=tuple(self.type or ()),
+            metadata=tuple(map(parse_metadata, self.metadata or ())),
+            created_after=self.created_after,
+            created_before=self.created_before,
+        )
 
 
 class BatchSetIn(Request):
@@ -130,7 +174,9 @@ class MemoryBatchOut(BaseModel):
     undoes: UUID | None = Field(description="the batch that this one undoes")
     undone_by: UUID | None = Field(description="the newest undo of this batch")
     user_id: str | None = Field(description="the only user of its memories; null if there were several")
-    filters: dict[str, Any]
+    filters: dict[str, Any] = Field(
+        description="the filters, without the text of `q` and `metadata`: `not_kept` names those of both that were set"
+    )
     changes: dict[str, Any] = Field(serialization_alias="set")
     matched: int
     changed: int

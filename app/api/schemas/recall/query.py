@@ -32,23 +32,28 @@ Neighbours = Annotated[int, Field(ge=0, le=3, strict=True), Whole]
 Share = Annotated[float, Field(ge=0, le=1, strict=True, allow_inf_nan=False)]
 
 
-class FiltersIn(Request):
-    """Filters, combined with AND. Null or absent: no filter. `pinned: false`: only unpinned memories.
-
-    Without `user_id` the query covers the whole tenant.
-    """
+class RowFiltersIn(Request):
+    """The filters that queries and batches share."""
 
     user_id: Identifier | None = None
     agent_id: Identifier | None = None
     run_id: Identifier | None = None
     actor_id: Identifier | None = None
     role: Identifier | None = None
-    category: Identifier | None = None
     pinned: Annotated[bool, Field(strict=True)] | None = None
     importance_min: Importance | None = None
     importance_max: Importance | None = None
     updated_after: Moment | None = Field(default=None, description="inclusive; a date without a time is midnight UTC")
     updated_before: Moment | None = Field(default=None, description="exclusive; a date without a time is midnight UTC")
+
+
+class FiltersIn(RowFiltersIn):
+    """Filters, combined with AND. Null or absent: no filter. `pinned: false`: only unpinned memories.
+
+    Without `user_id` the query covers the whole tenant.
+    """
+
+    category: Identifier | None = None
 
     def to_domain(self) -> Filters:
         """Return the domain object. Raise InvalidInput for an empty range."""
