@@ -21,7 +21,8 @@ class ReceiptUseCases:
 def build_receipts(parts: SharedParts) -> ReceiptUseCases:
     """Build the use-cases that read receipts and usage."""
     memories = MemoryStorage(parts.uow, parts.space.name)
+    usage = ReadUsage(parts.uow, UsageStorage(), parts.access, parts.clock)
     return ReceiptUseCases(
         read=ReadReceipts(parts.uow, ReceiptStorage(), memories, parts.access),
-        usage=ReadUsage(parts.uow, UsageStorage(), parts.access),
+        usage=usage,
     )

@@ -123,6 +123,9 @@ def usage(
     limit: int | None = None,
     cursor: str | None = None,
 ) -> Call[Page[Usage]]:
-    """Return one page of usage: days, newest first, or users. `until` is the day after the last. Needs scope admin."""
+    """Return one page of usage: days, newest first, or users. `until` is the day after the last. Needs scope admin.
+
+    Without `since`, the last 31 days count.
+    """
     params = query_params(by=by, user_id=user_id, since=since, until=until, limit=limit, cursor=cursor)
     return Call("GET", "/usage", model_reader(Page[Usage]), params)

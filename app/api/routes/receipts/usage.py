@@ -25,14 +25,15 @@ async def page(
     principal: Administrator,
     by: Annotated[Literal["day", "user"], Query()] = "day",
     user_id: Annotated[Identifier | None, Query(description="only usage of this user")] = None,
-    since: Annotated[Day | None, Query(description="first day (UTC)")] = None,
+    since: Annotated[Day | None, Query(description="first day (UTC); without it 31 days count")] = None,
     until: Annotated[Day | None, Query(description="the day after the last one (UTC)")] = None,
     limit: Annotated[Limit, Query()] = 50,
     cursor: Annotated[NameCursor | None, Query(description="`next_cursor` of the previous page")] = None,
 ) -> UsagePageOut:
     """Count queries, tokens of answers, writes and tokens of the chat model, by day or by user.
 
-    Needs scope `admin`. Days without usage and users without usage are missing.
+    Needs scope `admin`. Days without usage and users without usage are missing. Without `since`, the last 31 days
+    before `until` count, or those up to today.
     """
     filters = UsageFilter(user_id, since, until)
     return UsagePageOut.from_page(await app.receipts.usage.list_usage(principal, by, filters, cursor, limit))
