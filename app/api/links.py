@@ -201,6 +201,9 @@ def _tenant_links(at: str) -> Links:
 _PATH_TENANT_ID = "$request.path.tenant_id"
 TENANT = _tenant_links("$response.body#/id")
 TENANTS = _tenant_links("$response.body#/items/0/id") | _next_page_link("operator_list_tenants")
+TENANT_USAGE = _operation_link("operator_get_tenant", tenant_id="$response.body#/items/0/tenant_id") | _next_page_link(
+    "operator_list_usage"
+)
 API_KEY = _operation_link("operator_revoke_key", tenant_id=_PATH_TENANT_ID, key_id="$response.body#/id")
 API_KEYS = _operation_link(
     "operator_revoke_key", tenant_id=_PATH_TENANT_ID, key_id="$response.body#/items/0/id"

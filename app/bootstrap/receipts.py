@@ -6,7 +6,9 @@ from app.bootstrap.parts import SharedParts
 from app.storage.memory.memories import MemoryStorage
 from app.storage.receipts.receipts import ReceiptStorage
 from app.storage.receipts.usage import UsageStorage
+from app.storage.tenancy.tenants import TenantStorage
 from app.usecases.receipts.read import ReadReceipts
+from app.usecases.receipts.tenant_usage import ReadTenantUsage
 from app.usecases.receipts.usage import ReadUsage
 
 
@@ -16,6 +18,7 @@ class ReceiptUseCases:
 
     read: ReadReceipts
     usage: ReadUsage
+    by_tenant: ReadTenantUsage
 
 
 def build_receipts(parts: SharedParts) -> ReceiptUseCases:
@@ -25,4 +28,5 @@ def build_receipts(parts: SharedParts) -> ReceiptUseCases:
     return ReceiptUseCases(
         read=ReadReceipts(parts.uow, ReceiptStorage(), memories, parts.access),
         usage=usage,
+        by_tenant=ReadTenantUsage(TenantStorage(parts.uow), usage),
     )

@@ -27,6 +27,19 @@ ChangePosition: TypeAlias = tuple[int, UUID]
 UsePosition: TypeAlias = tuple[UUID, int]
 """The end of a page of uses: the last one's receipt, and its place in the receipt."""
 
+
+@dataclass(frozen=True, slots=True)
+class UsagePlace:
+    """A place in the usage of all tenants: the name of the tenant before, and the last row's tenant and day.
+
+    The id says whose the day is, because a tenant may be created between the two names later.
+    """
+
+    behind: str | None = None
+    tenant_id: UUID | None = None
+    day: date | None = None
+
+
 MAX_TRANSACTION: Final = 2**63 - 1
 MAX_SEQ: Final = 2**62
 """The largest place of a turn in its thread."""
@@ -195,4 +208,27 @@ def decode_day(cursor: str | None) -> date | None:
         (day,) = decode_parts(cursor)
         return date.fromisoformat(day)
     except (ValueError, TypeError, AttributeError, binascii.Error, RecursionError) as error:
+        raise InvalidCursor() from error
+
+
+def encode_usage_place(place: UsagePlace) -> str:
+    """Return a URL-safe cursor for `place`."""
+    parts = place.tenant_id, place.day
+    return encode_place([place.behind or "", *("" if part is None else str(part) for part in parts)])
+
+
+def decode_usage_place(cursor: str | None) -> UsagePlace:
+    """Return the place in a cursor, the first one without a cursor. Raise InvalidCursor if it is not one of ours."""
+    if cursor is None:
+        return UsagePlace()
+    try:
+        behind, tenant_id, day = decode_parts(cursor)
+        if not isinstance(behind, str):
+            raise TypeError("not a name")
+        return UsagePlace(
+            check_storable(behind) or None,
+            UUID(tenant_id) if tenant_id else None,
+            date.fromisoformat(day) if day else None,
+        )
+    except (ValueError, TypeError, AttributeError, binascii.Error, RecursionError, InvalidInput) as error:
         raise InvalidCursor() from error

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import date, datetime
 from pathlib import Path
 from typing import Literal, Self, TypeVar
 from uuid import UUID
@@ -63,6 +63,18 @@ class CreatedKey(ApiKey):
         return f"CreatedKey(id={self.id!r}, prefix={self.prefix!r})"
 
 
+class TenantUsage(Answered):
+    """The usage of a tenant on a day (UTC). `tenant`: its name. `tokens`: of answers, `model_tokens`: of the model."""
+
+    tenant_id: UUID
+    tenant: str
+    day: date
+    queries: int
+    tokens: int
+    writes: int
+    model_tokens: int
+
+
 def tenant_page(*, limit: int | None = None, cursor: str | None = None) -> Call[Page[Tenant]]:
     """Return one page of tenants by name. `limit`: tenants a page, 1 to 200."""
     return Call("GET", "/operator/tenants", model_reader(Page[Tenant]), query_params(limit=limit, cursor=cursor))
@@ -108,6 +120,23 @@ def revoke_key(tenant_id: UUID | str, key_id: UUID | str) -> Call[None]:
     return Call("DELETE", path, ignore_body, repeatable=False)
 
 
+def usage_page(
+    *,
+    tenant_id: UUID | str | None = None,
+    since: date | None = None,
+    until: date | None = None,
+    limit: int | None = None,
+    cursor: str | None = None,
+) -> Call[Page[TenantUsage]]:
+    """Return one page of usage: tenants by name, the days of each newest first. It may be empty and have a next page.
+
+    `until` is the day after the last. Without `since`, the last 31 days count. `limit`: rows a page, 1 to 200.
+    """
+    chosen = None if tenant_id is None else str(tenant_id)
+    params = query_params(tenant_id=chosen, since=since, until=until, limit=limit, cursor=cursor)
+    return Call("GET", "/operator/usage", model_reader(Page[TenantUsage]), params)
+
+
 def _tenant_path(tenant_id: UUID | str) -> str:
     return f"/operator/tenants/{path_segment(str(tenant_id))}"
 
@@ -148,6 +177,7 @@ class MnemaOperator:
     list_keys = sync_pages(key_page)
     create_key = sync_method(create_key)
     revoke_key = sync_method(revoke_key)
+    list_usage = sync_pages(usage_page)
 
     def send(self, call: Call[T]) -> T:
         """Send any call and return its result. Raise MnemaError."""
@@ -187,6 +217,7 @@ class AsyncMnemaOperator:
     list_keys = async_pages(key_page)
     create_key = async_method(create_key)
     revoke_key = async_method(revoke_key)
+    list_usage = async_pages(usage_page)
 
     async def send(self, call: Call[T]) -> T:
         """Send any call and return its result. Raise MnemaError."""

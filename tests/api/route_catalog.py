@@ -16,6 +16,7 @@ OPERATORS = frozenset(
         "GET /operator/tenants/{tenant_id}/keys",
         "POST /operator/tenants/{tenant_id}/keys",
         "DELETE /operator/tenants/{tenant_id}/keys/{key_id}",
+        "GET /operator/usage",
     }
 )
 """Routes that need the operator key, and take no key of a tenant: tests/api/tenancy/test_operator.py."""

@@ -450,6 +450,8 @@ ANSWERED: dict[str, type[BaseModel]] = {
     "MemoryBatchPageOut": models.Page[batches.Batch],
     "TenantOut": operator.Tenant,
     "TenantPageOut": models.Page[operator.Tenant],
+    "TenantUsageOut": operator.TenantUsage,
+    "TenantUsagePageOut": models.Page[operator.TenantUsage],
     "ApiKeyOut": operator.ApiKey,
     "NewApiKeyOut": operator.CreatedKey,
     "ApiKeyPageOut": models.Page[operator.ApiKey],

@@ -1,6 +1,7 @@
 """The operator's clients, against a real server with an operator key."""
 
 from collections.abc import AsyncIterator
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,24 @@ async def test_an_operator_makes_a_tenant_whose_key_works_until_it_is_revoked(op
         await operator.create_tenant("acme")
     with pytest.raises(NotFound):
         await operator.revoke_key(tenant.id, key.id)
+
+
+async def test_an_operator_counts_what_each_tenant_uses(operator: Either, server: str) -> None:
+    ids = []
+    for name in ("acme", "globex"):
+        tenant = await operator.create_tenant(name)
+        key = await operator.create_key(tenant.id, ["query", "write"])
+        async with AsyncMnema(server, key.key) as memory:
+            await memory.remember("Maya books the venue.", user_id="maya", category="tasks")
+            await memory.query("venue", agent="planner")
+        ids.append(tenant.id)
+    rows = await operator.list_usage(since=date(2020, 1, 1), limit=1)
+    assert [(row.tenant_id, row.tenant, row.queries, row.writes) for row in rows] == [
+        (ids[0], "acme", 1, 1),
+        (ids[1], "globex", 1, 1),
+    ]
+    assert await operator.list_usage(tenant_id=ids[1]) == rows[1:]
+    assert await operator.list_usage(until=date(2020, 1, 1)) == []
 
 
 def test_the_key_comes_from_its_file(monkeypatch: pytest.MonkeyPatch, key_file: Path) -> None:

@@ -34,4 +34,4 @@ async def test_every_operation_of_the_operator_does_what_the_document_says(serve
         arguments = ("--include-path-regex", "^/operator/", "--phases", phases, "--max-examples", "10")
         code, report = await schemathesis(server, keys, *arguments)
         assert code == 0, report
-    assert "Selected: 6/" in report
+    assert "Selected: 7/" in report

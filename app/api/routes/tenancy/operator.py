@@ -8,7 +8,7 @@ from fastapi import APIRouter, Depends, Query, Response
 from app.api import links
 from app.api.deps import App, require_operator
 from app.api.errors import openapi_errors
-from app.api.schemas.fields import Limit, NameCursor
+from app.api.schemas.fields import Day, Limit, NameCursor
 from app.api.schemas.tenancy.operator import (
     ApiKeyIn,
     ApiKeyOut,
@@ -17,8 +17,11 @@ from app.api.schemas.tenancy.operator import (
     TenantIn,
     TenantOut,
     TenantPageOut,
+    TenantUsageOut,
+    TenantUsagePageOut,
 )
 from app.api.transport.parameters import StrictRoute
+from app.domain.receipts.usage import UsageFilter
 
 router = APIRouter(
     prefix="/operator", tags=["operator"], route_class=StrictRoute, dependencies=[Depends(require_operator)]
@@ -93,3 +96,25 @@ async def revoke_key(app: App, tenant_id: UUID, key_id: UUID) -> Response:
     """Revoke a key. Every server refuses it within 5 seconds."""
     await app.operators.revoke_key(tenant_id, key_id)
     return Response(status_code=204)
+
+
+@router.get(
+    "/usage",
+    response_model=TenantUsagePageOut,
+    responses={200: {"links": links.TENANT_USAGE}, **openapi_errors(401, 404, 422, 503)},
+)
+async def list_usage(
+    app: App,
+    tenant_id: Annotated[UUID | None, Query(description="only usage of this tenant")] = None,
+    since: Annotated[Day | None, Query(description="first day (UTC); without it 31 days count")] = None,
+    until: Annotated[Day | None, Query(description="the day after the last one (UTC)")] = None,
+    limit: Annotated[Limit, Query()] = 50,
+    cursor: Cursor = None,
+) -> TenantUsagePageOut:
+    """Count what `GET /usage` counts by day, for each tenant: tenants by name, the days of each newest first.
+
+    Days without usage are missing. A page may have fewer rows than `limit`, or none, and still have a `next_cursor`.
+    """
+    filters = UsageFilter(since=since, until=until)
+    page = await app.receipts.by_tenant.list_usage(tenant_id, filters, cursor, limit)
+    return TenantUsagePageOut(items=[TenantUsageOut.from_row(row) for row in page.items], next_cursor=page.next_cursor)

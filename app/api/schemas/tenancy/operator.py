@@ -1,12 +1,13 @@
 """Bodies of /operator."""
 
-from datetime import datetime
+from datetime import date, datetime
 from typing import Annotated, Literal
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.api.schemas.fields import Identifier, Moment, Request
+from app.usecases.receipts.tenant_usage import TenantUsage
 
 ScopeName = Literal["query", "write", "chat", "approve", "admin"]
 
@@ -73,4 +74,29 @@ class ApiKeyPageOut(BaseModel):
     """A page of keys, oldest first. Pass `next_cursor` as `cursor` for the next page."""
 
     items: list[ApiKeyOut]
+    next_cursor: str | None = None
+
+
+class TenantUsageOut(BaseModel):
+    """The usage of a tenant on a day (UTC)."""
+
+    tenant_id: UUID
+    tenant: str = Field(description="its name")
+    day: date
+    queries: int = Field(description="answered queries that left a receipt")
+    tokens: int = Field(description="of their answers")
+    writes: int = Field(description="memories and facts that were stored, changed or deleted")
+    model_tokens: int = Field(description="of the chat model")
+
+    @classmethod
+    def from_row(cls, row: TenantUsage) -> "TenantUsageOut":
+        """Return the body for a row."""
+        counts = {name: getattr(row.usage, name) for name in ("day", "queries", "tokens", "writes", "model_tokens")}
+        return cls(tenant_id=row.tenant.id, tenant=row.tenant.name, **counts)
+
+
+class TenantUsagePageOut(BaseModel):
+    """A page of usage, by tenant and day. Pass `next_cursor` as `cursor` for the next page, also after an empty one."""
+
+    items: list[TenantUsageOut]
     next_cursor: str | None = None
