@@ -9,12 +9,13 @@ from fastapi import FastAPI
 from mnema_client import AsyncMnema, AsyncMnemaOperator, Retry
 from nicegui import app as pages_app
 from nicegui import ui
+from starlette.datastructures import MutableHeaders
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from console.gate import Gate
 from console.key_check import KeyCheck
@@ -31,6 +32,8 @@ LIBRARIES = tuple(
     for part in ("static", "libraries", "components", "resources", "esm")
 )
 """Paths of NiceGUI's own scripts and styles. They need no session."""
+KEEP = "public, max-age=31536000, immutable"
+"""The paths of libraries contain NiceGUI's version, so a browser never asks again."""
 RETRY = Retry(attempts=3, patience_s=5, longest_wait_s=3)
 RECONNECT_S = 70.0
 """Seconds that a page outlives its websocket, so that a phone may sleep over a half-written text.
@@ -76,19 +79,30 @@ def build_console(settings: ConsoleSettings, clock: Callable[[], datetime] = rea
         gzip_middleware_factory=None,
         show_welcome_message=False,
     )
-    return Gate(_CompressedLibraries(outer), settings, cookies, registry, LIBRARIES, clock)
+    return Gate(_KeptLibraries(outer), settings, cookies, registry, LIBRARIES, clock)
 
 
-class _CompressedLibraries:
-    """An application that compresses libraries only. Pages hold tokens beside texts of callers."""
+class _KeptLibraries:
+    """An application that compresses libraries and lets browsers keep them; pages hold tokens beside texts of callers.
+
+    NiceGUI marks its libraries itself only where it is not mounted below a path.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
         self._compressed = GZipMiddleware(app, minimum_size=500)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        is_library = scope["type"] == "http" and scope["path"].startswith(LIBRARIES)
-        await (self._compressed if is_library else self._app)(scope, receive, send)
+        if scope["type"] != "http" or not scope["path"].startswith(LIBRARIES):
+            await self._app(scope, receive, send)
+            return
+
+        async def send_kept(message: Message) -> None:
+            if message["type"] == "http.response.start" and message["status"] in (200, 304):
+                MutableHeaders(scope=message)["Cache-Control"] = KEEP
+            await send(message)
+
+        await self._compressed(scope, receive, send_kept)
 
 
 async def _open_home(_request: Request) -> Response:
