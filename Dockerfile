@@ -37,6 +37,6 @@ WORKDIR /opt/mnema
 USER mnema
 EXPOSE 8000
 STOPSIGNAL SIGTERM
-HEALTHCHECK --interval=10s --timeout=5s --start-period=30s \
+HEALTHCHECK --interval=10s --timeout=5s --start-period=120s \
   CMD ["python", "-c", "import urllib.request as u; u.urlopen('http://127.0.0.1:8000/health', timeout=4)"]
 CMD ["mnema", "serve", "--host", "0.0.0.0", "--port", "8000"]

@@ -6,6 +6,8 @@ import secrets
 import shutil
 import signal
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +26,8 @@ SECRETS = (
 )
 SERVERS = ("api-1", "api-2")
 COMMAND_S = 1200
-READY_S = 60
-BACK_S = 120
+READY_S = 300
+BACK_S = 180
 
 
 class Stack:
@@ -36,9 +38,10 @@ class Stack:
         self._ports = {"MNEMA_PORT_1": free_port(), "MNEMA_PORT_2": free_port()}
         self.urls = [f"http://127.0.0.1:{port}" for port in self._ports.values()]
         self._ports["MNEMA_CONSOLE_PORT"] = free_port()
+        self.console_url = f"http://127.0.0.1:{self._ports['MNEMA_CONSOLE_PORT']}/console"
         self._file = folder / "env"
-        values = {**self.secrets, **self._ports, **_stand_ins()}
-        self._file.write_text("".join(f"{name}={value}\n" for name, value in values.items()))
+        self._override = folder / "override.yml"
+        self._write({})
         plugin = subprocess.run(["docker", "compose", "version"], capture_output=True, check=False).returncode == 0
         self._compose = [
             *(("docker", "compose") if plugin else ("docker-compose",)),
@@ -56,7 +59,9 @@ class Stack:
 
     def run(self, *args: str) -> str:
         """Run a command of Compose and return its output; fail with the output if it fails."""
-        command = [*self._compose, "--env-file", str(self._file), *args]
+        files = [REPOSITORY / "docker-compose.yml", *([self._override] if self._override.exists() else [])]
+        named = [part for file in files for part in ("-f", str(file))]
+        command = [*self._compose, *named, "--project-directory", str(REPOSITORY), "--env-file", str(self._file), *args]
         # the shell's variables for another stack must not override our file
         env = {k: v for k, v in environment().items() if k not in SECRETS}
         done = subprocess.run(
@@ -68,6 +73,30 @@ class Stack:
     def execute(self, service: str, *command: str) -> str:
         """Run a command inside a running service and return its output."""
         return self.run("exec", "-T", service, *command)
+
+    @contextmanager
+    def changed(self, override: dict[str, Any] | None = None, **values: object) -> Iterator[None]:
+        """Change values of .env and the override file during the block, with the containers that this concerns."""
+        self._write(values, override)
+        try:
+            self.run("up", "-d")
+            self.wait_ready(BACK_S)
+            yield
+        finally:
+            self._write({})
+            self.run("up", "-d")
+            self.wait_ready(BACK_S)
+
+    def _write(self, values: dict[str, object], override: dict[str, Any] | None = None) -> None:
+        told = {**self.secrets, **self._ports, **_stand_ins(), **values}
+        self._file.write_text("".join(f"{name}={value}\n" for name, value in told.items()))
+        self._override.unlink(missing_ok=True)
+        if override is not None:
+            self._override.write_text(json.dumps({"services": override}))  # JSON is YAML
+
+    def health(self, service: str) -> str:
+        """Return the health of a service's container as Docker knows it."""
+        return str(self.inspect(service)["State"]["Health"]["Status"])
 
     def inspect(self, service: str) -> dict[str, Any]:
         """Return Docker's data of a service's container."""
@@ -99,6 +128,13 @@ class Stack:
     def wait_ready(self, seconds: float) -> None:
         """Wait until every server is ready, not only degraded."""
         wait_until(lambda: set(self.verdicts()) == {"ready"}, "all servers to be ready", seconds)
+
+    def console_serves(self) -> bool:
+        """Return True if the console answers."""
+        try:
+            return httpx.get(f"{self.console_url}/health", timeout=10, trust_env=False).is_success
+        except httpx.HTTPError:
+            return False
 
 
 def _stand_ins() -> dict[str, str]:

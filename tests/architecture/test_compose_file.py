@@ -9,7 +9,10 @@ import yaml
 from console.settings import ConsoleSettings
 from tests.acceptance.processes import REPOSITORY
 
-SERVICES: dict[str, dict[str, Any]] = yaml.safe_load((REPOSITORY / "docker-compose.yml").read_text())["services"]
+COMPOSE: dict[str, Any] = yaml.safe_load((REPOSITORY / "docker-compose.yml").read_text())
+SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
+SERVERS = {"api-1", "api-2"}
+SOURCES = "${MNEMA_SOURCES:-sources}:/sources:ro"
 POSTGRES_NEEDS = {"CHOWN", "DAC_OVERRIDE", "FOWNER", "SETGID", "SETUID"}
 
 
@@ -27,9 +30,47 @@ def test_every_service_is_confined(name: str) -> None:
 
 def test_documents_cannot_be_written() -> None:
     readers = {name for name, service in SERVICES.items() if "MNEMA_SOURCE_ROOTS" in service.get("environment", {})}
-    assert readers == {"api-1", "api-2", "worker", "beat"}
+    assert readers == {*SERVERS, "worker", "beat"}
     for name in readers:
-        assert SERVICES[name]["volumes"] == ["${MNEMA_SOURCES:-sources}:/sources:ro"]
+        assert [volume for volume in SERVICES[name]["volumes"] if "/sources" in str(volume)] == [SOURCES]
+
+
+def test_only_servers_see_the_operator_key_and_without_a_file_there_is_none() -> None:
+    mounted = {
+        "type": "bind",
+        "source": "${MNEMA_OPERATOR_KEY_FILE:-/dev/null}",
+        "target": "/run/secrets/operator_key",
+        "read_only": True,
+    }
+    assert {name for name, service in SERVICES.items() if mounted in service.get("volumes", ())} == SERVERS
+    assert {name for name, service in SERVICES.items() if "OPERATOR_KEY" in str(service)} == SERVERS
+    for name in SERVERS:
+        assert SERVICES[name]["environment"]["MNEMA_OPERATOR_KEY_FILE"] == mounted["target"]
+    assert "#MNEMA_OPERATOR_KEY_FILE=" in (REPOSITORY / ".env.example").read_text()
+
+
+def test_the_console_shares_a_network_with_the_servers_only() -> None:
+    networks = {name: set(service.get("networks", ["default"])) for name, service in SERVICES.items()}
+    assert networks["console"] == {"console"}
+    assert {name for name, joined in networks.items() if "console" in joined} == {"console", *SERVERS}
+    assert set().union(*networks.values()) == set(COMPOSE["networks"])
+
+
+def test_the_console_is_given_its_own_settings_only_and_waits_for_a_server() -> None:
+    console = SERVICES["console"]
+    used = set(re.findall(r"\$\{([A-Z_0-9]+)", str(console)))
+    assert {name for name in used if not name.startswith("MNEMA_CONSOLE")} == {"MNEMA_IMAGE", "MNEMA_BIND"}
+    assert console["depends_on"] == {"api-1": {"condition": "service_healthy"}}
+    assert console["environment"]["MNEMA_CONSOLE_API_URL"] == "${MNEMA_CONSOLE_API_URL:-http://api-1:8000}"
+
+
+def test_the_build_names_files_that_exist() -> None:
+    docker, ignore = ((REPOSITORY / name).read_text() for name in ("Dockerfile", ".dockerignore"))
+    allowed = re.findall(r"^!(\S+)$", ignore, re.MULTILINE)
+    compiled = re.findall(r"compileall -q (.+)$", docker, re.MULTILINE)[0].split()
+    copied = re.findall(r"^COPY (requirements.+) \./$", docker, re.MULTILINE)[0].split()
+    assert [name for name in (*allowed, *compiled, *copied) if not (REPOSITORY / name).exists()] == []
+    assert {name for name in (*compiled, *copied) if name not in allowed} == set()
 
 
 def test_images_are_pinned_to_a_minor_version() -> None:

@@ -1,6 +1,7 @@
 """Tenants and keys over HTTP for the operator key, which no tenant has (`docs/contract.md`, Tenancy)."""
 
 import json
+import os
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -215,7 +216,15 @@ def test_a_key_file_that_cannot_be_used_ends_the_start(tmp_path: Path, content: 
         file.write_bytes(content)
     with pytest.raises(ConfigError, match="MNEMA_OPERATOR_KEY_FILE.*" + why):
         read_operator_key(str(file))
+    with pytest.raises(ConfigError, match=r"cannot read.*directory"):
+        read_operator_key(str(tmp_path))
+
+
+def test_without_a_file_and_with_the_null_device_there_is_no_operator_key() -> None:
     assert read_operator_key("") is None
+    assert read_operator_key(os.devnull) is None
+    with pytest.raises(ConfigError, match="32 to 256"):
+        read_operator_key("/dev/zero")
 
 
 def test_a_window_of_wrong_keys_ends_and_addresses_are_told_apart() -> None:
