@@ -1,38 +1,15 @@
 """The examples run as a reader runs them, with a scripted model in place of a real one."""
 
-import asyncio
-import os
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 from mnema_client import AsyncMnema
 from mnema_client.langgraph import MnemaSaver, MnemaStore
 
 from tests.factories import Caller
-from tests.fake_chat import FakeChat, fake_chat
-
-EXAMPLES = Path(__file__).resolve().parents[2] / "sdk" / "examples"
-
-
-async def run(example: str, server: str, caller: Caller, model: FakeChat, *arguments: str) -> str:
-    """Run an example; return what it prints."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("MNEMA_", "OPENAI_"))}
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        EXAMPLES / example,
-        *arguments,
-        env=kept
-        | {"MNEMA_URL": server, "MNEMA_API_KEY": caller.key, "MODEL": "scripted"}
-        | {"OPENAI_BASE_URL": model.base_url, "OPENAI_API_KEY": "none", "NO_PROXY": "127.0.0.1"},
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        cwd="/",
-    )
-    out, errors = await process.communicate()
-    assert process.returncode == 0, errors.decode()
-    return out.decode().strip()
+from tests.fake_chat import fake_chat
+from tests.sdk.example_runs import EXAMPLES, run_example
 
 
 async def test_a_langgraph_team_plans_executes_and_goes_on_where_it_stood(server: str, caller: Caller) -> None:
@@ -41,7 +18,9 @@ async def test_a_langgraph_team_plans_executes_and_goes_on_where_it_stood(server
         await memory.remember("The old mill is the cheapest hall.", user_id="maya", category="goals")
         await memory.remember("Maya is afraid of heights.", user_id="maya", category="profile")
         async with fake_chat(*replies) as model:
-            out = await run("langgraph_team.py", server, caller, model, "maya", "launch", "Book a hall.")
+            out = await run_example(
+                "langgraph_team.py", server, caller, model.base_url, "maya", "launch", "Book a hall."
+            )
             assert out.splitlines() == [
                 "Plan: 1. Order lamps. 2. Book the hall.",
                 "Done: The hall is booked for Friday.",
@@ -50,7 +29,9 @@ async def test_a_langgraph_team_plans_executes_and_goes_on_where_it_stood(server
             assert "afraid of heights" not in model.said_to_it(1)  # the planner may not see it
             assert "Plan: 1. Order lamps" in model.said_to_it(3)
         async with fake_chat("finish") as model:
-            again = await run("langgraph_team.py", server, caller, model, "maya", "launch", "Anything left?")
+            again = await run_example(
+                "langgraph_team.py", server, caller, model.base_url, "maya", "launch", "Anything left?"
+            )
             assert again == out  # the thread resumes from its checkpoint
             assert "The hall is booked for Friday." in model.said_to_it(0)
         found = [item async for item in memory.list(user_id="maya", thread_id="launch")]
@@ -76,7 +57,10 @@ async def test_an_openai_agent_asks_its_memory_with_a_function(server: str, call
             ("memory_query", {"words": "launch"}),
         ]
         async with fake_chat(*calls, "On 12 March.") as model:
-            assert await run("openai_agent.py", server, caller, model, "maya", "chat-1", question) == "On 12 March."
+            assert (
+                await run_example("openai_agent.py", server, caller, model.base_url, "maya", "chat-1", question)
+                == "On 12 March."
+            )
         asked = model.requests[0]
         assert [tool["function"]["name"] for tool in asked["tools"]] == ["memory_query"]
         first, second = (message["content"] for message in model.requests[2]["messages"] if message["role"] == "tool")
@@ -99,7 +83,7 @@ async def test_a_pydantic_ai_agent_remembers_and_asks_over_mcp(server: str, call
         "Noted: Thursdays.",
     ]
     async with fake_chat(*replies) as model:
-        out = await run("pydantic_ai_mcp.py", server, caller, model, "maya", "I deploy on Thursdays.")
+        out = await run_example("pydantic_ai_mcp.py", server, caller, model.base_url, "maya", "I deploy on Thursdays.")
     assert out == "Noted: Thursdays."
     assert {tool["function"]["name"] for tool in model.requests[0]["tools"]} >= {"memory_query", "memory_remember"}
     assert f"[tasks] {fact}" in model.said_to_it(2)

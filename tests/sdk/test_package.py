@@ -67,12 +67,12 @@ def test_nothing_in_the_client_imports_the_server() -> None:
     assert not imported & {"app", "workers", "migrations", "tests", "bench"}
 
 
-def test_the_base_needs_no_langgraph() -> None:
+def test_the_base_needs_no_framework() -> None:
     loaded = "import mnema_client, sys; print({module.split('.')[0] for module in sys.modules})"
     found = run(sys.executable, "-c", loaded, cwd=ROOT)
     assert "mnema_client" in found
-    assert "langgraph" not in found
-    assert "langchain_core" not in found
+    for framework in ("agents", "anthropic", "langchain_core", "langgraph", "pydantic_ai"):
+        assert f"'{framework}'" not in found
 
 
 def test_the_servers_command_is_still_the_servers() -> None:

@@ -1,0 +1,1 @@
+"""Adapters for agent frameworks. Each module needs its framework, an extra of `mnema-client`; none loads by itself."""

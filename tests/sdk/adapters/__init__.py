@@ -1,0 +1,1 @@
+"""Adapters of the Python package for agent frameworks."""
