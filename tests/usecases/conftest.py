@@ -119,6 +119,6 @@ def _edit(directory: Path, policies: Mapping[str, Section], categories: Mapping[
 
 
 def _rewrite(path: Path, change: Any) -> None:
-    file = yaml.safe_load(path.read_text(encoding="utf-8"))
+    file = yaml.load(path.read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)
     change(file)
-    path.write_text(yaml.safe_dump(file, allow_unicode=True), encoding="utf-8")
+    path.write_text(yaml.dump(file, Dumper=yaml.CSafeDumper, allow_unicode=True), encoding="utf-8")
