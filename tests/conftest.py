@@ -36,7 +36,7 @@ from tests.scripted_upstream import scripted_upstream
 if TYPE_CHECKING:
     from tests.containers import PostgresContainer
 
-pytest_plugins = ("tests.s3_server",)
+pytest_plugins = ("tests.authorities", "tests.s3_server")
 POSTGRES: "pytest.StashKey[PostgresContainer]" = pytest.StashKey()
 TEMPLATE = "mnema_template"
 MEMORY, MEMORY_NEEDED = "/dev/shm", 2 << 30
