@@ -52,6 +52,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Name the run's folder and start its container in the controlling process; workers inherit both."""
     if hasattr(config, "workerinput"):
         return
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # the suite starts hundreds of processes with the same modules
     where = roomy_memory() if _kind() == "embedded" else None
     os.environ["MNEMA_TEST_HOME"] = tempfile.mkdtemp(prefix="mnema-test-", dir=where)
     if _kind() == "container" and not config.option.collectonly:
