@@ -39,6 +39,11 @@ MOMENTS: dict[str, tuple[Reached, signal.Signals]] = {
     "in the tour": (lambda _place, up: "1. remember" in up.output, signal.SIGTERM),
 }
 """Conditions by phase of the start. They stay true afterwards, so that a slow test cannot miss one."""
+STARTS = [
+    ("in initdb", "while PostgreSQL starts", "while the worker starts", "in the tour"),
+    ("at the first line", "once PostgreSQL is prepared", "while the server starts"),
+]
+"""The phases in which the starts of one home are stopped. Each start gets further than the one before it."""
 
 
 @pytest.fixture
@@ -73,15 +78,23 @@ def assert_stopped(up: Up, code: int) -> None:
     assert "server" not in up.place.pids
 
 
-@pytest.mark.parametrize("moment", MOMENTS)
-def test_a_signal_stops_everything_at_any_moment_and_the_next_start_serves(place: Installation, moment: str) -> None:
-    reached, number = MOMENTS[moment]
-    with Up(place, MNEMA_TOUR="1" if "tour" in moment else "0") as up:
-        wait_until(lambda: reached(place, up) or up.process.poll() is not None, moment)
-        assert_stopped(up, up.ended(number))
+@pytest.mark.parametrize("moments", STARTS, ids=["first in initdb", "first at the first line"])
+def test_a_signal_stops_everything_at_any_moment_and_the_next_start_serves(
+    place: Installation, moments: tuple[str, ...]
+) -> None:
+    for moment in moments:
+        reached, number = MOMENTS[moment]
+        with Up(place, MNEMA_TOUR="1" if "tour" in moment else "0") as up:
+            assert not reached(place, up), f"an earlier start was already there: {moment}"
+            wait_until(lambda: reached(place, up) or up.process.poll() is not None, moment)  # noqa: B023
+            assert_stopped(up, up.ended(number))
     with Up(place) as again:
         again.serves()
         assert_stopped(again, again.ended(signal.SIGTERM))
+
+
+def test_every_moment_of_a_start_is_tried() -> None:
+    assert sorted(moment for moments in STARTS for moment in moments) == sorted(MOMENTS)
 
 
 def test_a_start_after_kill_9_replaces_the_orphans_keeps_the_data_and_stops_once_however_often_told(
