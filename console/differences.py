@@ -6,6 +6,10 @@ from typing import Literal, NamedTuple
 
 WORD = re.compile(r"\s+|\w+|[^\w\s]")
 MOST_STEPS = 100_000
+CONTEXT = 80
+"""Characters of unchanged text that are shown beside a changed place."""
+LONGEST_CHANGE = 400
+"""Characters that are shown of one removed or added piece."""
 Kind = Literal["same", "removed", "added"]
 
 
@@ -25,6 +29,37 @@ def compare_words(old: str, new: str) -> list[Piece]:
     middle = _compare_middle(before[head : len(before) - tail], after[head : len(after) - tail])
     pieces = [Piece("same", "".join(before[:head])), *middle, Piece("same", "".join(before[len(before) - tail :]))]
     return _join_pieces(pieces)
+
+
+def shorten_pieces(pieces: Sequence[Piece]) -> list[Piece]:
+    """Return the changed places with some words of context. "…" stands for what is left out.
+
+    Pieces without a change keep their beginning.
+    """
+    last = len(pieces) - 1
+    shortened: list[Piece] = []
+    for place, (kind, text) in enumerate(pieces):
+        if kind != "same":
+            shortened.append(Piece(kind, text if len(text) <= LONGEST_CHANGE else _begin(text, LONGEST_CHANGE) + "…"))
+            continue
+        begin = _begin(text, CONTEXT) if place > 0 or last == 0 else ""
+        end = _end(text, CONTEXT) if place < last else ""
+        whole = len(begin) + len(end) >= len(text) - 1
+        shortened.append(Piece(kind, text if whole else f"{begin}…{end}"))
+    return shortened
+
+
+def _begin(text: str, length: int) -> str:
+    """Return the beginning of a text, without the word in which it would be cut if there are words."""
+    cut = text[:length]
+    words = cut.rsplit(maxsplit=1)
+    return cut if len(text) <= length or len(words) < 2 else words[0]
+
+
+def _end(text: str, length: int) -> str:
+    cut = text[-length:]
+    words = cut.split(maxsplit=1)
+    return cut if len(text) <= length or len(words) < 2 else words[1]
 
 
 def _common_length(first: Sequence[str], second: Sequence[str]) -> int:

@@ -3,11 +3,16 @@
 All functions are linear in the length of the text.
 """
 
+import re
 import unicodedata
 
 LONGEST_SHOWN = 20_000
 MANY_MARKS = 4
 KEPT = frozenset("\n\t")
+ESCAPED = frozenset('\n\t"\\')
+"""Characters that take two bytes in JSON."""
+OPEN_CODE = re.compile(r"\[(U(\+[0-9A-F]{0,6})?)?$")
+"""The beginning of a visible code at the end of a text that was cut."""
 JOINERS = frozenset("\u200c\u200d")
 VARIATIONS = frozenset("\ufe0e\ufe0f")
 _BLANKS = frozenset("\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0\u034f\u180e")
@@ -32,10 +37,40 @@ def reveal_text(text: str, limit: int = LONGEST_SHOWN) -> str:
     return "".join(shown)
 
 
+def reveal_part(text: str, begin: int, room: int) -> tuple[str, int]:
+    """Return a part of the text, made visible as by `reveal_text`, and the place where it ends.
+
+    The part begins at `begin` and takes at most `room` bytes of a message in JSON.
+    """
+    shown: list[str] = []
+    marks = used = 0
+    for place in range(begin, len(text)):
+        marks = marks + 1 if unicodedata.combining(text[place]) else 0
+        if marks > MANY_MARKS:
+            continue
+        part = _shown(text, place, text[place])
+        used += 2 if part in ESCAPED else len(part.encode())
+        if used > room:
+            return "".join(shown), place
+        shown.append(part)
+    return "".join(shown), len(text)
+
+
+def count_bytes(text: str) -> int:
+    """Return the bytes that a text takes in JSON. Controls are visible codes by then."""
+    return len(text.encode()) + sum(text.count(char) for char in ESCAPED)
+
+
 def shorten_text(text: str, limit: int = 160) -> str:
-    """Return the first words of a text on one line, made visible, with an ellipsis if it is longer."""
+    """Return the first words of a text on one line, made visible, with an ellipsis if it is longer.
+
+    `limit`: the characters that are shown. A visible code such as `[U+202E]` counts as eight.
+    """
     line = " ".join(text[: limit * 4].split())
-    return reveal_text(line if len(line) <= limit else line[: limit - 1].rstrip() + "…")
+    shown = reveal_text(line[: limit + 1])
+    if len(line) <= limit and len(shown) <= limit:
+        return shown
+    return OPEN_CODE.sub("", shown[: limit - 1]).rstrip() + "…"
 
 
 def _shown(text: str, place: int, char: str) -> str:

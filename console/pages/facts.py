@@ -16,6 +16,7 @@ from console.widgets.states import show_note
 from console.widgets.text import show_line, show_link, show_text, show_time
 
 PAGE_ITEMS = 50
+FACT_BYTES = 1_000
 QUOTED = 200
 LABELS = {"user_id": "User", "topic_key": "Topic", "thread_id": "Thread"}
 
@@ -72,7 +73,7 @@ class FactsPage:
             {
                 "Topic": lambda fact: show_line(fact.topic_key, 80),
                 "Rank": lambda fact: ui.label("single" if fact.rank is None else str(fact.rank)).classes("number"),
-                "Value": lambda fact: show_text(fact.value),
+                "Value": lambda fact: show_text(fact.value, room=FACT_BYTES),
                 "Thread": _show_thread,
                 "Stated": lambda fact: show_time(fact.created_at),
                 "Actions": self._show_actions,

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 from nicegui import ui
 
-from console.differences import Kind, Piece, compare_words
-from console.texts import reveal_text
+from console.differences import Piece, compare_words, shorten_pieces
+from console.widgets.long_text import SHORT_BYTES, LongText, add_pieces, split_steps
 
-TAGS: dict[Kind, str] = {"same": "span", "removed": "del", "added": "ins"}
+CLASSES = "text difference"
 
 
 def show_differences(old: str, new: str) -> None:
@@ -16,9 +16,14 @@ def show_differences(old: str, new: str) -> None:
 
 
 def show_pieces(pieces: Sequence[Piece]) -> None:
-    """Show the pieces of `compare_words`."""
-    with ui.element("div").classes("text difference"):
-        for piece in pieces:
-            element = ui.element(TAGS[piece.kind])
-            with element:
-                ui.label(reveal_text(piece.text)).classes("inline")
+    """Show the pieces of `compare_words`. Of long ones, show the changed places and a button for the whole."""
+    steps = split_steps(pieces, SHORT_BYTES)
+    whole = next(steps)
+    if next(steps, None) is None:
+        add_pieces(ui.element("div").classes(CLASSES), whole)
+        return
+    shortened = split_steps(shorten_pieces(pieces), SHORT_BYTES)
+    excerpt = next(shortened)
+    if next(shortened, None) is not None:
+        excerpt = [*excerpt, Piece("same", " …")]
+    LongText(excerpt, pieces, CLASSES)

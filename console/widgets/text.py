@@ -6,13 +6,29 @@ from datetime import UTC, datetime
 from nicegui import ui
 
 from console.context import page_address
+from console.differences import Piece
 from console.session import COOKIE_PATH
-from console.texts import reveal_text, shorten_text
+from console.texts import reveal_part, reveal_text, shorten_text
+from console.widgets.long_text import SHORT_BYTES, LongText
+
+STATES = {"active": "good", "superseded": "warn", "soft_deleted": "bad"}
+"""The classes of the marks of a memory's states."""
 
 
-def show_text(text: str, classes: str = "") -> ui.label:
-    """Show a caller's text whole, with its line breaks and with invisible characters made visible."""
-    return ui.label(reveal_text(text)).classes(f"text {classes}")
+def name_state(state: str) -> str:
+    """Return the word for a memory's state."""
+    return shorten_text(state, 30).replace("_", "-")
+
+
+def show_text(text: str, classes: str = "", room: int = SHORT_BYTES) -> ui.element:
+    """Show a caller's text with its line breaks and with invisible characters made visible. Return its element.
+
+    A text that takes more than `room` bytes is shortened; a button shows the rest.
+    """
+    shown, end = reveal_part(text, 0, room)
+    if end == len(text):
+        return ui.label(shown).classes(f"text {classes}")
+    return LongText([Piece("same", shown + "…")], [Piece("same", text)], f"text {classes}").element
 
 
 def show_line(text: str, limit: int = 160) -> ui.label:
