@@ -1,11 +1,10 @@
 """The page Graph: how the memories of a user are related, as a picture and as a table."""
 
-from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
+from mnema_client.models import Page
 from mnema_client.overview import RelatedMemory, Relation, Relations
 from nicegui import events, ui
 
@@ -13,7 +12,7 @@ from console.context import PageContext
 from console.pages.graph_chart import chart_options
 from console.texts import shorten_text
 from console.widgets.filters import FilterForm
-from console.widgets.keyset import KeysetList
+from console.widgets.keyset import KeysetList, cut_page
 from console.widgets.section import Section, heading
 from console.widgets.states import show_empty_state, show_note
 from console.widgets.text import show_link, show_time
@@ -24,14 +23,6 @@ MOST_RELATIONS = 100
 LABEL_LENGTH = 120
 STRENGTHS = {0.0: "All", 0.3: "0.3 or more", 0.5: "0.5 or more", 0.7: "0.7 or more", 0.9: "0.9 or more"}
 HINT = "A larger circle is more important, a diamond is pinned, a thicker line is stronger. Select a circle to open it."
-
-
-@dataclass(frozen=True)
-class RelationPage:
-    """A page of relations. All of them are loaded already."""
-
-    items: Sequence[Relation]
-    next_cursor: str | None
 
 
 def show(page: PageContext) -> None:
@@ -109,9 +100,13 @@ class GraphPage:
     def _show_table(self, found: Relations) -> None:
         nodes = {node.id: node for node in found.nodes}
         heading("The same as a table", 3)
+
+        async def fetch(cursor: str | None) -> Page[Relation]:
+            return cut_page(found.edges, cursor, PAGE_RELATIONS)
+
         KeysetList(
             self._page,
-            lambda cursor: _cut_page(found.edges, int(cursor or 0)),
+            fetch,
             {
                 "Memory": lambda edge: _show_end(nodes.get(edge.from_id), edge.from_id),
                 "Relation": lambda edge: ui.label(shorten_text(edge.relation_type, 40).replace("_", " ")).classes(
@@ -129,11 +124,6 @@ class GraphPage:
         if event.data_type == "node" and isinstance(clicked, dict):
             with suppress(ValueError):
                 self._page.go_to(f"/memories/{UUID(str(clicked.get('id')))}")
-
-
-async def _cut_page(edges: Sequence[Relation], begin: int) -> RelationPage:
-    end = begin + PAGE_RELATIONS
-    return RelationPage(edges[begin:end], str(end) if end < len(edges) else None)
 
 
 def _show_end(node: RelatedMemory | None, memory_id: UUID) -> None:

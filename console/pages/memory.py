@@ -1,6 +1,7 @@
 """The page of one memory: its fields, what may be done with it, its timeline and where it was used."""
 
 import json
+from collections.abc import Callable
 from uuid import UUID
 
 from mnema_client import AsyncMnema
@@ -11,14 +12,13 @@ from console.context import PageContext
 from console.pages.memory_edit import EditDialog
 from console.pages.memory_timeline import Timeline
 from console.pages.memory_uses import show_uses
-from console.texts import reveal_text, shorten_text
+from console.texts import shorten_text
 from console.widgets.acting import change_and_reload
 from console.widgets.confirm import ask_confirmation
+from console.widgets.pairs import show_pairs
 from console.widgets.section import Section, heading
 from console.widgets.states import show_empty_state
-from console.widgets.text import format_time, show_chips, show_id, show_link, show_text
-
-STATES = {"active": "good", "superseded": "warn", "soft_deleted": "bad"}
+from console.widgets.text import STATES, format_time, name_state, show_chips, show_id, show_link, show_text
 
 
 def show(page: PageContext) -> None:
@@ -57,7 +57,7 @@ class MemoryPage:
             heading("Steps", 2)
             show_text(memory.steps_text)
         with ui.element("div").classes("row"):
-            ui.label(memory.state.replace("_", "-")).classes(f"chip {STATES.get(memory.state, '')}")
+            ui.label(name_state(memory.state)).classes(f"chip {STATES.get(memory.state, '')}")
             if memory.pinned:
                 ui.label("pinned").classes("chip good")
             ui.label(f"version {memory.version}").classes("soft")
@@ -95,7 +95,12 @@ class MemoryPage:
 
 
 def _show_fields(memory: Memory) -> None:
-    fields: dict[str, str | None] = {
+    thread, newer = memory.thread_id, memory.superseded_by
+    fields: dict[str, str | Callable[[], object] | None] = {
+        "user": lambda: show_link(memory.user_id, "/people", user_id=memory.user_id),
+        "category": lambda: show_chips([memory.category, memory.type]),
+        "tags": (lambda: show_chips(memory.tags)) if memory.tags else None,
+        "thread": (lambda: show_link(thread, "/threads", thread_id=thread)) if thread else None,
         "importance": str(memory.importance),
         "agent": memory.agent_id,
         "run": memory.run_id,
@@ -106,31 +111,11 @@ def _show_fields(memory: Memory) -> None:
         "changed": format_time(memory.updated_at),
         "last retrieved": f"{format_time(memory.last_accessed)} ({memory.hits} in all)",
         "purged at": format_time(memory.purge_at) if memory.purge_at else None,
+        "superseded by": (lambda: show_link(str(newer), f"/memories/{newer}")) if newer else None,
+        "id": lambda: show_id(memory.id),
     }
-    with ui.element("dl").classes("pairs"):
-        _show_pair("user", lambda: show_link(memory.user_id, "/people", user_id=memory.user_id))
-        _show_pair("category", lambda: show_chips([memory.category, memory.type]))
-        if memory.tags:
-            _show_pair("tags", lambda: show_chips(memory.tags))
-        if memory.thread_id:
-            thread = memory.thread_id
-            _show_pair("thread", lambda: show_link(thread, "/threads", thread_id=thread))
-        for name, value in fields.items():
-            if value is not None:
-                _show_pair(name, lambda value=value: ui.label(reveal_text(value, 400)))
-        if memory.superseded_by:
-            newer = memory.superseded_by
-            _show_pair("superseded by", lambda: show_link(str(newer), f"/memories/{newer}"))
-        _show_pair("id", lambda: show_id(memory.id))
+    show_pairs({name: value for name, value in fields.items() if value is not None})
     for name, document in (("Source", memory.source), ("Metadata", memory.metadata)):
         if document:
             heading(name, 3)
             show_text(json.dumps(document, ensure_ascii=False, indent=2), "code block")
-
-
-def _show_pair(name: str, build: object) -> None:
-    with ui.element("dt"):
-        ui.label(name)
-    with ui.element("dd"):
-        assert callable(build)
-        build()

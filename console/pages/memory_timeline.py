@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from mnema_client import calls
-from mnema_client.models import HistoryEntry, Memory
+from mnema_client.models import HistoryEntry, Memory, Page
 from nicegui import ui
 
 from console.context import PageContext
@@ -46,14 +46,6 @@ class Change:
     fields: Sequence[str]
 
 
-@dataclass(frozen=True)
-class ChangePage:
-    """A page of changes, newest first."""
-
-    items: Sequence[Change]
-    next_cursor: str | None
-
-
 class Timeline:
     """The timeline. `current`: the memory as it was last loaded, for the version check of a way back."""
 
@@ -76,10 +68,10 @@ class Timeline:
         """Load the newest changes again."""
         await self._list.refresh()
 
-    async def _fetch(self, cursor: str | None) -> ChangePage:
+    async def _fetch(self, cursor: str | None) -> Page[Change]:
         found = await self._page.memory.send(calls.history(self._id, limit=PAGE_ENTRIES, cursor=cursor))
         changes = await asyncio.to_thread(lambda: [_read_change(entry) for entry in found.items])
-        return ChangePage(changes, found.next_cursor)
+        return Page(items=changes, next_cursor=found.next_cursor)
 
     def _show_change(self, change: Change) -> None:
         entry = change.entry

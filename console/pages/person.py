@@ -10,6 +10,7 @@ from console.pages.person_consent import ConsentInbox
 from console.pages.person_export import export_person
 from console.texts import reveal_text, shorten_text
 from console.widgets.confirm import ask_confirmation
+from console.widgets.pairs import show_tiles
 from console.widgets.progress import show_progress
 from console.widgets.section import Section
 from console.widgets.states import show_empty_state, show_note
@@ -44,9 +45,7 @@ class PersonPage:
         if user is None:
             show_empty_state("Nothing is stored", "No memory names this user, or your key may not see any.")
             return
-        with ui.element("div").classes("tiles"):
-            _show_tile("memories", f"{user.memories:,}")
-            _show_tile("threads", f"{user.threads:,}")
+        show_tiles({"memories": f"{user.memories:,}", "threads": f"{user.threads:,}"})
         with ui.element("div").classes("row"):
             ui.label("last activity").classes("soft")
             show_time(user.last_activity_at)
@@ -123,9 +122,3 @@ def _show_receipt(receipt: Receipt) -> None:
         f"{count:,} {shorten_text(name, 40).replace('_', ' ')}" for name, count in receipt.counts.items() if count
     )
     show_note(f"Erased at {format_time(receipt.erased_at)}. {counts}.")
-
-
-def _show_tile(name: str, value: str) -> None:
-    with ui.element("div").classes("tile"):
-        ui.label(value).classes("number")
-        ui.label(name).classes("soft")

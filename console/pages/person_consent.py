@@ -1,12 +1,13 @@
 """The consent inbox of one person: proposals with their evidence, approve and reject."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import cast
 from uuid import UUID
 
 from mnema_client import NotAllowed, NotFound, consent
+from mnema_client.models import Page
 from nicegui import ui
 
 from console.context import PageContext
@@ -28,14 +29,6 @@ class Case:
 
     proposal: consent.Proposal
     texts: Mapping[UUID, str]
-
-
-@dataclass(frozen=True)
-class CasePage:
-    """A page of cases, newest first."""
-
-    items: Sequence[Case]
-    next_cursor: str | None
 
 
 class ConsentInbox:
@@ -64,17 +57,17 @@ class ConsentInbox:
         """Load the newest proposals again."""
         await self._list.refresh()
 
-    async def _fetch(self, cursor: str | None) -> CasePage:
+    async def _fetch(self, cursor: str | None) -> Page[Case]:
         state = cast(consent.ProposalState, self._state.value) if self._state.value else None
         try:
             call = consent.proposals(self._user, state=state, limit=PAGE_ITEMS, cursor=cursor)
             found = await self._page.memory.send(call)
         except NotFound:  # of this user nothing is stored
-            return CasePage([], None)
+            return Page(items=[])
         wanted = {signal.memory_id for item in found.items for signal in item.signals[:MOST_EVIDENCE]}
         read = await asyncio.gather(*(self._read_text(memory_id) for memory_id in wanted))
         texts = {memory_id: text for memory_id, text in zip(wanted, read, strict=True) if text}
-        return CasePage([Case(item, texts) for item in found.items], found.next_cursor)
+        return Page(items=[Case(item, texts) for item in found.items], next_cursor=found.next_cursor)
 
     async def _read_text(self, memory_id: UUID) -> str:
         try:

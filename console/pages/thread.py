@@ -7,6 +7,7 @@ from console.context import PageContext
 from console.pages.thread_header import NextHeader
 from console.pages.thread_story import Story
 from console.texts import reveal_text
+from console.widgets.pairs import show_tiles
 from console.widgets.section import Section
 from console.widgets.states import show_empty_state, show_note
 from console.widgets.text import show_link, show_time
@@ -39,16 +40,13 @@ class ThreadPage:
         if thread is None:
             show_empty_state("No active memories", "Nothing in this thread is active, or your key may not see it.")
             return
-        tiles = {
-            "turns": f"{thread.turns:,}",
-            "memories, with turns": f"{thread.memories:,}",
-            "revision": f"{thread.revision:,}",
-        }
-        with ui.element("div").classes("tiles"):
-            for name, value in tiles.items():
-                with ui.element("div").classes("tile"):
-                    ui.label(value).classes("number")
-                    ui.label(name).classes("soft")
+        show_tiles(
+            {
+                "turns": f"{thread.turns:,}",
+                "memories, with turns": f"{thread.memories:,}",
+                "revision": f"{thread.revision:,}",
+            }
+        )
         with ui.element("div").classes("row"):
             ui.label("last activity").classes("soft")
             show_time(thread.last_activity_at)

@@ -1,13 +1,13 @@
 """One answered query in a thread: what an agent was told, with the texts as they were then."""
 
-from mnema_client.receipts import QueryReceipt, ToldItem, ToldQuery
+from mnema_client.receipts import QueryReceipt, ToldQuery
 from nicegui import ui
 
 from console.context import PageContext
-from console.texts import shorten_text
+from console.pages.told_items import explain_degraded, show_told
 from console.widgets.section import Section
 from console.widgets.states import show_empty_state, show_note
-from console.widgets.text import show_line, show_link, show_text, show_time
+from console.widgets.text import show_line, show_link, show_time
 
 
 def show_answer(page: PageContext, receipt: QueryReceipt) -> None:
@@ -30,7 +30,7 @@ class Answer:
                 link.props["aria-label"] = "Open this answer"
             ui.label(_sum_up(receipt)).classes("soft")
             if receipt.degraded:
-                show_note(f"Part of the search was not available: {shorten_text(receipt.degraded, 80)}.", "warning")
+                show_note(explain_degraded(receipt.degraded), "warning")
             self._button = ui.button("What it was told", on_click=self._toggle).props("flat dense aria-expanded=false")
             self._told = Section(page, self._fetch, self._show_told, at_once=False)
             self._told.element.classes(remove="section").set_visibility(False)
@@ -46,16 +46,9 @@ class Answer:
         return await self._page.memory.get_query(self._receipt.query_id)
 
     def _show_told(self, told: ToldQuery) -> None:
-        if told.header:
-            ui.label("Header").classes("soft")
-            show_text(told.header, "code block")
-        items = [item for item in told.items if item.part != "header"]
-        if not items and not told.header:
+        if not told.header and not told.items:
             show_empty_state("Nothing", "The answer was empty, or your key may not see what it told.")
-        with ui.element("ul").classes("stack plain"):
-            for item in items:
-                with ui.element("li").classes("entry"):
-                    _show_item(item)
+        show_told(self._page, told, level=3, with_header_items=False)
 
 
 def _sum_up(receipt: QueryReceipt) -> str:
@@ -69,29 +62,3 @@ def _sum_up(receipt: QueryReceipt) -> str:
 
 def _count(number: int, one: str, many: str) -> str:
     return f"{number:,} {one if number == 1 else many}"
-
-
-def _show_item(item: ToldItem) -> None:
-    if item.text is None:
-        ui.label("The memory is purged; its text is gone.").classes("soft")
-    else:
-        show_text(item.text)
-    with ui.element("div").classes("row"):
-        show_line(item.part, 20).classes("chip")
-        show_line(item.category, 60).classes("soft")
-        if item.relevance is not None:
-            ui.label(f"relevance {item.relevance:.2f}").classes("soft")
-        if item.part != "fact" and item.text is not None:
-            show_link("Open", f"/memories/{item.memory_id}").props["aria-label"] = "Open this memory"
-        changed = _tell_change(item)
-        if changed:
-            ui.label(changed).classes("chip warn")
-
-
-def _tell_change(item: ToldItem) -> str:
-    """Return what happened to the memory since then; "" if nothing did."""
-    if item.state_now is not None and item.state_now != "active":
-        return f"now {shorten_text(item.state_now, 30).replace('_', '-')}"
-    if item.version is not None and item.version_now is not None and item.version_now != item.version:
-        return f"version {item.version} then, {item.version_now} now"
-    return ""

@@ -1,7 +1,6 @@
 """The turns of a thread in order, and between them what agents were told."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 from mnema_client import citations
@@ -19,17 +18,10 @@ from console.widgets.states import show_note
 from console.widgets.text import show_line, show_link, show_text, show_time
 
 PAGE_TURNS = 25
-MOST_ANSWERS = 100
+MOST_ANSWERS = 50
+"""Answers beside a page of turns: with them, a message stays below 200 KB."""
 
 Moment = ThreadTurn | QueryReceipt
-
-
-@dataclass(frozen=True)
-class StoryPage:
-    """A page of turns with the answers between them."""
-
-    items: Sequence[Moment]
-    next_cursor: str | None
 
 
 class Story:
@@ -52,7 +44,7 @@ class Story:
                 empty=("No turns", "Agents store turns with POST /turns. Each answered query leaves a receipt here."),
             )
 
-    async def _fetch(self, cursor: str | None) -> StoryPage:
+    async def _fetch(self, cursor: str | None) -> Page[Moment]:
         turns = await self._read_turns(cursor)
         begin = self._begins.get(cursor)
         end = _latest(begin, turns.items) if turns.next_cursor else None
@@ -65,7 +57,7 @@ class Story:
             self._notes.clear()
             with self._notes:
                 show_note(f"Between some turns there were more than {MOST_ANSWERS} answers. The oldest are left out.")
-        return StoryPage(place_answers(turns.items, answers.items), turns.next_cursor)
+        return Page(items=place_answers(turns.items, answers.items), next_cursor=turns.next_cursor)
 
     async def _read_turns(self, cursor: str | None) -> Page[ThreadTurn]:
         call = citations.thread_turns(self._thread, user_id=self._user, limit=PAGE_TURNS, cursor=cursor)

@@ -1,8 +1,9 @@
 """A list that loads page by page: a table on a wide screen, cards on a phone."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
+from mnema_client.models import Page
 from nicegui import background_tasks, ui
 
 from console.context import PageContext
@@ -10,20 +11,23 @@ from console.widgets.section import log_fault
 from console.widgets.states import show_empty_state, show_error, show_loading
 
 T = TypeVar("T")
-T_co = TypeVar("T_co", covariant=True)
 Cell = Callable[[T], object]
 
 
-class Paged(Protocol[T_co]):
-    """A page of items, such as `mnema_client.models.Page`. `next_cursor` is None on the last one."""
+class EmptyState(NamedTuple):
+    """The words for a list without entries. `action`: the label of a button that does something about it."""
 
-    @property
-    def items(self) -> Sequence[T_co]:
-        """The items of the page."""
+    title: str
+    hint: str
+    action: str = ""
+    on_action: Callable[[], object] | None = None
 
-    @property
-    def next_cursor(self) -> str | None:
-        """The cursor of the next page."""
+
+def cut_page(items: Sequence[T], cursor: str | None, size: int) -> Page[T]:
+    """Return a page of items that are loaded already."""
+    begin = int(cursor or 0)
+    end = begin + size
+    return Page(items=list(items[begin:end]), next_cursor=str(end) if end < len(items) else None)
 
 
 class Table:
@@ -39,13 +43,14 @@ class Table:
             self._body = ui.element("tbody")
         table.props["aria-label"] = label
 
-    def add_row(self, cells: Sequence[Callable[[], object]]) -> None:
-        """Add a row. Each cell is a function that builds its elements."""
-        with self._body, ui.element("tr"):
+    def add_row(self, cells: Sequence[Callable[[], object]]) -> ui.element:
+        """Add a row and return it. Each cell is a function that builds its elements."""
+        with self._body, ui.element("tr") as row:
             for name, build in zip(self._columns, cells, strict=True):
                 with ui.element("td") as cell:
                     build()
                 cell.props["data-label"] = name
+        return row
 
 
 class EntryList:
@@ -55,11 +60,12 @@ class EntryList:
         self._list = ui.element("ul").classes("stack plain")
         self._list.props["aria-label"] = label
 
-    def add_row(self, cells: Sequence[Callable[[], object]]) -> None:
-        """Add an entry; each cell builds a part of it."""
-        with self._list, ui.element("li").classes("entry"):
+    def add_row(self, cells: Sequence[Callable[[], object]]) -> ui.element:
+        """Add an entry and return it. Each cell builds a part of it."""
+        with self._list, ui.element("li").classes("entry") as row:
             for build in cells:
                 build()
+        return row
 
 
 class KeysetList(Generic[T]):
@@ -67,18 +73,18 @@ class KeysetList(Generic[T]):
 
     `fetch`: returns the page after a cursor (None: the first). `columns`: names and the builders of their cells; with
     `build_entry` instead, the items are entries of a list. `empty`: the title and the hint that are shown if there is
-    nothing.
+    nothing, or a function that returns them, as where they depend on filters.
     """
 
     def __init__(
         self,
         page: PageContext,
-        fetch: Callable[[str | None], Awaitable[Paged[T]]],
+        fetch: Callable[[str | None], Awaitable[Page[T]]],
         columns: dict[str, Cell[T]] | None = None,
         *,
         build_entry: Cell[T] | None = None,
         label: str,
-        empty: tuple[str, str],
+        empty: tuple[str, str] | Callable[[], EmptyState],
         at_once: bool = True,
     ) -> None:
         self._page = page
@@ -113,27 +119,30 @@ class KeysetList(Generic[T]):
                 failure = error
                 self._show_foot(lambda: show_error(failure, lambda: self._load(cursor, turn)))
 
-    def _show_page(self, found: Paged[T], cursor: str | None, turn: int) -> None:
+    def _show_page(self, found: Page[T], cursor: str | None, turn: int) -> None:
         if cursor is None:
             self._rows.clear()
             self._table, self._shown = None, 0
-        self._add_items(found.items)
+        first = self._add_items(found.items)
         self._show_foot(lambda: self._end_page(found.next_cursor, turn))
+        if cursor is not None and first is not None:  # the button that had the focus is gone
+            first.props("tabindex=-1").run_method("focus")
 
-    def _add_items(self, items: Sequence[T]) -> None:
+    def _add_items(self, items: Sequence[T]) -> ui.element | None:
+        """Add a row for each item and return the first one."""
         if not items:
-            return
+            return None
         if self._table is None:
             with self._rows:
                 self._table = EntryList(self._label) if self._build_entry else Table(list(self._columns), self._label)
         builders = [self._build_entry] if self._build_entry else list(self._columns.values())
-        for item in items:
-            self._table.add_row([_bind_cell(build, item) for build in builders])
+        rows = [self._table.add_row([_bind_cell(build, item) for build in builders]) for item in items]
         self._shown += len(items)
+        return rows[0]
 
     def _end_page(self, next_cursor: str | None, turn: int) -> None:
         if not self._shown and next_cursor is None:
-            show_empty_state(*self._empty)
+            show_empty_state(*(self._empty() if callable(self._empty) else self._empty))
             return
         ui.label(f"{self._shown:,} shown" + ("" if next_cursor else ", all of them")).classes("soft")
         if next_cursor:

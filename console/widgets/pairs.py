@@ -1,4 +1,4 @@
-"""Names with their values, one below the other."""
+"""Names with their values: one below the other, or as tiles."""
 
 from collections.abc import Callable, Mapping
 
@@ -18,3 +18,12 @@ def show_pairs(values: Mapping[str, str | Callable[[], object]]) -> None:
                     show_text(value)
                 else:
                     value()
+
+
+def show_tiles(values: Mapping[str, str]) -> None:
+    """Show named numbers, each large above its name."""
+    with ui.element("div").classes("tiles"):
+        for name, value in values.items():
+            with ui.element("div").classes("tile"):
+                ui.label(value).classes("number")
+                ui.label(name).classes("soft")

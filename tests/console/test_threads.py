@@ -109,10 +109,10 @@ async def test_answers_stand_between_the_turns_and_tell_what_was_told(
     assert texts.index("On Friday.") < texts.index("to planner") < texts.index("Thank you.")
     assert texts.count("to planner") == 2
     press(person, "What it was told")  # the newest button: that of the second answer
-    await sees(person, "version 1 then, 2 now")
+    await sees(person, "now version 2")
     assert "Launch on Friday." in shown_texts(person), "as it was then"
     press(person, "What it was told")
-    await person.should_not_see("version 1 then, 2 now")
+    await person.should_not_see("now version 2")
     person.find("What it was told").click()
     await sees(person, reveal_text(first.header))
 
