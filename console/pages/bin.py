@@ -44,7 +44,9 @@ class Bin:
                     "Actions": self._show_actions,
                 },
                 label="Memories in the bin",
-                empty=("The bin is empty", "A memory that is deleted comes here first, until it is purged."),
+                empty=self._form.explain_empty(
+                    "The bin is empty", "A memory that is deleted comes here first, until it is purged."
+                ),
             )
 
     async def _refresh(self) -> None:

@@ -41,5 +41,7 @@ def _show_users(page: PageContext) -> None:
                 "First seen": lambda user: show_time(user.created_at),
             },
             label="Users",
-            empty=("No users", "A user appears with the first write: POST /memory, POST /turns or POST /facts."),
+            empty=form.explain_empty(
+                "No users", "A user appears with the first write: POST /memory, POST /turns or POST /facts."
+            ),
         )

@@ -51,7 +51,9 @@ def _show_threads(page: PageContext) -> None:
                 "Last activity": lambda thread: show_time(thread.last_activity_at),
             },
             label="Threads",
-            empty=("No threads", "A thread appears with its first turn: POST /turns, or a memory with a thread_id."),
+            empty=form.explain_empty(
+                "No threads", "A thread appears with its first turn: POST /turns, or a memory with a thread_id."
+            ),
         )
 
 

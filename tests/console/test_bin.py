@@ -71,6 +71,8 @@ async def test_the_filter_is_in_the_address(person: User, memory: AsyncMnema, de
     await person.open("/bin?user_id=ben")
     await sees(person, "Ben plays chess.")
     await person.should_not_see("Maya drinks oat milk.")
+    await person.open("/bin?user_id=nobody")
+    await sees(person, "Nothing matches")
 
 
 async def test_a_reader_of_one_agent_sees_its_categories_and_no_buttons(

@@ -68,7 +68,7 @@ async def test_the_list_filters_and_its_address_holds_the_filters(person: User, 
     await sees(person, "1 shown, all of them")
     await person.should_see("kitchen")
     person.find("filter-user_id").clear().type("nobody").trigger("keydown.enter")
-    await sees(person, "No event matches")
+    await sees(person, "Nothing matches")
 
 
 async def test_the_last_day_of_the_list_is_part_of_it(person: User, busy: None) -> None:

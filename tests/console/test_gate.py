@@ -189,7 +189,7 @@ async def test_no_key_is_in_a_page_a_log_or_an_address(
     again = await people.sign_in(caller.key)
     texts = [(await again.http_client.get(path)).text for path in ("/", "/memories", "/jobs", "/keys")]
     client = await again.open("/memories")
-    await sees(again, "No memory matches")
+    await sees(again, "No memories yet")
     texts += [json.dumps(element.props, default=str) for element in client.elements.values()]
     texts += [record.getMessage() for record in caplog.records] + [str(client.request.url)]
     assert not [text for text in texts if caller.key in text]

@@ -50,8 +50,21 @@ async def test_it_finds_words_and_sorts(person: User, memory: AsyncMnema) -> Non
 
 async def test_it_says_what_to_do_if_nothing_matches(person: User) -> None:
     await person.open("/memories?user_id=nobody")
-    await sees(person, "No memory matches")
-    await sees(person, "Remove a filter")
+    await sees(person, "Nothing matches")
+
+
+async def test_filters_that_match_nothing_can_be_cleared(person: User, memory: AsyncMnema) -> None:
+    await person.open("/memories?user_id=nobody&state=superseded&sort=created_at-asc")
+    await sees(person, "Nothing matches")
+    await memory.remember("Maya drinks oat milk.", user_id="maya", category="preferences")
+    press(person, "Clear the filters")
+    await sees(person, "Maya drinks oat milk.")
+    await person.should_not_see("Nothing matches")
+
+
+async def test_an_order_alone_is_no_filter(person: User) -> None:
+    await person.open("/memories?sort=created_at-asc")
+    await sees(person, "No memories yet")
 
 
 async def test_it_loads_page_by_page(person: User, memory: AsyncMnema) -> None:

@@ -140,7 +140,7 @@ async def test_a_revoked_key_ends_the_session_at_a_call(app: Application, people
     extra = await make_caller(app, ["query"], None, caller)
     person = await people.sign_in(extra.key)
     await person.open("/memories")
-    await sees(person, "No memory matches")
+    await sees(person, "No memories yet")
     assert extra.scope.key_id is not None
     await app.tenants.revoke_key(extra.scope.tenant_id, extra.scope.key_id)
     person.find("filter-q").trigger("keydown.enter")
