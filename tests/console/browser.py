@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 from axe_playwright_python.async_playwright import Axe
-from playwright.async_api import Browser, Page, async_playwright
+from playwright.async_api import Browser, Page, WebSocket, async_playwright
 
 from app.embedded.postgres import free_port
 
@@ -110,3 +110,17 @@ async def serious_findings(page: Page) -> list[str]:
         if finding["impact"] in SERIOUS
         for node in finding["nodes"]
     ]
+
+
+def watch_messages(page: Page) -> list[int]:
+    """Return a list that gets the size in bytes of each message that the page's websockets receive from now on."""
+    sizes: list[int] = []
+
+    def note(message: str | bytes) -> None:
+        sizes.append(len(message.encode() if isinstance(message, str) else message))
+
+    def watch(socket: WebSocket) -> None:
+        socket.on("framereceived", note)
+
+    page.on("websocket", watch)
+    return sizes
