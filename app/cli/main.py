@@ -13,7 +13,7 @@ from app.cli.lazy import LazyCommand, build_application
 COMMANDS = (
     LazyCommand("up", "app.cli.up:start_installation", "Start everything on this machine and serve until Ctrl-C."),
     LazyCommand("down", "app.cli.up:stop_installation", "Stop everything that `mnema up` started."),
-    LazyCommand("status", "app.cli.up:print_status", "Show what is running."),
+    LazyCommand("status", "app.cli.status:print_status", "Show what is running."),
     LazyCommand("serve", "app.cli.serve:serve", "Serve the HTTP API until SIGTERM."),
     LazyCommand("migrate", "app.cli.operators:migrate_schema", "Migrate the schema to the newest version."),
     LazyCommand("doctor", "app.cli.operators:run_doctor", "Check this installation and say how to repair it."),

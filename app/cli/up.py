@@ -18,13 +18,15 @@ from app.bootstrap.tenancy import open_tenants
 from app.cli.client import build_client, error_text, exit_with_error, out
 from app.cli.tour import load_sample, run_tour
 from app.domain.errors import MnemaError, NotFound
-from app.embedded.console_process import console_address, find_obstacle
+from app.embedded.console_keeper import ConsoleKeeper
+from app.embedded.console_process import find_obstacle
 from app.embedded.home import COMMANDS, DATABASE, Home
 from app.embedded.postgres import Cluster
 from app.embedded.postgres_access import command_line
 from app.embedded.services import STOP_S, Services
 
 READY_S = 120
+CONSOLE_WAIT_S = 10.0
 POSTGRES_CHECK_S = 2.0
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -82,11 +84,12 @@ def start_installation(
         del os.environ[name]  # the driver would apply PGSSLMODE and the like, which are meant for other servers
     try:
         with _supervisor_lock(home), _running_services(home, port, stopper) as (services, url, key):
-            address = _start_console(services, console_port) if with_console else None
+            console = _start_console(services, console_port) if with_console else None
             if with_tour:
                 _load_and_tour(home, url, key, stopper)
-            _print_addresses(home, url, key, address)
-            _supervise_services(home, services, stopper)
+            _await_console(console, stopper)
+            _print_addresses(home, url, key, console)
+            _supervise_services(home, services, console, stopper)
     except StopRequested:
         out.print("stopped")
     except MnemaError as error:
@@ -95,13 +98,24 @@ def start_installation(
         stopper.block_signals()
 
 
-def _start_console(services: Services, port: int) -> str | None:
-    """Start the console; return its address. If it cannot start, print why: the server serves without it."""
+def _start_console(services: Services, port: int) -> ConsoleKeeper | None:
+    """Start the console; return its supervision. If it cannot start, print why: the server serves without it."""
     if obstacle := find_obstacle(port):
         out.print(f"no console: {obstacle}", highlight=False)
         return None
-    services.start_console(port)
-    return console_address(port)
+    return services.start_console(port)
+
+
+def _await_console(console: ConsoleKeeper | None, stopper: StopSignals) -> None:
+    """Wait a moment until the console answers. If it ends, print why; the server serves without it."""
+    deadline = time.monotonic() + CONSOLE_WAIT_S
+    while console is not None and not console.answers and time.monotonic() < deadline:
+        stopper.raise_if_stopped()
+        line = console.check_process(time.monotonic())
+        if line is not None and not console.answers:
+            out.print(line, highlight=False, markup=False)
+            return
+        time.sleep(0.1)
 
 
 def _load_and_tour(home: Home, url: str, key: str, stopper: StopSignals) -> None:
@@ -126,6 +140,7 @@ def _supervisor_lock(home: Home) -> Iterator[None]:
         exit_with_error(f"already running in {home.path}: see `mnema status`, or stop it with `mnema down`")
     try:
         _stop_orphans(home)
+        home.console_file.unlink(missing_ok=True)  # of a supervisor that was killed
         home.record_running({})
         yield
     finally:
@@ -205,7 +220,7 @@ def _await_ready(services: Services, url: str, home: Home, stopper: StopSignals)
     exit_with_error("the server did not become ready; the end of server.log:\n" + "\n".join(log[-15:]))
 
 
-def _supervise_services(home: Home, services: Services, stopper: StopSignals) -> None:
+def _supervise_services(home: Home, services: Services, console: ConsoleKeeper | None, stopper: StopSignals) -> None:
     checked_at = time.monotonic()
     while (code := services.server_ended()) is None:
         time.sleep(0.1)
@@ -215,6 +230,8 @@ def _supervise_services(home: Home, services: Services, stopper: StopSignals) ->
             _restart_postgres(home)
         for name in services.restart_ended():
             out.print(f"{name} had ended and was started again; see {name}.log in MNEMA_HOME")
+        if console is not None and (line := console.check_process(time.monotonic())):
+            out.print(line, highlight=False, markup=False)
     exit_with_error(f"the server ended unexpectedly with code {code}; see server.log in MNEMA_HOME")
 
 
@@ -225,14 +242,16 @@ def _restart_postgres(home: Home) -> None:
         out.print("PostgreSQL had ended and was started again; see postgres/server.log in MNEMA_HOME")
 
 
-def _print_addresses(home: Home, url: str, key: str, console: str | None) -> None:
+def _print_addresses(home: Home, url: str, key: str, console: ConsoleKeeper | None) -> None:
     out.print(f"\n[bold]Mnema serves[/] {url}", highlight=False)
     out.print(f"  key   {key}", highlight=False)
-    if console:
-        out.print(f"  web   {console}", highlight=False)
+    if console is not None and console.answers:
+        out.print(f"  web   {console.address}", highlight=False)
     out.print(f"  docs  {url}/docs", highlight=False)
     out.print(f"  env   {home.env_file}", highlight=False)
     out.print("  stop  Ctrl-C", highlight=False)
+    if console is not None and not console.answers:
+        out.print("The console is starting. Its address follows as soon as it answers.", highlight=False)
 
 
 def stop_installation() -> None:
@@ -248,24 +267,6 @@ def stop_installation() -> None:
     home.postgres.stop_server()
     home.run_file.unlink(missing_ok=True)
     out.print("stopped")
-
-
-def print_status() -> None:
-    """Show what is running. Exit code 1 if the server cannot answer requests.
-
-    `degraded`: it can, but background jobs wait.
-    """
-    home = Home()
-    url = home.demo_env().get("MNEMA_URL", "")
-    out.print(f"home      {home.path}", highlight=False)
-    out.print(f"postgres  {'running' if home.is_installed and home.postgres.is_running() else 'stopped'}")
-    ready = "stopped"
-    if home.running_pids():
-        ready = "starting"
-        with contextlib.suppress(httpx.HTTPError, ValueError, KeyError, TypeError):
-            ready = httpx.get(f"{url}/ready", timeout=10, trust_env=False).json()["status"]
-    out.print(f"server    {ready}{'' if ready == 'stopped' else f'  {url}'}", highlight=False)
-    raise typer.Exit(0 if ready in ("ready", "degraded") else 1)
 
 
 def _require_free_port(port: int) -> None:

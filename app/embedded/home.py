@@ -35,6 +35,7 @@ class Home:
         self.env_file = self.path / "demo.env"
         self.run_file = self.path / "run.json"
         self.redis_file = self.path / "redis.url"
+        self.console_file = self.path / "console.url"
         self.sample_file = self.path / "sample.json"
         self._secrets_file = self.path / "secrets.json"
         self._console_secret_file = self.path / "console.secret"

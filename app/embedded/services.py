@@ -12,7 +12,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import IO
 
-from app.embedded.console_process import console_environment
+from app.embedded.console_keeper import ConsoleKeeper
+from app.embedded.console_process import console_address, console_environment
 from app.embedded.home import Home
 from app.embedded.postgres import Cluster, free_port
 
@@ -40,9 +41,7 @@ class Services:
             "redis": self._start_redis,
             "worker": self._start_worker,
             "beat": self._start_beat,
-            "console": self._start_console,
         }
-        self._console_port = 0
         self._next_start = 0.0
         settings = home.server_settings(cluster)
         self._redis_url = settings.redis_url.get_secret_value()
@@ -75,13 +74,20 @@ class Services:
         self._register_process("worker", self._start_worker())
         self._register_process("beat", self._start_beat())
 
-    def start_console(self, port: int) -> None:
-        """Start the console on this port."""
-        self._console_port = port
-        self._register_process("console", self._start_console())
+    def start_console(self, port: int) -> ConsoleKeeper:
+        """Start the console on this port; return its supervision. `mnema status` finds its address in the home."""
+
+        def start() -> Popen:
+            process = self._start_console(port)
+            self._register_process("console", process)
+            return process
+
+        address = console_address(port)
+        self._home.write_private(self._home.console_file, address)
+        return ConsoleKeeper(start, address, self._home.path / "console.log")
 
     def restart_ended(self) -> list[str]:
-        """Restart Redis, worker, beat and console if they have ended, and return their names.
+        """Restart Redis, worker and beat if they have ended, and return their names.
 
         After a restart it waits RESTART_S seconds before the next one.
         """
@@ -99,6 +105,7 @@ class Services:
             if name in self._processes:
                 stop_process(self._processes[name])
         self._home.redis_file.unlink(missing_ok=True)
+        self._home.console_file.unlink(missing_ok=True)
 
     def _register_process(self, name: str, process: Popen) -> None:
         self._processes[name] = process
@@ -115,10 +122,10 @@ class Services:
         _lower_priority(process)
         return process
 
-    def _start_console(self) -> Popen:
+    def _start_console(self, port: int) -> Popen:
         """Start the console. It has no login of the database, so that it can do no more than a person's key."""
         url = f"http://127.0.0.1:{self._port}"
-        environment = console_environment(self._home, os.environ, url, self._console_port)
+        environment = console_environment(self._home, os.environ, url, port)
         process = self._spawn_process("console", [sys.executable, "-m", "console"], environment=environment)
         _lower_priority(process)
         return process

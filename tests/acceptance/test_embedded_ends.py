@@ -185,5 +185,5 @@ async def test_a_broken_sample_is_named_and_the_server_serves_all_the_same_until
         assert place.stopped(pids)
         assert_stopped(up, up.ended())
     status = await mnema("status", MNEMA_HOME=place.home)
-    assert (status.returncode, status.stdout.count("stopped")) == (1, 2)
+    assert (status.returncode, status.stdout.count("stopped")) == (1, 3)
     assert (await mnema("down", MNEMA_HOME=place.home)).stdout == "stopped\n"

@@ -98,12 +98,16 @@ def test_the_tours_history_says_what_was_done_newest_first(up: Up) -> None:
 
 def test_it_ends_with_base_url_key_and_docs(up: Up) -> None:
     url = f"http://127.0.0.1:{up.place.port}"
-    said = up.output[up.output.index("Mnema serves") :].split()
+    console = f"http://127.0.0.1:{up.place.console_port}/console"
+    said = up.output[up.output.index("Mnema serves") :]
+    said = said[: said.index(ANNOUNCED) + len(ANNOUNCED)].split()
     assert said[:3] == ["Mnema", "serves", url]
     shown = dict(zip(said[3::2], said[4::2], strict=True))
+    if "web" not in shown:  # the console was not ready yet
+        shown["web"] = up.says(f"the console serves {console}").split("the console serves ")[1].split()[0]
     assert shown == {
         "key": up.place.env["MNEMA_API_KEY"],
-        "web": f"http://127.0.0.1:{up.place.console_port}/console",
+        "web": console,
         "docs": f"{url}/docs",
         "env": str(up.place.home / "demo.env"),
         "stop": "Ctrl-C",
@@ -196,6 +200,7 @@ async def test_status_and_doctor_say_that_all_is_well(up: Up) -> None:
     )
     assert status.returncode == 0
     assert f"home      {up.place.home}\npostgres  running\nserver    ready  " in status.stdout
+    assert f"console   running  http://127.0.0.1:{up.place.console_port}/console" in status.stdout
     assert (doctor.returncode, {line.split()[0] for line in doctor.stdout.splitlines()}) == (0, {"ok"})
 
 
@@ -227,7 +232,7 @@ async def test_a_taken_port_is_named_and_nothing_is_left_running(up: Up) -> None
         assert "MNEMA_PORT=" in refused.stderr
         assert other.pids == {}
         status = await mnema("status", MNEMA_HOME=other.home)
-        assert (status.returncode, status.stdout.count("stopped")) == (1, 2)
+        assert (status.returncode, status.stdout.count("stopped")) == (1, 3)
 
 
 async def test_ctrl_c_stops_everything_and_the_next_start_finds_data_and_key(up: Up) -> None:
