@@ -1,4 +1,4 @@
-"""The page Bin: soft-deleted memories, the time at which each is purged, and the way back."""
+"""The page Bin: the memories in it, the time at which each is deleted for good, and the way back."""
 
 from mnema_client.models import Memory, Page
 from nicegui import ui
@@ -11,6 +11,7 @@ from console.widgets.filters import FilterForm
 from console.widgets.keyset import KeysetList
 from console.widgets.states import show_note
 from console.widgets.text import format_time, show_chips, show_line, show_link, show_time
+from console.words import MEMORY_TYPES, name_word
 
 PAGE_ITEMS = 25
 QUOTED = 200
@@ -29,7 +30,7 @@ class Bin:
 
     def __init__(self, page: PageContext) -> None:
         self._page = page
-        show_note("No answer contains these memories. Each can be restored until it is purged for good.")
+        show_note("No answer contains these memories. Each can be restored until it is deleted for good.")
         with ui.element("section").classes("section").props('aria-label="Memories in the bin"'):
             self._form = FilterForm(page, {"user_id": "User", "category": "Category"}, self._refresh)
             self._list = KeysetList(
@@ -38,14 +39,14 @@ class Bin:
                 {
                     "Memory": lambda memory: show_link(memory.text or "(no text)", f"/memories/{memory.id}"),
                     "User": lambda memory: show_line(memory.user_id, 60),
-                    "Category": lambda memory: show_chips([memory.category, memory.type]),
-                    "Deleted": lambda memory: show_time(memory.updated_at),
-                    "Purged": lambda memory: show_time(memory.purge_at),
+                    "Category": lambda memory: show_chips([memory.category, name_word(MEMORY_TYPES, memory.type)]),
+                    "In the bin since": lambda memory: show_time(memory.updated_at),
+                    "Deleted for good": lambda memory: show_time(memory.purge_at),
                     "Actions": self._show_actions,
                 },
                 label="Memories in the bin",
                 empty=self._form.explain_empty(
-                    "The bin is empty", "A memory that is deleted comes here first, until it is purged."
+                    "The bin is empty", "A memory that is deleted comes here first. Later it is deleted for good."
                 ),
             )
 
@@ -70,22 +71,22 @@ class Bin:
             restore = ui.button("Restore", on_click=lambda: self._restore(memory)).props("outline dense")
             restore.props["aria-label"] = f"Restore {about}"
             if self._page.key.allows("admin"):
-                purge = ui.button("Purge", on_click=lambda: self._purge(memory)).props("flat dense color=negative")
-                purge.props["aria-label"] = f"Purge {about}"
+                purge = ui.button("Delete for good", on_click=lambda: self._purge(memory))
+                purge.props("flat dense color=negative").props["aria-label"] = f"Delete for good: {about}"
 
     async def _restore(self, memory: Memory) -> None:
         await change_and_reload(self._page, self._page.memory.restore(memory.id), "Restored", self._refresh)
 
     async def _purge(self, memory: Memory) -> None:
         consequence = (
-            f"“{shorten_text(memory.text, QUOTED)}”\nIts text is deleted for good, in history and headers too. "
-            f"Without this, it is purged at {format_time(memory.purge_at)}."
+            f"“{shorten_text(memory.text, QUOTED)}”\nIts text goes from history and headers too. It cannot be undone. "
+            f"Without this, it is deleted for good at {format_time(memory.purge_at)}."
         )
-        if not await ask_confirmation("Purge this memory now?", consequence, action="Purge for good"):
+        if not await ask_confirmation("Delete this memory for good now?", consequence, action="Delete now"):
             return
 
         async def purge() -> bool:
             await self._page.memory.purge(memory.id)
             return True
 
-        await change_and_reload(self._page, purge(), "Purged", self._refresh)
+        await change_and_reload(self._page, purge(), "Deleted for good", self._refresh)

@@ -13,10 +13,12 @@ from console.session import read_clock
 from console.widgets.chart import show_day_chart
 from console.widgets.section import Section
 from console.widgets.states import show_empty_state
+from console.words import OPERATIONS, OUTCOMES, PARTS, Words, name_word
 
 PERIODS = {7: "7 days", 30: "30 days", 90: "90 days"}
 GROUPS = {"op": "Operation", "node": "Part", "status": "Outcome", "category": "Category"}
 MOST_SERIES = 7
+WORDS: dict[str, Words] = {"op": OPERATIONS, "node": PARTS, "status": OUTCOMES}
 OTHERS = "others"
 NONE = "none"
 
@@ -70,13 +72,19 @@ def _series(counts: Sequence[Count], group: str, days: Sequence[str]) -> dict[st
     """Return one number a day for each of the largest groups, and for all others together."""
     totals: Counter[str] = Counter()
     for count in counts:
-        totals[str(count.group[group] or NONE)] += count.count
+        totals[_name_group(count, group)] += count.count
     named = [name for name, _count in totals.most_common(MOST_SERIES)]
     places = {day: place for place, day in enumerate(days)}
     series = {name: [0] * len(days) for name in [*named, *([OTHERS] if len(totals) > MOST_SERIES else [])]}
     for count in counts:
-        name = str(count.group[group] or NONE)
+        name = _name_group(count, group)
         place = places.get(str(count.group["day"]))
         if place is not None:  # a later day may have begun
             series[name if name in series else OTHERS][place] += count.count
     return series
+
+
+def _name_group(count: Count, group: str) -> str:
+    """Return the plain name of a group; a category keeps its own, which is the tenant's."""
+    raw = str(count.group[group] or NONE)
+    return name_word(WORDS[group], raw) if group in WORDS else raw

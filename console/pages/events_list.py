@@ -13,21 +13,11 @@ from console.widgets.days import read_end_of_day
 from console.widgets.filters import Choice, Day, Filter, FilterForm
 from console.widgets.keyset import KeysetList
 from console.widgets.section import heading
-from console.widgets.text import show_chips, show_line, show_link, show_time
+from console.widgets.text import show_line, show_link, show_time
+from console.widgets.words import show_mark, show_word
+from console.words import OPERATIONS, OUTCOMES, PARTS, name_choices
 
 PAGE_ITEMS = 50
-NODES = {"": "All parts", "hotpath": "hotpath", "context": "context", "episodic": "episodic", "worker": "worker"}
-OUTCOMES = {"": "All outcomes", "ok": "ok", "error": "error", "skipped": "skipped"}
-FILTERS: dict[str, Filter] = {
-    "op": "Operation",
-    "user_id": "User",
-    "thread_id": "Thread",
-    "since": Day("Since"),
-    "until": Day("Until"),
-    "node": Choice("Part", NODES),
-    "status": Choice("Outcome", OUTCOMES),
-}
-MARKS = {"ok": "good", "error": "bad", "skipped": "warn"}
 
 
 def show_events(page: PageContext) -> None:
@@ -40,15 +30,25 @@ class EventList:
 
     def __init__(self, page: PageContext) -> None:
         self._page = page
+        operations = name_choices(OPERATIONS, "All operations", page.params.get("op", ""))
+        filters: dict[str, Filter] = {
+            "op": Choice("Operation", operations),
+            "user_id": "User",
+            "thread_id": "Thread",
+            "since": Day("Since"),
+            "until": Day("Until"),
+            "node": Choice("Part", name_choices(PARTS, "All parts")),
+            "status": Choice("Outcome", name_choices(OUTCOMES, "All outcomes")),
+        }
         with ui.element("section").classes("section").props('aria-label="One by one"'):
             heading("One by one")
-            self._form = FilterForm(page, FILTERS, self._refresh)
+            self._form = FilterForm(page, filters, self._refresh)
             self._list = KeysetList(
                 page,
                 self._fetch,
                 {
                     "Time": lambda event: show_time(event.ts),
-                    "Operation": lambda event: show_chips([event.op, event.node]),
+                    "Operation": _show_operation,
                     "Outcome": _show_outcome,
                     "User": lambda event: show_line(event.user_id or "", 60),
                     "Thread": _show_thread,
@@ -71,8 +71,13 @@ class EventList:
         return await self._page.memory.event_page(cursor=cursor, **filters)
 
 
+def _show_operation(event: Event) -> None:
+    show_word(OPERATIONS, event.op)
+    show_word(PARTS, event.node).classes("soft")
+
+
 def _show_outcome(event: Event) -> None:
-    ui.label(event.status).classes(f"chip {MARKS.get(event.status, '')}")
+    show_mark(OUTCOMES, event.status)
     if event.similarity is not None:
         ui.label(f"similarity {event.similarity:.2f}").classes("soft")
 

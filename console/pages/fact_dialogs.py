@@ -14,6 +14,8 @@ from console.widgets.keyset import KeysetList
 from console.widgets.section import heading
 from console.widgets.states import show_error
 from console.widgets.text import show_line, show_text, show_time
+from console.widgets.words import show_mark
+from console.words import CHANGES, FACT_ACTIONS
 
 HISTORY_ITEMS = 20
 LONGEST_VALUE = 10_000
@@ -35,7 +37,7 @@ class ValueDialog:
             heading(f"Edit {name_fact(fact)}")
             self._value = ui.input("Value", value=fact.value).props("outlined autofocus autocomplete=off")
             self._value.classes("wide").mark("fact-value").on("keydown.enter", self._save)
-            self._state = ui.element("div").classes("stack").props("aria-live=polite")
+            self._state = ui.element("div").classes("stack")
             with ui.element("div").classes("row end"):
                 ui.button("Cancel", on_click=self._dialog.delete).props("outline")
                 ui.button("Save", on_click=self._save)
@@ -92,7 +94,10 @@ class FactHistory:
 
 def _show_entry(entry: HistoryEntry) -> None:
     with ui.element("div").classes("row"):
-        show_line(_read_action(entry.meta) or entry.event.lower(), 60).classes("chip")
+        if action := _read_action(entry.meta):
+            show_mark(FACT_ACTIONS, action)
+        else:
+            show_mark(CHANGES, entry.event)
         show_time(entry.ts)
         if entry.actor:
             show_line(f"by {entry.actor}", 80).classes("soft")

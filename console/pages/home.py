@@ -11,6 +11,8 @@ from console.widgets.bars import show_bars
 from console.widgets.section import Section
 from console.widgets.states import show_empty_state, show_note
 from console.widgets.text import show_chips, show_line, show_link, show_time
+from console.widgets.words import show_mark
+from console.words import HEALTH, JOB_STATES, MEMORY_TYPES, OPERATIONS, name_word
 
 RECENT = 10
 MOST_CATEGORIES = 50
@@ -35,8 +37,7 @@ async def _fetch_health(page: PageContext) -> tuple[Health, Readiness]:
 
 def _show_health(found: tuple[Health, Readiness]) -> None:
     health, readiness = found
-    kind = {"ready": "good", "degraded": "warn"}.get(readiness.status, "bad")
-    ui.label(readiness.status).classes(f"chip {kind}").style("align-self: flex-start")
+    show_mark(HEALTH, readiness.status).style("align-self: flex-start")
     problems = {part: state for part, state in readiness.checks.items() if state != "ok"}
     with ui.element("dl").classes("pairs"):
         for name, value in [
@@ -78,7 +79,7 @@ def _show_recent(found: Page[Memory]) -> None:
             with ui.element("li").classes("entry"):
                 show_link(memory.text, f"/memories/{memory.id}")
                 with ui.element("div").classes("row"):
-                    show_chips([memory.category, memory.type])
+                    show_chips([memory.category, name_word(MEMORY_TYPES, memory.type)])
                     show_line(memory.user_id, 60).classes("soft")
                     show_time(memory.updated_at)
 
@@ -87,7 +88,8 @@ def _show_operations(counts: list[Count]) -> None:
     if not counts:
         show_empty_state("No events yet", "They appear as soon as an agent writes or asks.")
         return
-    show_bars({str(count.group["op"]): count.count for count in counts}, label="Events by operation", digits=0)
+    named = {name_word(OPERATIONS, str(count.group["op"])): count.count for count in counts}
+    show_bars(named, label="Events by operation", digits=0)
 
 
 def _show_jobs(counts: JobCounts) -> None:
@@ -100,4 +102,5 @@ def _show_jobs(counts: JobCounts) -> None:
     if not by_state:
         show_empty_state("No jobs yet", "Turns, sources and reflection create them.")
         return
-    show_bars(by_state, label="Jobs by state", digits=0)
+    named = {name_word(JOB_STATES, state): count for state, count in by_state.items()}
+    show_bars(named, label="Jobs by state", digits=0)

@@ -10,15 +10,17 @@ from nicegui import ui
 
 from console.context import PageContext, page_address
 from console.session import COOKIE_PATH
+from console.texts import shorten_text
 from console.widgets.keyset import KeysetList, Table
 from console.widgets.pairs import show_pairs
 from console.widgets.section import Section, heading
 from console.widgets.states import show_empty_state, show_note
 from console.widgets.text import format_time, show_id, show_line, show_link, show_text, show_time
+from console.widgets.words import show_mark, show_word
+from console.words import JOB_KINDS, JOB_STATES, name_word
 
 PAGE_ITEMS = 25
-STATES = {"": "All", "dead": "Failed for good", "queued": "Waiting", "running": "Running", "done": "Done"}
-MARKS = {"dead": "bad", "running": "warn", "done": "good"}
+STATES = {"": "All", **{state: name_word(JOB_STATES, state) for state in ("dead", "queued", "running", "done")}}
 ALL_KINDS = "*"
 PAUSES_ALL = "all kinds"
 
@@ -50,14 +52,14 @@ class JobsView:
                 ).mark("filter-state")
             if self._kind:
                 with ui.element("div").classes("row"):
-                    show_line(f"Only of kind {self._kind}.", 200)
+                    show_line(f"Only: {name_word(JOB_KINDS, self._kind)}.", 200)
                     show_link("Show all kinds", "/jobs", state=self._state or None)
             self._list = KeysetList(
                 page,
                 self._fetch,
                 {
                     "Kind": self._show_kind,
-                    "State": lambda job: _show_state(job.state),
+                    "State": lambda job: show_mark(JOB_STATES, job.state),
                     "Attempts": lambda job: ui.label(str(job.attempts)).classes("number"),
                     "User": lambda job: show_line(job.user_id or "", 60),
                     "Error": lambda job: show_line(job.last_error or "", 200),
@@ -104,9 +106,7 @@ class JobsView:
         for kind in kinds:
             counted = by_kind.get(kind, {})
             cells = [partial(_show_count, counted.get(state, 0), kind, state) for state in STATES if state]
-            table.add_row(
-                [partial(show_link, kind, "/jobs", kind=kind), *cells, partial(self._show_pause, kind, paused)]
-            )
+            table.add_row([partial(_link_kind, kind, kind=kind), *cells, partial(self._show_pause, kind, paused)])
 
     def _show_pause(self, kind: str, paused: list[str]) -> None:
         is_paused = kind in paused
@@ -115,18 +115,18 @@ class JobsView:
                 ui.label("paused").classes("chip warn")
             label, act = ("Resume", self._resume) if is_paused else ("Pause", self._pause)
             button = ui.button(label, on_click=partial(act, kind)).props("outline dense").mark(f"{label} {kind}")
-            button.props["aria-label"] = f"{label} {kind}"
+            button.props["aria-label"] = f"{label}: {name_word(JOB_KINDS, kind)}"
 
     async def _pause(self, kind: str) -> None:
-        await self._page.attempt(self._page.memory.pause_jobs(kind), done=f"Paused {_name_kind(kind)}")
+        await self._page.attempt(self._page.memory.pause_jobs(kind), done=f"Paused: {_name_kind(kind)}")
         await self._counts.refresh()
 
     async def _resume(self, kind: str) -> None:
-        await self._page.attempt(self._page.memory.resume_jobs(kind), done=f"Resumed {_name_kind(kind)}")
+        await self._page.attempt(self._page.memory.resume_jobs(kind), done=f"Resumed: {_name_kind(kind)}")
         await self._counts.refresh()
 
     def _show_kind(self, job: Job) -> None:
-        show_link(job.kind, "/jobs", job_id=str(job.id))
+        _link_kind(job.kind, job_id=str(job.id))
 
     def _show_action(self, job: Job) -> None:
         if job.state == "dead":
@@ -154,8 +154,8 @@ class JobView:
                 show_text(job.last_error)
         show_pairs(
             {
-                "Kind": job.kind,
-                "State": partial(_show_state, job.state),
+                "Kind": partial(show_word, JOB_KINDS, job.kind),
+                "State": partial(show_mark, JOB_STATES, job.state),
                 "Identifier": partial(show_id, job.id),
                 "User": job.user_id or "none",
                 "Attempts": str(job.attempts),
@@ -178,8 +178,8 @@ class JobView:
         await self._section.refresh()
 
 
-def _show_state(state: str) -> None:
-    ui.label(STATES.get(state, state)).classes(f"chip {MARKS.get(state, '')}").style("display: inline-block")
+def _link_kind(raw: str, /, **params: str | None) -> None:
+    show_link(name_word(JOB_KINDS, raw), "/jobs", **params).props["title"] = shorten_text(raw, 60)
 
 
 def _show_count(count: int, kind: str, state: str) -> None:
@@ -190,4 +190,4 @@ def _show_count(count: int, kind: str, state: str) -> None:
 
 
 def _name_kind(kind: str) -> str:
-    return PAUSES_ALL if kind == ALL_KINDS else kind
+    return PAUSES_ALL if kind == ALL_KINDS else name_word(JOB_KINDS, kind)

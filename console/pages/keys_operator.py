@@ -10,6 +10,7 @@ from nicegui import ui
 
 from console.context import PageContext
 from console.session import read_clock
+from console.widgets.announce import Announcer
 from console.widgets.confirm import ask_confirmation
 from console.widgets.days import read_end_of_day
 from console.widgets.keyset import KeysetList
@@ -68,7 +69,8 @@ class TenantView:
         self._id = tenant_id
         show_link("All tenants", "/keys")
         Section(page, lambda: page.operator.get_tenant(tenant_id), _show_tenant, title="Tenant")
-        self._shown_once = ui.element("div").classes("stack").props("aria-live=polite")
+        self._state = Announcer()
+        self._shown_once = ui.element("div").classes("stack")
         with ui.element("section").classes("section").props("aria-label=Keys"):
             heading("Keys")
             self._list = KeysetList(
@@ -111,6 +113,7 @@ class TenantView:
             show_text(made.key, "code block").mark("plain-key")
             with ui.element("div").classes("row"):
                 ui.button("I have copied it", on_click=self._shown_once.clear)
+        self._state.say("The new key is shown above the list of keys. Copy it now.")
         await self._list.refresh()
 
 

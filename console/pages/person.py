@@ -58,7 +58,7 @@ class PersonPage:
             ui.button("Export", on_click=self._export).props("outline")
             if self._page.key.allows("admin"):
                 ui.button("Erase", on_click=self._erase).props("outline color=negative")
-        self._work = ui.element("div").classes("stack").props("aria-live=polite")
+        self._work = ui.element("div").classes("stack")
 
     async def _export(self) -> None:
         with self._work:

@@ -16,11 +16,12 @@ from console.widgets.keyset import KeysetList
 from console.widgets.section import heading
 from console.widgets.states import show_note
 from console.widgets.text import show_line, show_link, show_text, show_time
+from console.widgets.words import show_mark, show_word
+from console.words import MEMORY_TYPES, PROPOSAL_STATES, name_word
 
 PAGE_ITEMS = 10
 MOST_EVIDENCE = 3
-STATES = {"pending": "Waiting for a decision", "approved": "Approved", "rejected": "Rejected", "": "All"}
-CHIPS = {"pending": "warn", "approved": "good", "applied": "good", "rejected": "bad"}
+STATES = {**{state: name_word(PROPOSAL_STATES, state) for state in PROPOSAL_STATES}, "": "All"}
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ class ConsentInbox:
     def _show_case(self, case: Case) -> None:
         proposal = case.proposal
         with ui.element("div").classes("row"):
-            ui.label(proposal.state).classes(f"chip {CHIPS.get(proposal.state, '')}")
+            show_mark(PROPOSAL_STATES, proposal.state)
             if proposal.sensitive:
                 ui.label("sensitive").classes("chip warn")
             ui.label(shorten_text(proposal.field, 60)).classes("soft")
@@ -133,7 +134,7 @@ def _show_evidence(case: Case) -> None:
                 show_link(
                     text or "a memory that is deleted or that your key may not see", f"/memories/{signal.memory_id}"
                 )
-                ui.label(shorten_text(signal.kind, 40)).classes("chip")
+                show_word(MEMORY_TYPES, signal.kind).classes("chip")
                 if signal.confidence is not None:
                     ui.label(f"confidence {signal.confidence:.2f}").classes("soft")
                 show_time(signal.at)

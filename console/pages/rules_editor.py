@@ -9,6 +9,7 @@ from nicegui import ui
 from console.context import PageContext, SessionOver
 from console.pages.rules_history import RulesHistory
 from console.pages.rules_parts import IN_USE, MoveFields, read_yaml, show_diff, show_refusal
+from console.widgets.announce import Announcer
 from console.widgets.confirm import ask_confirmation
 from console.widgets.keyset import Table
 from console.widgets.section import Section, heading
@@ -31,6 +32,7 @@ class RulesEditor:
     def __init__(self, page: PageContext) -> None:
         self._page = page
         self._version = 0
+        self._state = Announcer()
         self._section = Section(page, self._fetch, self._show, title="The tenant's own rules")
         self._effective = Section(page, lambda: page.memory.tenant_config(), _show_effective, title="In force")
 
@@ -53,11 +55,12 @@ class RulesEditor:
             ui.button("Validate", on_click=self._validate).props("outline")
             ui.button("Save", on_click=self._save)
             ui.button("Discard", on_click=self._section.refresh).props("outline")
-        self._result = ui.element("div").classes("stack").props("aria-live=polite")
+        self._result = ui.element("div").classes("stack")
 
     async def _try_change(self, *, dry_run: bool) -> RulesChange | None:
         """Send the document. Show a refusal in place and return None."""
         self._result.clear()
+        self._state.say("")
         try:
             moves = self._moves.read_moves()
         except ValueError:
@@ -118,8 +121,9 @@ class RulesEditor:
 
     def _show_change(self, change: RulesChange, title: str) -> None:
         self._result.clear()
+        self._state.say(title)
         with self._result:
-            with ui.element("div").classes("state").props("role=status"):
+            with ui.element("div").classes("state"):
                 ui.label(title).classes("state-title")
             for warning in change.warnings:
                 show_line(warning, 500).classes("note warning")

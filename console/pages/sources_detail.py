@@ -14,7 +14,6 @@ from console.pages.sources_parts import (
     format_bytes,
     show_job_result,
     show_job_times,
-    show_state,
     show_status,
 )
 from console.pages.sources_upload import UploadForm
@@ -26,10 +25,12 @@ from console.widgets.pairs import show_pairs
 from console.widgets.section import Section, heading
 from console.widgets.states import show_note
 from console.widgets.text import format_time, show_line, show_link, show_text
+from console.widgets.words import show_mark, show_word
+from console.words import FILE_STATES, INDEX_CAUSES, INDEX_KINDS, JOB_STATES, name_choices
 
 PAGE_ITEMS = 25
 JOBS_SHOWN = 10
-FILE_STATES = {"": "All", "rejected": "Rejected", "waiting": "Waiting", "indexed": "Indexed"}
+STATES = name_choices(FILE_STATES, "All")
 
 
 class SourceView:
@@ -39,7 +40,7 @@ class SourceView:
         self._page = page
         self._id = source_id
         state = page.params.get("state", "")
-        self._state = state if state in FILE_STATES else ""
+        self._state = state if state in STATES else ""
         show_link("All sources", "/sources")
         self._source = Section(page, self._fetch, self._show_source, title="Source")
         with ui.element("section").classes("section").props("aria-label=Files"):
@@ -50,8 +51,8 @@ class SourceView:
                 page,
                 self._fetch_jobs,
                 {
-                    "Job": lambda job: ui.label(f"{job.kind} ({job.cause})"),
-                    "State": lambda job: show_state(job.state),
+                    "Job": _show_job,
+                    "State": lambda job: show_mark(JOB_STATES, job.state),
                     "Result": show_job_result,
                     "Queued": show_job_times,
                 },
@@ -136,7 +137,7 @@ class SourceView:
         heading("Files")
         self._uploads = ui.element("div").classes("stack")
         with ui.element("div").classes("filters"):
-            ui.select(FILE_STATES, label="State", value=self._state, on_change=self._choose_state).props(
+            ui.select(STATES, label="State", value=self._state, on_change=self._choose_state).props(
                 "dense outlined options-dense data-search"
             ).mark("filter-state")
         self._files = KeysetList(
@@ -181,6 +182,11 @@ class SourceView:
 
 
 def _show_file_state(file: SourceFile) -> None:
-    show_state(file.state)
+    show_mark(FILE_STATES, file.state)
     if file.message or file.reason:
         show_line(file.message or file.reason or "", 300).classes("soft")
+
+
+def _show_job(job: IndexJob) -> None:
+    show_word(INDEX_KINDS, job.kind)
+    show_word(INDEX_CAUSES, job.cause).classes("soft")

@@ -7,31 +7,17 @@ from mnema_client.sources import IndexJob, SourceStatus
 from nicegui import background_tasks, ui
 
 from console.context import PageContext, SessionOver
-from console.texts import shorten_text
 from console.widgets.text import show_line, show_time
+from console.widgets.words import show_mark
+from console.words import JOB_STATES, SOURCE_STATES, name_word
 
 POLL_S = 1.5
-MARKS = {
-    "ready": "good",
-    "indexed": "good",
-    "done": "good",
-    "failed": "bad",
-    "rejected": "bad",
-    "indexing": "warn",
-    "running": "warn",
-    "removing": "warn",
-}
 UNITS = ("bytes", "KB", "MB", "GB", "TB")
-
-
-def show_state(state: str) -> None:
-    """Show a state of a source, a file or a job as a mark."""
-    ui.label(shorten_text(state, 40)).classes(f"chip {MARKS.get(state, '')}").style("display: inline-block")
 
 
 def show_status(status: SourceStatus) -> None:
     """Show the state of a source and the error of its last index job."""
-    show_state(status.state)
+    show_mark(SOURCE_STATES, status.state)
     if status.error:
         show_line(status.error, 200).classes("soft")
 
@@ -52,7 +38,7 @@ class RunningJob:
         self._job = job
         self._on_end = on_end
         self._failed = False
-        with ui.element("div").classes("progress stack").props("role=status"):
+        with ui.element("div").classes("progress stack"):
             self._label = ui.label()
             self._bar = ui.linear_progress(value=0, show_value=False).props('aria-label="Progress of the index job"')
             self._show_job(job)
@@ -83,10 +69,10 @@ class RunningJob:
 
     def _show_job(self, job: IndexJob) -> None:
         if job.files_total:
-            self._label.set_text(f"{job.state}: {job.files_done:,} of {job.files_total:,} files")
+            self._label.set_text(f"{name_word(JOB_STATES, job.state)}: {job.files_done:,} of {job.files_total:,} files")
             self._bar.props(remove="indeterminate").set_value(job.files_done / job.files_total)
         else:
-            self._label.set_text(f"{job.state}: the files are not counted yet")
+            self._label.set_text(f"{name_word(JOB_STATES, job.state)}: the files are not counted yet")
             self._bar.props("indeterminate")
 
 

@@ -8,6 +8,7 @@ from mnema_client import MnemaError
 from nicegui import background_tasks, ui
 
 from console.context import PageContext
+from console.widgets.announce import Announcer
 from console.widgets.states import show_error, show_loading
 
 log = logging.getLogger("console")
@@ -16,6 +17,8 @@ T = TypeVar("T")
 
 class Section(Generic[T]):
     """A part that fetches data and then builds its elements from it; an error is shown in its place.
+
+    Screen readers say that it loads and that it is loaded. A person who wants its content goes there.
 
     `fetch`: calls the API. `build`: builds the elements; it is called inside the part. `title`: a heading, if any.
     """
@@ -33,10 +36,12 @@ class Section(Generic[T]):
         self._fetch = fetch
         self._build = build
         self._turn = 0
+        self._name = title or "This part"
         with ui.element("section").classes("section") as self.element:
             if title:
                 heading(title)
-            self._box = ui.element("div").classes("stack").props("aria-live=polite")
+            self._state = Announcer()
+            self._box = ui.element("div").classes("stack")
         if title:
             self.element.props["aria-label"] = title
         if at_once:
@@ -46,23 +51,24 @@ class Section(Generic[T]):
         """Fetch and build again. If a later call overtakes this one, this one shows nothing."""
         self._turn += 1
         turn = self._turn
-        self._rebuild(show_loading)
+        self._rebuild(show_loading, f"{self._name}: loading")
         try:
             data = await self._fetch()
             if turn == self._turn:
-                self._rebuild(lambda: self._build(data))
+                self._rebuild(lambda: self._build(data), f"{self._name}: loaded")
         except Exception as error:  # of the API or a fault: the part never stays at "Loading…"
             if not self._page.ends_session(error) and turn == self._turn:
                 log_fault(error)
                 failure = error
-                self._rebuild(lambda: show_error(failure, self.refresh))
+                self._rebuild(lambda: show_error(failure, self.refresh), "")  # an error is an alert itself
 
-    def _rebuild(self, build: Callable[[], None]) -> None:
+    def _rebuild(self, build: Callable[[], None], state: str) -> None:
         if self._page.client.is_deleted or self._box.is_deleted:
             return
         self._box.clear()
         with self._box:
             build()
+        self._state.say(state)
 
 
 def log_fault(error: Exception) -> None:

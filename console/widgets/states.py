@@ -28,8 +28,8 @@ def show_error(error: Exception, on_retry: Callable[[], Any] | None = None) -> N
 
 
 def show_loading(label: str = "Loading…") -> None:
-    """Show that a part is loading. Screen readers announce it."""
-    with ui.element("div").classes("state loading").props("role=status"):
+    """Show that a part is loading. The part itself tells screen readers."""
+    with ui.element("div").classes("state loading"):
         ui.spinner(size="1.6em").props("aria-hidden=true")
         ui.label(label).classes("soft")
 

@@ -41,12 +41,12 @@ async def test_a_memory_is_restored(person: User, memory: AsyncMnema, deleted: U
 async def test_a_memory_is_purged_after_a_question(person: User, memory: AsyncMnema, deleted: UUID) -> None:
     await person.open("/bin")
     await sees(person, "Maya drinks oat milk.")
-    press(person, "Purge")
-    await sees(person, "Purge this memory now?")
+    press(person, "Delete for good")
+    await sees(person, "Delete this memory for good now?")
     press(person, "Cancel")
     assert (await memory.get(deleted)).state == "soft_deleted"
-    press(person, "Purge")
-    await sees(person, "Purge this memory now?")
+    press(person, "Delete for good")
+    await sees(person, "Delete this memory for good now?")
     person.find(marker="confirm").click()
     await sees(person, "The bin is empty")
     with pytest.raises(NotFound):
@@ -88,7 +88,7 @@ async def test_a_reader_of_one_agent_sees_its_categories_and_no_buttons(
     await bound.open("/bin")
     await sees(bound, "Deploy on Friday.")
     await bound.should_not_see("Maya likes jazz.")
-    assert not buttons(bound) & {"Restore", "Purge"}
+    assert not buttons(bound) & {"Restore", "Delete for good"}
 
 
 async def test_a_writer_may_restore_but_not_purge(
@@ -97,4 +97,4 @@ async def test_a_writer_may_restore_but_not_purge(
     writer = await people.sign_in((await make_caller(app, ["query", "write"], None, caller)).key)
     await writer.open("/bin")
     await sees(writer, "Restore")
-    assert "Purge" not in buttons(writer)
+    assert "Delete for good" not in buttons(writer)

@@ -9,6 +9,7 @@ from nicegui import ui
 from nicegui.testing import User
 
 from app.bootstrap import Application
+from console.words import OPERATIONS, name_word
 from tests.api.calls import sql
 from tests.conftest import Database
 from tests.console.people import People, press, sees
@@ -46,7 +47,7 @@ async def test_the_chart_counts_events_by_day_as_chosen(person: User, memory: As
     await person.open("/events")
     await sees(person, "events in 30 days")
     counts = {count.group["op"]: count.count for count in await memory.event_counts(["op"])}
-    await draws(person, counts)
+    await draws(person, {name_word(OPERATIONS, op): count for op, count in counts.items()})
     assert counts["create"] == 2
     person.find("Grouped by").click()
     person.find("Category").click()
@@ -60,7 +61,7 @@ async def test_events_of_a_day_before_the_period_are_not_counted(
     await sql(database, "UPDATE events SET ts = ts - interval '40 days' WHERE user_id = 'noor'")
     await person.open("/events")
     await sees(person, "events in 30 days")
-    assert chart_series(person)["create"] == 1
+    assert chart_series(person)["Write"] == 1
 
 
 async def test_the_list_filters_and_its_address_holds_the_filters(person: User, busy: None) -> None:

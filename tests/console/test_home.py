@@ -10,8 +10,8 @@ async def test_it_shows_health_recent_memories_and_operations(person: User, memo
     await memory.remember("Maya drinks oat milk.", user_id="maya", category="preferences")
     await person.open("/")
     await sees(person, "Maya drinks oat milk.")
-    await sees(person, "degraded")  # the test has no broker
-    await sees(person, "create")
+    await sees(person, "Degraded")  # the test has no broker
+    await sees(person, "Write")
     await sees(person, "No jobs yet")
 
 

@@ -44,12 +44,12 @@ async def test_one_job_is_shown_whole_and_replayed(person: User, memory: AsyncMn
 
 async def test_a_kind_is_paused_and_resumed(person: User, memory: AsyncMnema, dead_job: UUID) -> None:
     await person.open("/jobs")
-    await sees(person, "after_turn")
+    await sees(person, "Follow up a turn")
     press(person, "Pause")
     await sees(person, "paused")
     assert (await memory.job_counts()).paused == ["after_turn"]
     press(person, "Resume")
-    await sees(person, "Resumed after_turn")
+    await sees(person, "Resumed: Follow up a turn")
     assert (await memory.job_counts()).paused == []
 
 

@@ -51,10 +51,10 @@ async def test_a_source_shows_its_files_with_reasons_and_its_jobs(
     await memory.upload_file(source.id, "guides/tap.md", GUIDE)
     await memory.upload_file(source.id, "broken.md", b"\x00\x01\x02" * 50)
     await person.open(f"/sources?source_id={source.id}")
-    await sees(person, "indexing")
+    await sees(person, "Indexing")
     await sees(person, "2 waiting")
     await run_jobs(app, caller, memory)
-    await sees(person, "done")  # without loading the page again
+    await sees(person, "Done")  # without loading the page again
     await sees(person, "guides/tap.md")
     await sees(person, "1 added, 1 rejected")
     [rejected] = [file async for file in memory.source_files(source.id, state="rejected")]
@@ -134,7 +134,7 @@ async def test_index_again_queues_a_job(person: User, memory: AsyncMnema, source
     await person.open(f"/sources?source_id={source.id}")
     await sees(person, "No index jobs yet")
     press(person, "Index again")
-    await sees(person, "queued: the files are not counted yet")
+    await sees(person, "Waiting: the files are not counted yet")
     [job] = [job async for job in memory.index_jobs(source.id)]
     assert (job.kind, job.state) == ("sync", "queued")
 
@@ -174,7 +174,7 @@ async def test_a_failed_job_says_why(
     await sql(database, "UPDATE index_jobs SET state = 'failed', ended_at = now(), error = 'folder_empty: all is lost'")
     await person.open(f"/sources?source_id={source.id}")
     await sees(person, "folder_empty: all is lost")
-    await sees(person, "failed")
+    await sees(person, "Failed")
 
 
 async def test_a_bound_key_sees_only_sources_of_its_categories_and_removes_none(
