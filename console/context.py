@@ -38,16 +38,17 @@ class PageContext:
     @property
     def memory(self) -> AsyncMnema:
         """The person's client of the API. Raise SessionOver if the session has ended."""
-        self._check_session()
+        self.check_session()
         return self.opened.memory
 
     @property
     def operator(self) -> AsyncMnemaOperator:
         """The operator's client of the API, in a session of the operator. Raise SessionOver if it has ended."""
-        self._check_session()
+        self.check_session()
         return self.opened.operator
 
-    def _check_session(self) -> None:
+    def check_session(self) -> None:
+        """Raise SessionOver if the session has ended. Long work, such as a download, calls it from time to time."""
         session = self.opened.session
         if self.registry.is_ended(session) or session.is_over(read_clock()):
             raise SessionOver

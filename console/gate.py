@@ -1,6 +1,5 @@
 """The gate before the whole console: origin, session, size of bodies, and the security headers."""
 
-import asyncio
 from collections.abc import Callable
 from datetime import datetime
 from http.cookies import CookieError, SimpleCookie
@@ -8,12 +7,15 @@ from urllib.parse import parse_qs, quote, urlsplit
 
 from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
+from console.bodies import BoundedBody
 from console.headers import HeaderWriter
 from console.registry import SessionRegistry
 from console.session import COOKIE, COOKIE_PATH, SESSION, Session, SessionCookies
 from console.settings import ConsoleSettings
+from console.sockets import EndingReceiver
+from console.uploads import TooManyUploads
 
 FORM_BYTES = 8 * 1024
 SOCKET = f"{COOKIE_PATH}/_nicegui_ws/"
@@ -67,11 +69,26 @@ class Gate:
         if refusal is not None:
             await refusal(scope, receive, writer.send)
             return
-        bounded = _BoundedBody(receive, writer.send, self._body_limit(scope))
+        try:
+            if scope["path"].startswith(UPLOADS):
+                async with self._registry.uploads.take_slot(scope[SESSION].id):
+                    await self._pass_body(scope, receive, writer.send)
+            else:
+                await self._pass_body(scope, receive, writer.send)
+        except TooManyUploads:
+            response = PlainTextResponse("Too many uploads at once. Try again when others have ended.", 429)
+            await response(scope, receive, writer.send)
+
+    async def _pass_body(self, scope: Scope, receive: Receive, send: Send) -> None:
+        bounded = BoundedBody(receive, send, self._body_limit(scope))
         try:
             await self._app(scope, bounded.receive, bounded.send)
-        except BodyTooLarge:
-            await PlainTextResponse("The request is too large.", 413)(scope, receive, writer.send)
+        except Exception:  # the refusal itself, or a group with it
+            if bounded.refusal is None:
+                raise
+        if bounded.refusal is not None:
+            response = PlainTextResponse(str(bounded.refusal), bounded.refusal.status)
+            await response(scope, receive, send)
 
     def _refuse(self, scope: Scope) -> Response | None:
         """Return the refusal of a request, or None. Give the scope its session."""
@@ -99,8 +116,9 @@ class Gate:
             return
         session = self._find_session(headers)
         page = parse_qs(scope["query_string"].decode("ascii", "replace")).get("client_id", [""])[0]
-        if self._is_own_page(session, page):
-            await self._app(scope, receive, send)
+        if session is not None and self._is_own_page(session, page):
+            with self._registry.sockets.open_socket(session.id, receive) as receiver:
+                await self._app(scope, receiver.receive, send)
         else:
             await self._refuse_socket(scope, receive, send)
 
@@ -136,46 +154,6 @@ class Gate:
 
     def _body_limit(self, scope: Scope) -> int:
         return self._settings.upload_mb << 20 if scope["path"].startswith(UPLOADS) else FORM_BYTES
-
-
-class EndingReceiver:
-    """The receiving end of a websocket that ends after some seconds, whatever its client sends."""
-
-    def __init__(self, receive: Receive, seconds: float) -> None:
-        self._receive = receive
-        self._ends_at = asyncio.get_running_loop().time() + seconds
-
-    async def receive(self) -> Message:
-        """Return the next message; after the end, that the websocket is closed."""
-        try:
-            async with asyncio.timeout_at(self._ends_at):
-                return await self._receive()
-        except TimeoutError:
-            return {"type": "websocket.disconnect", "code": 1013}
-
-
-class BodyTooLarge(Exception):
-    """A request's body is larger than its limit."""
-
-
-class _BoundedBody:
-    """The two ends of a request with a bounded body. Above the limit, what the application answers is dropped."""
-
-    def __init__(self, receive: Receive, send: Send, limit: int) -> None:
-        self._receive = receive
-        self._send = send
-        self._left = limit
-
-    async def receive(self) -> Message:
-        message = await self._receive()
-        self._left -= len(message.get("body", b""))
-        if self._left < 0:
-            raise BodyTooLarge
-        return message
-
-    async def send(self, message: Message) -> None:
-        if self._left >= 0:
-            await self._send(message)
 
 
 def read_cookie(headers: Headers, name: str) -> str:

@@ -53,7 +53,7 @@ def build_console(settings: ConsoleSettings, clock: Callable[[], datetime] = rea
     def connect_operator(key: str) -> AsyncMnemaOperator:
         return AsyncMnemaOperator(settings.api_url, key, timeout_s=settings.timeout_s, retry=RETRY)
 
-    registry = SessionRegistry(connect, connect_operator)
+    registry = SessionRegistry(connect, connect_operator, settings.check_s)
     key_check = KeyCheck(connect, connect_operator)
     sign_in = SignIn(settings, cookies, tokens, registry, key_check, clock)
     outer = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)

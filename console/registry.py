@@ -1,16 +1,23 @@
 """The sessions that have open pages: each has one client of the API, shared by its pages and by nobody else."""
 
+import asyncio
+import logging
 from collections.abc import Callable
 from datetime import datetime
 from urllib.parse import urlencode
 
-from mnema_client import AsyncMnema, AsyncMnemaOperator
+from mnema_client import AsyncMnema, AsyncMnemaOperator, MnemaError, NotFound, Unauthenticated
 from nicegui import Client, background_tasks
 
 from console.keys import PersonKey, describe_key, describe_operator
-from console.session import Session
+from console.session import Session, read_clock
+from console.sockets import SessionSockets
+from console.uploads import UploadSlots
 
+log = logging.getLogger("console")
 SIGN_IN = "/sign-in"
+WATCHER = "watch the key of a session"
+"""The name of the task that does it, one for each session with open pages."""
 MOST_PAGES = 30
 """Open pages of a session. The next one closes the oldest."""
 ENDINGS = {
@@ -34,14 +41,27 @@ class OpenSession:
         self.key = PersonKey()
         self.pages: dict[str, Client] = {}
         self.is_described = False
+        self.watcher: asyncio.Task[None] | None = None
 
     async def describe(self) -> PersonKey:
         """Return the key's description; ask the API once. Raise MnemaError."""
         if not self.is_described:
-            is_operator = self.session.is_operator
-            self.key = await (describe_operator(self.operator) if is_operator else describe_key(self.memory))
+            self.key = await self._ask_key()
             self.is_described = True
         return self.key
+
+    async def is_revoked(self) -> bool:
+        """Ask the API whether the key is revoked or expired. Raise MnemaError if the API does not say."""
+        try:
+            await self._ask_key()
+        except Unauthenticated:
+            return True
+        except NotFound:  # the API has no operator key any more
+            return self.session.is_operator
+        return False
+
+    async def _ask_key(self) -> PersonKey:
+        return await (describe_operator(self.operator) if self.session.is_operator else describe_key(self.memory))
 
     async def close(self) -> None:
         """Close the clients of the API."""
@@ -50,13 +70,22 @@ class OpenSession:
 
 
 class SessionRegistry:
-    """The open sessions of this process, and the ids of sessions that ended before their hours were over."""
+    """The open sessions of this process, and the ids of sessions that ended before their hours were over.
+
+    `check_s`: seconds between two checks of a session's key, while it has open pages.
+    """
 
     def __init__(
-        self, connect: Callable[[str], AsyncMnema], connect_operator: Callable[[str], AsyncMnemaOperator]
+        self,
+        connect: Callable[[str], AsyncMnema],
+        connect_operator: Callable[[str], AsyncMnemaOperator],
+        check_s: float,
     ) -> None:
+        self.uploads = UploadSlots()
+        self.sockets = SessionSockets()
         self._connect = connect
         self._connect_operator = connect_operator
+        self._check_s = check_s
         self._open: dict[str, OpenSession] = {}
         self._ended: dict[str, datetime] = {}
 
@@ -66,6 +95,7 @@ class SessionRegistry:
         if opened is None:
             clients = self._connect(session.api_key), self._connect_operator(session.api_key)
             opened = self._open[session.id] = OpenSession(session, *clients)
+            opened.watcher = background_tasks.create(self._watch_key(opened), name=WATCHER)
         while len(opened.pages) >= MOST_PAGES:
             next(iter(opened.pages.values())).delete()
         opened.pages[client.id] = client
@@ -82,12 +112,29 @@ class SessionRegistry:
         return session.id in self._ended
 
     def end_session(self, session: Session, reason: str, now: datetime) -> None:
-        """End a session: its cookie is refused from now on, and its open pages go to the sign-in page."""
+        """End a session: its cookie is refused from now on, and its open pages go to the sign-in page.
+
+        `reason`: a key of ENDINGS. Only the first end of a session counts.
+        """
+        if self.is_ended(session):
+            return
         self._ended = {i: end for i, end in self._ended.items() if end > now}
         self._ended[session.id] = session.expires_at
         opened = self._open.get(session.id)
         for client in list(opened.pages.values()) if opened else ():
             client.open(f"{SIGN_IN}?{urlencode({'reason': reason})}")
+        self.sockets.end_sockets(session.id)
+
+    async def _watch_key(self, opened: OpenSession) -> None:
+        """Check the key of a session from time to time, until it ends. The end of its last page cancels this."""
+        session = opened.session
+        while not self.is_ended(session):
+            await asyncio.sleep(self._check_s)
+            try:
+                if await opened.is_revoked():
+                    self.end_session(session, "revoked", read_clock())
+            except MnemaError as error:  # the pages themselves show that the API does not answer
+                log.warning("the check of a session's key failed: %s", error.code)
 
     def _close_page(self, session_id: str, client_id: str) -> None:
         opened = self._open.get(session_id)
@@ -96,4 +143,6 @@ class SessionRegistry:
         opened.pages.pop(client_id, None)
         if not opened.pages:
             del self._open[session_id]
+            if opened.watcher is not None:
+                opened.watcher.cancel()
             background_tasks.create(opened.close(), name="close the clients of a session")

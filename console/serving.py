@@ -9,7 +9,6 @@ from console.settings import ConsoleSettings
 
 SOCKET_BYTES = 1 << 20
 GRACE_S = 3
-MOST_CONNECTIONS = 1000
 
 
 def serve_console(settings: ConsoleSettings) -> None:
@@ -22,7 +21,7 @@ def serve_console(settings: ConsoleSettings) -> None:
         port=settings.port,
         ws="websockets-sansio",
         ws_max_size=SOCKET_BYTES,
-        limit_concurrency=MOST_CONNECTIONS,
+        limit_concurrency=settings.connections,
         access_log=False,
         server_header=False,
         proxy_headers=bool(settings.trusted_proxies),

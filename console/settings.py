@@ -44,6 +44,10 @@ class ConsoleSettings(BaseSettings):
     """Seconds to wait for the API."""
     upload_mb: int = Field(64, ge=1, le=1024)
     """Largest upload of a source."""
+    check_s: float = Field(30, ge=0.1, le=3600)
+    """Seconds between two checks that the key of a session with open pages is still valid."""
+    connections: int = Field(1000, ge=10, le=100_000)
+    """Connections that the process takes at once; it answers 503 to more."""
 
     @field_validator("origins", mode="before")
     @classmethod

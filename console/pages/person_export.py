@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 
 from mnema_client import MnemaError
 from nicegui import ui
@@ -35,11 +35,12 @@ class PersonExport:
         self._progress = progress
         self._count = 0
 
-    async def write_chunks(self) -> AsyncIterator[bytes]:
+    async def write_chunks(self) -> AsyncGenerator[bytes]:
         """Yield the lines in chunks. Raise FileBroken after an error, which the page shows."""
         chunk = bytearray()
         try:
             async for record in self._page.memory.export(self._user):
+                self._page.check_session()  # a revoked key ends the session, and the export with it
                 chunk += json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
                 self._count_record()
                 if len(chunk) >= CHUNK_BYTES:

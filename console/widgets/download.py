@@ -1,7 +1,8 @@
 """A file that is made while the browser loads it, so that its size has no limit and the server keeps nothing of it."""
 
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 
 from nicegui import app as pages_app
 from nicegui import ui
@@ -10,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Send
 
-from console.context import PageContext
+from console.context import PageContext, SessionOver
 from console.session import SESSION, Session
 
 SAFE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_")
@@ -34,13 +35,13 @@ class BreakableStream(StreamingResponse):
             return
 
 
-def offer_download(page: PageContext, name: str, chunks: AsyncIterator[bytes], media_type: str) -> None:
+def offer_download(page: PageContext, name: str, chunks: AsyncGenerator[bytes], media_type: str) -> None:
     """Let the browser download a file. Its address works once, in the page's session, while the page is open.
 
     `chunks` may raise FileBroken. `name`: through `safe_name` if it holds a text of a caller.
     """
     path = f"/download/{secrets.token_urlsafe(32)}"
-    waiting = [chunks]
+    waiting = [_watch_session(page, chunks)]
 
     async def send_file(request: Request) -> Response:
         session: Session | None = request.scope[SESSION]
@@ -53,6 +54,17 @@ def offer_download(page: PageContext, name: str, chunks: AsyncIterator[bytes], m
     pages_app.get(path, include_in_schema=False, response_model=None)(send_file)
     page.client.on_delete(lambda: pages_app.remove_route(path))
     ui.download.from_url(path, name)
+
+
+async def _watch_session(page: PageContext, chunks: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
+    """Yield the chunks while the session lasts. Raise FileBroken after its end, as of a revoked key."""
+    async with aclosing(chunks):
+        async for chunk in chunks:
+            try:
+                page.check_session()
+            except SessionOver as error:
+                raise FileBroken from error
+            yield chunk
 
 
 def safe_name(text: str) -> str:
@@ -68,7 +80,7 @@ def safe_file_name(path: str) -> str:
     return (safe_name(stem) or "file") + dot + suffix
 
 
-async def send_whole(content: bytes) -> AsyncIterator[bytes]:
+async def send_whole(content: bytes) -> AsyncGenerator[bytes]:
     """Yield a file's content, which is in memory, in pieces."""
     for start in range(0, len(content), PIECE_BYTES):
         yield content[start : start + PIECE_BYTES]

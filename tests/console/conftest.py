@@ -15,13 +15,15 @@ from tests.factories import Caller
 
 NO_SCRIPTS = "JavaScript did not respond within 1.0 s"
 """The log of a websocket without a browser."""
+CHECK_S = 1.0
+"""Seconds between two checks of a key."""
 SECRET = "the console's own in tests, long enough"
 
 
 @pytest.fixture
 def console_settings(server: str) -> ConsoleSettings:
     """Return the settings of a console of the test's server."""
-    return ConsoleSettings(api_url=server, secret=SecretStr(SECRET))
+    return ConsoleSettings(api_url=server, secret=SecretStr(SECRET), check_s=CHECK_S)
 
 
 @pytest.fixture

@@ -13,7 +13,8 @@ from nicegui.testing import User
 from starlette.datastructures import Headers
 
 from app.bootstrap import Application
-from console.gate import EndingReceiver, is_local_page, read_cookie
+from console.gate import is_local_page, read_cookie
+from console.sockets import EndingReceiver
 from tests.console.people import ORIGIN, People, sees
 from tests.factories import Caller, make_caller
 

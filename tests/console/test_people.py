@@ -1,5 +1,6 @@
 """The page People: users with counts, context, consent, export and erase."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from typing import Any
@@ -127,6 +128,40 @@ async def test_an_export_has_every_record(
     await sees(person, f"Exported: {len(records):,} records.")
     assert (await person.http_client.get(answer.request.url)).status_code == 404, "the address works once"
     caplog.clear()  # NiceGUI warns of addresses that it does not know
+
+
+async def test_an_export_stops_after_its_key_is_revoked(
+    app: Application,
+    people: People,
+    caller: Caller,
+    maya: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    sent: list[int] = []
+    has_begun = asyncio.Event()
+
+    async def endless(_client: AsyncMnema, _user_id: str) -> AsyncIterator[dict[str, Any]]:
+        while True:
+            sent.append(1)
+            has_begun.set()
+            yield {"kind": "memory"}
+            await asyncio.sleep(0.02)
+
+    monkeypatch.setattr(AsyncMnema, "export", endless)
+    extra = await make_caller(app, ["admin"], None, caller)
+    person = await people.sign_in(extra.key)
+    await person.open(f"/people?user_id={maya}")
+    await sees(person, "Export")
+    press(person, "Export")
+    await has_begun.wait()
+    assert extra.scope.key_id is not None
+    await app.tenants.revoke_key(extra.scope.tenant_id, extra.scope.key_id)
+    await sees(person, "The export is incomplete.", seconds=30)
+    count = len(sent)
+    await asyncio.sleep(0.3)
+    assert len(sent) == count
+    caplog.clear()  # the simulated browser misses the end of the file
 
 
 async def test_an_export_that_breaks_sends_no_end_of_the_file() -> None:

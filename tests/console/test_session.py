@@ -7,9 +7,11 @@ from http.cookies import SimpleCookie
 
 import httpx
 import pytest
+from mnema_client import AsyncMnema, NoAnswer
 from nicegui.testing import User
 
 from app.bootstrap import Application
+from console.registry import WATCHER
 from console.session import COOKIE, FormTokens, SessionCookies
 from console.settings import ConsoleSettings
 from tests.console.conftest import SECRET
@@ -153,6 +155,60 @@ async def test_a_revoked_key_ends_the_session_at_a_call(app: Application, people
     form = await person.http_client.get("/sign-in?reason=revoked")
     assert "no longer valid" in form.text
     assert "Max-Age=0" in cookie_of(form)
+
+
+async def test_an_open_page_of_a_revoked_key_ends_without_a_call(
+    app: Application, people: People, caller: Caller
+) -> None:
+    extra = await make_caller(app, ["query"], None, caller)
+    person, other = await people.sign_in(extra.key), await people.sign_in(caller.key)
+    clients = [await person.open("/memories"), await person.open("/facts")]
+    kept = await other.open("/memories")
+    opened: list[tuple[str, str]] = []
+    for client in (*clients, kept):
+        client.open = lambda target, new_tab=False, page=client.id: opened.append((page, str(target)))  # type: ignore[method-assign, misc]
+    assert extra.scope.key_id is not None
+    await app.tenants.revoke_key(extra.scope.tenant_id, extra.scope.key_id)
+    for _ in range(200):
+        if opened:
+            break
+        await asyncio.sleep(0.1)
+    assert sorted(opened) == sorted((client.id, "/sign-in?reason=revoked") for client in clients)
+    assert is_refused(await person.http_client.get("/memories"))
+    assert not is_refused(await other.http_client.get("/memories"))
+
+
+async def test_one_task_watches_the_key_for_all_pages_until_the_last_closes(person: User) -> None:
+    def watchers() -> int:
+        return len([task for task in asyncio.all_tasks() if task.get_name() == WATCHER])
+
+    clients = [await person.open("/keys") for _ in range(5)]
+    assert watchers() == 1
+    for client in clients:
+        client.delete()
+    for _ in range(200):
+        if not watchers():
+            break
+        await asyncio.sleep(0.1)
+    assert not watchers()
+
+
+async def test_an_api_that_fails_ends_no_session(people: People, person: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[int] = []
+
+    async def fail(_client: AsyncMnema) -> object:
+        calls.append(1)
+        raise NoAnswer("The server could not be reached.", code="no_answer")
+
+    await person.open("/facts")
+    monkeypatch.setattr(AsyncMnema, "describe_key", fail)
+    for _ in range(200):
+        if len(calls) >= 2:
+            break
+        await asyncio.sleep(0.1)
+    assert len(calls) >= 2
+    monkeypatch.undo()
+    assert not is_refused(await person.http_client.get("/memories"))
 
 
 async def test_an_open_page_ends_with_its_session(people: People, caller: Caller) -> None:
