@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from app.domain.errors import AgentNotAllowed, CategoryNotAllowed, InvalidInput, UnknownAgent, UnknownCategory
+from app.domain.ids import list_names
 from app.domain.principal import Principal
 
 PROCEDURAL = "procedural"
@@ -35,10 +36,16 @@ class CategoryPolicy:
     categories: Mapping[str, Category]
     allowlists: Mapping[str, tuple[str, ...]]
 
-    def get_category(self, name: str) -> Category:
-        """Return the category's policy. Raise UnknownCategory if it is not configured."""
+    def get_category(self, name: str, principal: Principal | None = None) -> Category:
+        """Return the category's policy.
+
+        Raise UnknownCategory if it is not configured. The error names the categories that `principal` may use.
+        """
         if name not in self.categories:
-            raise UnknownCategory(f"category {name!r} is not configured", categories=[name])
+            detail = f"category {name!r} is not configured"
+            if principal is not None:
+                detail += f"; this key may use: {list_names(self.usable_by(principal))}"
+            raise UnknownCategory(detail, categories=[name])
         return self.categories[name]
 
     @property
@@ -68,10 +75,23 @@ class CategoryPolicy:
         Raise AgentNotAllowed if the key is bound to other agents, UnknownAgent if the agent has no allowlist.
         """
         if principal.agents is not None and agent not in principal.agents:
-            raise AgentNotAllowed(f"this key may not speak as {agent!r}")
+            raise AgentNotAllowed(
+                f"this key may not speak as {agent!r}; it may speak as: {list_names(principal.agents)}"
+            )
         if agent not in self.allowlists:
-            raise UnknownAgent(f"no allowlist for agent {agent!r}")
+            raise UnknownAgent(
+                f"no allowlist for agent {agent!r}; this key may speak as: {list_names(self.agents_of(principal))}"
+            )
         return frozenset(self.allowlists[agent])
+
+    def agents_of(self, principal: Principal) -> list[str]:
+        """Return the agents with an allowlist that a key may speak as, sorted by name."""
+        return sorted(a for a in self.allowlists if principal.agents is None or a in principal.agents)
+
+    def usable_by(self, principal: Principal) -> list[str]:
+        """Return the configured categories that a key may write and see, in configuration order."""
+        seen = self.categories if principal.categories is None else principal.categories
+        return [name for name in self.categories if name in seen]
 
     def delta_categories(self, principal: Principal, agent: str) -> list[str]:
         """Return the categories whose changes the agent's delta shows: its own ones without procedural.
@@ -82,8 +102,7 @@ class CategoryPolicy:
 
     def searchable_by(self, principal: Principal) -> list[str]:
         """Return the categories that a key may search without an agent, without procedural, in configuration order."""
-        seen = self.categories if principal.categories is None else principal.categories
-        return [name for name in self.categories if name in seen and name != PROCEDURAL]
+        return [name for name in self.usable_by(principal) if name != PROCEDURAL]
 
     def resolve_categories(
         self, principal: Principal, agent: str, requested: Iterable[str], filter_category: str | None
@@ -97,7 +116,8 @@ class CategoryPolicy:
         allowed = self.agent_categories(principal, agent)
         wanted = set(requested)
         if refused := sorted((wanted | ({filter_category} if filter_category else set())) - allowed):
-            raise CategoryNotAllowed(f"agent {agent!r} may not use: {', '.join(refused)}", categories=refused)
+            detail = f"agent {agent!r} may not use: {', '.join(refused)}; it may use: {list_names(allowed)}"
+            raise CategoryNotAllowed(detail, categories=refused)
         chosen = wanted or (allowed - {PROCEDURAL} if filter_category != PROCEDURAL else allowed)
         if filter_category:
             chosen &= {filter_category}

@@ -1,12 +1,15 @@
 """Checks of the caller's identifiers, times and JSON: PostgreSQL and a log can hold what passes."""
 
 import json
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from app.domain.errors import InvalidInput, NulByte
 
 MAX_LENGTH = 200
+MOST_LISTED = 50
+"""Names that an error lists."""
 
 
 def check_storable(value: str) -> str:
@@ -14,6 +17,13 @@ def check_storable(value: str) -> str:
     if "\x00" in value or (not value.isascii() and any("\ud800" <= c <= "\udfff" for c in value)):
         raise NulByte()
     return value
+
+
+def list_names(names: Iterable[str]) -> str:
+    """Return valid names for an error: sorted, at most MOST_LISTED, `none` if there are none."""
+    found = sorted(names)
+    more = len(found) - MOST_LISTED
+    return ", ".join([*found[:MOST_LISTED], *([f"and {more} more"] if more > 0 else [])]) or "none"
 
 
 def check_identifier(value: str) -> str:

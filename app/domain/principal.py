@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from uuid import UUID
 
 from app.domain.errors import CategoryNotAllowed
+from app.domain.ids import list_names
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,12 @@ class Principal:
         """Return this principal with `client` as its actor; unchanged if `client` is None."""
         return replace(self, client=client) if client else self
 
+    def bound_to(self, agent: str, categories: Iterable[str]) -> "Principal":
+        """Return this principal as if its key were bound to `agent` alone, which may use `categories`."""
+        return replace(self, agents=frozenset({agent}), categories=frozenset(categories), agent=agent)
+
     def require_categories(self, categories: Iterable[str]) -> None:
         """Raise CategoryNotAllowed with the names of the categories that this key may not use."""
         if self.categories is not None and (refused := sorted(set(categories) - self.categories)):
-            raise CategoryNotAllowed(f"not allowed for this key: {', '.join(refused)}", categories=refused)
+            detail = f"not allowed for this key: {', '.join(refused)}; it may use: {list_names(self.categories)}"
+            raise CategoryNotAllowed(detail, categories=refused)

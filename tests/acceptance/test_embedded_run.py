@@ -66,7 +66,8 @@ def test_the_tour_prints_what_the_server_answers(up: Up) -> None:
         '"action": "created"',
         "Memory updates since rev ",
         "- +created: [",
-        '{"status": 403, "code": "category_not_allowed", "detail": "agent \'stylist\' may not use: tasks"}',
+        '{"status": 403, "code": "category_not_allowed", "detail": "agent \'stylist\' may not use: tasks; '
+        'it may use: preferences, style, tone"}',
         '"version": 2}',
         "- ↑updated: [Tasks] Maya asked for two rollback rehearsals before the deployment goes live.",
         '"state": "soft_deleted"',

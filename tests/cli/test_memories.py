@@ -82,7 +82,7 @@ async def test_refusals_are_one_line_with_the_problems_code(env: dict[str, Any])
         ("remember", "--user", "maya", "--category", "gossip", "x"): "error 422 unknown_category: ",
         ("search", "x", "--type", "gossip"): "error 422 invalid_request: body.types.0: ",
         ("search", " "): "error 422 invalid_request: query is empty",
-        ("query", "x", "--agent", "[/red]"): "error 403 unknown_agent: no allowlist for agent '[/red]'",
+        ("query", "x", "--agent", "[/red]"): "error 403 unknown_agent: no allowlist for agent '[/red]'; ",
         ("query", "x", "--agent", "stylist", "--category", "tasks"): "error 403 category_not_allowed: ",
         ("history", "00000000-0000-7000-8000-000000000000"): "error 404 not_found: No such memory",
         (*REMEMBER, "\udcff"): "error the request cannot be sent: ",

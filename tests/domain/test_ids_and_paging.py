@@ -11,7 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.domain.errors import InvalidCursor, InvalidInput, NulByte
-from app.domain.ids import MAX_JSON_BYTES, MAX_JSON_DEPTH, MAX_LENGTH, check_identifier, check_json, check_storable
+from app.domain.ids import (
+    MAX_JSON_BYTES,
+    MAX_JSON_DEPTH,
+    MAX_LENGTH,
+    MOST_LISTED,
+    check_identifier,
+    check_json,
+    check_storable,
+    list_names,
+)
 from app.domain.paging import MAX_SEQ, decode_cursor, decode_turn_cursor, encode_cursor, encode_turn_cursor
 from app.storage.identity import new_id
 
@@ -200,3 +209,10 @@ def test_new_ids_are_of_version_seven_and_sort_by_time() -> None:
     assert ids == sorted(ids)
     assert len(set(ids)) == 1_000
     assert {identifier.version for identifier in ids} == {7}
+
+
+def test_an_error_lists_valid_names_in_order_up_to_a_bound() -> None:
+    assert list_names([]) == "none"
+    assert list_names({"b", "a"}) == "a, b"
+    many = [f"n{number:03}" for number in range(MOST_LISTED + 2)]
+    assert list_names(many) == ", ".join(many[:MOST_LISTED]) + ", and 2 more"

@@ -171,7 +171,7 @@ class MemoryBatches:
             if batch.edit.category == PROCEDURAL:
                 raise InvalidInput("type procedural and category procedural go together: no batch moves memories there")
             if batch.edit.category:
-                self._policies.of(principal).categories.get_category(batch.edit.category)
+                self._policies.of(principal).categories.get_category(batch.edit.category, principal)
                 named.append(batch.edit.category)
         principal.require_categories(named)
 

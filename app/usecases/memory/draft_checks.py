@@ -5,7 +5,7 @@ from datetime import datetime
 
 from app.config.loader import Policies
 from app.domain.errors import AgentNotAllowed, InvalidInput
-from app.domain.ids import past_moment
+from app.domain.ids import list_names, past_moment
 from app.domain.memory.memory import MemoryType, NewMemory
 from app.domain.memory.procedures import check_steps
 from app.domain.principal import Principal
@@ -17,10 +17,11 @@ def check_draft(policies: Policies, principal: Principal, draft: NewMemory, now:
 
     Raise UnknownCategory, CategoryNotAllowed, AgentNotAllowed, EmptyText, TextTooLong or InvalidInput.
     """
-    policies.categories.get_category(draft.category)
+    policies.categories.get_category(draft.category, principal)
     principal.require_categories([draft.category])
     if draft.agent_id is not None and principal.agents is not None and draft.agent_id not in principal.agents:
-        raise AgentNotAllowed(f"this key may not speak as {draft.agent_id!r}")
+        allowed = list_names(principal.agents)
+        raise AgentNotAllowed(f"this key may not speak as {draft.agent_id!r}; it may speak as: {allowed}")
     procedural = draft.type is MemoryType.procedural
     if {draft.category == "procedural", draft.steps_text is not None} != {procedural}:
         raise InvalidInput("type procedural, category procedural and steps_text go together")

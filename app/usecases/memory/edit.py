@@ -275,7 +275,7 @@ class EditMemories:
                 raise InvalidInput("only a procedural memory has steps_text")
             checked["steps_text"] = check_steps(check_text(checked["steps_text"], before.type, limits, trim))
         if "category" in checked:
-            self._policies.of(principal).categories.get_category(checked["category"])
+            self._policies.of(principal).categories.get_category(checked["category"], principal)
             principal.require_categories([checked["category"]])
             if procedural != (checked["category"] == "procedural"):
                 raise InvalidInput("type procedural and category procedural go together")

@@ -173,7 +173,7 @@ class ManageSources:
 
     async def _check_source(self, principal: Principal, new: NewSource) -> NewSource:
         """Return a source to add with its name and the path of its root."""
-        self._policies.of(principal).categories.get_category(new.category)
+        self._policies.of(principal).categories.get_category(new.category, principal)
         principal.require_categories([new.category])
         if new.category == PROCEDURAL:
             raise InvalidInput(f"category: documents cannot have the category {PROCEDURAL!r}", param="category")
