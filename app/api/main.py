@@ -37,6 +37,7 @@ from app.chat import completions
 from app.config.logs import configure_logs
 from app.config.settings import Settings
 from app.config.version import VERSION
+from app.mcp import FIXED_HEADERS
 from app.mcp import http as mcp
 
 DESCRIPTION = """Memory for AI agents. Agents send questions to `POST /memory/query`; the server decides what each agent
@@ -58,9 +59,10 @@ CORS: dict[str, Any] = {
         "Content-Type",
         "Idempotency-Key",
         "If-Match",
-        "MCP-Protocol-Version",
+        *("MCP-Protocol-Version", "Mcp-Method", "Mcp-Name"),
         "X-Request-ID",
         "X-Upstream-Authorization",
+        *FIXED_HEADERS.values(),
         *(f"OpenAI-{name}" for name in ("Beta", "Organization", "Project")),
         *(f"X-Stainless-{name}" for name in STAINLESS),
     ),

@@ -148,6 +148,7 @@ class Settings(LayeredSettings):
     docs: bool = True
     long_memories_log: bool = False
     memory_reconcile_enabled: bool = True
+    mcp_hosts: list[HostRule] = Field(default=[])
     mcp_tool_names: dict[ToolKind, list[ToolName]] = Field(
         default={
             "query": ["memory.query", "memory_query"],

@@ -1,10 +1,12 @@
-"""MCP on stdin and stdout. The bridge sends each request to a running server, which lists and runs the tools.
+"""MCP on stdin and stdout. The bridge sends each request to a running server, which answers it.
 
 The server keeps no state between requests, so it may start later, restart, or be one of several replicas.
 """
 
 import json
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Literal, TypeAlias
+from urllib.parse import quote
 
 import httpx
 from mcp import MCPError
@@ -14,14 +16,24 @@ from mcp.types import (
     INTERNAL_ERROR,
     CallToolRequestParams,
     CallToolResult,
+    GetPromptRequestParams,
+    GetPromptResult,
+    ListPromptsResult,
+    ListResourcesResult,
+    ListResourceTemplatesResult,
     ListToolsResult,
     PaginatedRequestParams,
+    ReadResourceRequestParams,
+    ReadResourceResult,
     TextContent,
 )
 from mcp.types.version import LATEST_HANDSHAKE_VERSION
 
 from app.config.version import VERSION
-from app.mcp import INSTRUCTIONS, NAME
+from app.mcp import FIXED_HEADERS, INSTRUCTIONS, NAME
+
+Name: TypeAlias = Literal["agent", "user", "thread"]
+Context: TypeAlias = ServerRequestContext[Any]
 
 HEADERS = {
     "Accept": "application/json, text/event-stream",
@@ -39,7 +51,7 @@ class RequestRefused(Exception):
 
 
 class Bridge:
-    """The MCP handlers. Each forwards its request to the server."""
+    """The MCP handlers. Each forwards its request to the server. `names`: the names of tools to list."""
 
     def __init__(self, client: httpx.AsyncClient, names: str) -> None:
         self._client = client
@@ -48,19 +60,23 @@ class Bridge:
     def build_server(self) -> Server[Any]:
         """Return the SDK's server with these handlers."""
         return Server(
-            NAME, version=VERSION, instructions=INSTRUCTIONS, on_list_tools=self.list_tools, on_call_tool=self.call_tool
+            NAME,
+            version=VERSION,
+            instructions=INSTRUCTIONS,
+            on_list_tools=self.list_tools,
+            on_call_tool=self.call_tool,
+            on_list_resources=self.list_resources,
+            on_list_resource_templates=self.list_templates,
+            on_read_resource=self.read_resource,
+            on_list_prompts=self.list_prompts,
+            on_get_prompt=self.get_prompt,
         )
 
-    async def list_tools(
-        self, _context: ServerRequestContext[Any], _params: PaginatedRequestParams | None
-    ) -> ListToolsResult:
+    async def list_tools(self, _context: Context, _params: PaginatedRequestParams | None) -> ListToolsResult:
         """Answer tools/list. Raise MCPError if the server refuses or does not answer."""
-        try:
-            return ListToolsResult.model_validate(await self._send_request("tools/list", {}))
-        except RequestRefused as refused:
-            raise MCPError(INTERNAL_ERROR, str(refused), refused.problem) from None
+        return ListToolsResult.model_validate(await self._forward("tools/list"))
 
-    async def call_tool(self, _context: ServerRequestContext[Any], params: CallToolRequestParams) -> CallToolResult:
+    async def call_tool(self, _context: Context, params: CallToolRequestParams) -> CallToolResult:
         """Answer tools/call. A refusal is a tool result, so that the model can read it."""
         try:
             arguments = {"name": params.name, "arguments": params.arguments or {}}
@@ -68,6 +84,36 @@ class Bridge:
         except RequestRefused as refused:
             text = TextContent(text=str(refused))
             return CallToolResult(content=[text], structured_content=refused.problem, is_error=True)
+
+    async def list_resources(self, _context: Context, _params: PaginatedRequestParams | None) -> ListResourcesResult:
+        """Answer resources/list. Raise MCPError if the server refuses or does not answer."""
+        return ListResourcesResult.model_validate(await self._forward("resources/list"))
+
+    async def list_templates(
+        self, _context: Context, _params: PaginatedRequestParams | None
+    ) -> ListResourceTemplatesResult:
+        """Answer resources/templates/list. Raise MCPError if the server refuses or does not answer."""
+        return ListResourceTemplatesResult.model_validate(await self._forward("resources/templates/list"))
+
+    async def read_resource(self, _context: Context, params: ReadResourceRequestParams) -> ReadResourceResult:
+        """Answer resources/read. Raise MCPError if the server refuses or does not answer."""
+        return ReadResourceResult.model_validate(await self._forward("resources/read", {"uri": str(params.uri)}))
+
+    async def list_prompts(self, _context: Context, _params: PaginatedRequestParams | None) -> ListPromptsResult:
+        """Answer prompts/list. Raise MCPError if the server refuses or does not answer."""
+        return ListPromptsResult.model_validate(await self._forward("prompts/list"))
+
+    async def get_prompt(self, _context: Context, params: GetPromptRequestParams) -> GetPromptResult:
+        """Answer prompts/get. Raise MCPError if the server refuses or does not answer."""
+        asked = {"name": params.name, "arguments": params.arguments or {}}
+        return GetPromptResult.model_validate(await self._forward("prompts/get", asked))
+
+    async def _forward(self, method: str, params: dict[str, Any] | None = None) -> Any:
+        """Return the result of one request. Raise MCPError if the server refuses or does not answer."""
+        try:
+            return await self._send_request(method, params or {})
+        except RequestRefused as refused:
+            raise MCPError(INTERNAL_ERROR, str(refused), refused.problem) from None
 
     async def _send_request(self, method: str, params: dict[str, Any]) -> Any:
         """Return the result of one JSON-RPC request. Raise RequestRefused, or MCPError for a protocol error."""
@@ -90,6 +136,11 @@ class Bridge:
 
     def _unanswered_problem(self, code: str, reason: str) -> dict[str, Any]:
         return {"code": code, "detail": f"{self._client.base_url}: {reason}"}
+
+
+def fixed_headers(fixed: Mapping[Name, str | None]) -> dict[str, str]:
+    """Return the headers that fix these values for every request; None fixes nothing."""
+    return {FIXED_HEADERS[name]: quote(value, safe="") for name, value in fixed.items() if value is not None}
 
 
 async def serve_stdio(client: httpx.AsyncClient, names: str) -> None:

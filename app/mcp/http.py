@@ -1,8 +1,7 @@
 """The MCP endpoint /mcp over streamable HTTP. It takes the same API keys as the routes."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from urllib.parse import urlsplit
 
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
@@ -15,21 +14,16 @@ from app.api.transport.complexity import MAX_VALUES
 from app.api.transport.intake import Body, replay_body
 from app.api.transport.parameters import check_parameter_names
 from app.bootstrap import Application
-from app.domain.errors import InvalidInput, MnemaError, RateLimited, ScopeRequired, Unauthenticated
+from app.domain.errors import InvalidInput, RateLimited, ScopeRequired, Unauthenticated
 from app.domain.principal import Principal as Caller
-from app.mcp.server import ToolServer
+from app.mcp.connection import open_connection
+from app.mcp.hosts import check_host, check_origin
+from app.mcp.server import MemoryServer
 from app.mcp.tools import TOOLS
 
 PATH = "/mcp"
 PARAMETERS = frozenset({"names"})
-LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
-
-
-class OriginNotAllowed(MnemaError):
-    """Web pages of this origin may not call /mcp; MNEMA_CORS_ORIGINS lists the allowed origins."""
-
-    code = "origin_not_allowed"
-    status = 403
+NAMES = ("plain", "dotted")
 
 
 class McpEndpoint:
@@ -46,11 +40,11 @@ class McpEndpoint:
     async def open_endpoint(self, app: Application) -> AsyncIterator[None]:
         """Serve `app` until the block ends. Requests that still run then are cancelled."""
         manager = StreamableHTTPSessionManager(
-            ToolServer(app).build_server(),
+            MemoryServer(app).build_server(),
             stateless=True,
             json_response=True,
             max_request_body_size=app.settings.max_body_bytes,
-            # _check_origin checks the origins instead
+            # app.mcp.hosts checks hosts and origins instead
             security_settings=TransportSecuritySettings(enable_dns_rebinding_protection=False),
         )
         async with manager.run():
@@ -60,22 +54,26 @@ class McpEndpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one POST.
 
-        Raise OriginNotAllowed, Unauthenticated, ScopeRequired or InvalidInput. Other errors are JSON-RPC answers.
+        Raise HostNotAllowed, OriginNotAllowed, Unauthenticated, ScopeRequired or InvalidInput, and AgentNotAllowed or
+        UnknownAgent for the agent of a header. Other errors are JSON-RPC answers.
         """
         if self._app is None or self._protocol is None:
             raise RuntimeError("the application has not started")
+        # RFC 9110: blanks around a value are no part of it; the SDK compares values as they are
+        scope = {**scope, "headers": [(name, value.strip(b" \t")) for name, value in scope["headers"]]}
         request = Request(scope)
-        _check_origin(request, self._app.settings.cors_origins)
+        check_host(request, self._app.settings.mcp_hosts)
+        check_origin(request, self._app.settings.cors_origins)
         check_parameter_names(PARAMETERS, request.query_params)
         caller = await identify_principal(self._app, await bearer(request))
         if not any(has_scope(caller, tool.scope) for tool in TOOLS):
             raise ScopeRequired("MCP needs a key with scope 'query' or 'write'")
-        names = request.query_params.get("names", "all")
-        if names not in ("all", "plain"):
-            raise InvalidInput(f"names must be 'all' or 'plain', not {names[:40]!r}")
-        request.state.caller = caller
+        names = request.query_params.get("names", "plain")
+        if names not in NAMES:
+            raise InvalidInput(f"names must be 'plain' or 'dotted', not {names[:40]!r}")
+        request.state.connection = open_connection(self._app, caller, request.headers)
         request.state.refusal = await self._rate_limit_error(caller)
-        request.state.plain_names = names == "plain"
+        request.state.dotted_names = names == "dotted"
         content = await self._read_body(request, caller)
         await self._protocol(scope, replay_body(content, receive), send)
 
@@ -105,25 +103,3 @@ class McpEndpoint:
         except RateLimited as error:
             return error
         return None
-
-
-def _check_origin(request: Request, named: Sequence[str]) -> None:
-    """Raise OriginNotAllowed for a web page that may not call this endpoint. Other programs send no Origin.
-
-    A page served from this machine may call the host it came from. Pages of any other host need an origin in `named`.
-    Otherwise a page could rebind its own name to this address (DNS rebinding) and send that name as Host and Origin.
-    """
-    for origin in request.headers.getlist("origin"):
-        host, netloc = _origin_host(origin)
-        own = host in LOOPBACK and netloc == request.headers.get("host", "").lower()
-        if not (own or origin in named or "*" in named):
-            raise OriginNotAllowed()
-
-
-def _origin_host(origin: str) -> tuple[str | None, str]:
-    """Return the host of an origin, and the host with its port."""
-    try:
-        parts = urlsplit(origin)
-        return parts.hostname, parts.netloc.lower()
-    except ValueError:  # such as http://[
-        return None, ""

@@ -1,7 +1,8 @@
-"""The MCP server of one application. It lists and calls the tools that the caller's key allows."""
+"""The MCP server of one application. It offers the tools, resources and prompts that the caller's key allows."""
 
-import re
-from typing import Any, cast
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeAlias, cast
 
 import structlog
 from mcp import MCPError
@@ -11,8 +12,15 @@ from mcp.types import (
     INVALID_PARAMS,
     CallToolRequestParams,
     CallToolResult,
+    GetPromptRequestParams,
+    GetPromptResult,
+    ListPromptsResult,
+    ListResourcesResult,
+    ListResourceTemplatesResult,
     ListToolsResult,
     PaginatedRequestParams,
+    ReadResourceRequestParams,
+    ReadResourceResult,
     TextContent,
 )
 from mcp.types import Tool as ListedTool
@@ -24,21 +32,25 @@ from app.api.deps import has_scope
 from app.bootstrap import Application
 from app.config.version import VERSION
 from app.domain.errors import MnemaError, ScopeRequired
-from app.mcp import INSTRUCTIONS, NAME
-from app.mcp.tools import TOOLS, Tool, ToolOutcome
+from app.domain.ids import list_names
+from app.mcp import INSTRUCTIONS, NAME, resources
+from app.mcp.connection import Connection
+from app.mcp.names import ToolNames
+from app.mcp.prompts import Prompts
+from app.mcp.schemas import input_schema
+from app.mcp.tools import Tool, ToolOutcome
 
 log = structlog.get_logger(__name__)
-PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
-"""Tool names that OpenAI and Anthropic accept."""
+Context: TypeAlias = ServerRequestContext[Any]
 
 
-class ToolServer:
-    """The MCP handlers. `McpEndpoint` puts a request's principal and its choice of names into the request's state."""
+class MemoryServer:
+    """The MCP handlers. `McpEndpoint` puts a request's connection and its choice of names into the request's state."""
 
     def __init__(self, app: Application) -> None:
         self._app = app
-        self._tools = {name: tool for tool in TOOLS for name in app.settings.mcp_tool_names.get(tool.kind, ())}
-        self._listed = {name: _listed_tool(name, tool) for name, tool in self._tools.items()}
+        self._tools = ToolNames(app.settings.mcp_tool_names)
+        self._prompts = Prompts(app, self._tools)
 
     def build_server(self) -> Server[Any]:
         """Return the SDK's server with these handlers.
@@ -51,51 +63,77 @@ class ToolServer:
             instructions=INSTRUCTIONS,
             on_list_tools=self.list_tools,
             on_call_tool=self.call_tool,
+            on_list_resources=self.list_resources,
+            on_list_resource_templates=self.list_templates,
+            on_read_resource=self.read_resource,
+            on_list_prompts=self.list_prompts,
+            on_get_prompt=self.get_prompt,
             get_tool_input_schema=lambda _name: None,
         )
 
-    async def list_tools(
-        self, context: ServerRequestContext[Any], _params: PaginatedRequestParams | None
-    ) -> ListToolsResult:
+    async def list_tools(self, context: Context, _params: PaginatedRequestParams | None) -> ListToolsResult:
         """Answer tools/list with the tools that the key may call. Raise MCPError if a rate limit is reached."""
-        caller, plain, refused = (
-            _request_state(context).caller,
-            _request_state(context).plain_names,
-            _request_state(context).refusal,
-        )
-        if refused is not None:
-            problem = _error_document(refused, _request_state(context).request_id)
-            raise MCPError(INTERNAL_ERROR, f"{refused.code}: {refused.detail}", problem)
-        names = (name for name, tool in self._tools.items() if has_scope(caller, tool.scope))
-        return ListToolsResult(tools=[self._listed[name] for name in names if not plain or PLAIN_NAME.fullmatch(name)])
+        state = _admitted_state(context)
+        connection: Connection = state.connection
+        listed = self._tools.listed_for(connection, dotted=state.dotted_names)
+        return ListToolsResult(tools=[_listed_tool(name, tool, connection) for name, tool in listed])
 
-    async def call_tool(self, context: ServerRequestContext[Any], params: CallToolRequestParams) -> CallToolResult:
+    async def call_tool(self, context: Context, params: CallToolRequestParams) -> CallToolResult:
         """Answer tools/call. An error is a tool result with the same code as over HTTP, so the model can read it.
 
         Raise MCPError for an unknown tool.
         """
-        tool = self._tools.get(params.name)
+        state = _request_state(context)
+        connection: Connection = state.connection
+        tool = self._tools.find(params.name)
         if tool is None:
-            raise MCPError(INVALID_PARAMS, "no such tool")
-        caller, request_id = _request_state(context).caller, _request_state(context).request_id
+            known = ", ".join(name for name, _ in self._tools.listed_for(connection, dotted=state.dotted_names))
+            raise MCPError(INVALID_PARAMS, f"no such tool: {params.name[:64]!r}; this key may call: {known}")
         try:
-            if (refused := _request_state(context).refusal) is not None:
+            if (refused := state.refusal) is not None:
                 raise refused
-            if not has_scope(caller, tool.scope):
+            if not has_scope(connection.caller, tool.scope):
                 raise ScopeRequired(f"this tool needs a key with scope {tool.scope!r}")
-            arguments = tool.takes.model_validate(params.arguments or {})
-            return _tool_result(await tool.run(self._app, caller, arguments))
+            arguments = connection.fill_arguments(tool.places, params.arguments or {})
+            return _tool_result(await tool.run(self._app, connection, tool.takes.model_validate(arguments)))
         except ValidationError as error:
-            return refusal_result(errors.validation_problem(request_id, error.errors()))
+            problems = name_valid_fields(error.errors(), input_schema(tool.takes, tool.places, connection))
+            return refusal_result(errors.validation_problem(state.request_id, problems))
         except MnemaError as error:
             if error.status >= 500:
-                log.warning("request_failed", code=error.code, detail=error.detail, request_id=request_id)
-            return refusal_result(_error_document(error, request_id))
+                log.warning("request_failed", code=error.code, detail=error.detail, request_id=state.request_id)
+            return refusal_result(_error_document(error, state.request_id))
         except Exception:
             log.exception("tool_crashed", tool=tool.kind)
-            return refusal_result(
-                errors.problem_document(request_id, 500, "internal_error", "This is a defect of the server.")
-            )
+            return refusal_result(_defect(state.request_id))
+
+    async def list_resources(self, context: Context, _params: PaginatedRequestParams | None) -> ListResourcesResult:
+        """Answer resources/list with the resources that the connection fixes."""
+        return ListResourcesResult(resources=resources.list_fixed(_admitted_state(context).connection))
+
+    async def list_templates(
+        self, context: Context, _params: PaginatedRequestParams | None
+    ) -> ListResourceTemplatesResult:
+        """Answer resources/templates/list with the templates of what the connection leaves open."""
+        return ListResourceTemplatesResult(
+            resource_templates=resources.list_templates(_admitted_state(context).connection)
+        )
+
+    async def read_resource(self, context: Context, params: ReadResourceRequestParams) -> ReadResourceResult:
+        """Answer resources/read. Raise MCPError with the problem document as its data."""
+        state = _admitted_state(context)
+        with _protocol_errors(state.request_id, uri=str(params.uri)):
+            return await resources.read_resource(self._app, state.connection, str(params.uri))
+
+    async def list_prompts(self, context: Context, _params: PaginatedRequestParams | None) -> ListPromptsResult:
+        """Answer prompts/list with the prompts that the key may use."""
+        return ListPromptsResult(prompts=self._prompts.list_prompts(_admitted_state(context).connection))
+
+    async def get_prompt(self, context: Context, params: GetPromptRequestParams) -> GetPromptResult:
+        """Answer prompts/get. Raise MCPError with the problem document as its data."""
+        state = _admitted_state(context)
+        with _protocol_errors(state.request_id):
+            return await self._prompts.get_prompt(state.connection, params.name, params.arguments or {})
 
 
 def refusal_result(problem: dict[str, Any]) -> CallToolResult:
@@ -108,21 +146,69 @@ def _error_document(error: MnemaError, request_id: str) -> dict[str, Any]:
     return errors.problem_document(request_id, error.status, error.code, error.detail, **error.extra)
 
 
+def name_valid_fields(problems: Sequence[Any], schema: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return pydantic's error entries; those of unknown fields name the fields that `schema` has at their place."""
+    return [
+        entry | {"msg": f"unknown; valid here: {list_names(_fields_at(schema, entry['loc'][:-1]))}"}
+        if entry["type"] == "extra_forbidden"
+        else dict(entry)
+        for entry in problems
+    ]
+
+
+def _fields_at(schema: Mapping[str, Any], place: Sequence[int | str]) -> list[str]:
+    for part in place:
+        schema = schema.get("properties", {}).get(part, {})
+    return list(schema.get("properties", ()))
+
+
+@contextmanager
+def _protocol_errors(request_id: str, **extra: str) -> Iterator[None]:
+    """Raise refusals as MCPError; its data is the problem document with `extra`.
+
+    The code says that the parameters are wrong, unless the server is to blame or a limit is reached.
+    """
+    try:
+        yield
+    except MnemaError as error:
+        code = INTERNAL_ERROR if error.status in (429, *range(500, 600)) else INVALID_PARAMS
+        raise MCPError(code, f"{error.code}: {error.detail}", _error_document(error, request_id) | extra) from None
+    except MCPError:
+        raise
+    except Exception:
+        log.exception("request_crashed")
+        problem = _defect(request_id)
+        raise MCPError(INTERNAL_ERROR, f"{problem['code']}: {problem['detail']}", problem) from None
+
+
+def _defect(request_id: str) -> dict[str, Any]:
+    return errors.problem_document(request_id, 500, "internal_error", "This is a defect of the server.")
+
+
 def _tool_result(outcome: ToolOutcome) -> CallToolResult:
     return CallToolResult(content=[TextContent(text=outcome.text)], structured_content=outcome.structured)
 
 
-def _request_state(context: ServerRequestContext[Any]) -> Any:
+def _request_state(context: Context) -> Any:
     """Return the state that `McpEndpoint` put into the HTTP request."""
     return cast(Request, context.request).state
 
 
-def _listed_tool(name: str, tool: Tool) -> ListedTool:
+def _admitted_state(context: Context) -> Any:
+    """Return the request's state. Raise MCPError if a rate limit is reached."""
+    state = _request_state(context)
+    if (refused := state.refusal) is not None:
+        problem = _error_document(refused, state.request_id)
+        raise MCPError(INTERNAL_ERROR, f"{refused.code}: {refused.detail}", problem)
+    return state
+
+
+def _listed_tool(name: str, tool: Tool, connection: Connection) -> ListedTool:
     return ListedTool(
         name=name,
         title=tool.title,
         description=tool.description,
-        input_schema=tool.input_schema(),
-        output_schema=tool.output_schema(),
+        input_schema=input_schema(tool.takes, tool.places, connection),
+        output_schema=tool.output_schema,
         annotations=tool.annotations,
     )

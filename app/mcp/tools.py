@@ -6,10 +6,8 @@ from typing import Annotated, Any
 from uuid import UUID
 
 from mcp.types import ToolAnnotations
-from pydantic import BaseModel, Field, model_validator
-from pydantic.json_schema import GenerateJsonSchema
+from pydantic import Field, model_validator
 
-from app.api.errors import Problem
 from app.api.schemas.facts.facts import FactAnsweredOut, FactOut, FactPageOut, FactQuestionIn, TopicKey
 from app.api.schemas.fields import Identifier, Limit, Request
 from app.api.schemas.memory.memories import HistoryOut, HistoryPageOut, MemoryIn, WrittenOut
@@ -17,7 +15,8 @@ from app.api.schemas.recall.query import AnswerOut, QueryIn
 from app.bootstrap import Application
 from app.config.settings import ToolKind
 from app.domain.facts.fact import FactFilter
-from app.domain.principal import Principal
+from app.mcp.connection import Connection, Places
+from app.mcp.schemas import output_schema
 from app.mcp.text import answer_text, fact_answer_text, facts_text, history_text, written_text
 
 Cursor = Annotated[str, Field(max_length=500)]
@@ -60,17 +59,6 @@ class ReadFactsIn(Request):
         return self
 
 
-class UntitledSchema(GenerateJsonSchema):
-    """A JSON Schema whose fields have no titles made from their names.
-
-    The list of tools is one line, and readers of lines often take at most 64 KiB.
-    """
-
-    def field_title_should_be_set(self, schema: Any) -> bool:
-        """Return False: a field needs no title."""
-        return False
-
-
 @dataclass(frozen=True, slots=True)
 class ToolOutcome:
     """A tool's answer, as text for models and as data for programs."""
@@ -81,57 +69,42 @@ class ToolOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """One tool. `scope` is the scope that the caller's key must have, `answers` has its kinds of answers."""
+    """One tool. `scope` is the scope that the caller's key must have, `places` has the arguments to fix."""
 
     kind: ToolKind
     title: str
     description: str
     scope: str
     takes: type[Request]
-    answers: tuple[type[BaseModel], ...]
+    places: Places
+    output_schema: dict[str, Any]
     annotations: ToolAnnotations
-    run: Callable[[Application, Principal, Any], Awaitable[ToolOutcome]]
-
-    def input_schema(self) -> dict[str, Any]:
-        """Return the JSON Schema of the arguments."""
-        return self.takes.model_json_schema(by_alias=True, schema_generator=UntitledSchema)
-
-    def output_schema(self) -> dict[str, Any]:
-        """Return the JSON Schema of the structured answer: one of the tool's answers, or a problem document.
-
-        The problem is included because some clients also validate the structured part of an error.
-        """
-        models: tuple[type[BaseModel], ...] = (*self.answers, Problem)
-        definitions: dict[str, Any] = {}
-        for model in models:
-            schema = model.model_json_schema(by_alias=True, schema_generator=UntitledSchema, mode="serialization")
-            definitions |= schema.pop("$defs", {})
-            definitions[model.__name__] = schema
-        either = [{"$ref": f"#/$defs/{model.__name__}"} for model in models]
-        return {"type": "object", "anyOf": either, "$defs": definitions}
+    run: Callable[[Application, Connection, Any], Awaitable[ToolOutcome]]
 
 
-async def _run_query(app: Application, principal: Principal, arguments: QueryIn) -> ToolOutcome:
-    answer = await app.query.answer_query(principal, arguments.to_domain())
+async def _run_query(app: Application, connection: Connection, arguments: QueryIn) -> ToolOutcome:
+    answer = await app.query.answer_query(connection.caller, arguments.to_domain())
     body = AnswerOut.from_answer(answer, full=arguments.returns == "full", explain=arguments.explain)
     return ToolOutcome(answer_text(answer), body.model_dump(mode="json", by_alias=True, exclude_none=True))
 
 
-async def _run_remember(app: Application, principal: Principal, arguments: RememberIn) -> ToolOutcome:
-    draft = arguments.to_domain(app.policies.of(principal).write.default_importance)
-    written = await app.write.write_memory(principal, draft, trim=arguments.trim)
+async def _run_remember(app: Application, connection: Connection, arguments: RememberIn) -> ToolOutcome:
+    draft = arguments.to_domain(app.policies.of(connection.caller).write.default_importance)
+    written = await app.write.write_memory(connection.caller, draft, trim=arguments.trim)
     body = WrittenOut.model_validate(written, from_attributes=True)
     return ToolOutcome(written_text(body), body.model_dump(mode="json"))
 
 
-async def _run_history(app: Application, principal: Principal, arguments: HistoryIn) -> ToolOutcome:
-    rows = await app.history.list_history(principal, arguments.memory_id, arguments.cursor, arguments.limit)
+async def _run_history(app: Application, connection: Connection, arguments: HistoryIn) -> ToolOutcome:
+    if "user" in connection.fixed:
+        connection.require_user((await app.read.get_memory(connection.caller, arguments.memory_id)).user_id)
+    rows = await app.history.list_history(connection.caller, arguments.memory_id, arguments.cursor, arguments.limit)
     page = HistoryPageOut(items=[HistoryOut.model_validate(row) for row in rows.items], next_cursor=rows.next_cursor)
     return ToolOutcome(history_text(page), page.model_dump(mode="json"))
 
 
-async def _run_facts(app: Application, principal: Principal, arguments: ReadFactsIn) -> ToolOutcome:
-    user, thread = arguments.user_id, arguments.thread_id
+async def _run_facts(app: Application, connection: Connection, arguments: ReadFactsIn) -> ToolOutcome:
+    principal, user, thread = connection.caller, arguments.user_id, arguments.thread_id
     if arguments.question is not None:
         question = FactQuestionIn(user_id=user, thread_id=thread, query=arguments.question)
         counted = await app.facts.answer.answer_question(principal, user, thread, question.query)
@@ -147,12 +120,15 @@ TOOLS = (
     Tool(
         kind="query",
         title="Ask the memory",
-        description="Get what `agent` should know for a question: the best matching memories of its allowed "
-        "categories, as bullets within a token budget. With thread_id, the changes in that thread since the agent's "
-        "last query come first.",
+        description="Get what an agent should know for a question: the best matching memories of its categories, as "
+        "bullets within a token budget. Pass filters.user_id for the memories of one user; without it they are of all. "
+        "With thread_id, the changes in that thread since the agent's last query come first.",
         scope="query",
         takes=QueryIn,
-        answers=(AnswerOut,),
+        places={"agent": ("agent",), "user": ("filters", "user_id"), "thread": ("thread_id",)},
+        output_schema=output_schema(
+            header="text", items="memories", related="memories", fact_answer="object", tokens="number", degraded="text"
+        ),
         # memories stay unchanged, but the delta cursor moves, so the same call may answer differently
         annotations=ToolAnnotations(read_only_hint=True, idempotent_hint=False, open_world_hint=False),
         run=_run_query,
@@ -165,7 +141,8 @@ TOOLS = (
         "its history.",
         scope="write",
         takes=RememberIn,
-        answers=(WrittenOut,),
+        places={"agent": ("agent_id",), "user": ("user_id",), "thread": ("thread_id",)},
+        output_schema=output_schema(id="text or null", action="text", matched_id="text", reason="text"),
         annotations=ToolAnnotations(
             read_only_hint=False, destructive_hint=False, idempotent_hint=False, open_world_hint=False
         ),
@@ -177,7 +154,8 @@ TOOLS = (
         description="List every change of a memory, newest first.",
         scope="query",
         takes=HistoryIn,
-        answers=(HistoryPageOut,),
+        places={},
+        output_schema=output_schema(items="objects", next_cursor="text or null"),
         annotations=ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False),
         run=_run_history,
     ),
@@ -188,7 +166,11 @@ TOOLS = (
         "`question`, answer an ordinal or list question from them ('What is my second favorite color?').",
         scope="query",
         takes=ReadFactsIn,
-        answers=(FactPageOut, FactAnsweredOut),
+        places={"user": ("user_id",), "thread": ("thread_id",)},
+        output_schema=output_schema(
+            **{"items": "objects", "next_cursor": "text or null", "text": "text or null"},
+            **{"answered": "true or false", "facts": "objects"},
+        ),
         annotations=ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False),
         run=_run_facts,
     ),

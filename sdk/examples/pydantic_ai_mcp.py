@@ -9,23 +9,25 @@ python pydantic_ai_mcp.py maya "Remember that I deploy on Thursdays."
 import asyncio
 import os
 import sys
+from urllib.parse import quote
 
 from pydantic_ai import Agent
 from pydantic_ai.mcp import MCPToolset
 from pydantic_ai.models.openai import OpenAIChatModel
 
 ORDER = (
-    "Answer briefly. You are the agent 'planner' and speak with the user {user!r}: ask memory_query with this agent "
-    "and the filter user_id, and keep what should last with memory_remember, category tasks."
+    "Answer briefly. Ask memory_query for what is known, and keep what should last with memory_remember, "
+    "category tasks."
 )
 
 
 async def run(user: str, question: str) -> str:
-    """Return the agent's answer. Tool names come without dots (`?names=plain`), as model APIs require."""
-    address = f"{os.environ['MNEMA_URL'].rstrip('/')}/mcp?names=plain"
-    memory = MCPToolset[None](address, headers={"Authorization": f"Bearer {os.environ['MNEMA_API_KEY']}"})
+    """Return the agent's answer. The headers fix the agent and the user, so the model need not know them."""
+    headers = {"X-Mnema-Agent": "planner", "X-Mnema-User": quote(user, safe="")}
+    headers["Authorization"] = f"Bearer {os.environ['MNEMA_API_KEY']}"
+    memory = MCPToolset[None](f"{os.environ['MNEMA_URL'].rstrip('/')}/mcp", headers=headers)
     model = OpenAIChatModel(os.environ.get("MODEL", "gpt-4o"))
-    agent = Agent(model, toolsets=[memory], system_prompt=ORDER.format(user=user))
+    agent = Agent(model, toolsets=[memory], system_prompt=ORDER)
     async with agent:
         return (await agent.run(question)).output
 

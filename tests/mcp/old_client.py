@@ -18,7 +18,13 @@ async def use(read, write):
         asked = {"agent": "supervisor", "query": "oat milk", "thread_id": "t"}
         answer = await client.call_tool("memory.query", asked)
         refusal = await client.call_tool("memory_query", asked | {"agent": "stylist", "categories": ["tasks"]})
+        templates = await client.list_resource_templates()
+        header = await client.read_resource("mnema://threads/t/header")
+        recalled = await client.get_prompt("recall", {"question": "oat milk", "agent": "supervisor"})
         return {
+            "templates": [template.name for template in templates.resourceTemplates],
+            "header": header.contents[0].text,
+            "recalled": recalled.messages[0].content.text,
             "version": opened.protocolVersion,
             "tools": [tool.name for tool in listed.tools],
             "text": answer.content[0].text,

@@ -74,11 +74,8 @@ async def test_a_key_works_until_it_is_revoked(connect: Connect, app: Applicatio
 @pytest.mark.parametrize(
     ("scopes", "listed"),
     [
-        (
-            ["query"],
-            ["memory.query", "memory_query", "memory.history", "memory_history", "memory.facts", "memory_facts"],
-        ),
-        (["write"], ["memory.remember", "memory_remember"]),
+        (["query"], ["memory_query", "memory_history", "memory_facts"]),
+        (["write"], ["memory_remember"]),
         (["query", "write"], None),
         (["admin"], None),
     ],

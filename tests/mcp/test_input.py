@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from contextlib import nullcontext
 from typing import Any
 
 import httpx
@@ -9,9 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
+from starlette.requests import Request
 
 from app.bootstrap import Doubles
 from app.config.settings import Settings
+from app.mcp.hosts import HostNotAllowed, check_host
 from app.mcp.http import PATH
 from app.ports import Embedder
 from tests.api import calls
@@ -137,31 +140,53 @@ async def test_only_post_is_served(server: str, caller: Caller) -> None:
             for version in VERSIONS:
                 response = await client.request(method, PATH, headers=HEADERS | version)
                 calls.refused(response, 405, "method_not_allowed")
-        calls.refused(await client.post(f"{PATH}?names=dotted", json=call({}), headers=HEADERS), 422, "invalid_request")
+        calls.refused(await client.post(f"{PATH}?names=all", json=call({}), headers=HEADERS), 422, "invalid_request")
         assert (await client.post(PATH, json=call({}), headers={"Accept": "text/html"})).status_code == 406
         plain = await client.post(PATH, content="{}", headers=HEADERS | {"Content-Type": "text/plain"})
         assert plain.status_code == 400
 
 
-HOSTS = ("memory.example.org", "localhost:8000", "[::1]:1")
+HOSTS = ("localhost:8000", "[::1]:1", "127.0.0.1")
 STRANGERS = ("https://app.example.org", "http://memory.example.org.evil.example", "null", "", "http://[", "https://")
 LIST = call({}, method="tools/list")
 
 
-async def test_programs_may_name_any_host_and_pages_of_this_machine_may_ask(server: str, caller: Caller) -> None:
+async def test_programs_and_pages_of_this_machine_may_ask(server: str, caller: Caller) -> None:
     async with caller.client(server) as client:
-        for host in HOSTS:
-            own = ({"Origin": f"https://{host}"}, {"Origin": f"http://{host.upper()}"}) if host != HOSTS[0] else ()
+        for host in (*HOSTS, "192.168.1.5:8000", "mnema.localhost"):
+            own = ({"Origin": f"https://{host}"}, {"Origin": f"http://{host.upper()}"}) if host in HOSTS else ()
             for headers in ({}, *own):
                 response = await post(client, LIST, Host=host, **headers)
-                assert response.status_code == 200
+                assert response.status_code == 200, (host, headers)
                 assert "Access-Control-Allow-Origin" not in response.headers
+
+
+async def test_a_host_that_this_machine_does_not_have_is_refused(
+    settings: Settings, embedder: Embedder, server: str, caller: Caller
+) -> None:
+    async with caller.client(server) as client:
+        for host in ("evil.example", "localhost.evil.example:8000", "memory.example.org", "["):
+            calls.refused(await post(client, LIST, Host=host), 403, "host_not_allowed")
+    behind = settings.model_copy(update={"mcp_hosts": ["memory.example.org"]})
+    async with serve(behind, Doubles(embedder=embedder)) as url, caller.client(url) as client:
+        assert (await post(client, LIST, Host="memory.example.org")).status_code == 200
+        calls.refused(await post(client, LIST, Host="evil.example"), 403, "host_not_allowed")
+
+
+@pytest.mark.parametrize(("address", "refused"), [("127.0.0.1", True), ("::1", True), ("10.0.0.7", False)])
+def test_only_a_connection_on_loopback_binds_the_host(address: str, refused: bool) -> None:
+    scope = {"type": "http", "headers": [(b"host", b"memory.example.org")], "server": (address, 8000)}
+    with pytest.raises(HostNotAllowed) if refused else nullcontext():
+        check_host(Request(scope), [])
 
 
 async def test_a_page_that_rebinds_its_name_may_not_ask(server: str, caller: Caller) -> None:
     async with caller.client(server) as client:
         for host in ("evil.example", "evil.example:8000", "localhost.evil.example"):
             response = await post(client, LIST, Host=host, Origin=f"http://{host}")
+            calls.refused(response, 403, "host_not_allowed")
+            # a proxy on this machine may replace the Host
+            response = await post(client, LIST, Origin=f"http://{host}")
             calls.refused(response, 403, "origin_not_allowed")
 
 

@@ -16,6 +16,7 @@ from tests.api import calls
 from tests.factories import Caller
 from tests.mcp.connections import COMMAND
 
+REFUSAL = "category_not_allowed: agent 'stylist' may not use: tasks; it may use: preferences, style, tone"
 SCRIPT = Path(__file__).with_name("old_client.py")
 
 
@@ -43,9 +44,12 @@ async def test_a_client_of_the_older_sdk_is_served(server: str, caller: Caller, 
     found: dict[str, Any] = json.loads(out)
     for way in ("http", "stdio"):
         assert found[way]["version"].startswith("2025-")
-        assert {"memory.query", "memory_query"} <= set(found[way]["tools"])
+        assert set(found[way]["tools"]) == {"memory_query", "memory_remember", "memory_history", "memory_facts"}
         assert found[way]["text"].splitlines()[-1] == "[preferences] Maya drinks oat milk."
         assert found[way]["structured"]["items"][0]["category"] == "preferences"
-        assert found[way]["refused"] == [True, "category_not_allowed: agent 'stylist' may not use: tasks"]
+        assert found[way]["refused"] == [True, REFUSAL]
+        assert found[way]["templates"] == ["memory", "user_profile", "thread_header"]
+        assert found[way]["header"]
+        assert found[way]["recalled"].endswith("[preferences] Maya drinks oat milk.")
     assert found["http"]["text"].startswith("Memory updates since rev 0:")
     assert not found["stdio"]["text"].startswith("Memory updates")

@@ -62,7 +62,7 @@ async def test_its_stdout_holds_mcp_and_nothing_else(server: str, caller: Caller
     async with started(server, caller.key) as running:
         assert (await exchange(running, INITIALIZE))["result"]["serverInfo"]["name"] == "mnema"
         listed = await exchange(running, {"jsonrpc": "2.0", "id": 2, "method": "tools/list"})
-        assert len(listed["result"]["tools"]) == 8
+        assert len(listed["result"]["tools"]) == 4
         wrong = {"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": {"name": "memory.query"}}
         assert (await exchange(running, wrong))["result"]["isError"]
         assert (await exchange(running, {"jsonrpc": "2.0", "id": 4, "method": "nonsense"}))["error"]
@@ -121,7 +121,7 @@ async def test_a_server_that_is_away_is_an_answer_and_coming_back_is_enough(
         assert problem["detail"].startswith(f"{url}: ")
         async with serve(settings, doubles, port=port):
             answered(await ask(client))
-            assert len(await names(client)) == 8
+            assert len(await names(client)) == 4
         assert (await ask(client)).is_error
         async with serve(settings, doubles, port=port):
             answered(await ask(client))
@@ -141,8 +141,8 @@ async def test_a_server_that_is_not_mnema_is_said_to_be_none(caller: Caller) -> 
             assert (await ask(client)).structured_content["code"] == "not_mnema"
 
 
-async def test_plain_names_only(server: str, caller: Caller) -> None:
-    async with by_stdio(server, caller.key, arguments=("--names", "plain")) as client:
-        assert await names(client) == ["memory_query", "memory_remember", "memory_history", "memory_facts"]
-        answered(await ask(client, tool="memory.query"))  # every name still works
-        refused(await ask(client, tool="memory_query", top_k=0), "invalid_request")
+async def test_dotted_names_on_request(server: str, caller: Caller) -> None:
+    async with by_stdio(server, caller.key, arguments=("--names", "dotted")) as client:
+        assert await names(client) == ["memory.query", "memory.remember", "memory.history", "memory.facts"]
+        answered(await ask(client, tool="memory.query"))
+        refused(await ask(client, tool="memory_query", top_k=0), "invalid_request")  # every name still works

@@ -6,26 +6,17 @@ from uuid import UUID
 import pytest
 from mcp import Client, MCPError
 
-from app.api.schemas.recall.query import SEED_EXAMPLE, QueryIn
+from app.api.schemas.recall.query import QueryIn
 from app.bootstrap import Application
 from app.domain.recall.token_budget import line_tokens
-from app.mcp.tools import UntitledSchema
+from app.mcp.schemas import GENERIC
 from app.providers.tokens import WordPieceCounter
 from tests.api import calls
 from tests.factories import Caller, body
 from tests.mcp.connections import EVERY_WAY, Connect, answered, ask, by_http, names, refused, text
 from tests.placed_chunks import store_document
 
-EVERY_NAME = [
-    "memory.query",
-    "memory_query",
-    "memory.remember",
-    "memory_remember",
-    "memory.history",
-    "memory_history",
-    "memory.facts",
-    "memory_facts",
-]
+EVERY_NAME = ["memory_query", "memory_remember", "memory_history", "memory_facts"]
 
 
 @pytest.fixture(params=EVERY_WAY.values(), ids=EVERY_WAY)
@@ -110,9 +101,7 @@ async def test_refusals_are_those_of_http(server: str, caller: Caller) -> None:
         {"query": " \u200b"},
         {"query": "x" * 8001},
         {"return": "everything"},
-        {"filters": {"colour": "red"}},
         {"filters": {"importance_min": 5, "importance_max": 1}},
-        {"colour": "red"},
         {"agent": "a\x00b"},
         {"filters": {"updated_after": "yesterday"}},
     ]
@@ -128,6 +117,12 @@ async def test_refusals_are_those_of_http(server: str, caller: Caller) -> None:
                 assert error["loc"].pop(0) == "body"
             expected["detail"] = expected["detail"].removeprefix("body.")
             assert found == expected, fields
+        unknown = {"agent": "supervisor", "query": "milk", "colour": "red", "filters": {"colour": "red"}}
+        problem = refused(await client.call_tool("memory.query", unknown), "invalid_request")
+        said = {".".join(error["loc"]): error["msg"] for error in problem["errors"]}
+        assert "importance_max" in said["filters.colour"]
+        assert "budget_tokens" in said["colour"]
+        assert "stylist" in refused(await ask(client, agent="nobody"), "unknown_agent")["detail"]
         refused(await client.call_tool("memory.query", {}), "invalid_request")
         refused(await client.call_tool("memory.query"), "invalid_request")
         missing = {"memory_id": "01999c1e-5e1c-7c1e-8b0e-2f6f0c3b9a11"}
@@ -138,27 +133,36 @@ async def test_refusals_are_those_of_http(server: str, caller: Caller) -> None:
         assert answered(await client.call_tool("memory.remember", long | {"trim": True}))["action"] == "created"
 
 
-async def test_the_schema_is_the_seeds_and_the_models(server: str, caller: Caller) -> None:
+async def test_the_schema_has_every_field_described(server: str, caller: Caller) -> None:
     async with by_http(server, caller.key) as client:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
-    query = tools["memory.query"]
-    assert query.input_schema == QueryIn.model_json_schema(by_alias=True, schema_generator=UntitledSchema)
-    assert set(SEED_EXAMPLE) <= set(query.input_schema["properties"])
-    filters = query.input_schema["$defs"]["FiltersIn"]["properties"]
-    seed = "user_id agent_id run_id actor_id role pinned importance_min importance_max updated_after updated_before"
-    assert set(seed.split()) | {"category"} == set(filters)
-    for alias, name in (
-        ("memory_query", "memory.query"),
-        ("memory_history", "memory.history"),
-        ("memory_facts", "memory.facts"),
-    ):
-        assert tools[alias].model_copy(update={"name": name}) == tools[name]
+    query = tools["memory_query"].input_schema["properties"]
+    assert set(query) == {field.alias or name for name, field in QueryIn.model_fields.items()}
+    filters = query["filters"]["properties"]
+    conditions = (
+        "user_id agent_id run_id actor_id role pinned importance_min importance_max updated_after updated_before"
+    )
+    assert set(conditions.split()) | {"category"} == set(filters)
     hints = {name: tool.annotations and tool.annotations.read_only_hint for name, tool in tools.items()}
     assert hints == {name: "remember" not in name for name in EVERY_NAME}
     for tool in tools.values():
         assert tool.description
-        assert tool.output_schema is not None
-        assert tool.output_schema["type"] == "object"
+        # an example with `pinned: false` would teach a model to hide pinned memories
+        assert not {"examples", "pattern", "$ref", "$defs"} & set(keywords(tool.input_schema))
+        for name, field in described(tool.input_schema):
+            assert field.get("description", GENERIC) != GENERIC, (tool.name, name)
+
+
+def described(schema: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    """Return the fields of a schema and of the objects in it."""
+    fields = list(schema.get("properties", {}).items())
+    return fields + [inner for _name, field in fields for inner in described(field)]
+
+
+def keywords(value: Any) -> list[str]:
+    """Return all keys of a JSON value."""
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return [*(value if isinstance(value, dict) else ()), *(key for part in inner for key in keywords(part))]
 
 
 async def test_the_text_fits_the_budget(server: str, caller: Caller) -> None:
@@ -208,12 +212,10 @@ async def test_an_unknown_tool_is_an_error_of_the_protocol(connect: Connect, ser
         assert await names(client) == EVERY_NAME
 
 
-async def test_only_tools_are_offered(connect: Connect, server: str, caller: Caller) -> None:
+async def test_tools_resources_and_prompts_are_offered(connect: Connect, server: str, caller: Caller) -> None:
     async with connect(server, caller.key) as client:
         offered = client.server_capabilities.model_dump(exclude_none=True)
-        assert offered.keys() <= {"tools", "extensions"}
-        with pytest.raises(MCPError):
-            await client.list_resources()
+        assert offered.keys() - {"extensions"} == {"tools", "resources", "prompts"}
 
 
 def test_the_client_is_the_official_one() -> None:

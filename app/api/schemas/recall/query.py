@@ -17,11 +17,11 @@ from app.domain.recall.selection import DropReason
 from app.usecases.recall.answer import Answer, AnswerItem
 from app.usecases.recall.request import Query
 
-SEED_EXAMPLE: dict[str, Any] = {
+QUERY_EXAMPLE: dict[str, Any] = {
     "agent": "planner",
     "query": "deployment plan context",
     "categories": ["tasks", "projects"],
-    "filters": {"user_id": "maya", "pinned": False, "importance_min": 1, "importance_max": 5},
+    "filters": {"user_id": "maya"},
     "top_k": 3,
     "return": "bullets",
     "budget_tokens": 512,
@@ -63,7 +63,7 @@ class FiltersIn(RowFiltersIn):
 class QueryIn(Request):
     """The body of memory.query."""
 
-    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [SEED_EXAMPLE]})
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [QUERY_EXAMPLE]})
     agent: Identifier
     query: Annotated[str, Field(min_length=1, max_length=8000)]
     categories: Annotated[list[Identifier], Field(max_length=100)] | None = Field(
