@@ -2,8 +2,9 @@
 
 import asyncio
 from collections.abc import Coroutine
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
+from uuid import UUID
 
 import typer
 from rich.markup import escape
@@ -14,7 +15,6 @@ from app.cli.client import USAGE, error_text, exit_with_error, out
 from app.config.settings import AdminSettings, Settings
 from app.domain.errors import MnemaError
 from app.embedded.home import DATABASE, Home
-from app.storage.tenancy.tenants import Tenant
 from app.usecases.operations.readiness import READ_ONLY, Readiness
 
 T = TypeVar("T")
@@ -35,16 +35,21 @@ def run_use_case(work: Coroutine[Any, Any, T]) -> T:
         exit_with_error(error_text(error))
 
 
-async def find_tenant(settings: Settings, tenant: str | None) -> Tenant:
+class Owner(NamedTuple):
+    """A tenant that a command is about."""
+
+    id: UUID
+    name: str
+
+
+async def find_tenant(settings: Settings, tenant: str | None) -> Owner:
     """Return a tenant by its name or id; without one, the only tenant. Exit if there are several. Raise NotFound."""
     async with open_tenants(settings) as tenants:
-        if tenant is not None:
-            return await tenants.find_tenant(tenant)
-        known = await tenants.list_tenants()
+        known = [await tenants.find_tenant(tenant)] if tenant is not None else await tenants.list_tenants()
     if len(known) != 1:
         names = ", ".join(sorted(one.name for one in known)) or "none yet; create one with: mnema tenant create NAME"
         exit_with_error(f"name a tenant with --tenant: {names}", USAGE)
-    return known[0]
+    return Owner(known[0].id, known[0].name)
 
 
 def resolve_settings() -> Settings:

@@ -13,10 +13,9 @@ from console.widgets.keyset import KeysetList
 from console.widgets.section import heading
 from console.widgets.states import show_note
 from console.widgets.text import show_chips, show_line, show_link, show_time
+from console.words import MEMORY_STATES, MEMORY_TYPES, name_choices, name_word
 
 PAGE_ITEMS = 25
-TYPES = ["semantic", "episodic", "procedural", "insight", "turn", "summary", "chunk"]
-STATES = {"active": "Active", "superseded": "Superseded", "soft_deleted": "In the bin"}
 SORTS = {
     "created_at-desc": "Newest first",
     "created_at-asc": "Oldest first",
@@ -27,8 +26,8 @@ FILTERS: dict[str, Filter] = {
     "q": "Words",
     "user_id": "User",
     "category": "Category",
-    "type": Choice("Type", {"": "All types", **{name: name for name in TYPES}}),
-    "state": Choice("State", STATES, default="active"),
+    "type": Choice("Type", name_choices(MEMORY_TYPES, "All types")),
+    "state": Choice("State", {state: word.text for state, word in MEMORY_STATES.items()}, default="active"),
 }
 MORE_FILTERS: dict[str, Filter] = {
     "thread_id": "Thread",
@@ -63,7 +62,7 @@ class Browser:
                 {
                     "Memory": _show_memory,
                     "User": lambda memory: show_line(memory.user_id, 60),
-                    "Category": lambda memory: show_chips([memory.category, memory.type]),
+                    "Category": lambda memory: show_chips([memory.category, name_word(MEMORY_TYPES, memory.type)]),
                     "Importance": lambda memory: ui.label(str(memory.importance)).classes("number"),
                     "Changed": lambda memory: show_time(memory.updated_at),
                 },

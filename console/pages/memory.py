@@ -18,7 +18,9 @@ from console.widgets.confirm import ask_confirmation
 from console.widgets.pairs import show_pairs
 from console.widgets.section import Section, heading
 from console.widgets.states import show_empty_state
-from console.widgets.text import STATES, format_time, name_state, show_chips, show_id, show_link, show_text
+from console.widgets.text import format_time, show_chips, show_id, show_link, show_text
+from console.widgets.words import show_mark
+from console.words import MEMORY_STATES, MEMORY_TYPES, name_word
 
 
 def show(page: PageContext) -> None:
@@ -57,7 +59,7 @@ class MemoryPage:
             heading("Steps", 2)
             show_text(memory.steps_text)
         with ui.element("div").classes("row"):
-            ui.label(name_state(memory.state)).classes(f"chip {STATES.get(memory.state, '')}")
+            show_mark(MEMORY_STATES, memory.state)
             if memory.pinned:
                 ui.label("pinned").classes("chip good")
             ui.label(f"version {memory.version}").classes("soft")
@@ -84,9 +86,8 @@ class MemoryPage:
         await change_and_reload(self._page, self._page.memory.restore(self._id), "Restored", self.refresh)
 
     async def _delete(self, memory: Memory) -> None:
-        consequence = (
-            f"“{shorten_text(memory.text)}”\nNo answer contains it then. It can be restored until it is purged."
-        )
+        until = "No answer contains it then. It can be restored until it is deleted for good."
+        consequence = f"“{shorten_text(memory.text)}”\n{until}"
         if not await ask_confirmation("Move this memory to the bin?", consequence, action="Move to the bin"):
             return
         api: AsyncMnema = self._page.memory
@@ -98,7 +99,7 @@ def _show_fields(memory: Memory) -> None:
     thread, newer = memory.thread_id, memory.superseded_by
     fields: dict[str, str | Callable[[], object] | None] = {
         "user": lambda: show_link(memory.user_id, "/people", user_id=memory.user_id),
-        "category": lambda: show_chips([memory.category, memory.type]),
+        "category": lambda: show_chips([memory.category, name_word(MEMORY_TYPES, memory.type)]),
         "tags": (lambda: show_chips(memory.tags)) if memory.tags else None,
         "thread": (lambda: show_link(thread, "/threads", thread_id=thread)) if thread else None,
         "importance": str(memory.importance),
@@ -110,7 +111,7 @@ def _show_fields(memory: Memory) -> None:
         "created": format_time(memory.created_at),
         "changed": format_time(memory.updated_at),
         "last retrieved": f"{format_time(memory.last_accessed)} ({memory.hits} in all)",
-        "purged at": format_time(memory.purge_at) if memory.purge_at else None,
+        "deleted for good at": format_time(memory.purge_at) if memory.purge_at else None,
         "superseded by": (lambda: show_link(str(newer), f"/memories/{newer}")) if newer else None,
         "id": lambda: show_id(memory.id),
     }

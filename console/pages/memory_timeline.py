@@ -19,20 +19,13 @@ from console.widgets.differences import show_pieces
 from console.widgets.keyset import KeysetList
 from console.widgets.section import heading
 from console.widgets.text import show_line, show_time
+from console.widgets.words import show_word
+from console.words import CHANGES, MEMORY_STATES, MEMORY_TYPES, Words, name_word
 
 PAGE_ENTRIES = 20
+NAMED: dict[str, Words] = {"state": MEMORY_STATES, "type": MEMORY_TYPES}
+"""Fields whose values have words."""
 SHOWN_FIELDS = ("category", "importance", "pinned", "tags", "state", "thread_id", "type")
-WORDS = {
-    "ADD": "created",
-    "UPDATE": "changed",
-    "DELETE": "moved to the bin",
-    "MERGE": "merged",
-    "LINK": "linked to others",
-    "TTL": "aged out",
-    "RESTORE": "restored",
-    "PURGE": "deleted for good",
-    "CONSENT": "changed by a consent",
-}
 
 
 @dataclass(frozen=True)
@@ -76,7 +69,7 @@ class Timeline:
     def _show_change(self, change: Change) -> None:
         entry = change.entry
         with ui.element("div").classes("row"):
-            ui.label(WORDS.get(entry.event, entry.event.lower())).classes("chip")
+            show_word(CHANGES, entry.event).classes("chip")
             show_time(entry.ts)
             if entry.actor:
                 show_line(f"by {entry.actor}", 80).classes("soft")
@@ -109,13 +102,15 @@ def _compare_fields(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
     if not before or not after:
         return []
     return [
-        f"{name}: {_write_value(before.get(name))} → {_write_value(after.get(name))}"
+        f"{name}: {_write_value(name, before.get(name))} → {_write_value(name, after.get(name))}"
         for name in SHOWN_FIELDS
         if name in after and before.get(name) != after.get(name)
     ]
 
 
-def _write_value(value: object) -> str:
+def _write_value(name: str, value: object) -> str:
+    if name in NAMED:
+        return name_word(NAMED[name], str(value))
     if isinstance(value, list):
         return ", ".join(reveal_text(str(part), 60) for part in value[:20]) or "none"
     return "none" if value is None else reveal_text(str(value), 200)

@@ -10,7 +10,9 @@ from console.context import PageContext
 from console.texts import shorten_text
 from console.widgets.keyset import KeysetList, cut_page
 from console.widgets.section import heading
-from console.widgets.text import STATES, name_state, show_chips, show_link, show_text
+from console.widgets.text import show_chips, show_link, show_text
+from console.widgets.words import show_mark
+from console.words import MEMORY_STATES
 
 PAGE_TOLD = 10
 PARTS = {
@@ -63,6 +65,7 @@ def _show_item(item: ToldItem) -> None:
 def _show_change(item: ToldItem) -> None:
     """Show what happened to the memory since then."""
     if item.state_now is not None and item.state_now != "active":
-        ui.label(f"now {name_state(item.state_now)}").classes(f"chip {STATES.get(item.state_now, 'warn')}")
+        ui.label("now:").classes("soft")
+        show_mark(MEMORY_STATES, item.state_now)
     if item.version is not None and item.version_now is not None and item.version_now != item.version:
         ui.label(f"now version {item.version_now}").classes("chip warn")

@@ -11,14 +11,6 @@ from console.session import COOKIE_PATH
 from console.texts import reveal_part, reveal_text, shorten_text
 from console.widgets.long_text import SHORT_BYTES, LongText
 
-STATES = {"active": "good", "superseded": "warn", "soft_deleted": "bad"}
-"""The classes of the marks of a memory's states."""
-
-
-def name_state(state: str) -> str:
-    """Return the word for a memory's state."""
-    return shorten_text(state, 30).replace("_", "-")
-
 
 def show_text(text: str, classes: str = "", room: int = SHORT_BYTES) -> ui.element:
     """Show a caller's text with its line breaks and with invisible characters made visible. Return its element.

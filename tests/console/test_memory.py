@@ -125,7 +125,7 @@ async def test_delete_asks_and_restore_brings_it_back(person: User, memory: Asyn
     press(person, "Move to the bin")
     await sees(person, "Move this memory to the bin?")
     person.find(marker="confirm").click()
-    await sees(person, "soft-deleted")
+    await sees(person, "In the bin")
     press(person, "Restore")
     await sees(person, "restored")
     assert (await memory.get(written)).state == "active"
