@@ -1,4 +1,4 @@
-"""How Claude sees a file and a folder: numbered lines, and sizes with paths up to two levels deep."""
+"""Text for Claude: a file with numbered lines, and a folder with sizes and paths up to two levels deep."""
 
 from collections.abc import Iterator, Sequence
 

@@ -9,13 +9,13 @@ from tests.effort import tries
 
 CONFIG = Path(__file__).with_name("schemathesis.toml")
 EXAMPLES = int(os.environ.get("MNEMA_FUZZ_EXAMPLES", tries(8)))
-SEED = os.environ.get("MNEMA_FUZZ_SEED", "1")
+SEED = int(os.environ.get("MNEMA_FUZZ_SEED", "1"))
 LONGEST_S = 120 + 30 * EXAMPLES
 
 
-async def schemathesis(server: str, keys: Path, *arguments: str) -> tuple[int | None, str]:
+async def schemathesis(server: str, keys: Path, *arguments: str, seed: int = SEED) -> tuple[int | None, str]:
     """Return exit code and report of a run against the server."""
-    command = ["--config-file", str(CONFIG), "run", f"{server}/openapi.json", "--seed", SEED, *arguments]
+    command = ["--config-file", str(CONFIG), "run", f"{server}/openapi.json", "--seed", str(seed), *arguments]
     process = await asyncio.create_subprocess_exec(
         Path(sys.executable).with_name("schemathesis"),
         *command,

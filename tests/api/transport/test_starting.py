@@ -60,7 +60,7 @@ async def test_a_wrong_configuration_is_one_line_without_values(database: Databa
 
 def unfinished(path: str, caller: Caller, framing: str) -> bytes:
     """Yield a body that never ends."""
-    lines = [f"POST {path} HTTP/1.1", "Host: mnema", f"Authorization: Bearer {caller.key}", framing]
+    lines = [f"POST {path} HTTP/1.1", "Host: localhost", f"Authorization: Bearer {caller.key}", framing]
     return "\r\n".join([*lines, "Content-Type: application/json", "", ""]).encode() + b"2\r\n{}\r\n"
 
 
