@@ -75,7 +75,8 @@ USES = _operation_link("receipts_get", query_id="$response.body#/items/0/query_i
 )
 USAGE = _next_page_link("usage_page", by="$request.query.by")
 HISTORY = _next_page_link("memory_history", memory_id="$request.path.memory_id")
-TURN = WRITTEN | _job_links("$response.body#/jobs/0")
+TURN = WRITTEN | _job_links("$response.body#/jobs/0") | _operation_link("turns_trace", memory_id="$response.body#/id")
+TRACE = _job_links("$response.body#/jobs/0/id") | _memory_links("$response.body#/facts/0/memory_id")
 DELTA = _operation_link("threads_delta", thread_id="$request.path.thread_id", since_rev="$response.body#/rev")
 THREAD_TURNS = _memory_links("$response.body#/items/0/id") | _next_page_link(
     "threads_turns", thread_id="$request.path.thread_id"

@@ -26,6 +26,7 @@ COMMANDS = (
     LazyCommand("forget", "app.cli.browse:forget_memory", "Move a memory to the bin, or delete it for good."),
     LazyCommand("restore", "app.cli.browse:restore_memory", "Bring a memory back from the bin."),
     LazyCommand("history", "app.cli.memories:show_history", "Show the history of a memory, newest first."),
+    LazyCommand("why", "app.cli.why:explain_turn", "Show what became of a turn, and why nothing was remembered."),
     LazyCommand("users", "app.cli.browse:list_users", "List users with what is kept of each."),
     LazyCommand("threads", "app.cli.browse:list_threads", "List threads with what is kept of each."),
     LazyCommand("categories", "app.cli.browse:list_categories", "List categories with what is kept in each."),

@@ -65,14 +65,17 @@ def read_fact_extraction(
     facts = [Candidate(fact.text, fact.category, fact.importance, fact.quote) for fact in answer.facts]
     if len(facts) > MAX_CANDIDATES:
         return CheckedAnswer(None, "too_many", f"At most {MAX_CANDIDATES} facts, the most important.", len(facts))
-    valid, complaints, first = [], [], None
+    valid, complaints, first, refused = [], [], None, []
     for number, fact in enumerate(facts, 1):
         rule = broken_rule(fact, message, categories, limits)
         if rule is None or rule in writing.CUTTABLE_RULES:
             text = writing.shorten_text(fact.text, MemoryType.semantic, limits) or fact.text
             valid.append(Candidate(text, fact.category, fact.importance, fact.quote))
+        else:
+            refused.append(rule)
         if rule is not None:
             first = first or rule
             complaints.append(f"Fact {number} {COMPLAINTS[rule]}.")
     complaint = " ".join([*complaints, "Leave out what cannot be mended."])
-    return CheckedAnswer(valid, first, complaint if first else "", len(facts), len(facts) - len(complaints))
+    kept = len(facts) - len(complaints)
+    return CheckedAnswer(valid, first, complaint if first else "", len(facts), kept, refused)

@@ -36,6 +36,7 @@ from mnema_client.receipts import MemoryUse, QueryReceipt, ToldItem, ToldQuery, 
 from mnema_client.requests import Filters, NewMemory
 from mnema_client.sources import DocumentSource, IndexJob, SourceFile, UploadedFile
 from mnema_client.transport import Retry
+from mnema_client.turn_trace import TurnTrace
 
 __all__ = [
     "Answer",
@@ -84,6 +85,7 @@ __all__ = [
     "ToldItem",
     "ToldQuery",
     "Turn",
+    "TurnTrace",
     "Unauthenticated",
     "Unavailable",
     "UnexpectedAnswer",

@@ -1,4 +1,7 @@
-"""Operations on background jobs: pause and resume kinds, and replay a job. They need scope admin."""
+"""Operations on background jobs: pause and resume kinds, replay a job, and trace what jobs made of a turn.
+
+All but the trace need scope admin.
+"""
 
 from uuid import UUID
 
@@ -9,6 +12,7 @@ from mnema_client.methods import async_method, sync_method
 from mnema_client.models import JobDetail
 from mnema_client.requests import Sent
 from mnema_client.transport import Call
+from mnema_client.turn_trace import turn_trace
 
 
 class PausedKind(Sent):
@@ -45,6 +49,7 @@ class JobMethods:
     pause_jobs = sync_method(pause_jobs)
     resume_jobs = sync_method(resume_jobs)
     replay_job = sync_method(replay_job)
+    turn_trace = sync_method(turn_trace)
 
 
 class AsyncJobMethods:
@@ -54,3 +59,4 @@ class AsyncJobMethods:
     pause_jobs = async_method(pause_jobs)
     resume_jobs = async_method(resume_jobs)
     replay_job = async_method(replay_job)
+    turn_trace = async_method(turn_trace)

@@ -35,6 +35,7 @@ READS = frozenset(
         "GET /memory/{memory_id}",
         "GET /memory/{memory_id}/history",
         "GET /memory/{memory_id}/uses",
+        "GET /turns/{memory_id}/trace",
         "GET /queries",
         "GET /queries/{query_id}",
         "GET /threads/{thread_id}/delta",

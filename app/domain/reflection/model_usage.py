@@ -1,6 +1,7 @@
 """The cost of chat models: tokens are counted for each tenant and day, before and after each call."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Generic, Literal, TypeVar
@@ -110,6 +111,7 @@ class CheckedAnswer(Generic[T]):
     - `value`: the usable part of the answer, None if there is none. That of a broken answer is used only if the retry
       is no better.
     - `items`, `items_ok`: see `ModelCall`.
+    - `refused`: the codes of the rules that keep items out of `value`, one for each item.
     """
 
     value: T | None = None
@@ -117,3 +119,4 @@ class CheckedAnswer(Generic[T]):
     complaint: str = ""
     items: int = 0
     items_ok: int = 0
+    refused: Sequence[str] = ()

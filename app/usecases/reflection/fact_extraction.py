@@ -5,6 +5,7 @@ a source, without the text that Mnema put into them. Extraction is idempotent: e
 has the end of the turn.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -42,7 +43,7 @@ class ExtractionResult:
 
     `candidates` are the valid ones; `planned` and `outcome` cover those that no earlier run settled. `fields` are the
     user's context fields found in the turn; facts with a sensitive one are not candidates. `proposed`: how many of the
-    fields became proposals.
+    fields became proposals. `refused`: the numbers of items of the model's answer that broke a rule, by rule.
     """
 
     why: SkipReason | None = None
@@ -52,6 +53,7 @@ class ExtractionResult:
     tokens: int = 0
     fields: Sequence[ProfileField] = ()
     proposed: int = 0
+    refused: Mapping[str, int] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
         """Return the counts without any text of a user, or the reason why the model was not asked."""
@@ -61,7 +63,9 @@ class ExtractionResult:
         stored = sum(result.action in WRITE_ACTIONS for result in results)
         known = sum(result.action == "unchanged" or result.reason == "known" for result in results)
         counts = {"facts": stored, "candidates": len(self.candidates), "tokens": self.tokens}
-        more = {"proposed": self.proposed} if self.fields else {}
+        more: dict[str, Any] = {"proposed": self.proposed} if self.fields else {}
+        if self.refused:
+            more["refused"] = dict(self.refused)
         return {**counts, "known": known, "forgotten": len(self.outcome.forgotten), **more}
 
 
@@ -114,7 +118,7 @@ class ExtractFacts:
                 await self._journal.record_event(principal, [build_turn_event("extract", turn, "skipped")])
             return ExtractionResult(why)
         try:
-            candidates, tokens = await self._find_candidates(principal, turn, message, categories)
+            candidates, tokens, refused = await self._find_candidates(principal, turn, message, categories)
         except TokensSpent:
             return ExtractionResult("spent")
         candidates, fields = self._split_profile_fields(principal, turn, candidates)
@@ -122,7 +126,8 @@ class ExtractFacts:
         drafts = {at: build_fact_draft(turn, one, {"prompt": VERSION}) for at, one in new.items()}
         visible = visible_categories(before, policies.categories)
         planned = await self._reconcile.decide_writes(principal, turn, drafts, visible, room)
-        result = ExtractionResult(None, candidates, planned, tokens=tokens + planned.tokens, fields=fields)
+        tokens += planned.tokens
+        result = ExtractionResult(None, candidates, planned, tokens=tokens, fields=fields, refused=refused)
         if dry_run:
             return result
         proposed = 0
@@ -145,9 +150,12 @@ class ExtractFacts:
 
     async def _find_candidates(
         self, principal: Principal, turn: Memory, message: str, categories: Mapping[str, str]
-    ) -> tuple[list[Candidate], int]:
-        """Return the most important candidates and the tokens spent. Ask about a long message piece by piece."""
-        candidates, tokens = [], 0
+    ) -> tuple[list[Candidate], int, Mapping[str, int]]:
+        """Return the most important candidates, the tokens spent and the numbers of refused items by rule.
+
+        Ask about a long message piece by piece.
+        """
+        candidates, tokens, refused = [], 0, Counter[str]()
         for piece in split_text(message, MAX_MESSAGE):
             read = partial(read_fact_extraction, piece, categories, self._policies.defaults.write.text_limits)
             answer = await self._ask.require_answer(
@@ -155,7 +163,8 @@ class ExtractFacts:
             )
             candidates += answer.value or []
             tokens += answer.usage.total_tokens
-        return sorted(candidates, key=lambda candidate: -candidate.importance)[:MAX_CANDIDATES], tokens
+            refused.update(answer.refused)
+        return sorted(candidates, key=lambda candidate: -candidate.importance)[:MAX_CANDIDATES], tokens, refused
 
     def _start_of_day(self) -> datetime:
         return self._clock.now().replace(hour=0, minute=0, second=0, microsecond=0)

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from typing import Generic, Literal, TypeVar
@@ -38,11 +38,15 @@ CANCELLED = "cancelled"
 
 @dataclass(frozen=True, slots=True)
 class ModelAnswer(Generic[T]):
-    """The answer to a prompt. `value` is None if no answer was valid. `rule` is the one that the last answer broke."""
+    """The answer to a prompt. `value` is None if no answer was valid. `rule` is the one that the last answer broke.
+
+    `refused`: the rules that keep items out of `value`, one for each item.
+    """
 
     value: T | None
     usage: Usage
     rule: str | None = None
+    refused: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +93,12 @@ class ModelGateway:
         if not self.has_model:
             raise NoChatModel()
         value, usage, attempt_prompt, rule = None, Usage(), prompt, None
+        refused: Sequence[str] = ()
         for attempt in range(1, attempts + 1):
             reading, cost = await self._ask_once(principal, attempt_prompt, read, attempt, listener)
-            value, usage = value if reading.value is None else reading.value, usage + cost
+            usage += cost
+            if reading.value is not None:
+                value, refused = reading.value, reading.refused
             rule = reading.rule
             if rule is None:
                 break
@@ -99,7 +106,7 @@ class ModelGateway:
                 listener.begin_again(rule)
             feedback = f"Your last answer was refused. {reading.complaint}"
             attempt_prompt = replace(prompt, question=f"{prompt.question}\n\n{feedback}")
-        return ModelAnswer(value, usage, rule)
+        return ModelAnswer(value, usage, rule, refused)
 
     async def require_answer(
         self, principal: Principal, prompt: Prompt[Answer], read: Callable[[Answer], CheckedAnswer[T]]

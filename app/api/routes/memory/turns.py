@@ -1,12 +1,14 @@
-"""Route of /turns: store the turns of a conversation."""
+"""Routes of /turns: store the turns of a conversation, and trace what became of one."""
 
 from typing import Annotated
+from uuid import UUID
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Path, Query
 
 from app.api import links
-from app.api.deps import App, Writer
+from app.api.deps import App, Reader, Writer, has_scope
 from app.api.errors import openapi_errors
+from app.api.schemas.memory.turn_trace import TurnTraceOut
 from app.api.schemas.memory.turns import TurnIn, TurnOut
 from app.api.transport.client_name import ClientHeader
 from app.api.transport.idempotency import IdempotencyHeader, retry_key
@@ -39,3 +41,20 @@ async def store(
     draft = body.to_domain(policies.turn_category, policies.write.default_importance)
     stored = await app.turns.store_turn(principal.writing_through(client), draft, trim=trim, key=key)
     return TurnOut.from_turn(stored)
+
+
+@router.get(
+    "/{memory_id:uuid}/trace",
+    response_model=TurnTraceOut,
+    responses={200: {"links": links.TRACE}, **openapi_errors(401, 403, 404, 422, 503)},
+)
+async def trace(
+    app: App, principal: Reader, memory_id: Annotated[UUID, Path(description="`id` of the answer of POST /turns")]
+) -> TurnTraceOut:
+    """Explain what the background work made of a turn, and why nothing was remembered.
+
+    `reasons` has a code and a sentence each (`docs/operations.md`). A key bound to agents sees the memories of its
+    categories and no counts; `tokens` and `last_error` need scope admin. Jobs and records of facts expire.
+    """
+    told = await app.overview.trace.trace_turn(principal, memory_id)
+    return TurnTraceOut.from_trace(told, counts=principal.categories is None, costs=has_scope(principal, "admin"))
