@@ -1,11 +1,25 @@
 """Field types shared by the schemas."""
 
 import contextlib
+from collections.abc import Iterable
 from datetime import UTC, date, datetime, time
+from difflib import get_close_matches
 from typing import Annotated, Any, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetJsonSchemaHandler,
+    ValidationError,
+    WithJsonSchema,
+    model_validator,
+)
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError
 
 from app.domain.errors import InvalidInput
 from app.domain.ids import MAX_LENGTH, check_identifier, check_json, check_moment, check_storable
@@ -98,12 +112,12 @@ MetadataPair = Annotated[
     AfterValidator(storable_text),
 ]
 Zone = Annotated[str, Field(pattern=r"^[A-Za-z0-9_+/-]{1,64}$"), AfterValidator(_valid_zone)]
+AN_IDENTIFIER = "an identifier of the caller"
+"""The description of an identifier where the document has no word for the field's name."""
 Identifier = Annotated[
     str,
     AfterValidator(_valid_identifier),
-    Field(
-        min_length=1, max_length=MAX_LENGTH, description="an identifier of the caller", json_schema_extra=_IDENTIFIER
-    ),
+    Field(min_length=1, max_length=MAX_LENGTH, description=AN_IDENTIFIER, json_schema_extra=_IDENTIFIER),
 ]
 Json = Annotated[dict[str, Any], AfterValidator(_valid_json)]
 Moment = Annotated[
@@ -134,7 +148,19 @@ def is_absent(value: object) -> bool:
 
 
 MOST_UNKNOWN = 20
-"""Unknown fields of a body that are reported one by one."""
+"""Unknown fields of a body that are reported by name; more are one problem."""
+MAX_REPORTED = 3
+"""Unknown fields that are reported for each object. The search for the nearest name takes time."""
+
+
+MAX_NAME_CHARS = 60
+"""Characters of an unknown name that are compared and repeated in the answer."""
+
+
+def nearest_hint(name: str, known: Iterable[str]) -> str | None:
+    """Return a question that has the known name nearest to `name`, None if no name is near."""
+    near = get_close_matches(name[:MAX_NAME_CHARS], sorted(known), 1)
+    return f"did you mean {near[0]!r}?" if near else None
 
 
 class Request(BaseModel):
@@ -144,8 +170,44 @@ class Request(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _refuse_many_unknown(cls, given: Any) -> Any:
-        """Refuse many unknown fields as one problem: a report on each of a hundred thousand would take a second."""
-        if isinstance(given, dict) and len(given) > len(cls.model_fields) + MOST_UNKNOWN:
-            raise ValueError(f"the body has {len(given)} fields; only {len(cls.model_fields)} exist")
+    def _refuse_unknown(cls, given: Any) -> Any:
+        """Refuse unknown fields, each with the nearest known name.
+
+        Many unknown fields are one problem: a report on each of a hundred thousand would take a second.
+        """
+        if not isinstance(given, dict):
+            return given
+        known = {field.alias or name for name, field in cls.model_fields.items()}
+        unknown = [name for name in given if name not in known]
+        if len(unknown) > MOST_UNKNOWN:
+            raise ValueError(f"the body has {len(given)} fields; only {len(known)} exist")
+        if unknown:
+            problems = [_unknown_field(name, known) for name in unknown[:MAX_REPORTED]]
+            raise ValidationError.from_exception_data(cls.__name__, problems)
         return given
+
+
+def _unknown_field(name: Any, known: set[str]) -> InitErrorDetails:
+    shown = str(name)[:MAX_NAME_CHARS]
+    hint = nearest_hint(shown, known) or f"these fields exist: {', '.join(sorted(known))}"
+    # the text comes as a value, because a name may hold braces, which the template would read as its own
+    return InitErrorDetails(
+        type=PydanticCustomError("unknown_field", "{text}", {"text": f"unknown field; {hint}"}),
+        loc=(shown,),
+        input=None,
+    )
+
+
+class Change(Request):
+    """The base of bodies that change what is stored. An absent field keeps its value.
+
+    The JSON Schema has no defaults, because a generated client would send them.
+    """
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        """Return the JSON Schema without the defaults of the fields."""
+        written = handler(schema)
+        for field in handler.resolve_ref_schema(written).get("properties", {}).values():
+            field.pop("default", None)
+        return written

@@ -1,7 +1,6 @@
 """Strict query strings: a route refuses parameters that it does not have."""
 
 from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
 from typing import Any, ClassVar
 
 from fastapi import Request, Response
@@ -9,11 +8,10 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from starlette.convertors import Convertor, register_url_convertor
 
+from app.api.schemas.fields import MAX_NAME_CHARS, nearest_hint
 from app.api.transport.direct import Decoder, Handler, direct_handler
 from app.api.transport.signature import signature_of
 
-MAX_NAME_CHARS = 60
-"""Characters of an unknown name that are compared and repeated in the answer."""
 PARTS = (
     *("active-set", "artifacts", "assistant-signals", "buckets", "context", "feedback", "fingerprint", "reconcile"),
     "summarize",
@@ -111,7 +109,5 @@ def check_parameter_names(known: frozenset[str], given: Iterable[str]) -> None:
 
 def _parameter_problem(name: str, known: frozenset[str]) -> dict[str, Any]:
     shown = name[:MAX_NAME_CHARS]
-    near = get_close_matches(shown, sorted(known), 1)
-    names = ", ".join(sorted(known)) or "none"
-    hint = f"did you mean {near[0]!r}?" if near else f"this route takes: {names}"
+    hint = nearest_hint(shown, known) or f"this route takes: {', '.join(sorted(known)) or 'none'}"
     return {"type": "unknown_parameter", "loc": ("query", shown), "msg": f"unknown parameter; {hint}"}

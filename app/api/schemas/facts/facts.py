@@ -6,7 +6,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from app.api.schemas.fields import NOT_EMPTY, Identifier, Moment, Request, Whole, is_absent
+from app.api.schemas.fields import NOT_EMPTY, Change, Identifier, Moment, Request, Whole, is_absent
 from app.domain.facts.answers import FactAnswer
 from app.domain.facts.fact import Fact, FactKind, FactOutcome, StatedFact
 from app.domain.facts.label import DEFAULT_MODEL, MemoryActions
@@ -71,7 +71,7 @@ class FactsIn(Request):
         return FactPlace(self.user_id, self.thread_id, self.source_message_id, self.created_at)
 
 
-class FactPatchIn(Request):
+class FactPatchIn(Change):
     """The new value of a fact."""
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"value": "teal"}]})

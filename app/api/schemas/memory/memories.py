@@ -7,6 +7,7 @@ from uuid import UUID
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.api.schemas.fields import (
+    Change,
     Identifier,
     Importance,
     Json,
@@ -82,14 +83,14 @@ class MemoryIn(Request):
 _PLAIN = set(MemoryIn.model_fields) - {"type", "tags", "importance", "source"}
 
 
-class MemoryPatchIn(Request):
+class MemoryPatchIn(Change):
     """The fields to change. Absent fields stay as they are; no field takes `null`."""
 
     model_config = ConfigDict(
         extra="forbid", json_schema_extra={"examples": [{"text": "Maya ships v1 by September.", "importance": 4}]}
     )
     text: Text = ""
-    steps_text: Text = ""
+    steps_text: Text = Field(default="", description="numbered imperative steps; only with type procedural")
     category: Identifier = "-"
     importance: Importance = 1
     pinned: bool = Field(default=False, strict=True)

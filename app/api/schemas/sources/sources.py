@@ -6,7 +6,7 @@ from uuid import UUID
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from app.api.schemas.fields import Identifier, Request, is_absent, storable_text
+from app.api.schemas.fields import Change, Identifier, Request, is_absent, storable_text
 from app.domain.sources.index_job import IndexCause, IndexJob, IndexJobKind, IndexJobState
 from app.domain.sources.patterns import MAX_PATTERN, MAX_PATTERNS
 from app.domain.sources.source import SHARED_USER, NewSource, SourceKind, SourceState
@@ -54,7 +54,7 @@ class SourceIn(Request):
         )
 
 
-class SourcePatchIn(Request):
+class SourcePatchIn(Change):
     """The new fields of a source. Absent fields stay."""
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"exclude": ["drafts/"]}]})

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from app.api.schemas.fields import Identifier, Json, Moment, Request, storable_text
+from app.api.schemas.fields import Change, Identifier, Json, Moment, Request, storable_text
 from app.domain.turn_memory.active_set import MAX_BUCKETS, MAX_SELECTED, ActiveSet
 from app.domain.turn_memory.artifacts import ArtifactKind
 from app.domain.turn_memory.fingerprint import (
@@ -39,7 +39,7 @@ class TurnMemoryIn(Request):
     project_id: Identifier | None = Field(default=None, description="the key's own tenant, such as `acme/support`")
 
 
-class TurnLogIn(TurnMemoryIn):
+class TurnLogIn(TurnMemoryIn, Change):
     """The log of a turn. Missing optional fields keep what is stored."""
 
     model_config = ConfigDict(
@@ -94,7 +94,7 @@ class AssistantSignalIn(SignalIn):
     severity: Literal["mention", "recommend", "strong_promote"] = "mention"
 
 
-class FingerprintIn(TurnMemoryIn):
+class FingerprintIn(TurnMemoryIn, Change):
     """The fingerprint of a turn. It replaces the one before."""
 
     model_config = ConfigDict(
@@ -228,7 +228,7 @@ class ActiveSetOut(BaseModel):
         return cls(**active.as_json(), unknown_turn_ids=list(turns), unknown_bucket_ids=list(buckets))
 
 
-class ActiveSetIn(TurnMemoryIn):
+class ActiveSetIn(TurnMemoryIn, Change):
     """A selection. Missing fields keep what is stored; an empty list selects nothing."""
 
     model_config = ConfigDict(
