@@ -1,11 +1,15 @@
 """Corrections to the OpenAPI document that FastAPI generates."""
 
+import json
+from collections.abc import Iterator
 from typing import Any
 
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
 
 from app.api import errors
+from app.api.error_examples import add_error_examples
+from app.api.field_descriptions import describe_fields, parameters
 from app.api.transport.msgpack import document_msgpack
 
 BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
@@ -19,7 +23,8 @@ def operation_id(route: APIRoute) -> str:
 def refine_openapi(app: FastAPI) -> None:
     """Correct the document of `app`: add the Problem schema, write whole bounds as integers, remove null parameters.
 
-    No response model names the Problem schema, so FastAPI leaves it out.
+    Describe every field and parameter, and give every error status an example. No response model names the Problem
+    schema, so FastAPI leaves it out.
     """
     original = app.openapi
 
@@ -32,10 +37,11 @@ def refine_openapi(app: FastAPI) -> None:
             schemas["Problem"] = problem
             _use_integer_bounds(document)
             document_msgpack(document)
-            for methods in document["paths"].values():
-                for operation in methods.values():
-                    for parameter in operation.get("parameters", ()):
-                        _drop_null_choice(parameter["schema"])
+            for parameter in parameters(document):
+                _drop_null_choice(parameter["schema"])
+            describe_fields(document)
+            _tell_defaults(document)
+            add_error_examples(document)
         return document
 
     app.openapi = refined_openapi  # type: ignore[method-assign]  # FastAPI's documented way to extend the document
@@ -57,3 +63,41 @@ def _drop_null_choice(schema: dict[str, Any]) -> None:
     if len(choices) == 1:
         del schema["anyOf"]
         schema.update(choices[0] | schema)
+
+
+def _tell_defaults(document: dict[str, Any]) -> None:
+    """Move the defaults of request bodies into the descriptions.
+
+    openapi-typescript makes a field with a default required, and openapi-python-client sends the default.
+    """
+    schemas = document["components"]["schemas"]
+    operations = [operation for methods in document["paths"].values() for operation in methods.values()]
+    sent = _schemas_below([operation.get("requestBody") for operation in operations], schemas)
+    answered = _schemas_below([operation["responses"] for operation in operations], schemas)
+    for name in sent - answered:
+        for field in schemas[name].get("properties", {}).values():
+            if "default" in field:
+                default = json.dumps(field.pop("default"))
+                field["description"] = "; ".join(filter(None, (field.get("description"), f"by default {default}")))
+
+
+def _schemas_below(part: Any, schemas: dict[str, Any]) -> set[str]:
+    """Return the names of the schemas that `part` refers to, also through other schemas."""
+    found: set[str] = set()
+    waiting = list(_references(part))
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found.add(name)
+            waiting += _references(schemas[name])
+    return found
+
+
+def _references(part: Any) -> Iterator[str]:
+    if isinstance(part, dict):
+        if isinstance(reference := part.get("$ref"), str):
+            yield reference.rpartition("/")[2]
+        part = list(part.values())
+    if isinstance(part, list):
+        for inner in part:
+            yield from _references(inner)

@@ -3,8 +3,10 @@
 from typing import Annotated, Literal
 
 from fastapi import Header
+from pydantic import WithJsonSchema
 
 ClientHeader = Annotated[
-    Literal["mirror"] | None,
+    # a pattern, because openapi-python-client leaves out every operation that has an enum in a header
+    Annotated[Literal["mirror"], WithJsonSchema({"type": "string", "pattern": "^mirror$"})] | None,
     Header(alias="X-Mnema-Client", description="`mirror`: history names the actor `mirror`. It allows nothing more"),
 ]

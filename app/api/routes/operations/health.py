@@ -39,7 +39,7 @@ class Readiness(BaseModel):
 async def counts(
     app: App,
     principal: Reader,
-    by: Annotated[str, Query(max_length=100, pattern=COLUMNS, description="comma-separated")] = "op,node",
+    by: Annotated[str, Query(max_length=100, pattern=COLUMNS, description="columns, comma-separated")] = "op,node",
     since: Annotated[Moment | None, Query()] = None,
     until: Annotated[Moment | None, Query()] = None,
 ) -> CountsOut:

@@ -28,8 +28,8 @@ async def page(
     user_id: Annotated[Identifier | None, Query()] = None,
     thread_id: Annotated[Identifier | None, Query()] = None,
     agent: Annotated[Identifier | None, Query()] = None,
-    since: Annotated[Moment | None, Query(description="inclusive")] = None,
-    until: Annotated[Moment | None, Query(description="exclusive")] = None,
+    since: Annotated[Moment | None, Query(description="only answers given then or later")] = None,
+    until: Annotated[Moment | None, Query(description="only answers given earlier")] = None,
     limit: Annotated[Limit, Query()] = 50,
     cursor: Cursor = None,
 ) -> QueryReceiptPageOut:

@@ -64,7 +64,7 @@ async def list_buckets(
     principal: Reader,
     conversation_id: ConversationId,
     user_id: UserId,
-    status: Annotated[BucketStatus | None, Query(description="by default both")] = None,
+    status: Annotated[BucketStatus | None, Query(description="only buckets with this status; by default both")] = None,
 ) -> BucketsOut:
     """List the buckets of a conversation from the index. `GET …/artifacts` with `materialize` has whole ones."""
     conversation = Conversation(user_id, conversation_id)

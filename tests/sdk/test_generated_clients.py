@@ -1,0 +1,74 @@
+"""Clients that openapi-python-client and openapi-typescript generate from the server's document.
+
+Both generators are too heavy for the development environment. MNEMA_TEST_GENERATORS names a folder that has them:
+
+    python -m venv X && X/bin/pip install openapi-python-client mypy python-dateutil
+    npm install --prefix X openapi-typescript openapi-fetch typescript@5
+"""
+
+import asyncio
+import os
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.factories import Caller
+
+FOLDER = os.environ.get("MNEMA_TEST_GENERATORS")
+CALLS = Path(__file__).parent / "generated"
+MOST_S = 300
+pytestmark = pytest.mark.skipif(not FOLDER, reason="needs the generators: MNEMA_TEST_GENERATORS")
+
+
+async def run(folder: Path, *command: str | Path) -> str:
+    """Run a command in `folder`. Return what it wrote; fail unless it ends with 0."""
+    path = f"{FOLDER}/bin:{os.environ['PATH']}"
+    process = await asyncio.create_subprocess_exec(
+        *map(str, command),
+        cwd=folder,
+        env={"PATH": path, "HOME": str(folder), "NO_COLOR": "1"},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    try:
+        out, _ = await asyncio.wait_for(process.communicate(), MOST_S)
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    assert process.returncode == 0, out.decode()
+    return out.decode()
+
+
+@pytest.fixture
+async def document(server: str, tmp_path: Path) -> Path:
+    """Return the server's OpenAPI document as a file."""
+    async with httpx.AsyncClient(base_url=server) as client:
+        content = (await client.get("/openapi.json")).content
+    file = tmp_path / "openapi.json"
+    file.write_bytes(content)
+    return file
+
+
+async def test_openapi_python_client(server: str, caller: Caller, document: Path, tmp_path: Path) -> None:
+    tools = Path(FOLDER or "") / "bin"
+    options = ("--path", document, "--output-path", tmp_path / "generated", "--meta", "none")
+    told = await run(tmp_path, tools / "openapi-python-client", "generate", *options)
+    left_out = [line for line in told.splitlines() if "Endpoint will not be generated" in line]
+    assert [line for line in left_out if "/memory/bulk" not in line] == []  # its body is NDJSON
+    calls = tmp_path / "calls.py"
+    calls.write_text((CALLS / "calls.py.txt").read_text())
+    await run(tmp_path, tools / "python", "-m", "mypy", "--strict", "--follow-imports", "silent", calls)
+    await run(tmp_path, tools / "python", calls, server, caller.headers["Authorization"].removeprefix("Bearer "))
+
+
+async def test_openapi_typescript(server: str, caller: Caller, document: Path, tmp_path: Path) -> None:
+    modules = Path(FOLDER or "") / "node_modules"
+    (tmp_path / "node_modules").symlink_to(modules)
+    (tmp_path / "package.json").write_text('{"type": "module"}')
+    (tmp_path / "calls.ts").write_text((CALLS / "calls.ts").read_text())
+    await run(tmp_path, modules / ".bin" / "openapi-typescript", document, "-o", "schema.d.ts")
+    strict = ("--strict", "--target", "es2022", "--module", "nodenext", "--lib", "es2022,dom,dom.iterable")
+    await run(tmp_path, modules / ".bin" / "tsc", *strict, "calls.ts")
+    await run(tmp_path, "node", "calls.js", server, caller.headers["Authorization"].removeprefix("Bearer "))
