@@ -87,7 +87,7 @@ def refused(result: CallToolResult, code: str) -> dict[str, Any]:
     return problem
 
 
-async def ask(client: Client, query: str = "oat milk", tool: str = "memory.query", **fields: Any) -> CallToolResult:
+async def ask(client: Client, query: str = "oat milk", tool: str = "memory_query", **fields: Any) -> CallToolResult:
     """Query as the supervisor about maya, unless the fields name others."""
     request = {"agent": "supervisor", "query": query, "filters": {"user_id": "maya"}} | fields
     return await client.call_tool(tool, request)

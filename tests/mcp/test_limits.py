@@ -37,8 +37,8 @@ def connect(request: pytest.FixtureRequest) -> Connect:
 async def test_a_tool_says_that_a_limit_is_reached(connect: Connect, server: str, caller: Caller) -> None:
     async with connect(server, caller.key) as client:
         for number in range(MEMORIES):
-            answered(await client.call_tool("memory.remember", body(f"Maya has {number} bees.", user_id=f"u{number}")))
-        problem = refused(await client.call_tool("memory.remember", body()), "quota_exceeded")
+            answered(await client.call_tool("memory_remember", body(f"Maya has {number} bees.", user_id=f"u{number}")))
+        problem = refused(await client.call_tool("memory_remember", body()), "quota_exceeded")
         assert problem["status"] == 429
         assert problem["retry_after"] >= 1
         while not (result := await ask(client)).is_error:
