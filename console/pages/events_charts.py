@@ -65,7 +65,8 @@ class EventCharts:
         days = [(today - timedelta(days=back)).isoformat() for back in range(self._days - 1, -1, -1)]
         total = sum(count.count for count in counts)
         ui.label(f"{total:,} events in {PERIODS[self._days]}").classes("soft")
-        show_day_chart(days, _series(counts, self._group, days), label="Events by day")
+        series = _series(counts, self._group, days)
+        show_day_chart(days, series, label="Events by day", rest=OTHERS if len(series) > MOST_SERIES else None)
 
 
 def _series(counts: Sequence[Count], group: str, days: Sequence[str]) -> dict[str, list[int]]:

@@ -1,15 +1,13 @@
 """The page Graph: how the memories of a user are related, as a picture and as a table."""
 
-from contextlib import suppress
-from typing import Any
 from uuid import UUID
 
 from mnema_client.models import Page
 from mnema_client.overview import RelatedMemory, Relation, Relations
-from nicegui import events, ui
+from nicegui import ui
 
 from console.context import PageContext
-from console.pages.graph_chart import chart_options
+from console.pages.graph_chart import show_picture
 from console.texts import shorten_text
 from console.widgets.filters import FilterForm
 from console.widgets.keyset import KeysetList, cut_page
@@ -89,11 +87,7 @@ class GraphPage:
             return
         if found.truncated:
             show_note(f"These are the {len(found.edges):,} strongest relations. There are weaker ones.", "warning")
-        chart = ui.echart(chart_options(found), on_point_click=self._open_memory, renderer="svg").classes("graph")
-        chart.props["role"] = "img"
-        chart.props["aria-label"] = (
-            f"Graph of {len(found.nodes)} memories and {len(found.edges)} relations. The table below has all of them."
-        )
+        show_picture(found)
         ui.label(HINT).classes("soft")
         self._show_table(found)
 
@@ -118,12 +112,6 @@ class GraphPage:
             label="Relations, strongest first",
             empty=("No relations", ""),
         )
-
-    def _open_memory(self, event: events.EChartPointClickEventArguments) -> None:
-        clicked: Any = event.data  # what the browser sends
-        if event.data_type == "node" and isinstance(clicked, dict):
-            with suppress(ValueError):
-                self._page.go_to(f"/memories/{UUID(str(clicked.get('id')))}")
 
 
 def _show_end(node: RelatedMemory | None, memory_id: UUID) -> None:

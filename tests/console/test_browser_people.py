@@ -118,7 +118,5 @@ async def test_a_circle_of_the_graph_opens_its_memory(browser: Browser, console:
     await sign_in(page, console, caller.key)
     await visit(page, f"{console}/graph?user_id=maya")
     await page.get_by_text("The same as a table").wait_for()
-    circle = page.locator(".graph path[fill='#3f7fd0']").first  # the legend's is drawn later
-    await circle.wait_for()
-    await circle.click(force=True)
+    await page.locator(".graph circle").first.click()
     await page.get_by_role("heading", name="Memory", exact=True).wait_for()

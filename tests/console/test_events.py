@@ -1,6 +1,7 @@
 """The page Events and usage: the chart, the usage by day and by user, and the list with its filters."""
 
 import asyncio
+from collections import Counter
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -9,6 +10,8 @@ from nicegui import ui
 from nicegui.testing import User
 
 from app.bootstrap import Application
+from console.widgets.chart import bar_paths, scale_lines
+from console.widgets.svg import SvgText
 from console.words import OPERATIONS, name_word
 from tests.api.calls import sql
 from tests.conftest import Database
@@ -27,11 +30,15 @@ async def busy(memory: AsyncMnema) -> None:
 
 
 def chart_series(user: User) -> dict[str, int]:
-    """Return the sums of the series of the chart of events; {} while it loads."""
+    """Return the sums of the series of the chart of events, as its tooltips of days name them; {} while it loads."""
     elements = user.client.elements.values() if user.client else ()
-    charts = [element for element in elements if isinstance(element, ui.echart)]
-    found = [chart for chart in charts if chart.props["aria-label"].startswith("Events by day")]
-    return {series["name"]: sum(series["data"]) for chart in found for series in chart.options["series"]}
+    found = [e for e in elements if e.tag == "svg" and str(e.props.get("aria-label")).startswith("Events by day")]
+    sums: Counter[str] = Counter()
+    for tip in (part for chart in found for part in chart.descendants() if isinstance(part, SvgText)):
+        for line in tip.text.splitlines()[1:]:
+            name, _colon, number = line.rpartition(": ")
+            sums[name] += int(number.replace(",", ""))
+    return dict(sums)
 
 
 async def draws(user: User, expected: dict[str, int]) -> None:
@@ -62,6 +69,36 @@ async def test_events_of_a_day_before_the_period_are_not_counted(
     await person.open("/events")
     await sees(person, "events in 30 days")
     assert chart_series(person)["Write"] == 1
+
+
+@pytest.mark.parametrize(
+    ("largest", "lines"),
+    [(0, [0, 1]), (1, [0, 1]), (4, [0, 1, 2, 3, 4]), (5, [0, 2, 4, 6]), (24, [0, 10, 20, 30]), (1000, [0, 500, 1000])],
+)
+def test_the_lines_of_a_chart_are_round_and_few(largest: int, lines: list[int]) -> None:
+    assert scale_lines(largest) == lines
+
+
+def test_bars_stand_on_each_other() -> None:
+    paths = bar_paths({"write": [1, 0], "search": [3, 2], "none": [0, 0]}, 4)
+    assert paths["write"] == "M1 1000V750h8V1000z"
+    assert paths["search"] == "M1 750V0h8V750zM11 1000V500h8V1000z"
+    assert paths["none"] == ""
+
+
+async def test_the_picture_is_summed_up_and_has_a_bar_for_each_group(person: User, busy: None) -> None:
+    await person.open("/events")
+    await sees(person, "events in 30 days")
+    assert person.client is not None
+    [chart] = [
+        e for e in person.client.elements.values() if str(e.props.get("aria-label")).startswith("Events by day:")
+    ]
+    total, today = sum(chart_series(person).values()), datetime.now(UTC).date()
+    assert f"{total} from {today - timedelta(days=29)} to {today}, most on {today}" in chart.props["aria-label"]
+    assert chart.props["role"] == "img"
+    bars = [part for part in chart.descendants() if "series" in part.classes]
+    assert len(bars) == len(chart_series(person))
+    assert len({str(part.classes) for part in bars}) == len(bars), "each group has a colour of its own"
 
 
 async def test_the_list_filters_and_its_address_holds_the_filters(person: User, busy: None) -> None:

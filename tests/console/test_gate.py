@@ -132,20 +132,20 @@ async def test_every_answer_has_the_security_headers(people: People, person: Use
 
 
 async def test_libraries_are_compressed_and_cached_and_pages_are_neither(person: User) -> None:
-    assert ui.echart.__name__ == "EChart"  # NiceGUI adds the address of a library with its first use
+    assert ui.codemirror.__name__ == "CodeMirror"  # NiceGUI adds the address of a library with its first use
     page = await person.http_client.get("/")
     assert "content-encoding" not in page.headers
     assert page.headers["cache-control"] == "no-store"
-    charts = re.findall(r'"nicegui-echart": ?"/console(/_nicegui/[^"]+/)index.js"', page.text)[0]
-    bundle = re.findall(r'from"\./([^"]+)"', (await person.http_client.get(f"{charts}index.js")).text)[0]
-    libraries = {charts + bundle, *re.findall(r'"/console(/_nicegui/[^"]+/static/[^"]+\.(?:js|css))"', page.text)}
+    editor = re.findall(r'"nicegui-codemirror": ?"/console(/_nicegui/[^"]+/)index.js"', page.text)[0]
+    bundle = re.findall(r'from"\./([^"]+)"', (await person.http_client.get(f"{editor}index.js")).text)[0]
+    libraries = {editor + bundle, *re.findall(r'"/console(/_nicegui/[^"]+/static/[^"]+\.(?:js|css))"', page.text)}
     assert len(libraries) > 5
     for path in libraries:
         answer = await person.http_client.get(path, headers={"Accept-Encoding": "gzip"})
         assert answer.status_code == 200, path
         assert answer.headers.get("content-encoding") == "gzip" or len(answer.content) < 500, path
         assert answer.headers["cache-control"] == "public, max-age=31536000, immutable", path
-    missing = await person.http_client.get(f"{charts}nothing.js")
+    missing = await person.http_client.get(f"{editor}nothing.js")
     assert (missing.status_code, "immutable" in missing.headers.get("cache-control", "")) == (404, False)
 
 
