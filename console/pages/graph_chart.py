@@ -21,9 +21,9 @@ TIP_LENGTH = 80
 MOST_CATEGORY = 40
 RADIUS = 200.0
 MOST_BESIDE = 16
-"""With more memories than this, names stand around the ring like rays."""
+"""The most memories whose names stand on lines beside them; names of more stand around the ring like rays."""
 MOST_AROUND = 64
-"""With more memories than this, names are only tooltips: there is no room for them."""
+"""The most memories whose names are shown; names of more are only tooltips, as there is no room for them."""
 VIEWS = {"beside": (420, 255), "around": (350, 350), "bare": (230, 230)}
 """Half the width and half the height of the picture, by the place of the names."""
 LARGEST = 5
