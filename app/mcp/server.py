@@ -1,6 +1,6 @@
 """The MCP server of one application. It offers the tools, resources and prompts that the caller's key allows."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, TypeAlias, cast
 
@@ -32,7 +32,6 @@ from app.api.deps import has_scope
 from app.bootstrap import Application
 from app.config.version import VERSION
 from app.domain.errors import MnemaError, ScopeRequired
-from app.domain.ids import list_names
 from app.mcp import INSTRUCTIONS, NAME, resources
 from app.mcp.connection import Connection
 from app.mcp.names import ToolNames
@@ -97,8 +96,7 @@ class MemoryServer:
             arguments = connection.fill_arguments(tool.places, params.arguments or {})
             return _tool_result(await tool.run(self._app, connection, tool.takes.model_validate(arguments)))
         except ValidationError as error:
-            problems = name_valid_fields(error.errors(), input_schema(tool.takes, tool.places, connection))
-            return refusal_result(errors.validation_problem(state.request_id, problems))
+            return refusal_result(errors.validation_problem(state.request_id, error.errors()))
         except MnemaError as error:
             if error.status >= 500:
                 log.warning("request_failed", code=error.code, detail=error.detail, request_id=state.request_id)
@@ -144,22 +142,6 @@ def refusal_result(problem: dict[str, Any]) -> CallToolResult:
 
 def _error_document(error: MnemaError, request_id: str) -> dict[str, Any]:
     return errors.problem_document(request_id, error.status, error.code, error.detail, **error.extra)
-
-
-def name_valid_fields(problems: Sequence[Any], schema: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return pydantic's error entries; those of unknown fields name the fields that `schema` has at their place."""
-    return [
-        entry | {"msg": f"unknown; valid here: {list_names(_fields_at(schema, entry['loc'][:-1]))}"}
-        if entry["type"] == "extra_forbidden"
-        else dict(entry)
-        for entry in problems
-    ]
-
-
-def _fields_at(schema: Mapping[str, Any], place: Sequence[int | str]) -> list[str]:
-    for part in place:
-        schema = schema.get("properties", {}).get(part, {})
-    return list(schema.get("properties", ()))
 
 
 @contextmanager
