@@ -17,7 +17,7 @@ class TraceReasonOut(BaseModel):
     """A reason why nothing, or less, was remembered."""
 
     code: str = Field(description="a code of the table in docs/operations.md")
-    message: str
+    message: str = Field(description="the reason as a sentence")
 
 
 class TraceReadingOut(BaseModel):
@@ -45,7 +45,7 @@ class TraceReadingOut(BaseModel):
 class TraceFactOut(BaseModel):
     """A fact that a reader found, and what was done with it."""
 
-    reader: Literal["capture", "multi_fact"]
+    reader: Literal["capture", "multi_fact"] = Field(description="the reader that found it")
     number: int | None = Field(description="place in the turn; null for a memory that the turn contradicts")
     action: str = Field(description="created, updated, merged, unchanged, skipped or deleted")
     reason: str | None = Field(default=None, exclude_if=is_absent, description="why it was skipped")
@@ -73,7 +73,7 @@ class TraceJobOut(BaseModel):
     state: JobState
     paused: bool = Field(description="jobs of this kind do not start")
     attempts: int
-    next_run: datetime
+    next_run: datetime = Field(description="when a worker may start it")
     updated_at: datetime
     error: str | None = Field(default=None, exclude_if=is_absent, description="code of the last error")
     last_error: str | None = Field(default=None, exclude_if=is_absent, description="only with scope admin")
@@ -91,9 +91,9 @@ class TurnTraceOut(BaseModel):
     reasons: list[TraceReasonOut] = Field(
         description="why nothing was remembered; unfinished jobs also if something was. Empty if all is done"
     )
-    readings: list[TraceReadingOut]
+    readings: list[TraceReadingOut] = Field(description="the verdict of each reader")
     facts: list[TraceFactOut]
-    jobs: list[TraceJobOut]
+    jobs: list[TraceJobOut] = Field(description="the jobs of the turn")
 
     @classmethod
     def from_trace(cls, trace: TurnTrace, *, counts: bool, costs: bool) -> "TurnTraceOut":
