@@ -72,6 +72,6 @@ async def test_an_api_that_never_answers_is_shown_as_an_error(
     cookies, browser = SessionCookies(SECRET), people.open_browser()
     session = cookies.create_session("mnema_key", datetime.now(UTC))
     browser.cookies.set(COOKIE, cookies.seal_session(session), domain="console.test", path="/console")
-    answer = await asyncio.wait_for(browser.get("/jobs"), 10)
+    answer = await asyncio.wait_for(browser.get("/jobs"), 30)
     assert answer.status_code == 200
     assert "The API does not answer" in answer.text

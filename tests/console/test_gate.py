@@ -51,7 +51,7 @@ async def connect_socket(people: People, client_id: str, *, cookie: str = "", or
     task = asyncio.create_task(people.app(scope, incoming.get, send))  # type: ignore[arg-type]
     await asyncio.sleep(0.5)
     incoming.put_nowait({"type": "websocket.disconnect", "code": 1000})
-    await asyncio.wait_for(task, 10)
+    await asyncio.wait_for(task, 30)
     return [str(message.get("text", message["type"])) for message in sent]
 
 
@@ -203,7 +203,7 @@ async def test_the_newest_pages_of_a_session_stay_open(people: People, person: U
 
 async def test_a_silent_websocket_of_a_stranger_ends() -> None:
     receiver = EndingReceiver(asyncio.Queue().get, 0.05)
-    assert (await asyncio.wait_for(receiver.receive(), 5))["type"] == "websocket.disconnect"
+    assert (await asyncio.wait_for(receiver.receive(), 30))["type"] == "websocket.disconnect"
 
 
 async def test_websockets_of_strangers_are_few(people: People, monkeypatch: pytest.MonkeyPatch) -> None:

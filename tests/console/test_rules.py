@@ -69,7 +69,7 @@ async def test_memories_of_a_removed_category_move(person: User, memory: AsyncMn
     await person.open("/rules")
     await write_document(person, "query: {top_k: 5}\n")
     press(person, "Save")
-    await sees(person, "Name above which categories their memories move to")
+    await sees(person, "Say above where the memories of a removed category go")
     person.find(marker="moves").type("recipes")
     press(person, "Save")
     await sees(person, "Write each move as")

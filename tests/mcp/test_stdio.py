@@ -83,7 +83,7 @@ async def test_a_signal_ends_it_at_once_and_quietly(server: str, caller: Caller,
     async with started(server, caller.key) as running:
         await exchange(running, INITIALIZE)
         running.send_signal(number)
-        out, err = await asyncio.wait_for(running.communicate(), 10)
+        out, err = await asyncio.wait_for(running.communicate(), 30)
         assert running.returncode != 0
         assert out == b""
         assert b"Traceback" not in err

@@ -63,7 +63,7 @@ class ScriptedUpstream:
         """The requests for an answer, without those for models."""
         return [received for received in self.log if received.path.endswith("/chat/completions")]
 
-    async def wait_for_requests(self, count: int, timeout_s: float = 10) -> None:
+    async def wait_for_requests(self, count: int, timeout_s: float = 60) -> None:
         """Return when so many requests have arrived; raise TimeoutError if they do not."""
         async with asyncio.timeout(timeout_s), self._arrival:
             await self._arrival.wait_for(lambda: len(self.log) >= count)

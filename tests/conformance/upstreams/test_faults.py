@@ -161,8 +161,8 @@ async def test_a_caller_that_goes_away_ends_the_call(make_client: MakeClient) ->
 
     async with raw_endpoint(answer) as port:
         calling = asyncio.create_task(post(make_client(), at_port(port)))
-        await asyncio.wait_for(arrived.wait(), 5)
+        await asyncio.wait_for(arrived.wait(), 30)
         calling.cancel()
-        await asyncio.wait_for(ended.wait(), 1)
+        await asyncio.wait_for(ended.wait(), 30)
         with pytest.raises(asyncio.CancelledError):
             await calling

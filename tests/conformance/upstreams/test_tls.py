@@ -79,13 +79,13 @@ async def test_a_handshake_that_hangs_counts_as_connecting_and_leaves_no_socket(
         with pytest.raises(UpstreamTimeout) as caught:
             await post(make_client(resolve=_resolve, connect_timeout_s=0.3), upstream)
         assert caught.value.extra == {"phase": "connect"}
-        await asyncio.wait_for(ended.wait(), 1)
+        await asyncio.wait_for(ended.wait(), 30)
         begun.clear()
         ended.clear()
         calling = asyncio.create_task(post(make_client(resolve=_resolve), upstream))
-        await asyncio.wait_for(begun.wait(), 5)
+        await asyncio.wait_for(begun.wait(), 30)
         await asyncio.sleep(0.05)
         calling.cancel()
-        await asyncio.wait_for(ended.wait(), 1)
+        await asyncio.wait_for(ended.wait(), 30)
         with pytest.raises(asyncio.CancelledError):
             await calling

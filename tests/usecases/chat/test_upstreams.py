@@ -207,19 +207,22 @@ async def test_an_outage_of_the_database_is_bridged_for_a_while(
     assert await app.chat.upstreams.find_upstream(caller.scope) == Upstream(URL, KEY)
 
 
+PATIENCE_S = 1.0
+
+
 async def test_a_hanging_database_is_waited_for_only_once(
     start: Start, settings: Settings, caller: Caller, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with stalling(database.app) as way:
         app = await start(database_url=SecretStr(way.url))
         await put(settings, caller)
-        monkeypatch.setattr(app.chat.upstreams, "_patience", 0.4)
+        monkeypatch.setattr(app.chat.upstreams, "_patience", PATIENCE_S)
         await app.chat.upstreams.find_upstream(caller.scope)
         with way.stalled():
             before = time.monotonic()
             for _ in range(5):
                 assert await app.chat.upstreams.find_upstream(caller.scope) == Upstream(URL, KEY)
-            assert 0.4 < time.monotonic() - before < 0.8
+            assert PATIENCE_S < time.monotonic() - before < 5 * PATIENCE_S
         await put(settings, caller, key="sk-changed")
         await asyncio.sleep(module.RETRY_S + 0.1)
         assert await app.chat.upstreams.find_upstream(caller.scope) == Upstream(URL, "sk-changed")
