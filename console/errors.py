@@ -29,6 +29,8 @@ def explain_error(error: Exception) -> tuple[str, str]:
 def _title(error: MnemaError) -> str:
     if isinstance(error, NotFound) and error.code == "not_found":
         return "Not found"
+    if error.code == "unknown_agent":
+        return "No such agent"
     if isinstance(error, LimitReached):
         return f"Too many requests. Try again in {error.retry_after or 1} s"
     titles: list[tuple[type[MnemaError], str]] = [

@@ -1,15 +1,19 @@
-"""A filter of NiceGUI's log: it names addresses, which hold texts of people."""
+"""A filter of logs that name addresses: NiceGUI's and the web server's. Addresses hold texts of people."""
 
 import logging
 
 NOT_FOUND = " not found"
+WEBSOCKET = '"WebSocket %s"'
+"""Part of the web server's messages about a websocket: its address follows."""
 
 
 class AddressFilter(logging.Filter):
-    """Takes the addresses out of the messages about missing pages."""
+    """Takes the addresses out of the messages about missing pages, and leaves messages about websockets out."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Keep the record, without an address."""
+        """Return True if the record is kept; it has no address then."""
+        if WEBSOCKET in str(record.msg):
+            return False
         message = record.getMessage()
         if message.endswith(NOT_FOUND) and "://" in message:
             record.msg, record.args = "a page was not found", ()
@@ -17,7 +21,7 @@ class AddressFilter(logging.Filter):
 
 
 def hide_addresses() -> None:
-    """Add the filter to NiceGUI's logger, once."""
-    log = logging.getLogger("nicegui")
-    if not any(isinstance(found, AddressFilter) for found in log.filters):
-        log.addFilter(AddressFilter())
+    """Add the filter to the loggers, once."""
+    for log in (logging.getLogger("nicegui"), logging.getLogger("uvicorn.error")):
+        if not any(isinstance(found, AddressFilter) for found in log.filters):
+            log.addFilter(AddressFilter())

@@ -9,7 +9,7 @@ from nicegui import ui
 from console.context import PageContext
 from console.pages.graph_chart import show_picture
 from console.texts import shorten_text
-from console.widgets.filters import FilterForm
+from console.widgets.filters import Choice, Filter, FilterForm
 from console.widgets.keyset import KeysetList, cut_page
 from console.widgets.section import Section, heading
 from console.widgets.states import show_empty_state, show_note
@@ -19,7 +19,7 @@ PAGE_USERS = 50
 PAGE_RELATIONS = 20
 MOST_RELATIONS = 100
 LABEL_LENGTH = 120
-STRENGTHS = {0.0: "All", 0.3: "0.3 or more", 0.5: "0.5 or more", 0.7: "0.7 or more", 0.9: "0.9 or more"}
+STRENGTHS = {"": "All", **{least: f"{least} or more" for least in ("0.3", "0.5", "0.7", "0.9")}}
 HINT = "A larger circle is more important, a diamond is pinned, a thicker line is stronger. Select a circle to open it."
 
 
@@ -37,15 +37,15 @@ class GraphPage:
     def __init__(self, page: PageContext) -> None:
         self._page = page
         with ui.element("section").classes("section").props('aria-label="Choose a graph"'):
-            self._form = FilterForm(
-                page, {"user_id": "User"}, self._refresh, action="Show the graph", build_more=self._build_strength
-            )
+            filters: dict[str, Filter] = {"user_id": "User", "min_strength": Choice("Strength", STRENGTHS)}
+            self._form = FilterForm(page, filters, self._refresh, action="Show the graph")
         self._box = ui.element("div").classes("stack")
         self._build()
 
-    def _build_strength(self) -> None:
-        self._strength = ui.select(STRENGTHS, label="Strength", value=0.0, on_change=self._refresh)
-        self._strength.props("dense outlined options-dense").mark("min-strength")
+    @property
+    def _min_strength(self) -> float | None:
+        chosen = self._form.values.get("min_strength")
+        return float(chosen) if chosen else None
 
     async def _refresh(self) -> None:
         self._build()
@@ -75,12 +75,12 @@ class GraphPage:
 
     async def _fetch(self) -> Relations:
         return await self._page.memory.relations(
-            self._form.values.get("user_id", ""), min_strength=self._strength.value or None, limit=MOST_RELATIONS
+            self._form.values.get("user_id", ""), min_strength=self._min_strength, limit=MOST_RELATIONS
         )
 
     def _show_graph(self, found: Relations) -> None:
         if not found.edges:
-            if self._strength.value:
+            if self._min_strength:
                 show_empty_state("Nothing matches", "Allow weaker relations.")
             else:
                 show_empty_state("No relations", "Mnema relates similar memories of a user. Write more memories.")

@@ -35,8 +35,8 @@ class EditDialog:
                 self._importance = ui.select(list(range(1, 6)), label="Importance", value=memory.importance).props(
                     "outlined dense"
                 )
-            self._tags = ui.input("Tags, separated by commas", value=_join_tags(memory)).props("outlined dense")
-            self._tags.classes("wide").mark("edit-tags")
+            self._tags = ui.textarea("Tags, one a line", value="\n".join(memory.tags)).classes("wide")
+            self._tags.props("outlined dense autogrow").mark("edit-tags")
             self._state = ui.element("div").classes("stack").props("aria-live=polite")
             with ui.element("div").classes("row end"):
                 ui.button("Cancel", on_click=self._dialog.delete).props("outline")
@@ -56,8 +56,9 @@ class EditDialog:
             changed["category"] = self._category.value.strip()
         if self._importance.value != memory.importance:
             changed["importance"] = self._importance.value
-        if self._tags.value != _join_tags(memory):  # a tag may hold a comma
-            changed["tags"] = [tag.strip() for tag in self._tags.value.split(",", MOST_TAGS) if tag.strip()]
+        tags = [tag.strip() for tag in self._tags.value.split("\n", MOST_TAGS) if tag.strip()]
+        if tags != list(memory.tags):
+            changed["tags"] = tags
         return changed
 
     async def _save(self) -> None:
@@ -65,6 +66,7 @@ class EditDialog:
         if not changes:
             self._close()
             return
+        self._state.clear()
         try:
             await self._page.memory.edit(self._memory.id, version=self._version, **changes)
         except VersionConflict:
@@ -113,7 +115,3 @@ class EditDialog:
         self._state.clear()
         with self._state:
             show_error(error)
-
-
-def _join_tags(memory: Memory) -> str:
-    return ", ".join(memory.tags)

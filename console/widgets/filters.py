@@ -41,7 +41,6 @@ class FilterForm:
     """Filters with a button. `filters`: by the name of the parameter; the first one is the page's search field.
 
     `search`: loads again; it reads `values`. `more`: filters in a part that is open if one of them is set.
-    `build_more`: builds further fields beside the first ones.
     """
 
     def __init__(
@@ -52,7 +51,6 @@ class FilterForm:
         *,
         action: str = "Search",
         more: Mapping[str, Filter] | None = None,
-        build_more: Callable[[], object] | None = None,
     ) -> None:
         self._page = page
         self._search = search
@@ -64,8 +62,6 @@ class FilterForm:
                 field = self._add_field(name, entry)
                 if place == 0:
                     field.props("data-search")
-            if build_more is not None:
-                build_more()
         if more:
             is_open = not self.chosen.keys().isdisjoint(more)
             further = ui.expansion("More filters and order", value=is_open).classes("wide")

@@ -12,7 +12,7 @@ from app.bootstrap import Application
 from console.pages.graph_chart import RADIUS, VIEWS, fit_name, place_names, place_ring
 from console.session import COOKIE_PATH
 from console.widgets.svg import SvgText
-from tests.console.people import People, sees
+from tests.console.people import People, press, sees
 from tests.factories import Caller, make_caller
 
 TEXTS = (
@@ -77,8 +77,9 @@ async def test_weak_relations_can_be_left_out(person: User, memory: AsyncMnema, 
     await sees(person, "3 shown, all of them")
     strong = [edge for edge in (await memory.relations("maya")).edges if edge.strength >= 0.9]
     assert len(strong) < 3
-    for choice in person.find(kind=ui.select, marker="min-strength").elements:
-        choice.value = 0.9
+    for choice in person.find(kind=ui.select, marker="filter-min_strength").elements:
+        choice.value = "0.9"
+    press(person, "Show the graph")
     await sees(person, f"{len(strong)} shown, all of them" if strong else "Nothing matches")
 
 

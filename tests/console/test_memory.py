@@ -86,6 +86,17 @@ async def test_a_second_save_keeps_what_somebody_else_changed(person: User, memo
     assert (stored.text, stored.importance, stored.tags) == ("Maya drinks rice milk.", 5, ["milk"])
 
 
+async def test_tags_are_edited_one_a_line(person: User, memory: AsyncMnema, written: UUID) -> None:
+    await memory.edit(written, tags=["milk, plants", "food"])
+    await person.open(f"/memories/{written}")
+    await sees(person, "Edit")
+    press(person, "Edit")
+    type_instead(person, "edit-tags", "milk, plants\n\n drinks ")
+    press(person, "Save")
+    await sees(person, "version 3")
+    assert (await memory.get(written)).tags == ["milk, plants", "drinks"]
+
+
 async def test_an_edit_of_the_text_leaves_a_tag_with_a_comma(person: User, memory: AsyncMnema, written: UUID) -> None:
     await memory.edit(written, tags=["milk, plants", "food"])
     await person.open(f"/memories/{written}")

@@ -38,7 +38,9 @@ async def read_to_end(socket: ClientConnection) -> int:
             return closed.rcvd.code if closed.rcvd else 1006
 
 
-async def test_open_pages_of_a_revoked_key_end_by_themselves(server: str, app: Application, caller: Caller) -> None:
+async def test_open_pages_of_a_revoked_key_end_by_themselves(
+    server: str, app: Application, caller: Caller, capfd: pytest.CaptureFixture[str]
+) -> None:
     extra = await make_caller(app, ["query"], None, caller)
     assert extra.scope.key_id is not None
     async with (
@@ -57,6 +59,9 @@ async def test_open_pages_of_a_revoked_key_end_by_themselves(server: str, app: A
         assert (await other.client.get("/console/")).status_code == 200
         assert kept.close_code is None
         await kept.close()
+    log = capfd.readouterr().err
+    assert "Uvicorn running" in log
+    assert "WebSocket" not in log, "it would name the address"
 
 
 async def test_the_oldest_websocket_of_a_session_ends(console: str, caller: Caller) -> None:

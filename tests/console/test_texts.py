@@ -6,6 +6,7 @@ import unicodedata
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from mnema_client import NotAllowed
 
 from console.differences import compare_words
 from console.errors import explain_error
@@ -90,6 +91,11 @@ def test_differences_of_long_texts_take_bounded_time(old: str, new: str) -> None
     began = time.process_time()
     compare_words(old * tries(100_000), new * tries(100_000))
     assert time.process_time() - began < 2 * MOST_S
+
+
+def test_an_unknown_agent_is_not_a_matter_of_the_key() -> None:
+    error = NotAllowed({"status": 403, "code": "unknown_agent", "detail": "did you mean 'planner'?"})
+    assert explain_error(error)[0] == "No such agent"
 
 
 def test_an_unknown_error_shows_no_detail() -> None:
