@@ -3,6 +3,7 @@
 import importlib
 import itertools
 import pkgutil
+from collections.abc import AsyncIterator, Iterable
 from typing import Any
 
 import httpx
@@ -26,6 +27,7 @@ from tests.api.route_catalog import (
     PUBLIC_PAGES,
     READS,
     WRITES,
+    Operation,
     guarded,
     operations,
 )
@@ -68,6 +70,19 @@ async def places_of(client: httpx.AsyncClient, text: str) -> dict[str, str]:
     return {**places, "thread_id": THREAD, "conversation_id": THREAD, "user_id": "maya", "turn_id": "turn_1"}
 
 
+async def answers_of(
+    admin: httpx.AsyncClient, client: httpx.AsyncClient, every: Iterable[Operation]
+) -> AsyncIterator[tuple[Operation, httpx.Response]]:
+    """Call each operation with its sample. After a change that was done, the next one gets new places."""
+    places: dict[str, str] = {}
+    for number, operation in enumerate(every):
+        places = places or await places_of(admin, f"Maya keeps note {number} of the trip.")
+        response = await operation.call(client, places)
+        yield operation, response
+        if response.is_success and operation.method != "GET":
+            places = {}
+
+
 async def stored_by(client: httpx.AsyncClient, places: dict[str, str]) -> list[Any]:
     """Return the tenant's memories, facts and artifacts, and the sample's memory and history."""
     paths = ["/memory", f"/memory/{places['memory_id']}", "/facts?user_id=maya", "/facts?user_id=default"]
@@ -96,9 +111,8 @@ async def test_every_guarded_route_is_known_here_by_its_scope(http: httpx.AsyncC
 
 async def test_every_route_accepts_its_sample_from_an_administrator(http: httpx.AsyncClient) -> None:
     wrong = {}
-    for number, operation in enumerate(o for o in await operations(http) if o.name not in OPERATORS):
-        places = await places_of(http, f"Maya keeps sample note {number}.")
-        response = await operation.call(http, places)
+    every = [operation for operation in await operations(http) if operation.name not in OPERATORS]
+    async for operation, response in answers_of(http, http, every):
         lacking = (503, "no_upstream") if operation.name in FORWARDED else (409, "invalid_state")
         lacking = (409, "no_chat_model") if operation.name in MODELLED else lacking
         if not response.is_success and verdict(response) != lacking:
@@ -166,9 +180,8 @@ async def test_a_key_is_refused_on_exactly_the_routes_its_scope_does_not_cover(
     limited = await make_caller(app, [scope], tenant=caller)
     answers = {}
     async with caller.client(server) as admin, limited.client(server) as client:
-        for number, operation in enumerate(await guarded(client)):
-            places = await places_of(admin, f"Maya keeps note {number} of the trip.")
-            answers[operation.name] = verdict(await operation.call(client, places))
+        async for operation, response in answers_of(admin, client, await guarded(client)):
+            answers[operation.name] = verdict(response)
     assert {name for name, answer in answers.items() if answer == (403, "scope_required")} == refused_on | ADMINS
     assert not [
         a for name, a in answers.items() if name not in refused_on | ADMINS and a[0] in (401, 403, 404, 422, 500)
