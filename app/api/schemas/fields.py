@@ -1,9 +1,7 @@
 """Field types shared by the schemas."""
 
 import contextlib
-from collections.abc import Iterable
 from datetime import UTC, date, datetime, time
-from difflib import get_close_matches
 from typing import Annotated, Any, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -23,6 +21,7 @@ from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError
 
 from app.domain.errors import InvalidInput
 from app.domain.ids import MAX_LENGTH, check_identifier, check_json, check_moment, check_storable
+from app.domain.near_names import MAX_NAME_CHARS, nearest_hint
 
 
 def _valid_identifier(value: str) -> str:
@@ -151,16 +150,6 @@ MOST_UNKNOWN = 20
 """Unknown fields of a body that are reported by name; more are one problem."""
 MAX_REPORTED = 3
 """Unknown fields that are reported for each object. The search for the nearest name takes time."""
-
-
-MAX_NAME_CHARS = 60
-"""Characters of an unknown name that are compared and repeated in the answer."""
-
-
-def nearest_hint(name: str, known: Iterable[str]) -> str | None:
-    """Return a question that has the known name nearest to `name`, None if no name is near."""
-    near = get_close_matches(name[:MAX_NAME_CHARS], sorted(known), 1)
-    return f"did you mean {near[0]!r}?" if near else None
 
 
 class Request(BaseModel):

@@ -8,9 +8,9 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from starlette.convertors import Convertor, register_url_convertor
 
-from app.api.schemas.fields import MAX_NAME_CHARS, nearest_hint
 from app.api.transport.direct import Decoder, Handler, direct_handler
 from app.api.transport.signature import signature_of
+from app.domain.near_names import MAX_NAME_CHARS, nearest_hint
 
 PARTS = (
     *("active-set", "artifacts", "assistant-signals", "buckets", "context", "feedback", "fingerprint", "reconcile"),

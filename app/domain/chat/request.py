@@ -3,13 +3,13 @@
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any, Final
 
 from app.domain.chat.json_places import Member, cut_members, find_items, find_members, skip_space
 from app.domain.chat.memories import MAX_TOP_K
 from app.domain.errors import InvalidInput, MalformedState
 from app.domain.ids import check_identifier
+from app.domain.near_names import MAX_NAME_CHARS, nearest_hint
 
 DEFAULT_CONVERSATION: Final = "default"
 MAX_READ: Final = 100_000
@@ -115,9 +115,9 @@ def _refuse_unknown(values: Mapping[str, Any]) -> None:
     """Refuse a misspelt field of Mnema's: it would do nothing, and the upstream would see it."""
     for name in values:
         if name.startswith(PREFIX) and name not in FIELDS:
-            near = get_close_matches(name[:60], sorted(FIELDS), 1)
-            hint = f"did you mean {near[0]!r}?" if near else f"the fields are: {', '.join(sorted(FIELDS))}"
-            raise InvalidInput(f"unknown field {name[:60]!r}; {hint}", param=name[:60])
+            shown = name[:MAX_NAME_CHARS]
+            hint = nearest_hint(name, FIELDS) or f"the fields are: {', '.join(sorted(FIELDS))}"
+            raise InvalidInput(f"unknown field {shown!r}; {hint}", param=shown)
 
 
 def _cuts(raw: str, members: list[Member], values: Mapping[str, Any]) -> Iterator[tuple[int, int]]:

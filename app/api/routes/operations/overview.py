@@ -9,14 +9,10 @@ from app.api.deps import AnyPrincipal, App, Reader
 from app.api.errors import openapi_errors
 from app.api.schemas.fields import FirstCharacters, Identifier, Limit, NameCursor
 from app.api.schemas.operations.overview import (
-    AgentOverviewOut,
     AgentOverviewPageOut,
-    CategoryOverviewOut,
     CategoryOverviewPageOut,
     OwnKeyOut,
-    ThreadOverviewOut,
     ThreadOverviewPageOut,
-    UserOverviewOut,
     UserOverviewPageOut,
 )
 from app.api.transport.parameters import StrictRoute
@@ -49,9 +45,7 @@ async def users(
     A key bound to agents sees the users with a memory, a fact, a source or a turn that it may see.
     """
     page = await app.overview.lists.list_users(principal, prefix, cursor, limit)
-    return UserOverviewPageOut(
-        items=[UserOverviewOut.model_validate(user) for user in page.items], next_cursor=page.next_cursor
-    )
+    return UserOverviewPageOut.model_validate(page)
 
 
 @router.get(
@@ -69,9 +63,7 @@ async def threads(
 ) -> ThreadOverviewPageOut:
     """List threads that hold active memories, by name."""
     page = await app.overview.lists.list_threads(principal, user_id, prefix, cursor, limit)
-    return ThreadOverviewPageOut(
-        items=[ThreadOverviewOut.model_validate(thread) for thread in page.items], next_cursor=page.next_cursor
-    )
+    return ThreadOverviewPageOut.model_validate(page)
 
 
 @router.get(
@@ -84,9 +76,7 @@ async def agents(
 ) -> AgentOverviewPageOut:
     """List the agents that have an allowlist, by name. A key bound to agents sees its own."""
     page = await app.overview.lists.list_agents(principal, cursor, limit)
-    return AgentOverviewPageOut(
-        items=[AgentOverviewOut.model_validate(agent) for agent in page.items], next_cursor=page.next_cursor
-    )
+    return AgentOverviewPageOut.model_validate(page)
 
 
 @router.get(
@@ -99,6 +89,4 @@ async def categories(
 ) -> CategoryOverviewPageOut:
     """List the configured categories that the key may see, by name."""
     page = await app.overview.lists.list_categories(principal, cursor, limit)
-    return CategoryOverviewPageOut(
-        items=[CategoryOverviewOut.model_validate(category) for category in page.items], next_cursor=page.next_cursor
-    )
+    return CategoryOverviewPageOut.model_validate(page)

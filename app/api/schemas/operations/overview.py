@@ -35,6 +35,8 @@ class UserOverviewOut(BaseModel):
 class UserOverviewPageOut(BaseModel):
     """A page of users, by name. Pass `next_cursor` as `cursor` for the next page."""
 
+    model_config = ConfigDict(from_attributes=True)
+
     items: list[UserOverviewOut]
     next_cursor: str | None = None
 
@@ -55,6 +57,8 @@ class ThreadOverviewOut(BaseModel):
 class ThreadOverviewPageOut(BaseModel):
     """A page of threads, by name. Pass `next_cursor` as `cursor` for the next page."""
 
+    model_config = ConfigDict(from_attributes=True)
+
     items: list[ThreadOverviewOut]
     next_cursor: str | None = None
 
@@ -72,6 +76,8 @@ class AgentOverviewOut(BaseModel):
 
 class AgentOverviewPageOut(BaseModel):
     """A page of agents, by name. Pass `next_cursor` as `cursor` for the next page."""
+
+    model_config = ConfigDict(from_attributes=True)
 
     items: list[AgentOverviewOut]
     next_cursor: str | None = None
@@ -92,6 +98,8 @@ class CategoryOverviewOut(BaseModel):
 
 class CategoryOverviewPageOut(BaseModel):
     """A page of categories, by name. Pass `next_cursor` as `cursor` for the next page."""
+
+    model_config = ConfigDict(from_attributes=True)
 
     items: list[CategoryOverviewOut]
     next_cursor: str | None = None
