@@ -57,6 +57,7 @@ RULES: list[tuple[Check, tuple[str, ...]]] = [
 ]
 
 
+@pytest.mark.xdist_group("sources")  # each worker would parse all files
 @pytest.mark.parametrize(("check", "patterns"), RULES, ids=[check.__name__ for check, _ in RULES])
 def test_the_code_keeps_the_rule(check: Check, patterns: tuple[str, ...]) -> None:
     offences = [offence for source in sources(*patterns) for offence in check(source)]
