@@ -1,11 +1,12 @@
-"""The number of tries where more is always possible: few by default, many in the deep profile.
-
-MNEMA_TEST_PROFILE=deep asks for it, and so does CI, unless MNEMA_TEST_PROFILE=default says otherwise.
-"""
+"""How much a run tries: little by default, much in the deep profile, MNEMA_TEST_PROFILE=deep."""
 
 import os
 
-DEEP = os.environ.get("MNEMA_TEST_PROFILE", "deep" if os.environ.get("CI") else "default") == "deep"
+import pytest
+
+DEEP = os.environ.get("MNEMA_TEST_PROFILE") == "deep"
+deep_only = pytest.mark.skipif(not DEEP, reason="MNEMA_TEST_PROFILE=deep runs it")
+"""Marks a test that takes long, and whose like runs by default."""
 
 
 def tries(deep: int) -> int:

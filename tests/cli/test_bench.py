@@ -19,25 +19,26 @@ from bench.floor_recording import Recording
 from bench.http_load import Load, build_requests, is_right, join_chunks
 from bench.http_runs import Figures
 from bench.stack_sampler import REST, group_of
+from tests.effort import deep_only
 
 ROOT = Path(__file__).parents[2]
 ID = "01999c1e-5e1c-7c1e-8b0e-2f6f0c3b9a11"
 OTHER = "01999c1e-5e1c-7c1e-8b0e-2f6f0c3b9a22"
 
 
-@pytest.mark.parametrize("kind", ["query", "write"])
+def run_bench(file: Path, *args: str) -> str:
+    """Run `mnema bench` to its end. Its figures are in the file; return what it prints."""
+    command = [sys.executable, "-m", "app.cli.main", "bench", *args, "--json", str(file)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("kind", ["query", pytest.param("write", marks=deep_only)])
 def test_a_tiny_run_measures_the_server_and_its_floor(kind: str, tmp_path: Path) -> None:
     file = tmp_path / "figures.json"
-    size = ["--rows", "100", "--clients", "2", "--seconds", "1", "--warmup", "0", "--profile", "--json", str(file)]
-    done = subprocess.run(
-        [sys.executable, "-m", "app.cli.main", "bench", kind, *size],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    size = ["--rows", "100", "--clients", "2", "--seconds", "1", "--warmup", "0", "--profile"]
+    run_bench(file, kind, *size)
     report = json.loads(file.read_text(encoding="utf-8"))
     (line,) = report["medians"]
     assert line["clients"] == 2
@@ -47,35 +48,21 @@ def test_a_tiny_run_measures_the_server_and_its_floor(kind: str, tmp_path: Path)
     assert report["profile"]["requests"] > 0
 
 
+@deep_only
 def test_a_tiny_run_measures_a_mirror(tmp_path: Path) -> None:
     file = tmp_path / "figures.json"
-    size = ["--entries", "60", "--edits", "2", "--new-files", "2", "--json", str(file)]
-    done = subprocess.run(
-        [sys.executable, "-m", "app.cli.main", "bench", "mirror", *size],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    size = ["--entries", "60", "--edits", "2", "--new-files", "2"]
+    said = run_bench(file, "mirror", *size)
     report = json.loads(file.read_text(encoding="utf-8"))
     assert [len(delays) for delays in report["edits"].values()] == [2, 2]
-    assert "60 entries become files" in done.stdout
+    assert "60 entries become files" in said
 
 
+@deep_only
 def test_a_tiny_run_measures_questions_and_new_facts(tmp_path: Path) -> None:
     file = tmp_path / "figures.json"
-    size = ["--users", "20", "--clients", "2", "--seconds", "1", "--warmup", "0", "--json", str(file)]
-    done = subprocess.run(
-        [sys.executable, "-m", "app.cli.main", "bench", "facts", *size],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    size = ["--users", "20", "--clients", "2", "--seconds", "1", "--warmup", "0"]
+    run_bench(file, "facts", *size)
     reports = json.loads(file.read_text(encoding="utf-8"))
     assert [report["plan"]["kind"] for report in reports] == ["facts_answer", "facts_store"]
     for report in reports:
@@ -85,18 +72,11 @@ def test_a_tiny_run_measures_questions_and_new_facts(tmp_path: Path) -> None:
         assert line["p50_ratio"] > 0
 
 
+@deep_only
 def test_a_tiny_run_measures_views_and_their_function(tmp_path: Path) -> None:
     file = tmp_path / "figures.json"
     size = ["--turns", "60", "--conversations", "5", "--clients", "2", "--seconds", "1", "--warmup", "0"]
-    done = subprocess.run(
-        [sys.executable, "-m", "app.cli.main", "bench", "views", *size, "--json", str(file)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    run_bench(file, "views", *size)
     lines = json.loads(file.read_text(encoding="utf-8"))["medians"]
     views = ["gate", "reconciler", "downstream", "final"]
     assert [(line["kind"], line["clients"]) for line in lines] == [
@@ -106,18 +86,11 @@ def test_a_tiny_run_measures_views_and_their_function(tmp_path: Path) -> None:
     assert all(line["figures"]["per_second"] > 0 for line in lines)
 
 
+@deep_only
 def test_a_tiny_run_measures_queries_with_receipts_and_without(tmp_path: Path) -> None:
     file = tmp_path / "figures.json"
     size = ["--rows", "50", "--clients", "2", "--seconds", "1", "--warmup", "0", "--repeats", "2"]
-    done = subprocess.run(
-        [sys.executable, "-m", "app.cli.main", "bench", "receipts", *size, "--json", str(file)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    run_bench(file, "receipts", *size)
     report = json.loads(file.read_text(encoding="utf-8"))
     assert sorted(one["mode"] for one in report["measured"]) == ["off", "off", "on", "on"]
     assert report["receipts"] >= report["answered"] > 0
@@ -125,19 +98,12 @@ def test_a_tiny_run_measures_queries_with_receipts_and_without(tmp_path: Path) -
     assert all(ratio > 0 for ratio in report["ratios"].values())
 
 
+@deep_only
 def test_a_tiny_run_measures_chats_beside_what_they_replace(tmp_path: Path) -> None:
     file = tmp_path / "figures.json"
     size = ["--rows", "200", "--clients", "2", "--seconds", "1", "--warmup", "0", "--repeats", "1", "--chunks", "5"]
     options = ["--pause-ms", "1", "--profile"]
-    done = subprocess.run(
-        [sys.executable, "-m", "app.cli.main", "bench", "chat", *size, *options, "--json", str(file)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    run_bench(file, "chat", *size, *options)
     report = json.loads(file.read_text(encoding="utf-8"))
     (sides,) = report["rounds"]
     assert [(one["side"], one["clients"]) for one in sides] == [
