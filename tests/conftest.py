@@ -220,9 +220,10 @@ def clock() -> Clock:
 
 @dataclass(frozen=True)
 class Installation:
-    """An application, and its server if the test asks for one."""
+    """An application, its database, and its server if the test asks for one."""
 
     app: Application
+    database: Database
     url: str | None
 
 
@@ -239,21 +240,25 @@ async def shared_installation(
         settings = settings.model_copy(update={"chat_upstream_url": upstream.base_url})
         upstream.takes_anything, upstream.rule = True, lambda _body: "Fine."
         async with replica(settings, Doubles(embedder=local_model, clock=Clock())) as (url, app):
-            yield Installation(app, url)
+            yield Installation(app, database, url)
 
 
 @pytest.fixture
-async def own_application(settings: Settings, embedder: Embedder, clock: Clock) -> AsyncIterator[Installation]:
+async def own_application(
+    settings: Settings, embedder: Embedder, clock: Clock, database: Database
+) -> AsyncIterator[Installation]:
     """Run an application on the test's own database, as mnema_app."""
     async with build_application(settings, Doubles(embedder=embedder, clock=clock)) as app:
-        yield Installation(app, None)
+        yield Installation(app, database, None)
 
 
 @pytest.fixture
-async def own_server(settings: Settings, embedder: Embedder, clock: Clock) -> AsyncIterator[Installation]:
+async def own_server(
+    settings: Settings, embedder: Embedder, clock: Clock, database: Database
+) -> AsyncIterator[Installation]:
     """Run an application of the test behind a real HTTP server."""
     async with replica(settings, Doubles(embedder=embedder, clock=clock)) as (url, app):
-        yield Installation(app, url)
+        yield Installation(app, database, url)
 
 
 @pytest.fixture

@@ -47,20 +47,6 @@ async def console_process(api_url: str, **settings: str) -> AsyncIterator[str]:
         await process.wait()
 
 
-@pytest.fixture
-async def console(server: str) -> AsyncIterator[str]:
-    """Run a console of the test's server in a process of its own; return its address."""
-    async with console_process(server) as url:
-        yield url
-
-
-@pytest.fixture
-async def browser() -> AsyncIterator[Browser]:
-    """Run Chromium."""
-    async with chromium() as running:
-        yield running
-
-
 @asynccontextmanager
 async def chromium() -> AsyncIterator[Browser]:
     """Run the browser without a window."""

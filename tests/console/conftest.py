@@ -6,10 +6,13 @@ from collections.abc import AsyncIterator
 import pytest
 from mnema_client import AsyncMnema
 from nicegui.testing import User
+from playwright.async_api import Browser
 from pydantic import SecretStr
 
 from console.main import build_console
 from console.settings import ConsoleSettings
+from tests.conftest import Installation
+from tests.console.browser import chromium, console_process
 from tests.console.people import People, fresh_nicegui, running
 from tests.factories import Caller
 
@@ -53,3 +56,26 @@ async def memory(server: str, caller: Caller) -> AsyncIterator[AsyncMnema]:
     """Return a client of the API with the same key, to prepare and to check."""
     async with AsyncMnema(server, caller.key) as client:
         yield client
+
+
+@pytest.fixture(scope="session")
+async def console(shared_installation: Installation) -> AsyncIterator[str]:
+    """Run a console of the shared server in a process of its own, once for each worker; return its address."""
+    assert shared_installation.url is not None
+    async with console_process(shared_installation.url) as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+async def running_browser() -> AsyncIterator[Browser]:
+    """Run Chromium, once for each worker."""
+    async with chromium() as running:
+        yield running
+
+
+@pytest.fixture
+async def browser(running_browser: Browser) -> AsyncIterator[Browser]:
+    """Return Chromium; close the pages of the test at its end."""
+    yield running_browser
+    for context in running_browser.contexts:
+        await context.close()

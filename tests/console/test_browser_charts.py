@@ -9,12 +9,10 @@ from mnema_client import AsyncMnema
 from playwright.async_api import Browser, Locator
 
 from tests.api.calls import sql
-from tests.conftest import Database
+from tests.conftest import Database, Installation
 from tests.console.browser import (
     NEEDS_BROWSER,
     SIZES,
-    browser,
-    console,
     open_page,
     serious_findings,
     sign_in,
@@ -23,7 +21,6 @@ from tests.console.browser import (
 )
 from tests.factories import Caller
 
-__all__ = ["browser", "console"]
 pytestmark = NEEDS_BROWSER
 SHOTS = os.environ.get("MNEMA_TEST_SHOTS", "")
 MOST_BYTES = 200_000
@@ -82,11 +79,17 @@ async def namespaces(shapes: Locator) -> set[str]:
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("size", SIZES)
 async def test_pictures_are_seen(
-    browser: Browser, console: str, caller: Caller, memory: AsyncMnema, database: Database, size: str, dark: bool
+    browser: Browser,
+    console: str,
+    caller: Caller,
+    memory: AsyncMnema,
+    installation: Installation,
+    size: str,
+    dark: bool,
 ) -> None:
     count = int(os.environ.get("MNEMA_TEST_CIRCLES", "12"))
-    await fill(memory, database, caller, count)
-    await spread_events(database, caller)
+    await fill(memory, installation.database, caller, count)
+    await spread_events(installation.database, caller)
     page = await open_page(browser, size=size, dark=dark)
     await sign_in(page, console, caller.key)
     for path, picture in (("/graph?user_id=maya", ".graph"), ("/events", ".plot")):
@@ -109,9 +112,9 @@ async def test_pictures_are_seen(
 
 
 async def test_a_memory_in_the_graph_opens_by_keyboard(
-    browser: Browser, console: str, caller: Caller, memory: AsyncMnema, database: Database
+    browser: Browser, console: str, caller: Caller, memory: AsyncMnema, installation: Installation
 ) -> None:
-    await fill(memory, database, caller, 6, SCRIPT)
+    await fill(memory, installation.database, caller, 6, SCRIPT)
     page = await open_page(browser)
     await sign_in(page, console, caller.key)
     await visit(page, f"{console}/graph?user_id=maya")
@@ -131,10 +134,10 @@ async def test_a_memory_in_the_graph_opens_by_keyboard(
 
 
 async def test_messages_of_the_pictures_are_small(
-    browser: Browser, console: str, caller: Caller, memory: AsyncMnema, database: Database
+    browser: Browser, console: str, caller: Caller, memory: AsyncMnema, installation: Installation
 ) -> None:
-    await fill(memory, database, caller, 100, WIDE)
-    await spread_events(database, caller)
+    await fill(memory, installation.database, caller, 100, WIDE)
+    await spread_events(installation.database, caller)
     page = await open_page(browser)
     sizes = watch_messages(page)
     await sign_in(page, console, caller.key)

@@ -7,8 +7,6 @@ from playwright.async_api import Browser
 
 from tests.console.browser import (
     NEEDS_BROWSER,
-    browser,
-    console,
     open_page,
     sign_in,
     visit,
@@ -16,7 +14,6 @@ from tests.console.browser import (
 )
 from tests.factories import Caller
 
-__all__ = ["browser", "console"]
 pytestmark = NEEDS_BROWSER
 MOST_BYTES = 200_000
 TURN = 32_000

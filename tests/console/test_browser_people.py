@@ -11,8 +11,6 @@ from playwright.async_api import Browser, ConsoleMessage, Page
 from tests.console.browser import (
     NEEDS_BROWSER,
     SIZES,
-    browser,
-    console,
     open_page,
     serious_findings,
     sign_in,
@@ -20,7 +18,6 @@ from tests.console.browser import (
 )
 from tests.factories import Caller
 
-__all__ = ["browser", "console"]
 pytestmark = NEEDS_BROWSER
 SHOTS = os.environ.get("MNEMA_TEST_SHOTS", "")
 SCRIPT = '<img src=x onerror="document.title=1"> [x](javascript:alert(1)) \u202eevil\u202c'

@@ -5,10 +5,9 @@ from playwright.async_api import Browser, Page, Response
 
 from app.bootstrap import Application
 from console.routes import ROUTES
-from tests.console.browser import NEEDS_BROWSER, browser, console, open_page, sign_in, visit, wait_until_ready
+from tests.console.browser import NEEDS_BROWSER, open_page, sign_in, visit, wait_until_ready
 from tests.factories import Caller, make_caller
 
-__all__ = ["browser", "console"]
 pytestmark = NEEDS_BROWSER
 MOST_BYTES = 200_000
 ATTACKS = [

@@ -8,20 +8,20 @@ from mnema_client import AsyncMnema, NotFound
 from playwright.async_api import Browser, Page, expect
 
 from tests.api.calls import sql
-from tests.conftest import Database
-from tests.console.browser import NEEDS_BROWSER, browser, console, open_page, sign_in, visit
+from tests.conftest import Installation
+from tests.console.browser import NEEDS_BROWSER, open_page, sign_in, visit
 from tests.factories import Caller
 
-__all__ = ["browser", "console"]
 pytestmark = NEEDS_BROWSER
 OLD, NEW = "Maya flies to Oslo on Monday.", "Maya flies to Bergen on Monday."
 
 
 @pytest.fixture
-async def dead_job(memory: AsyncMnema, database: Database) -> UUID:
+async def dead_job(memory: AsyncMnema, caller: Caller, installation: Installation) -> UUID:
     """Store a person's memories, a proposal and a deleted memory; return a job that failed for good."""
     turn = await memory.add_turn("Please call me Ana.", user_id="maya", thread_id="trip", role="user")
-    await sql(database, "UPDATE jobs SET state = 'dead', attempts = 8, last_error = 'ValueError: lost'")
+    died = "UPDATE jobs SET state = 'dead', attempts = 8, last_error = 'ValueError: lost' WHERE tenant_id = $1"
+    await sql(installation.database, died, caller.scope.tenant_id)
     await memory.remember(OLD, user_id="maya", category="tasks", thread_id="trip", agent_id="planner")
     await memory.query("When is the flight?", agent="planner", thread_id="trip", filters={"user_id": "maya"})
     await memory.propose("maya", "preferred_name", "Ana", evidence=turn.id, thread_id="trip")

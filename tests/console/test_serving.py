@@ -12,11 +12,10 @@ from app.bootstrap import Application
 from console.serving import SOCKET_BYTES
 from console.settings import ConsoleSettings
 from console.sockets import MOST_SOCKETS
-from tests.console.browser import console, console_process
+from tests.console.browser import console_process
 from tests.console.wire import wire_person
 from tests.factories import Caller, make_caller
 
-__all__ = ["console"]
 PROXIES_CLOSE_S = 60
 """Seconds after which many proxies close a silent websocket."""
 
