@@ -1,4 +1,4 @@
-"""How much a run tries: little by default, much in the deep profile, MNEMA_TEST_PROFILE=deep."""
+"""The effort of a run: little by default, much in the deep profile, MNEMA_TEST_PROFILE=deep."""
 
 import os
 
