@@ -1,6 +1,7 @@
 """People at the console: simulated users of NiceGUI behind the real gate, signed in with real keys."""
 
 import asyncio
+import gc
 import re
 import sys
 from collections.abc import AsyncIterator, Iterator
@@ -22,12 +23,18 @@ TOKEN = re.compile(r'name="token" value="([^"]+)"')
 
 @contextmanager
 def fresh_nicegui() -> Iterator[None]:
-    """Reset NiceGUI, which is one for each process; keep the modules of the console loaded."""
+    """Reset NiceGUI, which is one for each process; keep the modules of the console loaded.
+
+    It collects garbage at both ends and looks through all objects at each start. The objects that are there before the
+    test are frozen meanwhile: to look through them took longer than most tests.
+    """
     loaded = {name: module for name, module in sys.modules.items() if name.split(".")[0] == "console"}
+    gc.freeze()
     try:
         with nicegui_reset_globals():
             yield
     finally:
+        gc.unfreeze()
         sys.modules.update(loaded)
         ui.navigate, ui.notify, ui.download = Navigate(), notify, download
 
