@@ -5,6 +5,8 @@ from typing import Annotated, cast
 import structlog
 from fastapi import Depends, Request, Security
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from fastapi.security.utils import get_authorization_scheme_param
+from starlette.requests import HTTPConnection
 
 from app.bootstrap import Application
 from app.domain.errors import ScopeRequired, Unauthenticated
@@ -13,7 +15,20 @@ from app.domain.principal import Principal
 operator_bearer = HTTPBearer(
     auto_error=False, scheme_name="OperatorKey", description="The key in the file MNEMA_OPERATOR_KEY_FILE"
 )
-bearer = HTTPBearer(auto_error=False, description="An API key: `mnema key create`")
+
+
+class ApiKeyScheme(HTTPBearer):
+    """The header of an API key: `Authorization: Bearer KEY`, or `Token KEY` as mem0's clients send it."""
+
+    async def __call__(self, request: HTTPConnection) -> HTTPAuthorizationCredentials | None:
+        """Return the credentials, None without any."""
+        scheme, key = get_authorization_scheme_param(request.headers.get("Authorization"))
+        if scheme.lower() == "token" and key:
+            return HTTPAuthorizationCredentials(scheme=scheme, credentials=key)
+        return await super().__call__(request)
+
+
+bearer = ApiKeyScheme(auto_error=False, scheme_name="HTTPBearer", description="An API key: `mnema key create`")
 MAX_KEY_CHARS = 256
 
 

@@ -18,6 +18,7 @@ async def bad_headers(app: Application, caller: Caller) -> dict[str, list[tuple[
         "empty": "Bearer",
         "no scheme": caller.key,
         "another scheme": f"Basic {caller.key}",
+        "mem0's scheme, garbage": f"Token {caller.key[:-1]}",
         "in the wrong case": f"Bearer {caller.key.swapcase()}",
         "endless": "Bearer " + "x" * 5000,
         "two keys": f"Bearer {caller.key} {caller.key}",
