@@ -54,6 +54,11 @@ ANSWER = (
     )
     | _operation_link("receipts_get", query_id="$response.body#/query_id")
 )
+MEM0 = {
+    key: link
+    for name in ("get", "update", "delete", "history")
+    for key, link in _operation_link(f"mem0_{name}", memory_id="$response.body#/results/0/id").items()
+}
 FOUND = _memory_links("$response.body#/results/0/id") | _thread_user_links(
     "$response.body#/results/0/source/thread_id", "$response.body#/results/0/source/user_id"
 )

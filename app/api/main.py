@@ -9,6 +9,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import Route
 
 from app.api import docs, errors, openapi
+from app.api.mem0 import routes as mem0
 from app.api.routes.agent_state import checkpoints, saver, store
 from app.api.routes.chat import conversations
 from app.api.routes.consent import context as consent
@@ -74,7 +75,7 @@ SERVED = (
     *(bulk, batches, memories, search, turns, facts, projects, threads, completions),
     *(turn_memory, context, feedback, extraction, conversations),
     *(sources, files, consent, users, store, checkpoints, saver, jobs, operator, tenant_config, ops),
-    *(overview, activity, queries, usage),
+    *(overview, activity, queries, usage, mem0),
 )
 ROUTERS = tuple(routes.router for routes in SERVED)
 VALUES = PathLimits(MAX_VALUES, dict.fromkeys((*checkpoints.body_limits(0), *saver.body_limits(0)), MAX_STATE_VALUES))

@@ -135,6 +135,7 @@ class Application:
     metrics: Metrics
     read_metrics: ReadMetrics
     publisher: JobPublisher
+    has_chat_model: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,4 +247,5 @@ def _build_use_cases(parts: SharedParts) -> Application:
         metrics=parts.metrics,
         read_metrics=read_metrics,
         publisher=parts.publisher,
+        has_chat_model=parts.chat.is_available,
     )

@@ -73,9 +73,16 @@ READS = frozenset(
         "GET /categories",
         "GET /events",
         "GET /relations",
+        "POST /v2/memories/",
+        "POST /v3/memories/",
+        "POST /v2/memories/search/",
+        "POST /v3/memories/search/",
+        "GET /v1/memories/{memory_id}/",
+        "GET /v1/memories/{memory_id}/history/",
+        "GET /v1/entities/",
     }
 )
-ANY_SCOPE = frozenset({"GET /key"})
+ANY_SCOPE = frozenset({"GET /key", "GET /v1/ping/"})
 """Routes that every valid key may use."""
 WRITES = frozenset(
     {
@@ -116,6 +123,12 @@ WRITES = frozenset(
         "PATCH /sources/{source_id}",
         "POST /sources/{source_id}/sync",
         "POST /sources/{source_id}/files",
+        "POST /v1/memories/",
+        "POST /v3/memories/add/",
+        "PUT /v1/memories/{memory_id}/",
+        "DELETE /v1/memories/{memory_id}/",
+        "DELETE /v1/memories/",
+        "DELETE /v2/entities/{entity_type}/{entity_id}/",
     }
 )
 MODELLED = frozenset(
@@ -168,8 +181,10 @@ ID_PLACES = (
     *("index_job_id", "query_id"),
 )
 """The places of paths that take a UUID."""
-NAME_PLACES = ("user_id", "thread_id", "conversation_id", "turn_id", "agent", "agent_id", "path")
+NAME_PLACES = ("user_id", "thread_id", "conversation_id", "turn_id", "agent", "agent_id", "path", "entity_id")
 NUMBER_PLACES = ("version", "from_version", "to_version")
+ONE_OF = {"DELETE /v1/memories/": ("user_id",)}
+"""Query parameters of which a route needs one, and the one that its sample has."""
 ALTERNATIVES = {"facts": "text"}
 """A field, and the field of the same body that it stands for: a request with both is refused."""
 
@@ -177,7 +192,7 @@ ALTERNATIVES = {"facts": "text"}
 def fill_places(identifier: str, name: str = "t") -> dict[str, str]:
     """Return a value for every place of a path: `identifier` for UUIDs, `name` for names."""
     places = dict.fromkeys(ID_PLACES, identifier) | dict.fromkeys(NAME_PLACES, name) | dict.fromkeys(NUMBER_PLACES, "1")
-    return places | {"topic_key": "favorite_colors", "rank": "1"}
+    return places | {"topic_key": "favorite_colors", "rank": "1", "entity_type": "user"}
 
 
 @dataclass(frozen=True)
@@ -248,7 +263,10 @@ async def operations(client: httpx.AsyncClient) -> list[Operation]:
             method=method.upper(),
             path=path,
             queries={p["name"]: p["schema"] for p in spec.get("parameters", []) if p["in"] == "query"},
-            needed=tuple(p["name"] for p in spec.get("parameters", []) if p["in"] == "query" and p["required"]),
+            needed=(
+                *(p["name"] for p in spec.get("parameters", []) if p["in"] == "query" and p["required"]),
+                *ONE_OF.get(f"{method.upper()} {path}", ()),
+            ),
             retried=any(p["name"].lower() == "idempotency-key" for p in spec.get("parameters", [])),
             **_body(spec.get("requestBody", {}).get("content", {})),
             schemas=document["components"]["schemas"],

@@ -34,6 +34,7 @@ from tests.api.route_catalog import (
 from tests.factories import Caller, make_caller
 
 THREAD = "launch"
+ENTITY = {"entity_type": "user", "entity_id": "maya"}
 TOPIC = "favorite_notes"
 ASKED = ["Shall", "I", "remember", "that", "you", "live", "in", "Lisbon"]
 _RUNS = [" ".join(ASKED[at:end]) for at in range(len(ASKED)) for end in range(at + 1, len(ASKED) + 1)]
@@ -67,7 +68,7 @@ async def places_of(client: httpx.AsyncClient, text: str) -> dict[str, str]:
     places |= dict.fromkeys(("version", "from_version", "to_version"), "0")  # the defaults alone
     turn_path, said_by = f"/conversations/{THREAD}/turns/turn_1", {"user_id": "maya", "user_text": text}
     assert (await client.put(turn_path, json=said_by)).is_success
-    return {**places, "thread_id": THREAD, "conversation_id": THREAD, "user_id": "maya", "turn_id": "turn_1"}
+    return {**places, **ENTITY, "thread_id": THREAD, "conversation_id": THREAD, "user_id": "maya", "turn_id": "turn_1"}
 
 
 async def answers_of(

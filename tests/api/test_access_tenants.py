@@ -51,7 +51,17 @@ REPEATING = {  # they answer with what this caller's earlier requests may have s
     "POST /facts",
     "PUT /conversations/{conversation_id}/active-set",
 }
-OWNED = ("{query_id}", "{memory_id}", "{batch_id}", "{user_id}", "{job_id}", "{fact_id}", "{topic_key}", "{source_id}")
+OWNED = (
+    "{entity_id}",
+    "{query_id}",
+    "{memory_id}",
+    "{batch_id}",
+    "{user_id}",
+    "{job_id}",
+    "{fact_id}",
+    "{topic_key}",
+    "{source_id}",
+)
 ANY_USER = {
     "POST /users/{user_id}/context/patches",  # creates the caller's own user of that name
     "GET /users/{user_id}/assistant-signals",  # an unknown user has none
@@ -238,7 +248,7 @@ def places_in(secrets: dict[str, str], path: str) -> list[dict[str, str]]:
         "rank": "1",
     }
     more |= {"conversation_id": NAMES["thread_id"], "turn_id": TURN_ID, "path": secrets["file path"]}
-    more["query_id"] = secrets["query"]
+    more |= {"query_id": secrets["query"], "entity_type": "user", "entity_id": NAMES["user_id"]}
     more |= {"source_id": secrets["source"], "file_id": secrets["file"], "index_job_id": secrets["index job"]}
     more |= dict.fromkeys(("version", "from_version", "to_version"), "0")
     for kind in ("memory", "fact"):

@@ -19,6 +19,8 @@ from tests.factories import Caller, make_caller
 STATEFUL = max(400, EXAMPLES)
 OURS = ("--exclude-path-regex", "^/operator/")
 """No tenant's key opens the operator's routes: tests/api/tenancy/test_operator_fuzz.py."""
+LINKED = ("--exclude-path-regex", "^/operator/|^/v[123]/(ping|memories|entities)/")
+"""Without mem0's routes: they lead to their own memories alone, and would take the steps of the others."""
 RUNS = 3
 """Runs along the links. Each takes some fifty ways through the operations; how far they lead hangs on the seed."""
 LINKS = 12
@@ -64,7 +66,7 @@ async def test_every_operation_does_what_the_document_says(server: str, keys: Pa
 async def test_operations_agree_along_the_links(server: str, keys: Path) -> None:
     phases, followed = ("--phases", "stateful", "--max-examples", str(STATEFUL)), []
     for seed in range(SEED, SEED + RUNS):
-        code, report = await schemathesis(server, keys, *OURS, *phases, seed=seed)
+        code, report = await schemathesis(server, keys, *LINKED, *phases, seed=seed)
         assert code == 0, report
         covered = re.search(r"API Links: +(\d+) covered", report)
         assert covered, report

@@ -51,6 +51,7 @@ KINDS = {
     "conversation_id": "thread",
     "user": "user",
     "user_id": "user",
+    "entity_id": "user",
     "actor_id": "actor",
     "agent_id": "agent",
     "run_id": "run",
@@ -100,7 +101,7 @@ PUBLIC_NAMES = {
 """Names that all tenants use."""
 PLACES = (
     *("memory_id", "job_id", "patch_id", "fact_id", "topic_key", "thread_id", "conversation_id", "turn_id"),
-    *("batch_id", "user_id", "source_id", "file_id", "index_job_id", "query_id"),
+    *("batch_id", "user_id", "source_id", "file_id", "index_job_id", "query_id", "entity_id"),
 )
 RANKS = (1, 2, 3)
 VERSIONS = ("version", "from_version", "to_version")
@@ -422,16 +423,18 @@ class Choices:
 
     async def call(self, client: httpx.AsyncClient, operation: Operation) -> httpx.Response:
         """Send a generated request for one operation."""
-        unknown = [p for p in _places(operation.path) if p not in (*PLACES, "rank", "version")]
+        unknown = [p for p in _places(operation.path) if p not in (*PLACES, "rank", "version", "entity_type")]
         assert not unknown, f"{operation.name}: what fills {unknown}?"
         places = {place: self.name(KINDS[place]) for place in PLACES} | {"rank": str(self._random.choice(RANKS))}
+        places["entity_type"] = "user"
         places["path"] = f"guides/{self._random.randrange(9)}.md"
         places |= {name: str(self._random.randrange(2)) for name in VERSIONS}
-        if self._random.random() < 0.4:  # otherwise hardly any request would be accepted
+        if self._random.random() < 0.5:  # otherwise hardly any request would be accepted
             ids = {place: self._world.ledger.names(self._tenant, KINDS[place]) for place in OWN}
             places |= {place: self._random.choice(own) for place, own in ids.items()} | {"user_id": "maya"}
             places |= self._random.choice(self._world.documents[self._tenant])
             places["topic_key"] = PUBLIC_NAMES["topic"][0]
+            places["entity_id"] = self._random.choice(self._world.ledger.names(self._tenant, "user"))
             if operation.path.startswith("/checkpoints/"):
                 places["thread_id"] = "launch"
             if "/{conversation_id}/" in operation.path:
@@ -439,8 +442,8 @@ class Choices:
             if operation.path.endswith("/restore"):
                 places["memory_id"] = self._world.deleted[self._tenant]
         if (
-            operation.path.endswith("/erase") and self._random.random() < 0.9
-        ):  # only of the other tenants; otherwise too little would be left
+            operation.path.endswith("/erase") or operation.name == "DELETE /v1/memories/"
+        ) and self._random.random() < 0.8:  # mostly of other tenants; otherwise too little would be left
             places["user_id"] = self._random.choice(self._world.ledger.names(self._random.choice(TENANTS), "user"))
         queries = {
             n: self.value(n, s, operation)

@@ -39,6 +39,8 @@ ONLY_THE_SERVER_KNOWS = {
     "invalid_request": "|".join(
         (
             "unknown profile .*",  # configured
+            "filters[.:].*",  # mem0's: fields, operators and values of a tree of conditions
+            "name at least one of: .*",  # several fields
             "path: .*",  # parts, controls and bytes of a path of a file
             "(include|exclude): a pattern has .*",
             "root_path: must be an absolute path .*",

@@ -1,0 +1,151 @@
+"""Reading for mem0's clients: selections of memories, searches, entities and history."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, TypeVar
+from uuid import UUID
+
+from app.api.mem0.filters import Selection
+from app.api.mem0.identities import split_stand_in
+from app.api.mem0.schemas import Mem0ChangeOut, Mem0EntityOut, Mem0FoundOut, Mem0SearchIn
+from app.bootstrap import Application
+from app.domain.errors import NotFound
+from app.domain.memory.listing import MemoryListing
+from app.domain.memory.memory import Memory, MemoryState, MemoryType
+from app.domain.paging import Page
+from app.domain.principal import Principal
+from app.usecases.recall.search import SearchQuery, SearchResult
+
+T = TypeVar("T")
+PAGE: Final = 200
+MOST_READ: Final = 10_000
+"""Memories that one list reads at most, and entities of each type."""
+MOST_RANKED: Final = 50
+"""Results of a search among which conditions choose that the database does not know."""
+SNIPPET: Final = 32_000
+TYPES: Final = frozenset(MemoryType) - {MemoryType.chunk, MemoryType.procedural}
+"""The types that mem0's clients see. Chunks are parts of documents, procedures are for agents that ask for them."""
+_EVENTS: Final = {"ADD": "ADD", "RESTORE": "ADD", "UPDATE": "UPDATE", "MERGE": "UPDATE"} | dict.fromkeys(
+    ("DELETE", "TTL", "PURGE"), "DELETE"
+)
+
+
+async def list_selected(app: Application, principal: Principal, selection: Selection) -> list[Memory]:
+    """Return the selected memories, newest first. Read at most MOST_READ, of each scope equally many."""
+    found: dict[UUID, Memory] = {}
+    most = MOST_READ // max(1, len(selection.scopes))
+    for scope in selection.scopes:
+        reader = scope.narrow(principal)
+        if reader is None:
+            continue
+        listing = MemoryListing(scope.ids.to_filters(), types=tuple(sorted(TYPES)))
+
+        async def read_page(cursor: str | None, reader: Principal = reader, listing: Any = listing) -> Page[Memory]:
+            return await app.read.list_memories(reader, listing, cursor, PAGE)
+
+        found |= {memory.id: memory for memory in await _read_pages(read_page, most) if selection.test(memory)}
+    return sorted(found.values(), key=lambda memory: (memory.created_at, memory.id), reverse=True)
+
+
+async def search_selected(app: Application, principal: Principal, body: Mem0SearchIn) -> list[Mem0FoundOut]:
+    """Return the best selected memories, in Mnema's order; scores are cosine similarities. Raise InvalidInput."""
+    selection = body.selection()
+    found: dict[UUID, SearchResult] = {}
+    for scope in selection.scopes:
+        reader = scope.narrow(principal)
+        if reader is None:
+            continue
+        query = SearchQuery(
+            body.query,
+            scope.ids.to_filters(),
+            types=TYPES,
+            top_k=body.top_k if selection.exact else MOST_RANKED,
+            min_relevance=0.0,
+            threshold=body.threshold,
+            snippet=SNIPPET,
+        )
+        results = (await app.search.search_memories(reader, query)).results
+        found |= {result.memory.id: result for result in results if selection.test(result.memory)}
+    best = sorted(found.values(), key=lambda result: -_rank(result)) if len(selection.scopes) > 1 else found.values()
+    return [_found(result) for result in list(best)[: body.top_k]]
+
+
+def _rank(result: SearchResult) -> float:
+    """Return the number by which results of several searches are ordered."""
+    scored = result.ranked.scored
+    return scored.total if scored.relevance is None else scored.relevance
+
+
+def _found(result: SearchResult) -> Mem0FoundOut:
+    """Return the result; one that was found by its words alone, because no vector was there, has the score 0."""
+    similarity = result.ranked.scored.candidate.similarity
+    return Mem0FoundOut.from_memory(result.memory, score=round(max(similarity or 0.0, 0.0), 4))
+
+
+async def get_active(app: Application, principal: Principal, memory_id: UUID) -> Memory:
+    """Return an active memory. Raise NotFound for any other: mem0's clients know no deleted memories."""
+    memory = await app.read.get_memory(principal, memory_id)
+    if memory.state is not MemoryState.active or memory.type not in TYPES:
+        raise NotFound()
+    return memory
+
+
+async def list_entities(app: Application, principal: Principal) -> list[Mem0EntityOut]:
+    """Return the users, agents, apps and runs that have memories which the key may see."""
+    lists = app.overview.lists
+    found: dict[tuple[str, str], Mem0EntityOut] = {}
+
+    def add(kind: Any, name: str, count: int, last: Any, created: Any = None) -> None:
+        if count:
+            entity = Mem0EntityOut(
+                id=name, name=name, type=kind, total_memories=count, created_at=created, updated_at=last
+            )
+            found[kind, name] = entity
+
+    for user in await _read_pages(lambda cursor: lists.list_users(principal, None, cursor, PAGE)):
+        add(*split_stand_in(user.user_id), user.memories, user.last_activity_at, user.created_at)
+    for agent in await _read_pages(lambda cursor: lists.list_agents(principal, cursor, PAGE)):
+        add("agent", agent.agent, agent.written, agent.last_activity_at)
+    for thread in await _read_pages(lambda cursor: lists.list_threads(principal, None, None, cursor, PAGE)):
+        add("run", thread.thread_id, thread.memories, thread.last_activity_at)
+    order = ("user", "agent", "app", "run")
+    return sorted(found.values(), key=lambda entity: (order.index(entity.type), entity.name))
+
+
+async def list_changes(app: Application, principal: Principal, memory_id: UUID) -> list[Mem0ChangeOut]:
+    """Return the changes of a memory, oldest first. Raise NotFound."""
+    rows = await _read_pages(lambda cursor: app.history.list_history(principal, memory_id, cursor, PAGE))
+    changes = [_change(row) for row in reversed(rows) if row.event in _EVENTS]
+    created = changes[0].updated_at if changes else None
+    return [change.model_copy(update={"created_at": created}) for change in changes]
+
+
+def _change(row: Any) -> Mem0ChangeOut:
+    """Return a row of the audit trail as mem0's clients know it."""
+    before, after = (row.meta.get(name) or {} for name in ("before", "after"))
+    event = _EVENTS[row.event]
+    return Mem0ChangeOut(
+        id=row.id,
+        memory_id=row.memory_id,
+        event=event,
+        old_memory=None if event == "ADD" else _text(before),
+        new_memory=None if event == "DELETE" else _text(after),
+        user_id=(after or before).get("user_id"),
+        input=[],
+        created_at=row.ts,
+        updated_at=row.ts,
+    )
+
+
+def _text(image: Mapping[str, Any]) -> str | None:
+    text = image.get("text")
+    return text if isinstance(text, str) else None
+
+
+async def _read_pages(read_page: Callable[[str | None], Awaitable[Page[T]]], most: int = MOST_READ) -> list[T]:
+    """Return the items of all pages, at most `most`."""
+    page = await read_page(None)
+    items = list(page.items)
+    while page.next_cursor is not None and len(items) < most:
+        page = await read_page(page.next_cursor)
+        items += page.items
+    return items[:most]
