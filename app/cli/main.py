@@ -33,7 +33,7 @@ COMMANDS = (
     LazyCommand("facts", "app.cli.facts:facts_app", "Ranked lists and single values of a user."),
     LazyCommand("source", "app.cli.sources:source_app", "Documents: folders and uploaded files. See docs/sources.md."),
     LazyCommand("mcp", "app.cli.mcp:serve_mcp", "Serve MCP on stdin and stdout."),
-    LazyCommand("import", "app.cli.memories:import_file", "Import chat turns, or what another product exported."),
+    LazyCommand("import", "app.cli.imports.command:import_file", "Import chat turns, or memories of another product."),
     LazyCommand("mirror", "app.cli.mirror:mirror_memories", "Mirror a user's memories as Markdown files, both ways."),
     LazyCommand("export", "app.cli.people:export_user", "Write all data of a user to a file, one JSON record a line."),
     LazyCommand("erase", "app.cli.people:erase_user", "Erase a user for good and print the receipt."),

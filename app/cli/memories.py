@@ -1,6 +1,5 @@
-"""mnema remember, query, search, history and import: commands on memories, through the server."""
+"""mnema remember, query, search and history: commands on memories, through the server."""
 
-from pathlib import Path
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -8,9 +7,7 @@ import typer
 from rich.markup import escape
 
 from app.cli.client import (
-    USAGE,
     AsJson,
-    exit_with_error,
     open_client,
     out,
     plain_table,
@@ -19,8 +16,6 @@ from app.cli.client import (
     request_json,
     write_time,
 )
-from app.cli.import_formats import Product
-from app.cli.importer import import_export, import_turns
 
 
 def remember_memory(
@@ -168,35 +163,3 @@ def show_history(
         text = row["meta"].get("after", row["meta"].get("before", {})).get("text", "")
         rows.add_row(write_time(row["ts"]), row["event"], escape(row["actor"] or ""), escape(text))
     print_table(rows)
-
-
-def import_file(
-    file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, readable=True)],
-    product: Annotated[
-        Product | None, typer.Option("--from", help="the product whose get_all() returned the file")
-    ] = None,
-    category: Annotated[str | None, typer.Option(help="with --from: for memories without a known category")] = None,
-    user: Annotated[str | None, typer.Option(help="with --from: for memories without a user_id")] = None,
-    trim: Annotated[
-        bool, typer.Option(help="with --from: shorten texts that are too long instead of skipping them")
-    ] = False,
-    workers: Annotated[int, typer.Option(min=1, max=32, help="requests in flight")] = 8,
-    restart: Annotated[
-        bool, typer.Option(help="import turns from the first line, even after an earlier import")
-    ] = False,
-) -> None:
-    """Import chat turns, or what another product exported.
-
-    Chat turns are JSON lines {user_id, thread_id, role, content, actor_id?, created_at?, seq?, metadata?}. You can
-    stop the import at any time: the next run continues where it stopped, and no line is stored twice.
-
-    With --from mem0: the JSON that mem0's get_all() returns. The import keeps user, agent, run and time, the original
-    id in the metadata, and a category if Mnema knows its name. Not supported: mem0's export jobs (each has its own
-    schema), Letta's agent file (it lacks archival memory and users), Honcho (it has no export).
-    """
-    if product:
-        import_export(file, product, workers, category, user, trim)
-    elif category or user or trim:
-        exit_with_error("--category, --user and --trim need --from", USAGE)
-    else:
-        import_turns(file, workers, restart)

@@ -1,17 +1,18 @@
 """`mnema import --from` with made-up exports of another product, parsed alone and imported into a real server."""
 
 import json
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-import asyncpg
 import pytest
 
-from app.cli.import_formats import BadExport, Export, ImportChoices, read_mem0
-from tests.acceptance.processes import mnema
-from tests.conftest import Database
-from tests.factories import Caller
+from app.cli.imports.mem0 import read_mem0
+from app.cli.imports.records import Bad, Choices, Found, Note, SourceFailed, Write
+from tests.cli.imports.conftest import Stored
+from tests.cli.in_process import mnema
 
+Read = Callable[..., list[Found]]
 KNOWN = ("preferences", "tasks", "recent_activity", "activity")
 ROW: dict[str, Any] = {
     "id": "0b0a7c7e-5c5e-4d6b-9d8e-0f6d2f4b1a01",
@@ -31,12 +32,28 @@ def row(number: int, **fields: Any) -> dict[str, Any]:
     return {"id": f"m{number}", "memory": f"Ines keeps fact number {number}.", "user_id": "ines"} | fields
 
 
-def read(found: Any, user: str | None = None) -> Export:
-    return read_mem0(found if isinstance(found, str) else json.dumps(found), ImportChoices(KNOWN, "activity", user))
+@pytest.fixture
+def read(tmp_path: Path) -> Read:
+    """Return a function that reads a saved answer."""
+
+    def read_saved(found: Any, user: str | None = None) -> list[Found]:
+        file = tmp_path / "saved.json"
+        file.write_text(found if isinstance(found, str) else json.dumps(found))
+        return list(read_mem0(file, Choices("mem0", KNOWN, "activity", "activity", user=user)))
+
+    return read_saved
 
 
-def test_a_memory_keeps_who_when_and_where_it_comes_from() -> None:
-    [item] = read({"results": [ROW]}).items
+def writes(found: Iterable[Found]) -> list[Write]:
+    return [each for each in found if isinstance(each, Write)]
+
+
+def notes(found: Iterable[Found]) -> list[str]:
+    return [each.text for each in found if isinstance(each, Note)]
+
+
+def test_a_memory_keeps_who_when_and_where_it_comes_from(read: Read) -> None:
+    [item] = writes(read({"results": [ROW]}))
     assert item.body == {
         "user_id": "ines",
         "agent_id": "travel-desk",
@@ -54,10 +71,9 @@ def test_a_memory_keeps_who_when_and_where_it_comes_from() -> None:
     }
 
 
-def test_nulls_are_as_absent() -> None:
+def test_nulls_are_as_absent(read: Read) -> None:
     nulls = dict.fromkeys(("agent_id", "run_id", "metadata", "categories", "created_at", "updated_at"))
-    [item] = read([row(1, **nulls)]).items
-    assert item.body is not None
+    [item] = writes(read([row(1, **nulls)]))
     assert set(item.body) == {"user_id", "text", "category", "metadata"}
     assert item.body["metadata"] == {"imported_from": "mem0", "id": "m1"}
 
@@ -75,9 +91,10 @@ def test_nulls_are_as_absent() -> None:
         ({}, "activity", False),
     ],
 )
-def test_a_category_is_kept_when_it_is_known_here(fields: dict[str, Any], category: str, mapped: bool) -> None:
-    [item] = read([row(1, **fields)]).items
-    assert item.body is not None
+def test_a_category_is_kept_when_it_is_known_here(
+    read: Read, fields: dict[str, Any], category: str, mapped: bool
+) -> None:
+    [item] = writes(read([row(1, **fields)]))
     assert (item.body["category"], item.mapped) == (category, mapped)
 
 
@@ -93,16 +110,14 @@ def test_a_category_is_kept_when_it_is_known_here(fields: dict[str, Any], catego
     ],
     ids=["answer", "indented", "list", "list of pages", "lines", "lines of pages"],
 )
-def test_every_way_to_save_the_answer_reads_the_same(text: str) -> None:
-    assert [(item.number, item.body) for item in read(text).items] == [
-        (item.number, item.body) for item in read([row(1), row(2)]).items
-    ]
+def test_every_way_to_save_the_answer_reads_the_same(read: Read, text: str) -> None:
+    assert read(text) == read([row(1), row(2)])
 
 
-def test_items_come_oldest_first_under_their_number_in_the_file() -> None:
+def test_items_come_oldest_first_under_their_number_in_the_file(read: Read) -> None:
     times = ["2025-05-01T00:00:00Z", "nonsense", "2025-01-01T02:00:00", None, "2025-01-01T00:00:00-05:00"]
-    items = read([row(n, created_at=at) for n, at in enumerate(times, 1)]).items
-    assert [item.number for item in items] == [3, 5, 1, 2, 4]
+    found = writes(read([row(n, created_at=at) for n, at in enumerate(times, 1)]))
+    assert [each.place for each in found] == [f"item {number}" for number in (3, 5, 1, 2, 4)]
 
 
 @pytest.mark.parametrize(
@@ -112,17 +127,18 @@ def test_items_come_oldest_first_under_their_number_in_the_file() -> None:
         (["text"], "not a JSON object"),
         ({"memory": "x", "user_id": "u"}, "missing id"),
         ({"id": "", "memory": None, "user_id": "u"}, "missing id, memory"),
-        ({"id": "a", "memory": "x", "agent_id": "helpdesk"}, "missing user_id; name the user with --user"),
+        ({"id": "a", "memory": "x", "agent_id": "helpdesk"}, "missing user; name the user with --user"),
     ],
 )
-def test_an_item_that_is_no_memory_says_so(bad: Any, problem: str) -> None:
-    found = {item.number: item.problem for item in read([row(1), bad]).items}
-    assert found == {1: "", 2: problem}
+def test_an_item_that_is_no_memory_says_so(read: Read, bad: Any, problem: str) -> None:
+    good, found = read([row(1), bad])
+    assert isinstance(good, Write)
+    assert found == Bad("item 2", problem)
 
 
-def test_a_user_can_be_given_for_memories_that_have_none() -> None:
-    items = read([row(1), {"id": "a", "memory": "x", "agent_id": "helpdesk"}], user="desk").items
-    assert [item.body and item.body["user_id"] for item in items] == ["ines", "desk"]
+def test_a_user_can_be_given_for_memories_that_have_none(read: Read) -> None:
+    found = read([row(1), {"id": "a", "memory": "x", "agent_id": "helpdesk"}], user="desk")
+    assert [each.body["user_id"] for each in writes(found)] == ["ines", "desk"]
 
 
 @pytest.mark.parametrize(
@@ -135,44 +151,20 @@ def test_a_user_can_be_given_for_memories_that_have_none() -> None:
         ("[" * 100_000, "nested too deeply"),
     ],
 )
-def test_a_file_that_is_no_export_is_refused(text: str, problem: str) -> None:
-    with pytest.raises(BadExport, match=problem):
+def test_a_file_that_is_no_export_is_refused(read: Read, text: str, problem: str) -> None:
+    with pytest.raises(SourceFailed, match=problem):
         read(text)
 
 
-def test_what_is_not_taken_over_is_noted() -> None:
+def test_what_is_not_taken_over_is_noted(read: Read) -> None:
     page = {"results": [row(1, expiration_date="2030-01-01")], "count": 40, "next": "https://mem0.example/?page=2"}
-    assert read(page | {"relations": [{"source": "ines"}]}).notes == [
+    assert notes(read(page | {"relations": [{"source": "ines"}]})) == [
         "mem0 has more pages than this file (40 memories in all)",
         "mem0's graph relations are not imported",
         "memories with an expiration date: 1 (it is kept only in their metadata)",
     ]
-    assert read([page, page | {"next": None, "results": [row(2)]}]).notes[0].startswith("memories with an expiration")
-    assert read([row(1)]).notes == []
-
-
-def test_a_changed_memory_is_another_request_and_an_equal_one_the_same() -> None:
-    keys = [
-        read([row(1, **fields)]).items[0].content_key for fields in ({}, {}, {"memory": "Another fact."}, {"id": "m2"})
-    ]
-    assert keys[0] == keys[1]
-    assert len(set(keys)) == 3
-
-
-@pytest.fixture
-def env(server: str, caller: Caller, tmp_path: Path) -> dict[str, Any]:
-    """Return the environment with the server's address."""
-    return {"MNEMA_URL": server, "MNEMA_API_KEY": caller.key, "MNEMA_HOME": tmp_path / "home"}
-
-
-async def stored(database: Database) -> list[dict[str, Any]]:
-    """Return every active memory in the order of writing."""
-    connection = await asyncpg.connect(database.superuser)
-    try:
-        rows = await connection.fetch("SELECT * FROM memories WHERE state = 'active' ORDER BY id")
-    finally:
-        await connection.close()
-    return [dict(row) for row in rows]
+    assert notes(read([page, page | {"next": None, "results": [row(2)]}]))[0].startswith("memories with an expiration")
+    assert notes(read([row(1)])) == []
 
 
 SAMPLE = [
@@ -187,72 +179,69 @@ SAMPLE = [
 
 
 async def test_an_export_is_imported_once_however_often_and_under_whatever_name(
-    env: dict[str, Any], database: Database, tmp_path: Path
+    env: dict[str, Any], stored: Stored, tmp_path: Path
 ) -> None:
     file, again = tmp_path / "mem0.json", tmp_path / "copy.json"
     file.write_text(json.dumps({"results": SAMPLE}, indent=2))
     again.write_text(json.dumps(SAMPLE[::-1]))
     done = await mnema("import", str(file), "--from", "mem0", **env)
-    assert done.returncode == 0, done.stderr
+    assert done.exit_code == 1
     lines = done.stdout.splitlines()
-    assert lines[0] == "2 memories stored from mem0.json, 5 skipped"
-    said = [line.strip().split(": ") for line in lines[1:6]]
-    assert [(item, why) for item, why, *_more in said] == [
-        ("item 3", "422 empty_text"),
+    assert lines[:3] == [
+        "2 memories stored from mem0.json, 0 already imported, 0 left out, 5 failed",
+        "  categories: activity 1, preferences 1",
+        "  without a category that Mnema knows: 1; they get activity (see --category and --map-category)",
+    ]
+    assert {tuple(line.removeprefix("  failed: ").split(": ")[:2]) for line in lines[3:]} == {
+        ("item 3", "missing text"),
         ("item 4", "422 text_too_long"),
         ("item 5", "not a JSON object"),
         ("item 6", "422 invalid_request"),
-        ("item 7", "missing user_id; name the user with --user"),
-    ]
-    where = (
-        "have no category that Mnema knows; they got activity (the category of turns; choose another with --category)"
-    )
-    assert lines[6:] == [f"  3 of 7 {where}"]
-    found = await stored(database)
+        ("item 7", "missing user; name the user with --user"),
+    }
+    found = await stored()
     assert [(each["text"], each["category"], each["type"]) for each in found] == [
         (ROW["memory"], "preferences", "semantic"),
         ("Ines moved to Porto in spring.", "activity", "semantic"),
     ]
     first = found[0]
     assert (first["user_id"], first["agent_id"], first["run_id"]) == ("ines", "travel-desk", "trip-7")
-    assert first["created_at"].isoformat() == "2025-03-02T17:15:00.123456+00:00"
-    assert json.loads(first["metadata"])["id"] == ROW["id"]
-    for repeated in (file, again):
-        assert "2 memories stored" in (await mnema("import", str(repeated), "--from", "mem0", **env)).stdout
-    assert await stored(database) == found
+    assert first["created_at"] == "2025-03-02T17:15:00.123456Z"
+    assert first["metadata"]["id"] == ROW["id"]
+    repeated = await mnema("import", str(file), "--from", "mem0", **env)
+    assert "nothing stored from mem0.json, 2 already imported" in repeated.stdout
+    copied = await mnema("import", str(again), "--from", "mem0", **env)  # another file: the server's keys decide
+    assert "2 memories stored from copy.json" in copied.stdout
+    assert await stored() == found
 
 
-async def test_user_category_and_trim_take_in_what_was_skipped(
-    env: dict[str, Any], database: Database, tmp_path: Path
-) -> None:
+async def test_user_category_and_trim_take_in_what_failed(env: dict[str, Any], stored: Stored, tmp_path: Path) -> None:
     file = tmp_path / "mem0.json"
     file.write_text(json.dumps(SAMPLE))
     await mnema("import", str(file), "--from", "mem0", "--category", "history", **env)
     options = ("--category", "history", "--user", "desk", "--trim")
     done = await mnema("import", str(file), "--from", "mem0", *options, **env)
-    assert "4 memories stored from mem0.json, 3 skipped" in done.stdout
-    assert "have no category that Mnema knows; they got history (from --category)" in done.stdout
-    found = {each["text"][:20]: (each["user_id"], each["category"]) for each in await stored(database)}
-    assert found == {
+    assert "2 memories stored from mem0.json, 2 already imported, 0 left out, 3 failed" in done.stdout
+    assert {each["text"][:20]: (each["user_id"], each["category"]) for each in await stored()} == {
         ROW["memory"][:20]: ("ines", "preferences"),
         "Ines moved to Porto ": ("ines", "history"),
         "Renew the rail pass.": ("ines", "tasks"),
         "The desk closes at s": ("desk", "history"),
     }
-    assert len(await stored(database)) == 4
 
 
 async def test_what_cannot_be_imported_is_said_and_fails(env: dict[str, Any], tmp_path: Path) -> None:
     file = tmp_path / "mem0.json"
-    for text, options, said, code in [
-        (b"\xff\xfe", ("--from", "mem0"), "mem0.json is not an export of mem0: ", 1),
-        (b"nonsense", ("--from", "mem0"), "mem0.json is not an export of mem0: not JSON", 1),
-        (json.dumps([row(1)]).encode(), ("--from", "mem0", "--category", "nowhere"), "nothing was imported", 1),
-        (json.dumps([row(1)]).encode(), ("--trim",), "--category, --user and --trim need --from", 2),
+    for text, said in [
+        (b"\xff\xfe", "mem0.json is not an export of mem0: "),
+        (b"nonsense", "mem0.json is not an export of mem0: not JSON"),
     ]:
         file.write_bytes(text)
-        done = await mnema("import", str(file), *options, **env)
-        assert (done.returncode, said in done.stderr) == (code, True), done.stderr
+        done = await mnema("import", str(file), "--from", "mem0", **env)
+        assert (done.exit_code, said in done.stderr) == (1, True), done.output
     file.write_text('{"results": []}')
     empty = await mnema("import", str(file), "--from", "mem0", **env)
-    assert (empty.returncode, empty.stdout) == (0, "0 memories stored from mem0.json, 0 skipped\n")
+    assert (empty.exit_code, empty.stdout) == (
+        0,
+        "nothing stored from mem0.json, 0 already imported, 0 left out, 0 failed\n",
+    )

@@ -1,0 +1,48 @@
+"""Checks for a dry run: the requests that the server would refuse, as far as this machine can tell. Pure functions."""
+
+from datetime import UTC, date, datetime, time
+from typing import Any
+
+from app.cli.imports.records import Choices, Write
+from app.domain.errors import MnemaError
+from app.domain.ids import check_identifier, check_json, past_moment
+from app.domain.text_rules import check_text
+
+IDENTIFIERS = ("user_id", "thread_id", "agent_id", "run_id", "actor_id", "role", "category")
+
+
+def find_refusal(write: Write, choices: Choices, trim: bool, now: datetime) -> str | None:
+    """Return why the server would refuse a request, None if it looks right. The server knows more than this."""
+    if write.path != "/memory":
+        return None
+    body, name = write.body, ""
+    try:
+        check_text(body["text"], body.get("type") or "semantic", choices.limits, trim)
+        for name in IDENTIFIERS:
+            if name in body:
+                _check_name(body[name])
+        name = "created_at"
+        past_moment(_parse_moment(body.get(name)), now)
+        name = "metadata"
+        check_json(body.get(name, {}))
+    except MnemaError as error:
+        return f"{error.code}: {name and f'{name}: '}{error.detail}"
+    except (TypeError, ValueError):
+        return f"invalid_request: {name}: {body.get(name)!r} is not valid"
+    return None
+
+
+def _check_name(value: Any) -> None:
+    if not isinstance(value, str):
+        raise TypeError
+    check_identifier(value)
+
+
+def _parse_moment(value: Any) -> datetime | None:
+    """Return the time that the server would read. Raise ValueError or TypeError."""
+    if value is None:
+        return None
+    if len(value) == len("2026-01-31"):
+        return datetime.combine(date.fromisoformat(value), time(), UTC)
+    moment = datetime.fromisoformat(value)
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

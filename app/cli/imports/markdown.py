@@ -1,0 +1,89 @@
+"""Folders of Markdown notes: each list item and each paragraph is a memory.
+
+A note may begin with YAML between two lines `---` that names user_id, category, tags, created_at and other fields.
+"""
+
+import os
+from collections import Counter
+from collections.abc import Iterator
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from app.cli.imports.notes import Skipped, scan_notes
+from app.cli.imports.records import Bad, Choices, Found, LeftOut, hash_text, split_text
+
+Json = dict[str, Any]
+ENDINGS = (".md", ".markdown")
+MAX_FILE_BYTES = 1 << 20
+ALIASES = {"user": "user_id", "thread": "thread_id", "agent": "agent_id", "created": "created_at", "date": "created_at"}
+FIELDS = ("user_id", "thread_id", "agent_id", "run_id", "actor_id", "importance", "pinned", "created_at")
+
+
+def read_markdown(path: Path, choices: Choices) -> Iterator[Found]:
+    """Yield the notes of a file, or of all Markdown files below a folder, in the order of their paths."""
+    for file in [path] if path.is_file() else _walk_files(path):
+        name = file.name if file == path else file.relative_to(path).as_posix()
+        if file.is_symlink():
+            yield LeftOut("symbolic links")
+        elif file.suffix.lower() in ENDINGS:
+            yield from _read_note(file, name, choices)
+        else:
+            yield LeftOut("files that are not Markdown")
+
+
+def _walk_files(folder: Path) -> Iterator[Path]:
+    for root, folders, files in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        yield from (Path(root, name) for name in sorted(files) if not name.startswith("."))
+
+
+def _read_note(file: Path, name: str, choices: Choices) -> Iterator[Found]:
+    try:
+        if file.stat().st_size > MAX_FILE_BYTES:
+            yield Bad(name, f"larger than {MAX_FILE_BYTES >> 20} MiB; index it with `mnema source`")
+            return
+        head, text, first_line = _split_head(file.read_text(encoding="utf-8-sig"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        yield Bad(name, f"cannot be read: {' '.join(str(error).split())}")
+        return
+    seen: Counter[str] = Counter()
+    for part in scan_notes(text, first_line):
+        if isinstance(part, Skipped):
+            yield LeftOut(f"{part.what} in a note")
+            continue
+        for piece in split_text(part.text, choices.limits.semantic):
+            seen[piece] += 1
+            yield choices.make_memory(
+                f"{name}:{part.line}",
+                hash_text(name, piece, seen[piece]),
+                piece,
+                id=None,
+                names=(head.get("category"), *reversed(Path(name).parts[:-1])),
+                tags=_list_tags(head.get("tags")),
+                metadata={"file": name, "heading": part.heading},
+                **{field: head[field] for field in FIELDS if field in head},
+            )
+
+
+def _split_head(text: str) -> tuple[Json, str, int]:
+    """Return the YAML at the head of a note, {} if there is none, the text after it and the text's first line."""
+    lines = text.splitlines()
+    ends = [number for number, line in enumerate(lines[1:], 1) if line.rstrip() in ("---", "...")]
+    if not lines or lines[0].rstrip() != "---" or not ends:
+        return {}, text, 1
+    head = yaml.safe_load("\n".join(lines[1 : ends[0]]))
+    if head is not None and not isinstance(head, dict):
+        raise yaml.YAMLError("the head between the lines --- has no names with values")
+    plain = {
+        ALIASES.get(str(name), str(name)): value.isoformat() if isinstance(value, date) else value
+        for name, value in (head or {}).items()
+    }
+    return plain, "\n".join(lines[ends[0] + 1 :]), ends[0] + 2
+
+
+def _list_tags(tags: object) -> list[str]:
+    listed = tags.replace(",", " ").split() if isinstance(tags, str) else tags
+    return [str(tag).lstrip("#") for tag in listed] if isinstance(listed, list) else []
