@@ -10,16 +10,23 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any, Protocol
+from functools import partial
+from typing import Any, Protocol, TypeVar
 from urllib.parse import urlsplit
 
-from app.cli.imports.records import Choices, Found, LeftOut, Note, SourceFailed, Write, hash_text
+from app.cli.imports.records import Bad, Choices, Found, LeftOut, Note, SourceFailed, Write, hash_text
 
-PAGE = 100
+PAGE = 10_000
+"""Items that a search asks for. Pages of a store may overlap, so that a namespace is read at once if it has fewer."""
+NAMESPACES = 100
+"""Namespaces that a page of their list has."""
 TEXT_FIELDS = ("text", "content", "memory", "data", "fact", "content.content")
 """The paths at which an item's text is looked for, unless the caller names one."""
 PLACEHOLDERS = {"{user}": "user_id", "{thread}": "thread_id", "{agent}": "agent_id", "{category}": "category"}
 POSTGRES = ("postgresql", "postgres")
+
+
+Answer = TypeVar("Answer")
 
 
 class Item(Protocol):
@@ -37,7 +44,10 @@ class Store(Protocol):
     def search(
         self, namespace_prefix: tuple[str, ...], /, *, limit: int, offset: int, refresh_ttl: bool
     ) -> Sequence[Item]:
-        """Return a page of items."""
+        """Return a page of the items below a namespace, newest first."""
+
+    def list_namespaces(self, *, limit: int, offset: int) -> Sequence[tuple[str, ...]]:
+        """Return a page of the namespaces."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,31 +109,63 @@ def _load_object(source: str, stack: ExitStack) -> Any:
 
 
 def _check_store(found: Any, source: str) -> Store:
-    if not callable(getattr(found, "search", None)):
-        raise SourceFailed(f"{source} is a {type(found).__name__}, not a store with the method search")
+    for method in ("search", "list_namespaces"):
+        if not callable(getattr(found, method, None)):
+            raise SourceFailed(f"{source} is a {type(found).__name__}, not a store with the method {method}")
     store: Store = found
     return store
 
 
 def read_store(store: Store, choices: Choices, options: StoreChoices) -> Iterator[Found]:
-    """Yield the items of a store, page by page. Raise SourceFailed."""
+    """Yield the items of a store by namespace, oldest first in each. Raise SourceFailed."""
+    make = _item_maker(choices) if options.as_items else _memory_maker(choices, options.text_field)
+    for namespace in _read_namespaces(store):
+        named, place = match_namespace(options.namespace, namespace), "/".join(namespace)
+        if named is None:
+            yield LeftOut("namespaces that --namespace does not name")
+            continue
+        for item in _read_items(store, namespace, place):
+            yield item if isinstance(item, Bad) else make(item, dict(named), f"{place} {item.key}")
+    yield Note("times to live are not imported: a store does not tell them")
+
+
+def _read_namespaces(store: Store) -> Iterator[tuple[str, ...]]:
     offset = 0
-    make: Callable[[Item, dict[str, str], str], Found] = (
-        _item_maker(choices) if options.as_items else _memory_maker(choices, options.text_field)
-    )
     while True:
-        try:
-            page = store.search((), limit=PAGE, offset=offset, refresh_ttl=False)
-        except Exception as error:  # any class: the store is the caller's
-            raise SourceFailed(f"the store fails behind item {offset}: {type(error).__name__}: {error}") from None
-        for item in page:
-            place = f"{'/'.join(item.namespace)} {item.key}"
-            named = match_namespace(options.namespace, item.namespace)
-            yield LeftOut("items of other namespaces") if named is None else make(item, named, place)
+        page = _ask_store("its namespaces", partial(store.list_namespaces, limit=NAMESPACES, offset=offset))
+        yield from page
+        if len(page) < NAMESPACES:
+            return
+        offset += NAMESPACES
+
+
+def _read_items(store: Store, namespace: tuple[str, ...], place: str) -> Iterator[Item | Bad]:
+    """Yield the items of a namespace, without those below it.
+
+    A store may order equal times differently from page to page. Then it repeats some items and leaves out as many.
+    """
+    seen: set[str] = set()
+    offset, repeated = 0, 0
+    while True:
+        ask = partial(store.search, namespace, limit=PAGE, offset=offset, refresh_ttl=False)
+        page = _ask_store(f"the namespace {place}", ask)
+        for item in sorted((item for item in page if tuple(item.namespace) == namespace), key=lambda i: i.created_at):
+            repeated += item.key in seen
+            if item.key not in seen:
+                seen.add(item.key)
+                yield item
         if len(page) < PAGE:
             break
         offset += PAGE
-    yield Note("times to live are not imported: a store does not tell them")
+    if repeated:
+        yield Bad(place, f"the store repeated {repeated} items, so it left out as many; run the import again")
+
+
+def _ask_store(what: str, ask: Callable[[], Answer]) -> Answer:
+    try:
+        return ask()
+    except Exception as error:  # any class: the store is the caller's
+        raise SourceFailed(f"the store fails at {what}: {type(error).__name__}: {error}") from None
 
 
 def match_namespace(pattern: str | None, namespace: Sequence[str]) -> dict[str, str] | None:

@@ -120,6 +120,12 @@ def _read_key(product: Product, api: Api) -> str:
     return key
 
 
+def _open_letta(origin: Origin, choices: Choices, stack: ExitStack) -> Iterator[Found]:
+    if not choices.user:
+        raise SourceFailed("name the user with --user; an agent file has none")
+    return read_letta(_open_file(origin), choices)
+
+
 def _open_graphiti(origin: Origin, choices: Choices, stack: ExitStack) -> Iterator[Found]:
     if not origin.groups:
         raise SourceFailed("name the groups to read with --group; Graphiti's server does not list them")
@@ -138,7 +144,7 @@ def _open_langgraph(origin: Origin, choices: Choices, stack: ExitStack) -> Itera
 
 _OPENERS: Mapping[Product, Callable[[Origin, Choices, ExitStack], Iterator[Found]]] = {
     Product.mem0: lambda origin, choices, _stack: read_mem0(_open_file(origin), choices),
-    Product.letta: lambda origin, choices, _stack: read_letta(_open_file(origin), choices),
+    Product.letta: _open_letta,
     Product.zep: lambda origin, choices, stack: read_zep(_open_pages(origin, stack), choices),
     Product.graphiti: _open_graphiti,
     Product.honcho: _open_honcho,

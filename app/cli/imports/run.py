@@ -13,8 +13,9 @@ from typing import Any
 
 import httpx
 from rich.markup import escape
+from rich.progress import track
 
-from app.cli.client import exit_with_error, out, show_text
+from app.cli.client import err, exit_with_error, out, show_text
 from app.cli.imports.checks import find_refusal
 from app.cli.imports.journal import Journal
 from app.cli.imports.records import Bad, Choices, Found, LeftOut, Note, SourceFailed, Write
@@ -139,7 +140,7 @@ def digest_body(body: dict[str, Any]) -> bytes:
 def _count(fresh: Iterator[tuple[Entry, Write]], choices: Choices, plan: Plan, tally: Tally) -> None:
     """Count what would be sent, and find what the server would refuse."""
     now = datetime.now(UTC)
-    for _entry, write in fresh:
+    for _entry, write in track(fresh, "dry run", total=None, console=err, transient=True):
         if problem := find_refusal(write, choices, plan.trim, now):
             tally.add_failure(write.place, problem)
         else:

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from langgraph.store.memory import InMemoryStore
 
 ITEMS = 130
-"""Items of the store, more than two pages."""
+"""Items of the store."""
 
 
 def build_store() -> InMemoryStore:
@@ -32,6 +32,10 @@ def opened() -> Iterator[InMemoryStore]:
 
 class Broken:
     """A store that fails."""
+
+    def list_namespaces(self, **_options: object) -> list[object]:
+        """Fail as a lost connection does."""
+        raise ConnectionError("gone")
 
     def search(self, *_prefix: object, **_options: object) -> list[object]:
         """Fail as a lost connection does."""

@@ -7,10 +7,12 @@ from typing import Any
 import asyncpg
 import pytest
 from langgraph.store.base import PutOp
+from langgraph.store.memory import InMemoryStore
 from langgraph.store.postgres import PostgresStore
 from mnema_client.langgraph import MnemaStore
 
-from app.cli.imports.langgraph_store import match_namespace
+from app.cli.imports.langgraph_store import StoreChoices, match_namespace, read_store
+from app.cli.imports.records import Bad, Choices, Write
 from tests.cli.imports.conftest import Stored
 from tests.cli.imports.store_module import ITEMS
 from tests.cli.in_process import mnema
@@ -44,7 +46,7 @@ async def test_items_become_memories_once(env: dict[str, Any], stored: Stored) -
     assert done.stdout.splitlines()[0] == (
         f"{ITEMS - 2} memories stored from {MODULE}:shared, 0 already imported, 2 left out, 0 failed"
     )
-    assert "  left out: 1 × items of other namespaces" in done.stdout
+    assert "  left out: 1 × namespaces that --namespace does not name" in done.stdout
     found = {each["text"]: each for each in await stored()}
     assert len(found) == ITEMS - 2
     assert (found["Fact 1 of ana."]["user_id"], found["Fact 1 of ana."]["category"]) == ("ana", "knowledge")
@@ -77,7 +79,7 @@ async def test_every_form_of_a_store_is_opened_and_others_are_refused(env: dict[
         done = await mnema("import", f"{MODULE}:{name}", *dry, **env)
         assert f"{ITEMS - 1} memories would be stored" in done.stdout, done.output
     for source, said in [
-        (f"{MODULE}:broken", "the store fails behind item 0: ConnectionError: gone"),
+        (f"{MODULE}:broken", "the store fails at its namespaces: ConnectionError: gone"),
         (f"{MODULE}:ITEMS", "is a int, not a store with the method search"),
         (f"{MODULE}:absent", "cannot be loaded: AttributeError"),
         ("nowhere.to.be.found:store", "cannot be loaded: ModuleNotFoundError"),
@@ -87,6 +89,31 @@ async def test_every_form_of_a_store_is_opened_and_others_are_refused(env: dict[
     ]:
         done = await mnema("import", source, *dry, **env, MNEMA_IMPORT_DSN="")
         assert (done.exit_code, said in done.stderr) == (1, True), done.output
+
+
+class Shuffled(InMemoryStore):
+    """A store whose pages overlap."""
+
+    def search(self, *prefix: Any, offset: int = 0, **options: Any) -> Any:
+        return super().search(*prefix, offset=max(0, offset - 1), **options)
+
+
+@pytest.mark.parametrize("kind", [InMemoryStore, Shuffled])
+def test_pages_that_overlap_are_told(kind: type[InMemoryStore], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.cli.imports.langgraph_store.PAGE", 2)
+    monkeypatch.setattr("app.cli.imports.langgraph_store.NAMESPACES", 1)
+    store = kind()
+    for number in range(3):
+        store.put(("a",), f"m{number}", {"text": f"Fact {number}."})
+        store.put(("a", "b"), f"m{number}", {"text": f"Fact {number} below."})
+    found = list(read_store(store, Choices("langgraph", (), "activity", "activity", user="ana"), StoreChoices()))
+    texts = [each.body["text"] for each in found if isinstance(each, Write)]
+    assert len(texts) == len(set(texts))
+    told = [each for each in found if isinstance(each, Bad)]
+    if kind is InMemoryStore:
+        assert (sorted(texts), told) == (sorted(f"Fact {n}{below}." for n in range(3) for below in ("", " below")), [])
+    else:
+        assert {each.place for each in told} == {"a", "a/b"}
 
 
 @pytest.fixture

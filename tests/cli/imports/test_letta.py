@@ -125,12 +125,13 @@ async def test_a_file_without_user_or_of_another_kind_is_refused(
 ) -> None:
     file = tmp_path / "desk.af"
     for text, said in [
-        (json.dumps(agent_file()), "blocks[1] (human), line 2: missing user; name the user with --user"),
         ("nonsense", "stopped: desk.af is not an agent file: not JSON"),
         ("[]", "stopped: desk.af is not an agent file: it has neither agents nor core_memory"),
         ("[" * 100_000, "stopped: desk.af is not an agent file: not JSON"),
     ]:
         file.write_text(text)
-        done = await mnema("import", str(file), "--from", "letta", **env)
+        done = await mnema("import", str(file), "--from", "letta", "--user", "ines", **env)
         assert (done.exit_code, said in done.output) == (1, True), done.output
+    nobody = await mnema("import", str(file), "--from", "letta", **env)
+    assert (nobody.exit_code, "name the user with --user; an agent file has none" in nobody.stderr) == (1, True)
     assert await stored() == []

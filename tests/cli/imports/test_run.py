@@ -99,7 +99,7 @@ async def test_options_of_another_product_and_unknown_categories_are_refused(
         assert (done.exit_code, said in done.stderr) == (2, True), done.output
     for arguments, said in [
         (("nowhere.csv", "--from", "csv"), "nowhere.csv does not exist or is no file"),
-        (("--from", "letta"), "name the file: mnema import PATH --from letta"),
+        (("--from", "letta", "--user", "u"), "name the file: mnema import PATH --from letta"),
         (("--from", "langgraph"), "name the store: mnema import package.module:name --from langgraph"),
     ]:
         done = await mnema("import", *arguments, **env)
