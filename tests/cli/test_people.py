@@ -86,6 +86,13 @@ async def test_importing_an_erased_persons_turns_again_does_not_bring_them_back(
         assert done.exit_code == 0, done.stderr
         held = await sql(database, "SELECT user_id FROM memories ORDER BY user_id")
         assert {row["user_id"] for row in held} == {"ben"}
+    rows = "".join(f"{turn['user_id']},{turn['thread_id']},user,{turn['content']}\n" for turn in turns)
+    (tmp_path / "third.csv").write_text(f"user_id,thread_id,role,text\n{rows}", encoding="utf-8")
+    done = await mnema("import", str(tmp_path / "third.csv"), "--from", "csv", **env)
+    assert done.exit_code == 0, done.stderr
+    assert "left out: 1 × records that the server does not keep: erased" in done.stdout
+    held = await sql(database, "SELECT user_id FROM memories ORDER BY user_id")
+    assert {row["user_id"] for row in held} == {"ben"}
 
 
 async def write_old(app: Application, caller: Caller, number: int) -> None:

@@ -31,9 +31,13 @@ class Line:
 
 @dataclass(slots=True)
 class ImportReport:
-    """The counts of an import, and the skipped lines with their reasons."""
+    """The counts of an import, and the skipped lines with their reasons.
+
+    `failed` counts them without those that the server keeps out on purpose, such as what was erased.
+    """
 
     stored: int = 0
+    failed: int = 0
     resumed_after: int = 0
     skipped: list[tuple[int, str]] = field(default_factory=list)
 
@@ -51,6 +55,7 @@ def import_turns(file: Path, workers: int, restart: bool) -> None:
 
         def save_progress(batch: list[Entry], outcomes: list[Outcome]) -> None:
             report.stored += sum(1 for outcome in outcomes if outcome.reason is None)
+            report.failed += sum(1 for each in outcomes if each.reason is not None and not each.declined)
             report.skipped += [(each.entry.number, each.reason) for each in outcomes if each.reason is not None]
             _write_progress(progress_file, file, *_resume_point(file, batch[-1], report))
 
@@ -142,6 +147,6 @@ def _print_report(report: ImportReport, file: Path) -> None:
 def _exit_on_failure(report: ImportReport, stopped: str | None) -> None:
     if stopped:
         exit_with_error(f"stopped: {stopped}; run the same command again to continue")
-    if report.skipped:
+    if report.failed:
         done = report.stored or report.resumed_after
-        exit_with_error(f"{len(report.skipped)} lines were not imported" if done else "nothing was imported")
+        exit_with_error(f"{report.failed} lines were not imported" if done else "nothing was imported")
