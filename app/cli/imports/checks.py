@@ -3,21 +3,21 @@
 from datetime import UTC, date, datetime, time
 from typing import Any
 
-from app.cli.imports.records import Choices, Write
+from app.cli.imports.records import Write
 from app.domain.errors import MnemaError
 from app.domain.ids import check_identifier, check_json, past_moment
-from app.domain.text_rules import check_text
+from app.domain.text_rules import TextLimits, check_text
 
 IDENTIFIERS = ("user_id", "thread_id", "agent_id", "run_id", "actor_id", "role", "category")
 
 
-def find_refusal(write: Write, choices: Choices, trim: bool, now: datetime) -> str | None:
+def find_refusal(write: Write, limits: TextLimits, trim: bool, now: datetime) -> str | None:
     """Return why the server would refuse a request, None if it looks right. The server knows more than this."""
     if write.path != "/memory":
         return None
     body, name = write.body, ""
     try:
-        check_text(body["text"], body.get("type") or "semantic", choices.limits, trim)
+        check_text(body["text"], body.get("type") or "semantic", limits, trim)
         for name in IDENTIFIERS:
             if name in body:
                 _check_name(body[name])

@@ -14,7 +14,7 @@ from app.cli.imports.langgraph_store import StoreChoices
 from app.cli.imports.readers import Origin, Product, open_reader
 from app.cli.imports.records import Choices, SourceFailed, normalise_name
 from app.cli.imports.run import Plan, import_records
-from app.cli.imports.turn_import import import_turns
+from app.cli.imports.turn_import import check_turns, import_turns
 from app.config.loader import load_policies
 from app.config.settings import Settings
 from app.domain.categories import PROCEDURAL
@@ -39,7 +39,7 @@ OPTIONS_OF: Mapping[str, tuple[Product, ...]] = {
     "column": (Product.csv,),
 }
 """The options that only these products take."""
-FOR_ALL = ("source", "product", "workers", "restart")
+FOR_ALL = ("source", "product", "dry_run", "workers", "restart")
 """The options that chat turns take."""
 Many = list[str] | None
 SOURCE = "a file; a folder for markdown; a URL for zep, graphiti, honcho; module:name or postgres for langgraph"
@@ -75,7 +75,7 @@ def import_file(
     """
     _refuse_strange(context, product)
     if product is None:
-        import_turns(_find_file(source), workers, restart)
+        check_turns(_find_file(source)) if dry_run else import_turns(_find_file(source), workers, restart)
         return
     store = StoreChoices(namespace, text_field, target is Target.items)
     columns = tuple(_read_pairs(column, "--column").items())

@@ -141,7 +141,7 @@ def _count(fresh: Iterator[tuple[Entry, Write]], choices: Choices, plan: Plan, t
     """Count what would be sent, and find what the server would refuse."""
     now = datetime.now(UTC)
     for _entry, write in track(fresh, "dry run", total=None, console=err, transient=True):
-        if problem := find_refusal(write, choices, plan.trim, now):
+        if problem := find_refusal(write, choices.limits, plan.trim, now):
             tally.add_failure(write.place, problem)
         else:
             tally.add_stored(write)

@@ -7,11 +7,14 @@ from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 
 from rich.markup import escape
 
 from app.cli.client import exit_with_error, open_client, out
+from app.cli.imports.checks import find_refusal
+from app.cli.imports.records import Write
 from app.cli.imports.sending import Entry, Outcome, make_batches, send_all
 from app.cli.imports.turn_lines import BadLine, parse_turn
 from app.config.loader import load_policies
@@ -62,6 +65,25 @@ def import_turns(file: Path, workers: int, restart: bool) -> None:
         stopped = send_all(client, pool, make_batches(entries, workers * 4), (before, total), save_progress)
     _print_report(report, file)
     _exit_on_failure(report, stopped)
+
+
+def check_turns(file: Path) -> None:
+    """Read every line of `file`, print how many turns it has and what is wrong with the others, and send nothing."""
+    settings = Settings()
+    policies = load_policies(settings.embedding_model, settings.config_dir)
+    report, now = ImportReport(), datetime.now(UTC)
+    for line in _read_lines(file):
+        entry = _turn_entry(line, policies.turn_category)
+        problem: str | None = entry.problem
+        if entry.body is not None:
+            problem = find_refusal(Write(entry.place, entry.key, entry.body), policies.write.text_limits, False, now)
+        if problem:
+            report.failed += 1
+            report.skipped.append((line.number, problem))
+        else:
+            report.stored += 1
+    _print_report(report, file, "would be stored")
+    _exit_on_failure(report, None)
 
 
 def _read_lines(file: Path) -> Iterator[Line]:
@@ -134,10 +156,10 @@ def _write_progress(progress_file: Path, file: Path, line: int, lines: str) -> N
     draft.replace(progress_file)
 
 
-def _print_report(report: ImportReport, file: Path) -> None:
+def _print_report(report: ImportReport, file: Path, verb: str = "stored") -> None:
     if report.resumed_after:
         out.print(f"continued after line {report.resumed_after} of an earlier import (--restart starts again)")
-    out.print(f"{report.stored} turns stored from {escape(file.name)}, {len(report.skipped)} skipped")
+    out.print(f"{report.stored} turns {verb} from {escape(file.name)}, {len(report.skipped)} skipped")
     for number, reason in sorted(report.skipped)[:50]:
         out.print(f"  line {number}: {escape(reason)}", highlight=False)
     if len(report.skipped) > 50:

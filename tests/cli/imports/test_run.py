@@ -86,7 +86,6 @@ async def test_options_of_another_product_and_unknown_categories_are_refused(
     file = str(write_turns(tmp_path / "turns.csv", 1))
     for arguments, said in [
         ((file, "--trim"), "--trim needs --from"),
-        ((file, "--dry-run"), "--dry-run needs --from"),
         ((file, "--from", "csv", "--group", "g"), "--group belongs to --from graphiti, not to csv"),
         ((file, "--from", "zep", "--as", "items"), "--as belongs to --from langgraph, not to zep"),
         ((file, "--from", "csv", "--category", "nosuch"), UNKNOWN),

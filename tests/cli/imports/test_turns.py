@@ -93,6 +93,12 @@ async def test_good_lines_are_stored_and_every_bad_one_is_named(
     lines |= {n: line if isinstance(line, bytes) else json.dumps(line).encode() for n, (line, _why) in bad.items()}
     file = tmp_path / "turns.jsonl"
     file.write_bytes(b"\xef\xbb\xbf" + b"\r\n".join(lines.get(number, b"  ") for number in range(1, 19)))
+    dry = await mnema("import", str(file), "--dry-run", **env)
+    assert dry.returncode == 1
+    assert await stored(database) == []
+    for number in set(bad) - {11}:  # only the server checks a seq
+        assert f"  line {number}: " in dry.stdout
+    assert "4 turns would be stored from turns.jsonl, 13 skipped" in dry.stdout
     done = await mnema("import", str(file), **env)
     assert (done.returncode, done.stderr.splitlines()[-1]) == (1, f"error {len(bad)} lines were not imported")
     assert f"3 turns stored from turns.jsonl, {len(bad)} skipped" in done.stdout
