@@ -141,6 +141,21 @@ PROPOSAL_STATES: Words = {
     "applied": Word("Applied without a question", "good"),
     "expired": Word("Expired"),
 }
+CHECKS = _plain(
+    database="Database",
+    migrations="Database schema",
+    role="Rights in the database",
+    embedding_space="Vectors in the database",
+    secret="Secret key",
+    embedder="Embedding model",
+    reranker="Reranker",
+    llm="Chat model",
+    blobs="File store",
+    broker="Message broker (Redis)",
+    workers="Workers",
+    pauses="Paused jobs",
+)
+"""The checks of the server's readiness."""
 HEALTH: Words = {
     "ready": Word("Ready", "good"),
     "degraded": Word("Degraded", "warn"),

@@ -9,6 +9,7 @@ from billiard.exceptions import SoftTimeLimitExceeded
 from celery.signals import worker_process_init, worker_process_shutdown
 
 from app.bootstrap import Application
+from app.bootstrap.adapters import broker_settings
 from app.domain.errors import MnemaError
 from app.providers.broker import RUN_JOB, SCHEDULE
 from workers.app import app, settings
@@ -54,7 +55,7 @@ def schedule_jobs() -> None:
         log.info("scheduled", jobs=queued)
 
 
-sweeper = Sweeper(app, runtime, settings.sweep_s)
+sweeper = Sweeper(app, runtime, broker_settings(settings))
 watcher = Watcher(runtime) if settings.source_roots else None
 
 

@@ -1,12 +1,13 @@
 """The builders of the capability `operations`: readiness, metrics and event counts."""
 
+from collections.abc import Awaitable, Callable
 from functools import partial
 
 from app.bootstrap.adapters import broker_settings
 from app.bootstrap.parts import SharedParts
 from app.config.settings import Settings
 from app.ports import BlobStore, ChatModel, Embedder, Reranker
-from app.providers.broker import check_broker
+from app.providers.broker import check_broker, check_worker
 from app.storage.jobs.jobs import JobStorage
 from app.storage.operations.events import EventStorage
 from app.storage.operations.secret import require_secret
@@ -35,8 +36,9 @@ def build_readiness(parts: SharedParts) -> Readiness:
     Raise ConfigError without a secret.
     """
     secret = partial(require_secret, parts.uow, parts.settings.erasure_secret(), note=True)
-    check = _broker_check(parts.settings)
-    return Readiness(parts.uow, parts.embedder, parts.reranker, parts.chat, check, PATIENCE_S, secret, parts.blobs)
+    return _build_checks(
+        parts.settings, parts.uow, parts.embedder, parts.reranker, parts.chat, PATIENCE_S, secret, parts.blobs
+    )
 
 
 def build_doctor_readiness(
@@ -51,8 +53,19 @@ def build_doctor_readiness(
 ) -> Readiness:
     """Build the doctor's readiness checks, which store nothing."""
     secret = partial(require_secret, uow, settings.erasure_secret(), note=False) if has_secret else None
-    return Readiness(uow, embedder, reranker, chat, _broker_check(settings), DOCTORS_PATIENCE_S, secret, blobs)
+    return _build_checks(settings, uow, embedder, reranker, chat, DOCTORS_PATIENCE_S, secret, blobs)
 
 
-def _broker_check(settings: Settings) -> partial[None]:
-    return partial(check_broker, broker_settings(settings))
+def _build_checks(
+    settings: Settings,
+    uow: UnitOfWork,
+    embedder: Embedder,
+    reranker: Reranker,
+    chat: ChatModel,
+    patience_s: float,
+    secret: Callable[[], Awaitable[None]] | None,
+    blobs: BlobStore | None,
+) -> Readiness:
+    broker = broker_settings(settings)
+    reachable, worked = partial(check_broker, broker), partial(check_worker, broker)
+    return Readiness(uow, embedder, reranker, chat, reachable, patience_s, secret, blobs, worked)

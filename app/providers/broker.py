@@ -34,6 +34,12 @@ MAX_WAITING = 10_000
 MAX_QUEUE_LENGTH = 500
 """The queue length from which a sweep adds no messages: the workers are busy and need no reminder."""
 
+WORKER_KEY = "{queue}.worker-seen"
+"""The key in Redis that every worker process of a queue sets again and again. It expires when all of them stop."""
+
+WORKER_SILENT_S = 30.0
+"""Seconds without a sign of any worker after which none counts as running; at least three sweeps."""
+
 UNREACHABLE = (
     "The message broker cannot be reached, background jobs wait: check MNEMA_REDIS_URL and that Redis runs there"
 )
@@ -163,9 +169,41 @@ def check_broker(settings: BrokerSettings) -> None:
     if not settings.url:
         raise BrokerUnavailable("no broker configured, background jobs wait: set MNEMA_REDIS_URL")
     try:
-        with Redis.from_url(
-            settings.url, socket_connect_timeout=CONNECT_TIMEOUT_S, socket_timeout=CONNECT_TIMEOUT_S
-        ) as client:
+        with _connect_redis(settings) as client:
             client.ping()
     except (RedisError, ValueError) as error:
         raise BrokerUnavailable(UNREACHABLE) from error
+
+
+def _connect_redis(settings: BrokerSettings) -> Redis:
+    return Redis.from_url(settings.url, socket_connect_timeout=CONNECT_TIMEOUT_S, socket_timeout=CONNECT_TIMEOUT_S)
+
+
+def silence_limit_s(settings: BrokerSettings) -> float:
+    """Return the seconds after which a worker that has given no sign counts as stopped."""
+    return max(WORKER_SILENT_S, 3 * settings.sweep_s)
+
+
+def report_worker(settings: BrokerSettings) -> None:
+    """Record that a worker of this queue lives, for `silence_limit_s` seconds. Let the broker's errors pass."""
+    with _connect_redis(settings) as client:
+        client.set(WORKER_KEY.format(queue=settings.queue), 1, px=int(1000 * silence_limit_s(settings)))
+
+
+def check_worker(settings: BrokerSettings) -> None:
+    """Raise BrokerUnavailable if the broker answers and no worker has reported for `silence_limit_s` seconds.
+
+    A broker that does not answer, or that nobody configured, is the matter of `check_broker`.
+    """
+    if not settings.url:
+        return
+    try:
+        with _connect_redis(settings) as client:
+            reported = client.exists(WORKER_KEY.format(queue=settings.queue))
+    except (RedisError, ValueError):
+        return
+    if not reported:
+        raise BrokerUnavailable(
+            f"no worker has reported for {silence_limit_s(settings):.0f} s, background jobs wait: start a worker, "
+            "or look into its log; it needs the same MNEMA_REDIS_URL and MNEMA_WORKER_QUEUE"
+        )

@@ -11,11 +11,14 @@ from console.widgets.bars import show_bars
 from console.widgets.section import Section
 from console.widgets.states import show_empty_state, show_note
 from console.widgets.text import show_chips, show_line, show_link, show_time
-from console.widgets.words import show_mark
-from console.words import HEALTH, JOB_STATES, MEMORY_TYPES, OPERATIONS, name_word
+from console.widgets.words import show_mark, show_word
+from console.words import CHECKS, HEALTH, JOB_STATES, MEMORY_TYPES, OPERATIONS, name_word
 
 RECENT = 10
 MOST_CATEGORIES = 50
+LONGEST_VERDICT = 400
+NOT_CONFIGURED = "none:"
+"""How the verdict on a part begins that nobody configured, which is no failure."""
 
 
 def show(page: PageContext) -> None:
@@ -38,18 +41,25 @@ async def _fetch_health(page: PageContext) -> tuple[Health, Readiness]:
 def _show_health(found: tuple[Health, Readiness]) -> None:
     health, readiness = found
     show_mark(HEALTH, readiness.status).style("align-self: flex-start")
-    problems = {part: state for part, state in readiness.checks.items() if state != "ok"}
     with ui.element("dl").classes("pairs"):
+        for check, verdict in readiness.checks.items():
+            if verdict != "ok" and not verdict.startswith(NOT_CONFIGURED):
+                with ui.element("dt"):
+                    show_word(CHECKS, check)
+                _show_value(verdict)
         for name, value in [
-            *problems.items(),
-            ("version", health.version),
-            ("embedder", health.embedder),
-            ("chat model", health.chat_model or "none: background work has no model"),
+            ("Version", health.version),
+            ("Name of the embedding model", health.embedder),
+            ("Name of the chat model", health.chat_model or "None is configured. Work that needs one is not done."),
         ]:
             with ui.element("dt"):
-                ui.label(shorten_text(name, 60))
-            with ui.element("dd"):
-                ui.label(shorten_text(value, 200))
+                ui.label(name)
+            _show_value(value)
+
+
+def _show_value(text: str) -> None:
+    with ui.element("dd"):
+        ui.label(shorten_text(text, LONGEST_VERDICT))
 
 
 async def _fetch_categories(page: PageContext) -> Page[CategoryOverview]:

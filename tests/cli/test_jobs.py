@@ -87,7 +87,9 @@ async def test_kinds_are_paused_counted_and_resumed(app: Application, caller: Ca
     assert await said(env, caller, "pause", "embed") == "paused: embed\n"
     assert (await said(env, caller, "list")).endswith("\npaused: embed\n")
     doctor = await asyncio.to_thread(CliRunner().invoke, command_line, ["doctor"], env=env)
-    assert "warn pauses: jobs are paused, by kind and number of tenants: embed (1)" in doctor.stdout
+    assert (
+        "warn pauses: somebody paused jobs, by kind (`*`: every kind) and number of tenants: embed (1)" in doctor.stdout
+    )
     assert await app.run_jobs.run_job(caller.scope.tenant_id, job_id, "w") == "skipped"
     head, row, paused = (await said(env, caller, "counts")).splitlines()
     assert (head.split(), row.split(), paused) == (["kind", "state", "jobs"], ["embed", "queued", "1"], "paused: embed")

@@ -3,6 +3,7 @@
 from mnema_client import AsyncMnema
 from nicegui.testing import User
 
+from console.words import CHECKS
 from tests.console.people import sees
 
 
@@ -11,6 +12,11 @@ async def test_it_shows_health_recent_memories_and_operations(person: User, memo
     await person.open("/")
     await sees(person, "Maya drinks oat milk.")
     await sees(person, "Degraded")  # the test has no broker
+    await sees(person, "Message broker (Redis)")
+    await sees(person, "no broker configured, background jobs wait: set MNEMA_REDIS_URL")
+    await sees(person, "None is configured. Work that needs one is not done.")
+    await person.should_not_see("none: no chat model")  # that is no failure
+    assert set((await memory.ready()).checks) <= CHECKS.keys(), "each check has a plain name"
     await sees(person, "Write")
     await sees(person, "No jobs yet")
 

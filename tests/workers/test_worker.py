@@ -153,12 +153,14 @@ async def test_without_redis_all_is_served_but_for_the_jobs_which_are_done_when_
     redis: RedisServer,
     workers: Background,
 ) -> None:
-    workers.worker()
-    workers.beat()
     connected = settings.model_copy(update={"redis_url": SecretStr(redis.url), "worker_queue": workers.queue})
     async with serve(connected, Doubles(embedder=embedder)) as url, caller.client(url) as http:
-        assert await status(http) == (200, "ready", "ok")
+        checks = (await http.get("/ready")).json()["checks"]
+        assert checks["workers"].startswith("no worker has reported for 30 s")
+        workers.worker()
+        workers.beat()
         await reaches(store, caller.scope, UUID((await turn(http, 0))["jobs"][0]))
+        assert await status(http) == (200, "ready", "ok")
         redis.kill()
         try:
             assert await status(http) == (

@@ -38,15 +38,15 @@ RERANKER = (
 )
 BLOBS = "Check MNEMA_BLOB_S3_* and that the keys may read and list the bucket."
 LLM = "Check MNEMA_LLM_BASE_URL and its endpoint."
-NONE = "none"
-"""The verdict on an optional part that is not configured."""
+NO_CHAT_MODEL = "none: no chat model is configured, which is no failure; to configure one, set MNEMA_LLM_BASE_URL"
+"""The verdict on the chat model if none is configured."""
 
 BEHIND_S = 120
 """Seconds that a due job may wait before the check warns; a hanging worker does not report itself."""
 
 
 class Readiness:
-    """The readiness checks. A verdict is `ok`, `none` (not configured), or says what is wrong and how to fix it."""
+    """The readiness checks. A verdict is `ok`, NO_CHAT_MODEL, or says what is wrong and how to fix it."""
 
     OPTIONAL = frozenset({"broker", "workers", "pauses", "reranker", "llm", "blobs", "insights", "other_databases"})
     """Checks that may fail while reading and writing go on."""
@@ -54,7 +54,7 @@ class Readiness:
     @staticmethod
     def failed_checks(checks: Mapping[str, str]) -> set[str]:
         """Return the names of the failed checks."""
-        return {name for name, verdict in checks.items() if verdict not in ("ok", NONE)}
+        return {name for name, verdict in checks.items() if verdict not in ("ok", NO_CHAT_MODEL)}
 
     def __init__(
         self,
@@ -66,12 +66,15 @@ class Readiness:
         patience_s: float = PATIENCE_S,
         secret: Callable[[], Awaitable[None]] | None = None,
         blobs: BlobStore | None = None,
+        worker: Callable[[], None] = lambda: None,
     ) -> None:
         """Set up the checks; each takes `patience_s` seconds at most.
 
-        `broker` raises BrokerUnavailable and may block for a moment. `secret` raises ConfigError if the other replicas
-        have another secret; None leaves that check out, and so does None for `blobs`.
+        `broker` raises BrokerUnavailable if the broker does not answer, `worker` if no worker reports there; both may
+        block for a moment. `secret` raises ConfigError if the other replicas have another secret; None leaves that
+        check out, and so does None for `blobs`.
         """
+        self._call_worker = worker
         self._blobs = blobs
         self._require_secret = secret
         self._patience_s = patience_s
@@ -107,22 +110,31 @@ class Readiness:
         return _verdict_texts(dict(zip(checks, verdicts, strict=True)))
 
     async def _check_broker(self) -> None:
+        await self._ask_broker(self._call_broker)
+
+    async def _ask_broker(self, question: Callable[[], None]) -> None:
         try:
             async with asyncio.timeout(self._patience_s):
-                await asyncio.to_thread(self._call_broker)
+                await asyncio.to_thread(question)
         except TimeoutError as error:
             raise BrokerUnavailable() from error
 
     async def _check_workers(self) -> None:
+        """Check for the sign of a live worker first: due jobs may also wait for workers that are busy or hang."""
+        await self._ask_broker(self._call_worker)
         behind = (await self._fetch_rows("SELECT jobs_behind() AS seconds"))[0]["seconds"]
         if behind is not None and behind > BEHIND_S:
-            raise BrokerUnavailable(f"the oldest due job has waited {behind:.0f} s: check that a worker runs")
+            raise BrokerUnavailable(
+                f"the oldest due job has waited {behind:.0f} s: check that a worker runs, and that the workers are not "
+                "busy with other jobs (`mnema jobs list`)"
+            )
 
     async def _check_pauses(self) -> None:
         if paused := await self._fetch_rows("SELECT kind, tenants FROM paused_jobs()"):
             kinds = ", ".join(f"{row['kind']} ({row['tenants']})" for row in paused)
             raise BrokerUnavailable(
-                f"jobs are paused, by kind and number of tenants: {kinds}; to go on, run `mnema jobs resume`"
+                f"somebody paused jobs, by kind (`*`: every kind) and number of tenants: {kinds}; "
+                "to go on, run `mnema jobs resume KIND --tenant NAME`"
             )
 
     async def _check_database(self) -> None:
@@ -181,7 +193,7 @@ class Readiness:
 
     async def _check_chat_model(self) -> str:
         if not self._chat.is_available:
-            return NONE
+            return NO_CHAT_MODEL
         try:
             async with asyncio.timeout(self._patience_s):
                 await self._chat.check_health()

@@ -11,6 +11,7 @@ from pydantic import SecretStr
 from app.bootstrap import Doubles
 from app.config.settings import Settings
 from app.ports import Embedder
+from app.usecases.operations.readiness import NO_CHAT_MODEL
 from tests.api.calls import ask, listed, refused, remember
 from tests.api.route_catalog import fill_places, guarded
 from tests.conftest import Database
@@ -84,7 +85,7 @@ async def test_the_process_lives_and_is_not_ready_without_the_database(
                 "ok",
             )
             | {
-                "llm": "none",
+                "llm": NO_CHAT_MODEL,
                 "blobs": "ok",
                 "broker": "no broker configured, background jobs wait: set MNEMA_REDIS_URL",
             },

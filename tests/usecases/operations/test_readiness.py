@@ -3,17 +3,30 @@
 import asyncio
 import hashlib
 from collections.abc import AsyncIterator
+from dataclasses import replace
+from functools import partial
 
 import asyncpg
 import pytest
 from pydantic import SecretStr
+from redis import Redis
 
 from app.bootstrap import Application, Doubles, build_application
+from app.bootstrap.adapters import broker_settings
 from app.bootstrap.administration import change_secret, diagnose_installation
 from app.config.settings import Settings
 from app.domain.errors import ConfigError
 from app.ports import ChatModel
 from app.providers.blobs import build_blob_store
+from app.providers.broker import (
+    UNREACHABLE,
+    WORKER_KEY,
+    BrokerSettings,
+    check_broker,
+    check_worker,
+    report_worker,
+    silence_limit_s,
+)
 from app.providers.chat_models.none import NullChatModel
 from app.providers.chat_models.openai import OpenAIModel
 from app.providers.rerankers.none import NullReranker
@@ -23,10 +36,11 @@ from app.storage.operations.administration import head_revision
 from app.storage.operations.secret import MISMATCH_TEXT
 from app.storage.turn_memory.blob_contents import PostgresBlobStore
 from app.storage.uow import UnitOfWork
-from app.usecases.operations.readiness import Readiness
+from app.usecases.operations.readiness import NO_CHAT_MODEL, Readiness
 from tests.conftest import Database, database_url
 from tests.factories import make_caller
 from tests.fake_llm import fake_llm
+from tests.redis_server import RedisServer
 from tests.s3_server import S3Server
 from tests.usecases.crowd import SeededEmbedder
 
@@ -88,7 +102,7 @@ async def test_what_is_paused_is_told_by_kind_and_stops_no_request(app: Applicat
     for scope, kind in ((scopes[0], "embed"), (scopes[1], "embed"), (scopes[1], "*")):
         await app.jobs.pause_jobs(scope, kind)
     checks = await readiness.run_checks()
-    assert "* (1), embed (2); to go on, run `mnema jobs resume`" in checks["pauses"]
+    assert "* (1), embed (2); to go on, run `mnema jobs resume KIND --tenant NAME`" in checks["pauses"]
     assert readiness.failed_checks(checks) == {"pauses"} <= readiness.OPTIONAL
     for scope in scopes:
         await app.jobs.resume_jobs(scope, "*")
@@ -102,9 +116,38 @@ async def test_no_model_one_that_answers_and_one_that_does_not_are_told_apart(ap
         verdicts = [await readiness_of(app, chat).run_checks() for chat in (NullChatModel(), model)]
     verdicts.append(await readiness_of(app, model).run_checks())
     await model.close()
-    assert [checks["llm"] for checks in verdicts[:2]] == ["none", "ok"]
+    assert [checks["llm"] for checks in verdicts[:2]] == [NO_CHAT_MODEL, "ok"]
     assert verdicts[2]["llm"].startswith("The chat model's endpoint cannot be reached.")
     assert [Readiness.failed_checks(checks) for checks in verdicts] == [set(), set(), {"llm"}]
+
+
+@pytest.mark.usefixtures("own")
+async def test_a_broker_that_is_away_and_workers_that_are_silent_are_told_apart(
+    app: Application, redis: RedisServer
+) -> None:
+    def checked(url: str) -> Readiness:
+        settings = app.settings.model_copy(update={"redis_url": SecretStr(url), "worker_queue": f"q-{new_id().hex}"})
+        broker = broker_settings(settings)
+        brokers.append(broker)
+        reachable, worked = partial(check_broker, broker), partial(check_worker, broker)
+        return Readiness(app.uow, SeededEmbedder(), NullReranker(), NullChatModel(), reachable, worker=worked)
+
+    brokers: list[BrokerSettings] = []
+    readiness, other, away = checked(redis.url), checked(redis.url), checked("redis://127.0.0.1:1/0")
+    checks = await readiness.run_checks()
+    assert checks["workers"].startswith("no worker has reported for 30 s, background jobs wait: start a worker")
+    assert Readiness.failed_checks(checks) == {"workers"} <= Readiness.OPTIONAL
+    await asyncio.to_thread(report_worker, brokers[0])
+    assert Readiness.failed_checks(await readiness.run_checks()) == set()
+    assert Readiness.failed_checks(await other.run_checks()) == {"workers"}, "a worker of another queue is no help"
+    checks = await away.run_checks()
+    assert (Readiness.failed_checks(checks), checks["broker"]) == ({"broker"}, UNREACHABLE), "one cause, one complaint"
+    with Redis.from_url(redis.url) as client:
+        [left] = {client.pttl(WORKER_KEY.format(queue=broker.queue)) for broker in brokers[:1]}
+        assert 0 < left <= 1000 * silence_limit_s(brokers[0]), "it expires when the workers stop"
+        client.delete(WORKER_KEY.format(queue=brokers[0].queue))
+    assert silence_limit_s(replace(brokers[0], sweep_s=60)) == 180
+    assert Readiness.failed_checks(await readiness.run_checks()) == {"workers"}
 
 
 @pytest.mark.usefixtures("own")

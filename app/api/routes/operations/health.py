@@ -29,7 +29,7 @@ class Health(BaseModel):
 
 
 class Readiness(BaseModel):
-    """The result of each check: `ok`, `none` (no chat model is configured), or what is wrong."""
+    """The result of each check: `ok`, a text that begins with `none:` (not configured), or what is wrong."""
 
     status: str
     checks: dict[str, str]
