@@ -1,6 +1,6 @@
 """mnema llm: a report on the calls of the chat model, and fact extraction from one turn."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Annotated
 from uuid import UUID
 
@@ -11,6 +11,7 @@ from app.bootstrap.reflection import open_fact_extraction, open_model_report
 from app.cli.client import exit_with_error, out, plain_table, print_table
 from app.cli.operators import TenantOption, find_tenant, resolve_settings, run_use_case
 from app.domain.principal import Principal
+from app.domain.reflection.turn_trace import Rejection
 from app.usecases.reflection.reconcile import PlannedReconcile
 
 llm_app = typer.Typer(no_args_is_help=True, help="The chat model.")
@@ -26,7 +27,10 @@ def llm_report(
     tenant: TenantOption = None,
     days: Annotated[int, typer.Option(min=1, max=3650, help="period in days, up to now")] = 7,
 ) -> None:
-    """Show calls, tokens and the share of valid first answers, by prompt and version."""
+    """Show calls, tokens and the share of valid first answers by prompt, and what became no memory by rule.
+
+    The codes are those of `mnema why` and of docs/operations.md.
+    """
 
     async def print_report() -> None:
         settings = resolve_settings()
@@ -40,9 +44,18 @@ def llm_report(
             rows.add_row(escape(f"{prompt.prompt}.v{prompt.version}"), *map(str, counts))
         if report.prompts:
             print_table(rows, whole=True)
+        _print_rejections(report.rejections)
         out.print(f"today {report.spent_today} of {report.daily_tokens} tokens", highlight=False)
 
     run_use_case(print_report())
+
+
+def _print_rejections(rejections: Sequence[Rejection]) -> None:
+    if rejections:
+        rows = plain_table("not remembered", "number", "of", "reader")
+        for one in rejections:
+            rows.add_row(*map(escape, (one.code, str(one.number), one.unit, one.reader)))
+        print_table(rows, whole=True)
 
 
 @llm_app.command("extract")

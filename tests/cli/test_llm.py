@@ -1,19 +1,24 @@
 """`mnema llm`: the report on prompts of one tenant, and fact extraction from one turn."""
 
 import asyncio
+import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from uuid import UUID
 
+import asyncpg
 from click.testing import Result
 from typer.testing import CliRunner
 
 from app.bootstrap import Application
 from app.cli.main import app as command_line
 from app.domain.filters import Filters
+from app.domain.jobs.job import JobKind, JobPolicy, NewJob
 from app.domain.memory.listing import MemoryListing
 from app.domain.memory.memory import MemoryType
 from app.domain.principal import Principal
 from app.domain.reflection.model_usage import ModelCall, Usage
+from app.storage.jobs.jobs import JobStorage
 from app.storage.reflection.model_calls import ModelCallStorage
 from tests.conftest import Database
 from tests.factories import Caller, draft, make_caller
@@ -137,3 +142,48 @@ async def test_rates_by_version_and_what_is_left_of_today(
     assert "facts.v1" in longer.stdout
     theirs = await report(database, tmp_path, "--tenant", str(other.scope.tenant_id))
     assert [line.split()[0] for line in theirs.stdout.splitlines()] == ["prompt", "facts.v1", "today"]
+
+
+async def test_what_became_no_memory_is_counted_by_rule(
+    app: Application, caller: Caller, database: Database, tmp_path: Any
+) -> None:
+    other = await make_caller(app)
+    for owner, texts in (
+        (caller, ["Shall we talk?", "See you on Friday.", "I am allergic to nuts."]),
+        (other, ["Hm."]),
+    ):
+        for text in texts:
+            said = draft(text, type=MemoryType.turn, category="activity", thread_id="talk", role="user")
+            for job_id in (await app.turns.store_turn(owner.scope, said)).jobs:
+                assert await app.run_jobs.run_job(owner.scope.tenant_id, job_id, "test") == "done"
+    sql = await asyncpg.connect(database.superuser)
+    part = {"candidates": 0, "refused": {"no_quote": 2, "first_person": 1}}
+    jobs = JobStorage(app.uow, JobPolicy())
+    new = [NewJob(JobKind.reflect_turn, payload={"memory_id": str(n)}) for n in range(3)]
+    for number, job_id in enumerate(await jobs.enqueue_jobs(caller.scope, new)):
+        days = 8 if number == 2 else 0
+        report_of_job = json.dumps({"multi_fact": part, "episode": {"why": "nothing"}})
+        changed = (
+            "UPDATE jobs SET report = $2::text::jsonb, updated_at = now() - make_interval(days => $3) WHERE id = $1"
+        )
+        await sql.execute(changed, job_id, report_of_job, days)
+    columns = "tenant_id, key_id, route, key, body_hash, response"
+    key = f"INSERT INTO idempotency_keys ({columns}) VALUES ($1, $2, $3, $4, '', $5)"
+    for name, response in (("a", {"action": "refused", "reason": "erased"}), ("b", {"action": "created", "id": "x"})):
+        await sql.execute(key, caller.scope.tenant_id, UUID(int=0), "capture", name, json.dumps(response))
+    await sql.close()
+    told = await report(database, tmp_path, "--tenant", str(caller.scope.tenant_id))
+    assert told.exit_code == 0, told.stderr
+    head, *rows, _today = told.stdout.splitlines()
+    assert head.split() == ["not", "remembered", "number", "of", "reader"]
+    assert [row.split() for row in rows] == [
+        ["no_quote", "4", "facts", "multi_fact"],
+        ["capture_nothing", "2", "turns", "capture"],
+        ["first_person", "2", "facts", "multi_fact"],
+        ["model_refused", "2", "turns", "multi_fact"],
+        ["erased", "1", "facts", "capture"],
+    ]
+    longer = await report(database, tmp_path, "--tenant", str(caller.scope.tenant_id), "--days", "9")
+    assert longer.stdout.splitlines()[1].split() == ["no_quote", "6", "facts", "multi_fact"]
+    theirs = await report(database, tmp_path, "--tenant", str(other.scope.tenant_id))
+    assert theirs.stdout.splitlines()[1].split() == ["capture_nothing", "1", "turns", "capture"]

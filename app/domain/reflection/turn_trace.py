@@ -1,6 +1,7 @@
 """The reasons why a turn became no memory, by code (`docs/operations.md`), and the verdicts of its readers."""
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, Literal
@@ -104,6 +105,19 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
+class Rejection:
+    """A rule that kept turns or candidate facts out of memory, with their number.
+
+    `code`: of REASONS for turns, of the broken rule for facts.
+    """
+
+    reader: str
+    unit: Literal["turns", "facts"]
+    code: str
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
 class JobStatus:
     """The state of a job on a turn. `error`: the code of its last error."""
 
@@ -152,6 +166,26 @@ def find_band(similarity: float | None, bands: MergeBands) -> Band | None:
     if similarity >= bands.auto_update:
         return "same"
     return "unsure" if similarity >= bands.check_low else "different"
+
+
+def count_rejections(reports: Iterable[tuple[str, Mapping[str, Any], int]]) -> list[Rejection]:
+    """Return the rejections in reports, the most frequent first. A report: reader, its part, the number of equal ones.
+
+    The details of capture are not in the reports, so an overlong text counts as `capture_nothing`.
+    """
+    counts: Counter[tuple[str, Literal["turns", "facts"], str]] = Counter()
+    for reader, part, number in reports:
+        reading = _reading_of(reader, part)
+        for code in reading_reasons([reading], capture_detail=None):
+            counts[reader, "turns", code] += number
+        for rule, items in reading.refused.items():
+            counts[reader, "facts", rule] += number * items
+    return sort_rejections(Rejection(*place, number) for place, number in counts.items())
+
+
+def sort_rejections(rejections: Iterable[Rejection]) -> list[Rejection]:
+    """Return rejections with the most frequent first."""
+    return sorted(rejections, key=lambda one: (-one.number, one.reader, one.unit, one.code))
 
 
 def job_reasons(jobs: Sequence[JobStatus]) -> list[str]:

@@ -6,6 +6,7 @@ from typing import Any
 
 from app.domain.principal import Principal
 from app.domain.reflection.model_usage import ModelCall, PromptReport
+from app.domain.reflection.turn_trace import Rejection, count_rejections, sort_rejections
 from app.storage.engine import LONG_S
 from app.storage.identity import new_id
 from app.storage.statements import load_statements
@@ -39,6 +40,15 @@ class ModelCallStorage:
         """Return a report for each prompt and version, sorted."""
         async with self._uow.read(principal) as tx:
             return [_report_from_row(row) for row in await tx.fetch(self._sql["report"], principal.tenant_id, since)]
+
+    async def list_rejections(self, principal: Principal, since: datetime) -> list[Rejection]:
+        """Return what became no memory since then, by rule, from the records of jobs and facts still stored."""
+        async with self._uow.read(principal, timeout_s=LONG_S) as tx:
+            readings = await tx.fetch(self._sql["readings"], principal.tenant_id, since)
+            unstored = await tx.fetch(self._sql["unstored"], principal.tenant_id, since)
+        facts = [Rejection(row["reader"], "facts", row["code"], row["number"]) for row in unstored]
+        reports = [(row["reader"], row["part"], row["number"]) for row in readings]
+        return sort_rejections([*count_rejections(reports), *facts])
 
     async def expire_calls(self, principal: Principal, before: datetime, limit: int, *, dry_run: bool) -> int:
         """Delete old days and at most `limit` old calls; return how many calls. If `dry_run`, only count all."""

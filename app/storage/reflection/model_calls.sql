@@ -31,6 +31,21 @@ SELECT prompt, version, count(*) AS calls, count(*) FILTER (WHERE status = 'erro
 FROM llm_calls WHERE tenant_id = $1 AND ts >= $2
 GROUP BY prompt, version ORDER BY prompt, version
 
+-- name: readings
+-- What the readers capture and multi_fact reported on turns since $2, with the number of equal reports. Reports hold counts and
+-- codes, no text; they are deleted with their jobs.
+SELECT r.reader, r.part, count(*) AS number
+FROM jobs j CROSS JOIN LATERAL (VALUES ('capture', j.report->'capture'), ('multi_fact', j.report->'multi_fact')) r (reader, part)
+WHERE j.tenant_id = $1 AND j.kind IN ('after_turn', 'reflect_turn') AND j.updated_at >= $2 AND jsonb_typeof(r.part) = 'object'
+GROUP BY r.reader, r.part
+
+-- name: unstored
+-- The candidate facts since $2 that were not stored, by reader and reason: those with a reason of their own.
+SELECT route AS reader, response->>'reason' AS code, count(*) AS number FROM idempotency_keys
+WHERE tenant_id = $1 AND key_id = '00000000-0000-0000-0000-000000000000' AND route IN ('capture', 'multi_fact')
+  AND created_at >= $2 AND response->>'reason' IS NOT NULL
+GROUP BY route, response->>'reason'
+
 -- name: expire
 WITH days AS (DELETE FROM llm_budget WHERE tenant_id = $1 AND day < $2::timestamptz::date)
 DELETE FROM llm_calls WHERE tenant_id = $1 AND id = ANY (ARRAY (

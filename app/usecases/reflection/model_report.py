@@ -1,4 +1,4 @@
-"""A report on the prompts: calls, tokens, and the share of first answers that kept every rule."""
+"""A report on the prompts and on what became no memory: calls, tokens, broken rules."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,15 +6,20 @@ from datetime import timedelta
 
 from app.domain.principal import Principal
 from app.domain.reflection.model_usage import LlmPolicy, PromptReport
+from app.domain.reflection.turn_trace import Rejection
 from app.ports import Clock
 from app.storage.reflection.model_calls import ModelCallStorage
 
 
 @dataclass(frozen=True, slots=True)
 class ModelReport:
-    """The figures by version of each prompt. `spent_today` includes the tokens reserved for calls under way."""
+    """The figures by version of each prompt. `spent_today` includes the tokens reserved for calls under way.
+
+    `rejections`: turns and candidate facts that became no memory, by rule.
+    """
 
     prompts: Sequence[PromptReport]
+    rejections: Sequence[Rejection]
     spent_today: int
     daily_tokens: int
 
@@ -30,7 +35,10 @@ class ReportModel:
     async def build_report(self, principal: Principal, days: int) -> ModelReport:
         """Return the report on the calls of the last `days` days; `spent_today` is for the current UTC day."""
         now = self._clock.now()
-        prompts = await self._storage.load_reports(principal, now - timedelta(days=days))
+        since = now - timedelta(days=days)
         return ModelReport(
-            prompts, await self._storage.load_spent_tokens(principal, now.date()), self._policy.daily_tokens
+            prompts=await self._storage.load_reports(principal, since),
+            rejections=await self._storage.list_rejections(principal, since),
+            spent_today=await self._storage.load_spent_tokens(principal, now.date()),
+            daily_tokens=self._policy.daily_tokens,
         )
