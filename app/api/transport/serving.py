@@ -7,11 +7,13 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 
+import structlog
 from starlette.types import ASGIApp
 
 from app.api.transport.server import HttpServer, StartFailed
 
 GRACE_S = 15.0
+log = structlog.get_logger(__name__)
 
 
 def main(create_app: Callable[[], ASGIApp], arguments: Sequence[str] | None = None) -> None:
@@ -52,6 +54,7 @@ async def _serve(app: ASGIApp, host: str, port: int, grace_s: float) -> int:
     except OSError as error:
         sys.stderr.write(f"error address_unavailable: cannot listen on {host} port {port}: {error.strerror}\n")
         return 1
+    log.info("serving", host=host, port=port)
     await ended.wait()
     stopping, again = asyncio.create_task(server.stop(grace_s)), asyncio.create_task(hurried.wait())
     await asyncio.wait({stopping, again}, return_when=asyncio.FIRST_COMPLETED)
