@@ -52,6 +52,11 @@ def sample_lines() -> list[dict[str, Any]]:
     return [body for _days, body in sorted(bodies, key=lambda entry: -entry[0])]
 
 
+def sample_user() -> str:
+    """Return the user whom the sample is about."""
+    return str(sample_lines()[0]["user_id"])
+
+
 def _read_lines(file: Path) -> list[dict[str, Any]]:
     try:
         text = file.read_text(encoding="utf-8")
@@ -62,7 +67,7 @@ def _read_lines(file: Path) -> list[dict[str, Any]]:
 
 def run_tour(client: httpx.Client) -> None:
     """Run the steps of the tour and print each request and answer."""
-    user = sample_lines()[0]["user_id"]
+    user = sample_user()
     question = {
         "agent": "planner",
         "query": "deployment plan context",
@@ -112,8 +117,8 @@ def _remember_and_ask(client: httpx.Client, user: str, question: dict[str, Any])
     }
     written: dict[str, Any] = _call_and_print(client, "POST", "/memory", body)
 
-    _print_step("2. ask", "the planner asks for context; the delta header tells it what changed in its thread")
-    print_answer(_call_server(client, "POST", "/memory/query", question))
+    _print_step("2. ask", "the planner asks for context; a header tells it what changed since it last asked here")
+    _ask_and_print(client, question)
 
     _print_step("3. allowlist", "the stylist asks for tasks and is refused by the server")
     _call_and_print(
@@ -123,10 +128,10 @@ def _remember_and_ask(client: httpx.Client, user: str, question: dict[str, Any])
 
 
 def _change_and_restore(client: httpx.Client, user: str, question: dict[str, Any], memory: str) -> None:
-    _print_step("4. update", "the task changes; the planner's next question shows the change first")
+    _print_step("4. update", "the task changes; the header of the planner's next answer says so, and only that")
     changed = {"text": _task_text(user, CHANGED)}
     answer = _call_and_print(client, "PATCH", memory, changed, fields=("id", "text", "version"))
-    print_answer(_call_server(client, "POST", "/memory/query", question))
+    _ask_and_print(client, question)
 
     _print_step("5. delete and restore", "a soft-deleted memory is in no answer and can come back")
     _call_and_print(client, "DELETE", memory, None, fields=("id", "state", "purge_at"))
@@ -134,6 +139,15 @@ def _change_and_restore(client: httpx.Client, user: str, question: dict[str, Any
     is_answered = any(item["id"] == answer["id"] for item in everything["items"] + everything["related"])
     out.print(f"in the planner's answer: {'yes' if is_answered else 'no'}")
     _call_and_print(client, "POST", f"{memory}/restore", None, fields=("id", "state"))
+
+
+def _ask_and_print(client: httpx.Client, question: dict[str, Any]) -> None:
+    """Ask, and print the header and the memories of the answer under titles of their own."""
+    answer = _call_server(client, "POST", "/memory/query", question)
+    out.print("[bold]header[/] of the answer:", highlight=False)
+    out.print(escape(answer["header"]) or "(nothing changed)", highlight=False)
+    out.print("[bold]memories[/] of the answer:", highlight=False)
+    print_answer({**answer, "header": ""})
 
 
 def _print_step(title: str, about: str) -> None:

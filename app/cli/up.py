@@ -16,7 +16,8 @@ from filelock import FileLock, Timeout
 from app.bootstrap.administration import create_roles, migrate_database
 from app.bootstrap.tenancy import open_tenants
 from app.cli.client import build_client, error_text, exit_with_error, out
-from app.cli.tour import load_sample, run_tour
+from app.cli.next_steps import USER, print_addresses, print_next_steps
+from app.cli.tour import load_sample, run_tour, sample_user
 from app.domain.errors import MnemaError, NotFound
 from app.embedded.console_keeper import ConsoleKeeper
 from app.embedded.console_process import find_obstacle
@@ -27,6 +28,7 @@ from app.embedded.services import STOP_S, Services
 
 READY_S = 120
 CONSOLE_WAIT_S = 10.0
+WORKER_WAIT_S = 10.0
 POSTGRES_CHECK_S = 2.0
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -88,7 +90,9 @@ def start_installation(
             if with_tour:
                 _load_and_tour(home, url, key, stopper)
             _await_console(console, stopper)
-            _print_addresses(home, url, key, console)
+            _await_worker(url, stopper)
+            print_addresses(home, url, key, console)
+            print_next_steps(home, sample_user() if with_tour else USER, has_console=console is not None)
             _supervise_services(home, services, console, stopper)
     except StopRequested:
         out.print("stopped")
@@ -116,6 +120,18 @@ def _await_console(console: ConsoleKeeper | None, stopper: StopSignals) -> None:
             out.print(line, highlight=False, markup=False)
             return
         time.sleep(0.1)
+
+
+def _await_worker(url: str, stopper: StopSignals) -> None:
+    """Wait a moment until the worker has reported, so that who asks for the health now sees what it stays."""
+    deadline = time.monotonic() + WORKER_WAIT_S
+    while time.monotonic() < deadline:
+        stopper.raise_if_stopped()
+        with contextlib.suppress(httpx.HTTPError, ValueError, KeyError):
+            checks = httpx.get(f"{url}/ready", timeout=5, trust_env=False).json()["checks"]
+            if checks["workers"] == "ok" or checks["broker"] != "ok":
+                return
+        time.sleep(0.2)
 
 
 def _load_and_tour(home: Home, url: str, key: str, stopper: StopSignals) -> None:
@@ -240,18 +256,6 @@ def _restart_postgres(home: Home) -> None:
     if not home.postgres.is_running():
         home.postgres.start_server()
         out.print("PostgreSQL had ended and was started again; see postgres/server.log in MNEMA_HOME")
-
-
-def _print_addresses(home: Home, url: str, key: str, console: ConsoleKeeper | None) -> None:
-    out.print(f"\n[bold]Mnema serves[/] {url}", highlight=False)
-    out.print(f"  key   {key}", highlight=False)
-    if console is not None and console.answers:
-        out.print(f"  web   {console.address}", highlight=False)
-    out.print(f"  docs  {url}/docs", highlight=False)
-    out.print(f"  env   {home.env_file}", highlight=False)
-    out.print("  stop  Ctrl-C", highlight=False)
-    if console is not None and not console.answers:
-        out.print("The console is starting. Its address follows as soon as it answers.", highlight=False)
 
 
 def stop_installation() -> None:

@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import stat
+import subprocess
 from collections.abc import AsyncIterator, Iterator
 from urllib.parse import urlsplit
 
@@ -18,9 +19,11 @@ from redis.exceptions import AuthenticationError
 from app.embedded.postgres_access import command_line
 from tests.acceptance.processes import (
     ANNOUNCED,
+    REPOSITORY,
     Installation,
     Up,
     alive,
+    environment,
     installation,
     listening,
     mnema,
@@ -64,7 +67,7 @@ async def database(up: Up) -> AsyncIterator[asyncpg.Connection]:
 def test_the_tour_prints_what_the_server_answers(up: Up) -> None:
     parts = [
         '"action": "created"',
-        "Memory updates since rev ",
+        "header of the answer:\nMemory updates since rev ",
         "- +created: [",
         '{"status": 403, "code": "category_not_allowed", "detail": "agent \'stylist\' may not use: tasks; '
         'it may use: preferences, style, tone"}',
@@ -203,6 +206,18 @@ async def test_status_and_doctor_say_that_all_is_well(up: Up) -> None:
     assert f"home      {up.place.home}\npostgres  running\nserver    ready  " in status.stdout
     assert f"console   running  http://127.0.0.1:{up.place.console_port}/console" in status.stdout
     assert (doctor.returncode, {line.split()[0] for line in doctor.stdout.splitlines()}) == (0, {"ok"})
+
+
+def test_the_commands_to_try_next_work_as_they_are_printed(up: Up) -> None:
+    printed = up.says("README.md lists all pages.").split("Try next", 1)[1].splitlines()
+    commands = [line.split("   #")[0].strip() for line in printed[1:] if line.startswith("  ")]
+    assert [command.split()[1] for command in commands[2:]] == ["remember", "query", "list", "doctor"]
+    script = "\n".join(["set -e", *commands])
+    done = subprocess.run(
+        ["bash", "-c", script], cwd=REPOSITORY, env=environment(), capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "- [tasks] maya must book the night train to Porto by Monday." in done.stdout
 
 
 async def test_the_command_line_finds_the_running_server_by_itself(up: Up) -> None:
