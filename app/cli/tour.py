@@ -31,6 +31,8 @@ def load_sample(client: httpx.Client, home: Home) -> None:
     """
     written = int(home.sample_file.read_text(encoding="utf-8")) if home.sample_file.exists() else 0
     lines = sample_lines()
+    if written < len(lines):
+        out.print(f"[dim]writing the sample: {len(lines) - written} memories[/]", highlight=False)
     for number, body in enumerate(lines[written:], written + 1):
         request_json(client, "POST", "/memory", json=body)
         home.write_private(home.sample_file, str(number))

@@ -190,12 +190,14 @@ def _running_services(home: Home, port: int, stopper: StopSignals) -> Iterator[t
         for folder in home.postgres.opened:
             out.print(f"[dim]opened for traversal by the account that runs PostgreSQL: {folder}[/]")
         stopper.raise_if_stopped()
+        out.print("[dim]preparing the database[/]")
         key = asyncio.run(_prepare_database(home, cluster))
         stopper.raise_if_stopped()
         url = f"http://127.0.0.1:{port}"
         home.write_demo_env({"MNEMA_URL": url, "MNEMA_API_KEY": key, "DATABASE_URL": cluster.database_url(DATABASE)})
         services = Services(home, cluster, port)
         try:
+            out.print(f"[dim]starting the server on {url}[/]", highlight=False)
             services.start_server()
             _await_ready(services, url, home, stopper)
             services.start_workers()
