@@ -18,7 +18,7 @@ RECENT = 10
 MOST_CATEGORIES = 50
 LONGEST_VERDICT = 400
 NOT_CONFIGURED = "none:"
-"""How the verdict on a part begins that nobody configured, which is no failure."""
+"""The beginning of the verdict on a part that nobody configured, which is no failure."""
 
 
 def show(page: PageContext) -> None:

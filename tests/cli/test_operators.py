@@ -15,6 +15,7 @@ import pytest
 from filelock import FileLock
 
 from app.config.loader import CONFIG_DIR
+from app.usecases.operations.readiness import NO_CHAT_MODEL
 from tests.acceptance.processes import mnema
 from tests.conftest import PASSWORDS, Database, database_url, model_cache
 
@@ -28,7 +29,7 @@ OK = (
     "secret",
     "embedder",
     "reranker",
-    "llm: none",
+    f"llm: {NO_CHAT_MODEL}",
     "blobs",
 )
 NO_BROKER = "warn broker: no broker configured, background jobs wait: set MNEMA_REDIS_URL\nok   workers\n"

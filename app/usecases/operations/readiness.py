@@ -38,8 +38,8 @@ RERANKER = (
 )
 BLOBS = "Check MNEMA_BLOB_S3_* and that the keys may read and list the bucket."
 LLM = "Check MNEMA_LLM_BASE_URL and its endpoint."
-NO_CHAT_MODEL = "none: no chat model is configured, which is no failure; to configure one, set MNEMA_LLM_BASE_URL"
-"""The verdict on the chat model if none is configured."""
+NO_CHAT_MODEL = "none: this environment configures no chat model, which is no failure; see LLM_BASE_URL and LLM_MODEL"
+"""The verdict on the chat model if none is configured. The doctor's environment may differ from the server's."""
 
 BEHIND_S = 120
 """Seconds that a due job may wait before the check warns; a hanging worker does not report itself."""
