@@ -71,15 +71,16 @@ def count_pins(locks: Sequence[Path]) -> int:
 
 def read_pip(lines: Iterator[str], total: int, progress: Progress, install: Callable[[list[str]], None]) -> None:
     """Show what pip fetches. Call `install` with the packages' names once pip begins to install them."""
-    fetched, package = 0, ""
+    fetched, package, installing = 0, "", False
     for line in lines:
         if _COLLECT.match(line):
             fetched += 1
         if found := _FETCH.match(line):
             package = f"{found[1]} {found[2]}{found[3] or ''}"
         if line.startswith("Installing collected packages:"):
+            installing = True
             install(line.partition(":")[2].replace(" ", "").strip().split(","))
-        elif fetched and total:
+        elif fetched and total and not installing:
             progress.show_count("fetching", min(fetched, total), total, package)
 
 

@@ -61,6 +61,7 @@ def test_a_terminal_shows_what_is_fetched_in_one_line() -> None:
     assert "[2/3] fetching 1 of 2: alembic 1.19.0 (264 kB)" in shown
     assert "[2/3] fetching 2 of 2: numpy 2.4.0 (16.6 MB)" in shown
     assert "\n" not in output.getvalue()
+    assert len(shown) == 5, "nothing more is fetched once pip installs"
     assert named == ["alembic", "numpy"]
 
 
