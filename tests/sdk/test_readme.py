@@ -13,7 +13,7 @@ from tests.factories import Caller
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.mark.parametrize("page", ["sdk/README.md", "docs/python.md", "docs/turn-memory.md"])
+@pytest.mark.parametrize("page", ["sdk/README.md", "docs/python.md", "docs/turn-memory.md", "docs/langgraph.md"])
 async def test_the_pages_program_prints_what_it_says(page: str, server: str, caller: Caller) -> None:
     text = (ROOT / page).read_text(encoding="utf-8")
     program, printed = (
