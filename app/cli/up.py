@@ -87,12 +87,11 @@ def start_installation(
     try:
         with _supervisor_lock(home), _running_services(home, port, stopper) as (services, url, key):
             console = _start_console(services, console_port) if with_console else None
-            if with_tour:
-                _load_and_tour(home, url, key, stopper)
+            user = _load_and_tour(home, url, key, stopper) if with_tour else USER
             _await_console(console, stopper)
             _await_worker(url, stopper)
             print_addresses(home, url, key, console)
-            print_next_steps(home, sample_user() if with_tour else USER, has_console=console is not None)
+            print_next_steps(home, user, has_console=console is not None)
             _supervise_services(home, services, console, stopper)
     except StopRequested:
         out.print("stopped")
@@ -134,15 +133,20 @@ def _await_worker(url: str, stopper: StopSignals) -> None:
         time.sleep(0.2)
 
 
-def _load_and_tour(home: Home, url: str, key: str, stopper: StopSignals) -> None:
-    """Load the sample and run the tour. If they fail, print a message; the server keeps serving."""
+def _load_and_tour(home: Home, url: str, key: str, stopper: StopSignals) -> str:
+    """Load the sample and run the tour; return the user they are about.
+
+    If they fail, print a message and return USER; the server keeps serving.
+    """
     try:
         with build_client(url, key) as client:
             client.event_hooks = {"request": [lambda _request: stopper.raise_if_stopped()]}
             load_sample(client, home)
             run_tour(client)
+            return sample_user()
     except typer.Exit:
         out.print("the tour ended early; MNEMA_TOUR=0 skips it")
+        return USER
 
 
 @contextlib.contextmanager
