@@ -149,7 +149,8 @@ def _print_change(change: RulesChange, dry_run: bool) -> None:
         )
     for warning in change.warnings:
         out.print(f"warning: {escape(warning)}", highlight=False)
-    out.print(f"version {change.version} {'would be' if dry_run else 'is'} in force", highlight=False)
+    reached = "would be in force" if dry_run else "is in force, within 5 seconds in all servers and workers"
+    out.print(f"version {change.version} {reached}", highlight=False)
 
 
 def _print_lines(lines: Sequence[str]) -> None:
