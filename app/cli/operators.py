@@ -6,12 +6,14 @@ from typing import Annotated, Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 from uuid import UUID
 
+import structlog
 import typer
 from rich.markup import escape
 
 from app.bootstrap.administration import change_secret, create_roles, diagnose_installation, migrate_database
 from app.bootstrap.tenancy import open_tenants
 from app.cli.client import USAGE, error_text, exit_with_error, out
+from app.config.logs import configure_logs
 from app.config.settings import AdminSettings, Settings
 from app.domain.errors import MnemaError
 from app.embedded.home import DATABASE, Home
@@ -28,7 +30,9 @@ REMEDIES = {
 
 
 def run_use_case(work: Coroutine[Any, Any, T]) -> T:
-    """Run a use-case and return its result. On a MnemaError, print a message and exit."""
+    """Run a use-case and return its result. On a MnemaError, print a message and exit. Warnings go to stderr."""
+    if not structlog.is_configured():  # its default prints every line to stdout, among the results
+        configure_logs("warning")
     try:
         return asyncio.run(work)
     except MnemaError as error:

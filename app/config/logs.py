@@ -54,12 +54,12 @@ class _DriverHandler(logging.Handler):
         structlog.get_logger(__name__).log(record.levelno, "database_driver", detail=record.getMessage(), error=error)
 
 
-def configure_logs() -> None:
-    """Write JSON lines to stderr at MNEMA_LOG_LEVEL (default info), also for the database driver."""
+def configure_logs(default: str = "info") -> None:
+    """Write JSON lines to stderr, also for the database driver. `default`: the level without MNEMA_LOG_LEVEL."""
     driver = logging.getLogger("asyncpg")
     driver.handlers, driver.propagate = [_DriverHandler()], False
     lines = _LineLogger(sys.stderr)
-    level = getattr(logging, os.environ.get("MNEMA_LOG_LEVEL", "info").upper(), logging.INFO)
+    level = getattr(logging, os.environ.get("MNEMA_LOG_LEVEL", default).upper(), logging.INFO)
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,

@@ -8,6 +8,7 @@ import signal
 import stat
 import subprocess
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import asyncpg
@@ -228,6 +229,15 @@ async def test_the_command_line_finds_the_running_server_by_itself(up: Up) -> No
     assert asked.returncode == 0
     assert "- [projects] " in asked.stdout
     assert "demo" in listed.stdout
+
+
+async def test_a_commands_output_holds_no_log(up: Up, tmp_path: Path) -> None:
+    rules = tmp_path / "rules.yaml"
+    rules.write_text("query: {top_k: 10}\n")
+    stored = await mnema("tenant", "config", "put", "demo", str(rules), MNEMA_HOME=up.place.home)
+    assert (stored.returncode, stored.stderr) == (0, "")
+    assert "tenant_config_changed" not in stored.stdout
+    assert "in force, within 5 seconds" in stored.stdout
 
 
 async def test_a_second_start_in_the_same_home_is_refused(up: Up) -> None:
