@@ -2,8 +2,9 @@
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
+DOCS   := build/docs-venv
 
-.PHONY: run test check lint types unit schema lock clean
+.PHONY: run test check lint types unit schema docs lock clean
 
 run: $(VENV)/run.stamp
 	@exec $(BIN)/mnema up
@@ -25,6 +26,17 @@ unit: $(VENV)/dev.stamp
 schema: $(VENV)/run.stamp
 	$(BIN)/python -m migrations.schema_files
 
+# The pages as a site in build/site. A broken link or anchor, or a page that the site leaves out, is an error.
+docs: $(DOCS)/stamp
+	rm -rf build/pages && mkdir -p build/pages
+	tar cf - *.md docs/*.md docs/adr/*.md sdk/*.md bench/*.md bench/*/*.md sdk/examples/*.py | tar xf - -C build/pages
+	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict --config-file docs/mkdocs.yml
+
+$(DOCS)/stamp: requirements-docs.lock
+	$(PYTHON) -m venv $(DOCS)
+	$(DOCS)/bin/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-docs.lock
+	@touch $@
+
 RUN_LOCKS := requirements.lock requirements-embedded.lock requirements-console.lock requirements-model.lock
 INSTALL   := $(PYTHON) app/embedded/package_install.py $(VENV)
 # The installation compiles nothing: the first start stores the bytecode of what it uses, if it may.
@@ -41,11 +53,11 @@ $(VENV)/dev.stamp: $(VENV)/run.stamp requirements-dev.lock
 
 # For maintainers, with `uv` on the PATH: the same pins for every platform, no index named.
 lock:
-	for f in requirements requirements-embedded requirements-fastembed requirements-console requirements-dev; do \
+	for f in requirements requirements-embedded requirements-fastembed requirements-console requirements-dev requirements-docs; do \
 	  uv pip compile -q --universal --generate-hashes --no-emit-index-url --python-version 3.11 $$f.in -o $$f.lock \
 	    $$(case $$f in *-embedded|*-fastembed|*-console) echo -c requirements.lock;; esac); done
 	uv pip compile -q --no-deps --universal --generate-hashes --no-emit-index-url --python-version 3.11 \
 	  requirements-model.in -o requirements-model.lock
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build .mypy_cache .ruff_cache .hypothesis

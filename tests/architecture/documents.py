@@ -92,6 +92,20 @@ def _anchors(path: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
 
 
+_FENCE = re.compile(r"^(?P<indent> *)```(?P<language>\w*)$")
+
+
+def unclear_fences(document: Document) -> list[str]:
+    """Return the code blocks without a language, or in a list with other than four spaces: the site wants these."""
+    found, inside = [], False
+    for number, line in document.lines():
+        if fence := _FENCE.match(line):
+            inside = not inside
+            if len(fence["indent"]) not in (0, 4) or (inside and not fence["language"]):
+                found.append(f"{document.path}:{number} {line}")
+    return found
+
+
 def absent_citations(document: Document) -> list[str]:
     """Return the citations of documents that are not in the repository."""
     return [f"{document.path}:{number} {hit}" for number, line in document.lines() for hit in ABSENT.findall(line)]

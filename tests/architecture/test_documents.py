@@ -1,5 +1,6 @@
 """Tests that the documents name only what exists, and that they name every folder and capability."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -11,12 +12,13 @@ ROOT = Path(__file__).resolve().parents[2]
 CHECKS: list[Check] = [
     documents.missing_paths,
     documents.broken_links,
+    documents.unclear_fences,
     documents.absent_citations,
     documents.long_readme,
 ]
 PAGES = sorted(
     path.relative_to(ROOT).as_posix()
-    for pattern in ("*.md", "docs/**/*.md", "sdk/*.md", "bench/*.md")
+    for pattern in ("*.md", "docs/**/*.md", "sdk/*.md", "bench/**/*.md")
     for path in ROOT.glob(pattern)
 )
 
@@ -55,6 +57,11 @@ def test_every_page_is_linked() -> None:
     assert [path for path in pages if f"({path}" not in linked] == []
 
 
+def test_every_page_is_in_the_site() -> None:
+    named = re.findall(r"^ *- (?:[\w ]+: )?(\S+\.md)$", read_page("docs/mkdocs.yml").text, re.MULTILINE)
+    assert sorted(named) == PAGES
+
+
 def test_every_capability_is_in_the_map() -> None:
     rows = read_page("docs/architecture.md").text.partition("## Capabilities")[2].partition("## A write")[0]
     found = {name for layer in ("domain", "usecases", "storage") for name in folders_in(ROOT / "app" / layer)}
@@ -67,6 +74,7 @@ BREAKS: list[tuple[Check, str, int]] = [
     (documents.missing_paths, "`app/ports.py::Nobody` and `app/ports.py::Clock.nothing`", 2),
     (documents.missing_paths, "`python -m bench.nothing`", 1),
     (documents.broken_links, "[a](nowhere.md) and [b](docs/contract.md#nowhere) and [c](#nowhere)", 3),
+    (documents.unclear_fences, "```\nx\n```\n\n  ```sh\n  x\n  ```\n", 3),
     (documents.absent_citations, "as seed 003 §6, the SPEC and DESIGN §1 say", 3),
     (documents.long_readme, "line\n" * 151, 1),
 ]
