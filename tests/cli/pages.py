@@ -3,6 +3,7 @@
 import asyncio
 import fnmatch
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -17,9 +18,25 @@ def page_examples(page: str) -> Iterator[tuple[str, list[str]]]:
     """Yield each command of the page with the lines that it prints."""
     text = (REPOSITORY / page).read_text(encoding="utf-8")
     for block in re.findall(r"```console\n(.*?)```", text, re.DOTALL):
-        for example in block.removeprefix("$ ").split("\n$ "):
-            command, *printed = example.rstrip("\n").split("\n")
-            yield command, printed
+        yield from split_examples(block)
+
+
+def split_examples(block: str) -> Iterator[tuple[str, list[str]]]:
+    """Yield each command of a console block with the lines that it prints. A command ends with its quotes closed."""
+    for example in block.removeprefix("$ ").split("\n$ "):
+        command, *printed = example.rstrip("\n").split("\n")
+        while printed and not is_whole(command):
+            command += "\n" + printed.pop(0)
+        yield command, printed
+
+
+def is_whole(command: str) -> bool:
+    """Tell whether the quotes of a command are closed."""
+    try:
+        shlex.split(command, comments=True)
+    except ValueError:
+        return False
+    return True
 
 
 async def check_page(page: str, folder: Path, settings: Mapping[str, object], least: int) -> None:

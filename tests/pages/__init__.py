@@ -1,0 +1,1 @@
+"""Tests of the pages: every code block of them is run, or named as one that is not."""
