@@ -99,29 +99,21 @@ def _check_export(words: Sequence[str]) -> None:
         check_variable(name)
 
 
-def _check_curl(words: Sequence[str]) -> None:
-    parse_curl(words, {})
-
-
-def parse_curl(words: Sequence[str], values: Mapping[str, str]) -> tuple[str, list[str], dict[str, str], str | None]:
-    """Return method, URLs, headers and body of a call of curl; `values` stand for texts such as `$MNEMA_URL`."""
+def parse_curl(
+    words: Sequence[str], fill_in: Callable[[str], str] = str
+) -> tuple[str, list[str], dict[str, str], str | None]:
+    """Return method, URLs, headers and body of a call of curl. `fill_in` puts values into its words."""
     urls, headers, body = list[str](), dict[str, str](), None
     rest = iter(words)
     for word in rest:
-        for name, value in values.items():
-            word = word.replace(name, value)
-        if word in ("-H", "-d"):
-            argument = next(rest)
-            for name, value in values.items():
-                argument = argument.replace(name, value)
-            if word == "-d":
-                body = argument
-            else:
-                header, _, content = argument.partition(": ")
-                headers[header] = content
+        if word == "-d":
+            body = fill_in(next(rest))
+        elif word == "-H":
+            name, _, value = fill_in(next(rest)).partition(": ")
+            headers[name] = value
         elif word != "-s":
             assert not word.startswith("-"), word
-            urls.append(word)
+            urls.append(fill_in(word))
     assert urls
     return "GET" if body is None else "POST", urls, headers, body
 
@@ -136,5 +128,5 @@ CHECKS: Mapping[str, Callable[[Sequence[str]], object]] = {
     "python3": _check_python,
     "docker": _check_docker,
     "export": _check_export,
-    "curl": _check_curl,
+    "curl": parse_curl,
 }

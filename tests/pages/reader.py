@@ -33,6 +33,8 @@ class Reader:
             "http://127.0.0.1:8000": self.url,
             "http://127.0.0.1:8001": self.url,
             "$MNEMA_API_KEY": self.caller.key,
+            "mnema_…": self.caller.key,
+            "acme": f"acme-{self.caller.scope.tenant_id}",
             "$TENANT_ID": str(self.caller.scope.tenant_id),
             "$(cat operator.key)": OPERATOR_KEY,
         }
@@ -44,6 +46,12 @@ class Reader:
         file.write_text(OPERATOR_KEY)
         named = {"MNEMA_URL": self.url, "MNEMA_API_KEY": self.caller.key, "MNEMA_OPERATOR_KEY_FILE": str(file)}
         return named | {"MNEMA_HOME": str(self.home)}
+
+    def fill_in(self, text: str) -> str:
+        """Return a text of a page with this reader's values."""
+        for name, value in self.values.items():
+            text = text.replace(name, value)
+        return text
 
     async def post(self, path: str, **body: Any) -> dict[str, Any]:
         """Post this body; return the answer."""

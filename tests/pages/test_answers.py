@@ -40,7 +40,7 @@ def squeeze(answer: str) -> str:
 
 async def send(words: list[str], reader: Reader) -> list[httpx.Response]:
     """Send a call of curl; return an answer for each address."""
-    method, urls, headers, body = parse_curl(words[1:], reader.values)
+    method, urls, headers, body = parse_curl(words[1:], reader.fill_in)
     async with httpx.AsyncClient(timeout=30) as client:
         return [await client.request(method, url, headers=headers, content=body) for url in urls]
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from tests.fake_llm import fake_llm
 from tests.usecases.reflecting import with_model
 
 EXAMPLE = Path(__file__).resolve().parents[3] / "sdk" / "examples" / "turn_memory.py"
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "turn-memory.md"
+CLOCK = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\dZ|(?<=time_since=)\w+")
 SIGNALS = "[ASSISTANT SIGNALS — CHRONOLOGICAL (scope=user_cross_conversation)]"
 
 
@@ -44,6 +47,7 @@ async def test_twelve_turns_of_two_conversations_remember_each_other(settings: S
         assert "web-shop" not in memories
         assert feedback == "[USER FEEDBACK — CHRONOLOGICAL (scope=conversation)]\n(none)"
         assert signals.startswith(SIGNALS)
+        assert CLOCK.sub("…", final.strip()) in CLOCK.sub("…", PAGE.read_text(encoding="utf-8"))
         assert [line.split(" (")[0] for line in signals.splitlines() if "signal:" in line] == [
             "  - signal: plan = Growth plan",
             "  - signal: plan = Starter plan",
