@@ -1,4 +1,4 @@
-"""What each command of a page must be: known to its program, and naming what exists."""
+"""Checks of the commands of the pages: each is known to its program and names what exists."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What the Python blocks of the pages take for granted, and the running of one."""
+"""The names that the Python blocks of the pages take for granted, and the running of one block."""
 
 import ast
 import asyncio

@@ -108,4 +108,4 @@ PREPARATIONS: Mapping[str, Callable[[Reader], Awaitable[None]]] = {
     "docs/facts.md": nothing,
     "docs/receipts.md": ask_once,
 }
-"""What each page with console blocks takes for granted."""
+"""The state that each page with console blocks takes for granted."""

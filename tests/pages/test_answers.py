@@ -2,15 +2,12 @@
 
 import fnmatch
 import re
-from pathlib import Path
 
 import httpx
 import pytest
 
-from app.bootstrap import Application
 from tests.cli.in_process import mnema
 from tests.cli.pages import line_pattern, split_examples
-from tests.factories import Caller
 from tests.index_worker import index_worker
 from tests.pages.blocks import BLOCKS, blocks_of, shell_commands, simple_commands
 from tests.pages.commands import parse_curl
@@ -20,12 +17,6 @@ pytestmark = pytest.mark.xdist_group("pages")
 CALLED = sorted({block.page for block in BLOCKS if block.language == "sh" and "curl" in block.text})
 CHANGING = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){0,4}(-[0-9a-f]{12})?|\d{4}-\d\d-\d\dT[\d:.]+Z?|\d+\.\d+")
 """Ids, times and scores."""
-
-
-@pytest.fixture
-async def reader(server: str, app: Application, caller: Caller, tmp_path: Path) -> Reader:
-    """Return a reader with a fresh tenant and an empty folder."""
-    return Reader(server, app, caller, tmp_path)
 
 
 def answer_pattern(printed: str) -> str:

@@ -6,13 +6,10 @@ import re
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from app.bootstrap import Application
-from tests.factories import Caller
 from tests.fake_chat import fake_chat
 from tests.fake_claude import fake_claude
 from tests.index_worker import index_worker
@@ -26,11 +23,8 @@ PAGES = sorted({block.page for block in PYTHON})
 
 
 @pytest.fixture
-async def reader(
-    server: str, app: Application, caller: Caller, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[Reader]:
-    """Yield a reader with a fresh tenant, in whose environment the programs run, with scripted models."""
-    reader = Reader(server, app, caller, tmp_path)
+async def programmer(reader: Reader, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Reader]:
+    """Yield a reader in whose environment the programs run, with scripted models and a worker."""
     async with fake_chat("On Thursday.", "On Thursday.") as model, fake_claude("On Thursday.") as claude:
         models = {"OPENAI_BASE_URL": model.base_url, "ANTHROPIC_BASE_URL": claude.base_url}
         for name, value in (reader.environment | models).items():
@@ -38,7 +32,7 @@ async def reader(
         for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
             monkeypatch.setenv(name, "none")
         reader.values |= {'model="…"': 'model="scripted"', '"openai:gpt-4o"': '"openai-chat:gpt-4o"'}
-        async with index_worker(app, caller):
+        async with index_worker(reader.app, reader.caller):
             yield reader
 
 
@@ -53,14 +47,14 @@ def output_of(block: Block) -> str | None:
 @pytest.mark.filterwarnings("ignore::langchain_core._api.LangChainDeprecationWarning")
 @pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")  # short programs leave a framework's client open
 @pytest.mark.parametrize("page", PAGES)
-async def test_the_programs_of_a_page_run(page: str, reader: Reader) -> None:
+async def test_the_programs_of_a_page_run(page: str, programmer: Reader) -> None:
     names: Names = {}
     async with AsyncExitStack() as stack:
         for block in PYTHON:
             if block.page != page or not runs(block):
                 continue
-            names |= await GIVEN[str(block)](reader, stack)
-            printed = await run_program(block, reader.fill_in(parts_that_run(block)), names)
+            names |= await GIVEN[str(block)](programmer, stack)
+            printed = await run_program(block, programmer.fill_in(parts_that_run(block)), names)
             if output := output_of(block):
                 assert printed == output
             assert [line for line in promised_lines(block) if line not in printed.splitlines()] == []
