@@ -16,6 +16,8 @@ from mcp.types import (
     INTERNAL_ERROR,
     CallToolRequestParams,
     CallToolResult,
+    CompleteRequestParams,
+    CompleteResult,
     GetPromptRequestParams,
     GetPromptResult,
     ListPromptsResult,
@@ -70,6 +72,7 @@ class Bridge:
             on_read_resource=self.read_resource,
             on_list_prompts=self.list_prompts,
             on_get_prompt=self.get_prompt,
+            on_completion=self.complete_argument,
         )
 
     async def list_tools(self, _context: Context, _params: PaginatedRequestParams | None) -> ListToolsResult:
@@ -107,6 +110,11 @@ class Bridge:
         """Answer prompts/get. Raise MCPError if the server refuses or does not answer."""
         asked = {"name": params.name, "arguments": params.arguments or {}}
         return GetPromptResult.model_validate(await self._forward("prompts/get", asked))
+
+    async def complete_argument(self, _context: Context, params: CompleteRequestParams) -> CompleteResult:
+        """Answer completion/complete. Raise MCPError if the server refuses or does not answer."""
+        asked = params.model_dump(mode="json", by_alias=True, exclude_none=True, include={"ref", "argument", "context"})
+        return CompleteResult.model_validate(await self._forward("completion/complete", asked))
 
     async def _forward(self, method: str, params: dict[str, Any] | None = None) -> Any:
         """Return the result of one request. Raise MCPError if the server refuses or does not answer."""

@@ -12,6 +12,8 @@ from mcp.types import (
     INVALID_PARAMS,
     CallToolRequestParams,
     CallToolResult,
+    CompleteRequestParams,
+    CompleteResult,
     GetPromptRequestParams,
     GetPromptResult,
     ListPromptsResult,
@@ -33,6 +35,7 @@ from app.bootstrap import Application
 from app.config.version import VERSION
 from app.domain.errors import MnemaError, ScopeRequired
 from app.mcp import INSTRUCTIONS, NAME, resources
+from app.mcp.completions import complete_argument
 from app.mcp.connection import Connection
 from app.mcp.names import ToolNames
 from app.mcp.prompts import Prompts
@@ -67,6 +70,7 @@ class MemoryServer:
             on_read_resource=self.read_resource,
             on_list_prompts=self.list_prompts,
             on_get_prompt=self.get_prompt,
+            on_completion=self.complete_argument,
             get_tool_input_schema=lambda _name: None,
         )
 
@@ -132,6 +136,14 @@ class MemoryServer:
         state = _admitted_state(context)
         with _protocol_errors(state.request_id):
             return await self._prompts.get_prompt(state.connection, params.name, params.arguments or {})
+
+    async def complete_argument(self, context: Context, params: CompleteRequestParams) -> CompleteResult:
+        """Answer completion/complete. Raise MCPError with the problem document as its data."""
+        state = _admitted_state(context)
+        with _protocol_errors(state.request_id):
+            return CompleteResult(
+                completion=await complete_argument(self._app, self._prompts, state.connection, params)
+            )
 
 
 def refusal_result(problem: dict[str, Any]) -> CallToolResult:

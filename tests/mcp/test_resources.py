@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 from mcp import Client, MCPError
+from mcp.types import PromptReference, ResourceTemplateReference
 
 from app.bootstrap import Application
 from tests.api import calls
@@ -175,3 +176,55 @@ async def test_a_forgotten_memory_is_no_resource(server: str, caller: Caller) ->
         assert (await http.delete(f"/memory/{task['id']}")).is_success
     async with by_http(server, caller.key) as client:
         await refused(client, f"mnema://memories/{task['id']}", "not_found")
+
+
+async def complete(
+    client: Client, name: str, typed: str = "", prompt: str | None = None, uri: str = "", **given: str
+) -> list[str]:
+    """Return the completions of an argument of a prompt, or of a resource template."""
+    ref = PromptReference(name=prompt) if prompt else ResourceTemplateReference(uri=uri)
+    answer = await client.complete(ref, {"name": name, "value": typed}, context_arguments=given or None)
+    assert answer.completion.has_more is False
+    return answer.completion.values
+
+
+async def test_arguments_are_completed(server: str, caller: Caller, connect: Connect) -> None:
+    await store(server, caller)
+    async with caller.client(server) as http:
+        await calls.remember(http, "Ben packs.", user_id="ben", category="tasks", thread_id="trip")
+    users, threads = "mnema://users/{user_id}/profile", "mnema://threads/{thread_id}/header"
+    async with connect(server, caller.key) as client:
+        assert await complete(client, "user_id", uri=users) == ["ben", "maya"]
+        assert await complete(client, "user_id", "m", "recall") == ["maya"]
+        assert await complete(client, "agent", "pl", "recall") == ["planner"]
+        assert await complete(client, "thread_id", uri=threads) == ["launch", "trip"]
+        assert await complete(client, "thread_id", prompt="recall", user_id="ben") == ["trip"]
+        assert await complete(client, "question", "who", "recall") == []
+        for strange in ("\0", " ", "m" * 300, "%", "_"):
+            assert await complete(client, "user_id", strange, uri=users) == []
+            assert await complete(client, "thread_id", prompt="recall", user_id=strange) == []
+        assert await complete(client, "memory_id", "0", uri="mnema://memories/{memory_id}") == []
+        for wrong in ({"prompt": "nosuch"}, {"uri": "mnema://nosuch/{user_id}"}, {"prompt": "recall", "name": "no"}):
+            with pytest.raises(MCPError, match=r"invalid_request: (no such|unknown argument)"):
+                await complete(client, **{"name": "user_id", **wrong})
+
+
+async def test_completions_tell_no_more_than_the_key_may_see(server: str, app: Application, caller: Caller) -> None:
+    await store(server, caller)
+    stylist = await make_caller(app, ["query"], ["stylist"], caller)
+    writer = await make_caller(app, ["write"], None, caller)
+    other = await make_caller(app, ["query"])
+    about = "mnema://threads/{thread_id}/header"
+    async with by_http(server, stylist.key) as client:
+        assert await complete(client, "user_id", prompt="recall") == []  # nothing of a user that the stylist may see
+        assert await complete(client, "thread_id", uri=about) == []
+        with pytest.raises(MCPError, match="unknown argument 'agent'"):
+            await complete(client, "agent", prompt="recall")
+    async with by_http(server, writer.key) as client:
+        assert await complete(client, "user_id", prompt="remember_this") == []
+    async with by_http(server, other.key) as client:
+        assert await complete(client, "user_id", prompt="recall") == []
+    async with by_stdio(server, caller.key, arguments=("--user", "ben")) as client:
+        assert await complete(client, "thread_id", uri=about) == []
+        with pytest.raises(MCPError, match="unknown argument 'user_id'"):
+            await complete(client, "user_id", prompt="recall")

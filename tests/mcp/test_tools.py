@@ -217,7 +217,7 @@ async def test_an_unknown_tool_is_an_error_of_the_protocol(connect: Connect, ser
 async def test_tools_resources_and_prompts_are_offered(connect: Connect, server: str, caller: Caller) -> None:
     async with connect(server, caller.key) as client:
         offered = client.server_capabilities.model_dump(exclude_none=True)
-        assert offered.keys() - {"extensions"} == {"tools", "resources", "prompts"}
+        assert offered.keys() - {"extensions"} == {"tools", "resources", "prompts", "completions"}
 
 
 def test_the_client_is_the_official_one() -> None:
