@@ -53,7 +53,8 @@ def _builder() -> StateGraph[State]:
     return StateGraph(State).add_node("work", lambda _state: {"done": ["work"]}).add_edge(START, "work")
 
 
-async def _nothing(_reader: Reader, _stack: AsyncExitStack) -> Names:
+async def nothing_more(_reader: Reader, _stack: AsyncExitStack) -> Names:
+    """Take nothing else for granted."""
     return {}
 
 
@@ -84,27 +85,31 @@ async def _chat_clients(_reader: Reader, _stack: AsyncExitStack) -> Names:
 
 
 GIVEN: Mapping[str, Given] = {
-    "docs/adapters.md 2": _nothing,
-    "docs/adapters.md 3": _nothing,
+    "docs/adapters.md 2": nothing_more,
+    "docs/adapters.md 3": nothing_more,
     "docs/adapters.md 4": _deployment,
     "docs/chat.md 1": _chat_clients,
     "docs/langgraph.md 1": _graph,
-    "docs/operations.md 8": _nothing,
-    "docs/python.md 2": _nothing,
-    "docs/python.md 4": _nothing,
-    "docs/python.md 5": _nothing,
-    "docs/python.md 6": _nothing,
+    "docs/operations.md 8": nothing_more,
+    "docs/python.md 2": nothing_more,
+    "docs/python.md 4": nothing_more,
+    "docs/python.md 5": nothing_more,
+    "docs/python.md 6": nothing_more,
     "docs/receipts.md 2": _deployment,
-    "docs/turn-memory.md 1": _nothing,
+    "docs/turn-memory.md 1": nothing_more,
     "docs/turn-memory.md 3": _turn,
-    "sdk/README.md 2": _nothing,
+    "sdk/README.md 2": nothing_more,
     "sdk/README.md 4": _client,
-    "sdk/README.md 5": _nothing,
+    "sdk/README.md 5": nothing_more,
     "sdk/README.md 6": _question,
     "sdk/README.md 7": _graph,
 }
 """The names that each block takes for granted besides those of the blocks before it."""
-FRAMEWORKS: Mapping[str, str] = {"docs/adapters.md 1": "agents", "docs/adapters.md 5": "llama_index"}
+FRAMEWORKS: Mapping[str, str] = {
+    "docs/adapters.md 1": "agents",
+    "docs/adapters.md 5": "llama_index",
+    "docs/adapters.md 6": "autogen_agentchat",
+}
 """The blocks that need a package which the lock has not: they run only where it is installed."""
 
 
