@@ -1,8 +1,11 @@
-"""The official conformance suite and the MCP Inspector, driven against a real server.
+"""The official conformance suite, the MCP Inspector and Claude Code, driven against a real server.
 
-Both come from npm and need Node 22, so they run on request. MNEMA_TEST_MCP_CONFORMANCE names a folder that has them:
+They come from npm and need Node 22, so they run on request. MNEMA_TEST_MCP_CONFORMANCE names a folder that has them:
 
     npm install --prefix X @modelcontextprotocol/conformance@0.2.0-alpha.12 @modelcontextprotocol/inspector@2.12.0
+    npm install --prefix X @anthropic-ai/claude-code && node X/node_modules/@anthropic-ai/claude-code/install.cjs
+
+Claude Code is optional; it needs no account for this.
 
 Another Node than that of the system is taken from `X/node_modules/.bin`.
 """
@@ -24,6 +27,8 @@ from tests.mcp.connections import COMMAND
 from tests.mcp.key_proxy import key_proxy
 
 FOLDER = os.environ.get("MNEMA_TEST_MCP_CONFORMANCE")
+BINARIES = Path(FOLDER or "") / "node_modules" / ".bin"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "mcp.md"
 MOST_S = 300
 pytestmark = pytest.mark.skipif(not FOLDER, reason="needs packages of npm: MNEMA_TEST_MCP_CONFORMANCE")
 
@@ -72,13 +77,12 @@ NOT_OFFERED: Mapping[str, str] = {
 NEEDS_A_TOOL_OF_ITS_OWN = "server does not list the diagnostic tool"
 
 
-async def run(*command: str | Path, folder: Path, ends_with: int | None = 0) -> str:
-    """Run a program of the folder; return what it wrote. Fail unless it ends with this code, or None for any."""
-    binaries = Path(FOLDER or "") / "node_modules" / ".bin"
+async def run(*command: str | Path, folder: Path, ends_with: int | None = 0, **values: str) -> str:
+    """Run a program with these variables; return what it wrote. Fail unless it ends with this code, or None for any."""
     process = await asyncio.create_subprocess_exec(
-        *map(str, (binaries / command[0], *command[1:])),
+        *map(str, (BINARIES / command[0], *command[1:])),
         cwd=folder,
-        env={"PATH": f"{binaries}:{os.environ['PATH']}", "HOME": str(folder), "NO_COLOR": "1"},
+        env={"PATH": f"{BINARIES}:{os.environ['PATH']}", "HOME": str(folder), "NO_COLOR": "1"} | values,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )
@@ -135,3 +139,23 @@ async def test_the_inspector_lists_and_calls(way: str, server: str, caller: Call
     words = [word for pair in given for word in ("--tool-arg", pair)]
     called = await ask("--method", "tools/call", "--tool-name", "memory_query", *words)
     assert called["content"] == [{"type": "text", "text": "[preferences] Maya drinks oat milk."}]
+
+
+@pytest.mark.skipif(not (BINARIES / "claude").exists(), reason="Claude Code is not in the folder")
+async def test_claude_code_connects_with_the_configuration_of_the_page(
+    server: str, caller: Caller, tmp_path: Path
+) -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    [config] = [block for block in re.findall(r"```json\n(.*?)```", page, re.DOTALL) if "${MNEMA_API_KEY}" in block]
+    home, project = tmp_path / "home", tmp_path / "project"
+    project.mkdir()
+    (home / ".claude").mkdir(parents=True)
+    (home / ".claude" / "settings.json").write_text('{"enableAllProjectMcpServers": true}')  # else a person is asked
+    mnema = project / "mnema"
+    mnema.write_text(f'#!/bin/sh\nexec {sys.executable} {" ".join(COMMAND[:-1])} "$@"\n')
+    mnema.chmod(0o755)
+    (project / ".mcp.json").write_text(config.replace("/path/to/mnema/.venv/bin/mnema", str(mnema)))
+    values = {"MNEMA_URL": server, "MNEMA_API_KEY": caller.key, "PYTHONPATH": os.getcwd(), "HOME": str(home)}
+    quiet = {"DISABLE_AUTOUPDATER": "1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"}
+    told = await run("claude", "mcp", "list", folder=project, **values, **quiet)
+    assert re.search(r"^mnema: .* Connected$", told, re.MULTILINE), told

@@ -2,6 +2,7 @@
 
 import fnmatch
 import json
+import re
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -81,10 +82,15 @@ async def test_the_rules_of_a_page_are_accepted(reader: Reader) -> None:
     assert "+query: {top_k: 6}" in change.diff
 
 
+def expand_variables(config: str, reader: Reader) -> str:
+    """Return a configuration with `${NAME}` and `${NAME:-default}` replaced, as Claude Code does."""
+    return re.sub(r"\$\{(\w+)(?::-[^}]*)?\}", lambda named: reader.environment[named[1]], config)
+
+
 @asynccontextmanager
 async def connected(reader: Reader, name: str) -> AsyncIterator[Client]:
     """Connect with the configuration of docs/mcp.md that has this name, as a host of MCP does."""
-    config = json.loads(reader.fill_in(block(name).text))["mcpServers"]["mnema"]
+    config = json.loads(expand_variables(reader.fill_in(block(name).text), reader))["mcpServers"]["mnema"]
     if "url" in config:
         async with (
             httpx2.AsyncClient(headers=config["headers"], trust_env=False, timeout=30) as http,
@@ -100,7 +106,7 @@ async def connected(reader: Reader, name: str) -> AsyncIterator[Client]:
             yield client
 
 
-@pytest.mark.parametrize("name", ["docs/mcp.md 1", "docs/mcp.md 2"])
+@pytest.mark.parametrize("name", ["docs/mcp.md 1", "docs/mcp.md 2", "docs/mcp.md 3"])
 async def test_a_client_connects_as_its_page_says(name: str, reader: Reader) -> None:
     await reader.post("/memory", user_id="maya", category="tasks", text="Maya deploys on Thursdays.")
     async with connected(reader, name) as client:
@@ -116,9 +122,9 @@ async def test_facts_over_mcp_are_answered_as_the_page_says(reader: Reader) -> N
     async with by_http(reader.url, reader.caller.key) as client:
         answers = [
             text(await client.call_tool("memory_facts", json.loads(line)))
-            for line in block("docs/mcp.md 4").text.splitlines()
+            for line in block("docs/mcp.md 5").text.splitlines()
         ]
-    assert [f"{answer}\n" for answer in answers] == [block("docs/mcp.md 5").text, block("docs/mcp.md 6").text]
+    assert [f"{answer}\n" for answer in answers] == [block("docs/mcp.md 6").text, block("docs/mcp.md 7").text]
 
 
 async def test_a_model_reads_what_the_page_shows(reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,7 +137,7 @@ async def test_a_model_reads_what_the_page_shows(reader: Reader, monkeypatch: py
     await reader.post("/memory", **remember)
     async with by_http(reader.url, reader.caller.key) as client:
         lines = text(await client.call_tool("memory_query", query)).splitlines()
-    shown = block("docs/mcp.md 3").text.splitlines()
+    shown = block("docs/mcp.md 4").text.splitlines()
     assert len(lines) == len(shown)
     for line, pattern in zip(lines, shown, strict=True):
         assert fnmatch.fnmatchcase(line, line_pattern(pattern)), line

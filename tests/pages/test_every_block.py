@@ -21,6 +21,7 @@ HELD: dict[str, str] = {
     "docs/mcp.md 4": DATA,
     "docs/mcp.md 5": DATA,
     "docs/mcp.md 6": DATA,
+    "docs/mcp.md 7": DATA,
     "docs/mirror.md 1": "tests/cli/mirror/test_document.py",
     "docs/sources.md 1": "tests/cli/sources/test_document.py",
     "docs/tenant-rules.md 1": DATA,
