@@ -7,6 +7,7 @@ import operator
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
+from importlib import import_module
 from typing import Annotated, Any, TypedDict
 
 from langgraph.graph import START, StateGraph
@@ -84,7 +85,16 @@ async def _chat_clients(_reader: Reader, _stack: AsyncExitStack) -> Names:
     return {"OpenAI": OpenAI, "OpenAIProvider": OpenAIProvider, "OpenAIChatModel": OpenAIChatModel, "Agent": Agent}
 
 
+async def _chats_for_agents(_reader: Reader, _stack: AsyncExitStack) -> Names:
+    """Let the OpenAI Agents SDK use the API that the scripted model has, and send nothing else."""
+    agents = import_module("agents")
+    agents.set_default_openai_api("chat_completions")
+    agents.set_tracing_disabled(True)
+    return {}
+
+
 GIVEN: Mapping[str, Given] = {
+    "docs/adapters.md 1": _chats_for_agents,
     "docs/adapters.md 2": nothing_more,
     "docs/adapters.md 3": nothing_more,
     "docs/adapters.md 4": _deployment,

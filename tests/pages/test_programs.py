@@ -25,7 +25,7 @@ PAGES = sorted({block.page for block in PYTHON})
 @pytest.fixture
 async def programmer(reader: Reader, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Reader]:
     """Yield a reader in whose environment the programs run, with scripted models and a worker."""
-    async with fake_chat("On Thursday.", "On Thursday.") as model, fake_claude("On Thursday.") as claude:
+    async with fake_chat(*["On Thursday."] * 3) as model, fake_claude("On Thursday.") as claude:
         models = {"OPENAI_BASE_URL": model.base_url, "ANTHROPIC_BASE_URL": claude.base_url}
         for name, value in (reader.environment | models).items():
             monkeypatch.setenv(name, value)
@@ -95,4 +95,4 @@ def runs(block: Block) -> bool:
 
 
 def test_every_program_is_given_what_it_needs() -> None:
-    assert sorted([*GIVEN, *FRAMEWORKS]) == sorted(map(str, PYTHON))
+    assert sorted({*GIVEN, *FRAMEWORKS}) == sorted(map(str, PYTHON))
