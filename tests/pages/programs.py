@@ -119,6 +119,7 @@ FRAMEWORKS: Mapping[str, str] = {
     "docs/adapters.md 1": "agents",
     "docs/adapters.md 5": "llama_index",
     "docs/adapters.md 6": "autogen_agentchat",
+    "docs/mem0.md 1": "mem0",
 }
 """The blocks that need a package which the lock has not: they run only where it is installed."""
 

@@ -82,6 +82,8 @@ async def take_tour(reader: Reader) -> None:
     (reader.home / "turns.jsonl").write_text(json.dumps(turn))
     memory = {"id": known, "memory": "Maya likes linen.", "user_id": "maya", "created_at": "2026-01-02T03:04:05Z"}
     (reader.home / "mem0.json").write_text(json.dumps({"results": [memory]}))
+    (reader.home / "notes").mkdir()
+    (reader.home / "notes" / "maya.md").write_text("- Maya likes linen.\n")
     (reader.home / "manuals").mkdir()
     (reader.home / "manuals" / "tap.md").write_text("# Tap\n\nTurn the tap to the left.\n")
 

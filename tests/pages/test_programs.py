@@ -85,7 +85,6 @@ def runs(block: Block) -> bool:
         for node in ast.walk(tree)
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("mnema_client")
     ]
-    assert ours
     for node in ours:
         path = ROOT / "sdk" / (node.module or "").replace(".", "/")
         source = path.with_suffix(".py") if path.with_suffix(".py").exists() else path / "__init__.py"
