@@ -10,6 +10,7 @@ from tests.cli.pages import is_whole, split_examples
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = ("*.md", "docs/**/*.md", "sdk/*.md", "bench/**/*.md")
+_HERE_DOCUMENT = re.compile(r"<<'(\w+)'\n.*?^\1$", re.DOTALL | re.MULTILINE)
 _BLOCK = re.compile(r"^(?P<indent> *)```(?P<language>\w*)\n(?P<text>.*?)^ *```$", re.DOTALL | re.MULTILINE)
 
 
@@ -44,7 +45,8 @@ def blocks_of(page: str, language: str) -> list[Block]:
 
 
 def shell_commands(text: str) -> list[str]:
-    """Return the commands of a shell block, without what they print."""
+    """Return the commands of a shell block, without what they print and without here-documents."""
+    text = _HERE_DOCUMENT.sub("", text)
     if text.startswith("$ "):
         return [command for command, _ in split_examples(text)]
     found = [""]

@@ -20,7 +20,11 @@ OF_CLIENTS = {"MNEMA_URL", "MNEMA_API_KEY", "MNEMA_OPERATOR_KEY_FILE", "MNEMA_UP
 SETTINGS = OF_CLIENTS | {
     f"MNEMA_{name.upper()}" for kind in (AdminSettings, Settings, ConsoleSettings) for name in kind.model_fields
 }
-SHELL = set(re.findall(r"\S+", ". awk cat cd chmod cp do done echo for git mkdir npm openssl printf rm sed sudo umask"))
+SHELL = set(
+    re.findall(
+        r"\S+", ". awk cat cd chmod cp do done echo for git mkdir mv npm openssl printf rm sed sleep sudo tar umask"
+    )
+)
 """Commands that no test checks further than the grammar of the shell."""
 
 

@@ -82,6 +82,15 @@ async def test_the_rules_of_a_page_are_accepted(reader: Reader) -> None:
     assert "+query: {top_k: 6}" in change.diff
 
 
+async def test_the_rules_of_the_page_about_agents_give_cook_recipes(reader: Reader) -> None:
+    [rules] = re.findall(r"<<'END'\n(.*?)^END$", block("docs/agents.md 1").text, re.DOTALL | re.MULTILINE)
+    async with AsyncMnema(reader.url, reader.caller.key) as memory:
+        await memory.put_tenant_config(rules)
+        await memory.remember("Maya makes risotto.", user_id="maya", category="recipes", agent_id="cook")
+        told = await memory.query("what to cook?", agent="cook", filters={"user_id": "maya"})
+    assert [item.text for item in told.items] == ["[recipes] Maya makes risotto."]
+
+
 def expand_variables(config: str, reader: Reader) -> str:
     """Return a configuration with `${NAME}` and `${NAME:-default}` replaced, as Claude Code does."""
     return re.sub(r"\$\{(\w+)(?::-[^}]*)?\}", lambda named: reader.environment[named[1]], config)
