@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import httpx
@@ -11,6 +12,8 @@ from tests.api.calls import add_source, ask, edit_matching, history_of, listed, 
 from tests.api.route_catalog import ADMINS, APPROVALS, CHAT_READS, READS, Operation, guarded
 from tests.factories import Caller, make_caller
 
+Request = tuple[dict[str, Any], Any]
+"""The query parameters and the body of a request."""
 NAMES = {
     "user_id": "user-of-zorblax",
     "thread_id": "thread-of-zorblax",
@@ -258,6 +261,16 @@ def places_in(secrets: dict[str, str], path: str) -> list[dict[str, str]]:
     return [NAMES | more]
 
 
+def with_places(
+    requests: Sequence[Request], places: Sequence[dict[str, str]]
+) -> Iterator[tuple[int, dict[str, str], Request]]:
+    """Yield the number, the places and the content of each request: the first with all places, the others in turn."""
+    for place in places:
+        yield 0, place, requests[0]
+    for number, request in enumerate(requests[1:], 1):
+        yield number, places[number % len(places)], request
+
+
 def distinct(content: Any, operation: Operation, number: int) -> Any:
     """Return a body with a message id of its own, unless it tests another one: a message is stored once."""
     ids = operation.sample(), content
@@ -292,17 +305,16 @@ async def test_no_route_and_no_parameter_opens_another_tenant(app: Application, 
             every, key=lambda o: (o.name not in deciding, o.name not in reading, "{user_id}" not in o.path, o.name)
         ):
             said = ""
-            requests: list[tuple[dict[str, Any], Any]] = [({}, operation.sample())]
+            requests: list[Request] = [({}, operation.sample())]
             requests += [(params, operation.sample()) for params in operation.variants(values)]
             bodies = operation.bodies(values if operation.name in reading else few)
             requests += [({}, distinct(content, operation, number)) for number, content in enumerate(bodies)]
-            for places in places_in(secrets, operation.path):
-                for number, (params, content) in enumerate(requests):
-                    response = await operation.call(client, places, content, params=params)
-                    if (problem := judged(operation, response, secrets, number == 0, said)) is not None:
-                        wrong[f"{operation.name} {params} {content}"] = problem
-                    if operation.name in REPEATING:
-                        said += json.dumps(content, ensure_ascii=False)
+            for number, place, (params, content) in with_places(requests, places_in(secrets, operation.path)):
+                response = await operation.call(client, place, content, params=params)
+                if (problem := judged(operation, response, secrets, number == 0, said)) is not None:
+                    wrong[f"{operation.name} {params} {content}"] = problem
+                if operation.name in REPEATING:
+                    said += json.dumps(content, ensure_ascii=False)
         assert await everything(owner, secrets) == before
     assert wrong == {}
 
