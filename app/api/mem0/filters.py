@@ -21,7 +21,7 @@ from app.domain.principal import Principal
 MAX_SCOPES: Final = 10
 """Combinations of ids and categories that one filter may ask for; each is a search of its own."""
 MAX_VALUES: Final = 100
-"""Values of one `in`."""
+"""Values of one filter. Each may be compared with every memory that a list reads."""
 ANY: Final = "*"
 """The value that every id matches."""
 Test = Callable[[Memory], bool]
@@ -61,11 +61,15 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The memories in any of `scopes` that pass `test`. `exact`: all memories in the scopes pass it."""
+    """The memories in any of `scopes` that pass `test`. `exact`: all memories in the scopes pass it.
+
+    `values`: how many values the test compares with a memory at most.
+    """
 
     scopes: tuple[Scope, ...]
     test: Test
     exact: bool = False
+    values: int = 1
 
     def require_ids(self) -> "Selection":
         """Return this selection. Raise InvalidInput if a part of it names no id: it would cover the whole tenant."""
@@ -79,13 +83,21 @@ def read_filters(
 ) -> Selection:
     """Return the selection of `filters` and of the ids, categories and other conditions beside them; all must match.
 
-    Raise InvalidInput, with the place, for what is no filter, and if no id is named.
+    Raise InvalidInput, with the place, for what is no filter, if it is too large, and if no id is named.
     """
+    if (values := _count_values(filters)) > MAX_VALUES:
+        raise InvalidInput(f"filters: {values} values; at most {MAX_VALUES}")
     named: dict[str, Any] = {name: value for name in NAMES if (value := getattr(ids, name)) is not None}
     named |= {"categories": {"in": list(categories)}} if categories else {}
     named |= {name: value for name, value in beside.items() if value}
     parts = [_read_node(part, "filters") for part in (filters, named) if part]
-    return _all_of(parts, "filters").require_ids()
+    return replace(_all_of(parts, "filters").require_ids(), values=max(1, values))
+
+
+def _count_values(node: Any) -> int:
+    if isinstance(node, dict | list):
+        return sum(map(_count_values, node.values() if isinstance(node, dict) else node))
+    return 1
 
 
 def _read_node(node: Any, place: str) -> Selection:
@@ -128,8 +140,8 @@ def _read_field(name: str, read: "_Read", value: Any, place: str) -> Selection:
 
 def _read_condition(name: str, read: "_Read", operator: str, given: Any, place: str) -> Selection:
     several = operator in ("in", "nin")
-    if several and not (isinstance(given, list) and 1 <= len(given) <= MAX_VALUES):
-        raise InvalidInput(f"{place}: {operator} takes a list of 1 to {MAX_VALUES} values")
+    if several and not (isinstance(given, list) and given):
+        raise InvalidInput(f"{place}: {operator} takes a list of values")
     values = [_check_value(name, value, place) for value in (given if several else [given])]
     if operator == "eq" and values == [ANY]:
         return Selection((_scope(name, None),), lambda memory: bool(read(memory)))

@@ -13,6 +13,7 @@ from app.domain.memory.listing import MemoryListing
 from app.domain.memory.memory import Memory, MemoryState, MemoryType
 from app.domain.paging import Page
 from app.domain.principal import Principal
+from app.usecases.offload import offload_if_large
 from app.usecases.recall.search import SearchQuery, SearchResult
 
 T = TypeVar("T")
@@ -42,7 +43,9 @@ async def list_selected(app: Application, principal: Principal, selection: Selec
         async def read_page(cursor: str | None, reader: Principal = reader, listing: Any = listing) -> Page[Memory]:
             return await app.read.list_memories(reader, listing, cursor, PAGE)
 
-        found |= {memory.id: memory for memory in await _read_pages(read_page, most) if selection.test(memory)}
+        read = await _read_pages(read_page, most)
+        for part in (read[start : start + PAGE] for start in range(0, len(read), PAGE)):
+            found |= {memory.id: memory for memory in await _passing(selection, part)}
     return sorted(found.values(), key=lambda memory: (memory.created_at, memory.id), reverse=True)
 
 
@@ -64,9 +67,16 @@ async def search_selected(app: Application, principal: Principal, body: Mem0Sear
             snippet=SNIPPET,
         )
         results = (await app.search.search_memories(reader, query)).results
-        found |= {result.memory.id: result for result in results if selection.test(result.memory)}
+        passing = {memory.id for memory in await _passing(selection, [result.memory for result in results])}
+        found |= {result.memory.id: result for result in results if result.memory.id in passing}
     best = sorted(found.values(), key=lambda result: -_rank(result)) if len(selection.scopes) > 1 else found.values()
     return [_found(result) for result in list(best)[: body.top_k]]
+
+
+async def _passing(selection: Selection, memories: list[Memory]) -> list[Memory]:
+    """Return the memories that pass the selection's test; it may compare every value with every text."""
+    size = selection.values * sum(len(memory.text) for memory in memories)
+    return await offload_if_large(size, lambda: list(filter(selection.test, memories)))
 
 
 def _rank(result: SearchResult) -> float:
