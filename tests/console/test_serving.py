@@ -71,8 +71,7 @@ async def test_the_oldest_websocket_of_a_session_ends(console: str, caller: Call
         sockets.append((await person.open_socket(page))[0])
         await read_to_end(sockets[0])
         assert [place for place, socket in enumerate(sockets) if socket.close_code is not None] == [0]
-        for socket in sockets[1:]:
-            await socket.close()
+        await asyncio.gather(*(socket.close() for socket in sockets[1:]))
 
 
 async def test_a_websocket_is_never_silent_for_long_and_its_messages_are_bounded(console: str, caller: Caller) -> None:
