@@ -9,10 +9,12 @@ from app.api.mem0.identities import split_stand_in
 from app.api.mem0.schemas import Mem0ChangeOut, Mem0EntityOut, Mem0FoundOut, Mem0SearchIn
 from app.bootstrap import Application
 from app.domain.errors import NotFound
+from app.domain.ids import MAX_JSON_BYTES
 from app.domain.memory.listing import MemoryListing
 from app.domain.memory.memory import Memory, MemoryState, MemoryType
 from app.domain.paging import Page
 from app.domain.principal import Principal
+from app.domain.sources.source import SHARED_USER
 from app.usecases.offload import offload_if_large
 from app.usecases.recall.search import SearchQuery, SearchResult
 
@@ -74,8 +76,8 @@ async def search_selected(app: Application, principal: Principal, body: Mem0Sear
 
 
 async def _passing(selection: Selection, memories: list[Memory]) -> list[Memory]:
-    """Return the memories that pass the selection's test; it may compare every value with every text."""
-    size = selection.values * sum(len(memory.text) for memory in memories)
+    """Return the memories that pass the selection's test, which may compare every value with every text of a memory."""
+    size = selection.values * sum(len(memory.text) + MAX_JSON_BYTES * bool(memory.metadata) for memory in memories)
     return await offload_if_large(size, lambda: list(filter(selection.test, memories)))
 
 
@@ -112,7 +114,8 @@ async def list_entities(app: Application, principal: Principal) -> list[Mem0Enti
             found[kind, name] = entity
 
     for user in await _read_pages(lambda cursor: lists.list_users(principal, None, cursor, PAGE)):
-        add(*split_stand_in(user.user_id), user.memories, user.last_activity_at, user.created_at)
+        if user.user_id != SHARED_USER:  # has documents alone
+            add(*split_stand_in(user.user_id), user.memories, user.last_activity_at, user.created_at)
     for agent in await _read_pages(lambda cursor: lists.list_agents(principal, cursor, PAGE)):
         add("agent", agent.agent, agent.written, agent.last_activity_at)
     for thread in await _read_pages(lambda cursor: lists.list_threads(principal, None, None, cursor, PAGE)):

@@ -31,7 +31,7 @@ from app.api.schemas.fields import Identifier
 from app.api.transport.idempotency import retry_key
 from app.api.transport.parameters import StrictRoute
 from app.bootstrap import Application
-from app.domain.errors import InvalidInput, NotFound
+from app.domain.errors import InvalidInput
 from app.domain.memory.listing import MemoryListing
 from app.domain.principal import Principal
 from app.usecases.memory.batch_plans import MatchingBatch
@@ -182,7 +182,11 @@ async def entities(
     )
 
 
-@router.delete("/v2/entities/{entity_type}/{entity_id:path}/", response_model=Mem0MessageOut, responses=_ERRORS)
+@router.delete(
+    "/v2/entities/{entity_type}/{entity_id:path}/",
+    response_model=Mem0MessageOut,
+    responses=openapi_errors(401, 403, 422, 503),
+)
 async def delete_entity(
     app: App,
     principal: Writer,
@@ -193,10 +197,10 @@ async def delete_entity(
 ) -> Mem0MessageOut:
     """Soft-delete all memories of a user, an agent, an app or a run, at most 10,000.
 
-    To erase a user for good, send `POST /users/{user_id}/erase`.
+    One that has no memories, or none any more, is deleted already: mem0's clients delete what they listed before, and a
+    memory may have a user, an agent and a run. To erase a user for good, send `POST /users/{user_id}/erase`.
     """
-    if not await _delete_matching(app, principal, Identities(**{f"{entity_type}_id": entity_id})):
-        raise NotFound(f"no memory of {entity_type} {entity_id!r}")
+    await _delete_matching(app, principal, Identities(**{f"{entity_type}_id": entity_id}))
     return Mem0MessageOut(message="Entity deleted successfully!")
 
 
