@@ -25,12 +25,13 @@ class Connection:
     """The principal of a connection and its fixed values.
 
     `caller` is bound to the fixed agent, if there is one. `fixed` has the values that every call gets. `policy` has
-    the categories and agents of the tenant.
+    the categories and agents of the tenant, `facts_category` the category of facts.
     """
 
     caller: Principal
     fixed: Mapping[Name, str]
     policy: CategoryPolicy
+    facts_category: str
 
     @property
     def agent(self) -> str | None:
@@ -58,6 +59,11 @@ class Connection:
     def may_read(self) -> bool:
         """True if the key has the scope `query`."""
         return has_scope(self.caller, "query")
+
+    @property
+    def may_read_facts(self) -> bool:
+        """True if the key, and the fixed agent, may see the category of facts."""
+        return self.caller.categories is None or self.facts_category in self.caller.categories
 
     @property
     def may_write(self) -> bool:
@@ -103,10 +109,11 @@ def open_connection(app: Application, caller: Principal, headers: Headers) -> Co
     for name, header in FIXED_HEADERS.items():
         if values := headers.getlist(header):
             fixed[name] = _read_value(header, values)
-    policy = app.policies.of(caller).categories
+    policies = app.policies.of(caller)
+    policy = policies.categories
     if (agent := fixed.get("agent")) is not None:
         caller = caller.bound_to(agent, policy.agent_categories(caller, agent))
-    return Connection(caller, fixed, policy)
+    return Connection(caller, fixed, policy, policies.facts.category)
 
 
 def _read_value(header: str, values: list[str]) -> str:

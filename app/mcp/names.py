@@ -31,7 +31,9 @@ class ToolNames:
         return [
             (name, tool)
             for name, tool in self._named.items()
-            if has_scope(connection.caller, tool.scope) and bool(PLAIN_NAME.fullmatch(name)) != dotted
+            if has_scope(connection.caller, tool.scope)
+            and (tool.kind != "facts" or connection.may_read_facts)
+            and bool(PLAIN_NAME.fullmatch(name)) != dotted
         ]
 
     def name_of(self, kind: ToolKind) -> str:
