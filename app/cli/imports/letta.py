@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from app.cli.imports.notes import split_notes
+from app.cli.imports.notes import split_lines
 from app.cli.imports.records import Bad, Choices, Found, LeftOut, Note, SourceFailed, hash_text, split_text
 
 Json = dict[str, Any]
@@ -79,7 +79,7 @@ def _read_core_memory(document: Json, choices: Choices) -> Iterator[Found]:
 
 
 def _read_block(block: Any, agents: list[str], place: str, choices: Choices) -> Iterator[Found]:
-    """Yield a memory for each line or paragraph of a block. A block of one agent names that agent."""
+    """Yield a memory for each line of a block. A block of one agent names that agent."""
     if not isinstance(block, dict):
         yield Bad(place, "not a JSON object")
         return
@@ -90,7 +90,7 @@ def _read_block(block: Any, agents: list[str], place: str, choices: Choices) -> 
     if not isinstance(value := block.get("value"), str):
         yield Bad(place, "missing value")
         return
-    for note in split_notes(value):
+    for note in split_lines(value):
         for text in split_text(note.text, choices.limits.semantic):
             yield choices.make_memory(
                 f"{place} ({label}), line {note.line}",

@@ -27,13 +27,16 @@ class Skipped:
     what: str
 
 
-def split_notes(text: str, first_line: int = 1) -> Iterator[NoteText]:
-    """Yield the list items and paragraphs of a Markdown text, without code, tables, rules and comments."""
-    return (part for part in scan_notes(text, first_line) if isinstance(part, NoteText))
+def split_lines(text: str) -> Iterator[NoteText]:
+    """Yield each line of a text, without headings, blank lines, code, tables, rules and comments."""
+    return (part for part in scan_notes(text, by_line=True) if isinstance(part, NoteText))
 
 
-def scan_notes(text: str, first_line: int = 1) -> Iterator[NoteText | Skipped]:
-    """Yield the parts of a Markdown text in order, also those that are no sentences."""
+def scan_notes(text: str, first_line: int = 1, *, by_line: bool = False) -> Iterator[NoteText | Skipped]:
+    """Yield the list items, paragraphs and skipped parts of a Markdown text in order.
+
+    `by_line`: each line of a paragraph is a part of its own.
+    """
     headings: dict[int, str] = {}
     block: list[str] = []
     start, fence, table = first_line, "", 0
@@ -44,7 +47,7 @@ def scan_notes(text: str, first_line: int = 1) -> Iterator[NoteText | Skipped]:
             continue
         heading, is_table = HEADING.fullmatch(line), line.lstrip().startswith("|")
         breaks = not line.strip() or opened or heading or is_table or RULE.fullmatch(line)
-        if block and (breaks or ITEM.match(line)):
+        if block and (by_line or breaks or ITEM.match(line)):
             yield NoteText(start, " ".join(block), " > ".join(headings[level] for level in sorted(headings)))
             block = []
         if is_table and table != number - 1:

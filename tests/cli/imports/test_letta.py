@@ -104,19 +104,26 @@ async def test_blocks_become_memories_and_messages_turns(env: dict[str, Any], st
 
 async def test_the_older_form_of_one_agent_is_read_too(env: dict[str, Any], stored: Stored, tmp_path: Path) -> None:
     file = tmp_path / "old.af"
-    core = [{"label": "human", "value": "Ines lives in Porto.", "created_at": "2025-01-02T00:00:00+00:00"}]
+    core = [
+        {
+            "label": "human",
+            "value": "Ines lives in Porto.\nInes keeps three bees.",
+            "created_at": "2025-01-02T00:00:00+00:00",
+        }
+    ]
     old = {"name": "old-desk", "version": "0.7.0", "core_memory": core, "messages": MESSAGES[1:3], "tools": []}
     file.write_text(json.dumps(old))
     done = await mnema("import", str(file), "--from", "letta", "--user", "ines", "--thread", "calls", **env)
     assert (done.exit_code, done.stdout.splitlines()[0]) == (
         0,
-        "2 turns and 1 memory stored from old.af, 0 already imported, 0 left out, 0 failed",
+        "2 turns and 2 memories stored from old.af, 0 already imported, 0 left out, 0 failed",
     )
     found = await stored()
     assert [(each["thread_id"], each["agent_id"]) for each in found] == [
-        (None, "old-desk"),
+        *[(None, "old-desk")] * 2,
         *[("calls", "old-desk")] * 2,
     ]
+    assert {each["text"] for each in found[:2]} == {"Ines lives in Porto.", "Ines keeps three bees."}
     assert found[0]["created_at"] == "2025-01-02T00:00:00Z"
 
 
