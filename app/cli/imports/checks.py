@@ -9,6 +9,7 @@ from app.domain.ids import check_identifier, check_json, past_moment
 from app.domain.text_rules import TextLimits, check_text
 
 IDENTIFIERS = ("user_id", "thread_id", "agent_id", "run_id", "actor_id", "role", "category")
+IMPORTANCES = range(1, 6)
 
 
 def find_refusal(write: Write, limits: TextLimits, trim: bool, now: datetime) -> str | None:
@@ -25,9 +26,11 @@ def find_refusal(write: Write, limits: TextLimits, trim: bool, now: datetime) ->
         past_moment(_parse_moment(body.get(name)), now)
         name = "metadata"
         check_json(body.get(name, {}))
+        name = "importance"
+        _check_importance(body.get(name))
     except MnemaError as error:
         return f"{error.code}: {name and f'{name}: '}{error.detail}"
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return f"invalid_request: {name}: {body.get(name)!r} is not valid"
     return None
 
@@ -36,6 +39,12 @@ def _check_name(value: Any) -> None:
     if not isinstance(value, str):
         raise TypeError
     check_identifier(value)
+
+
+def _check_importance(value: Any) -> None:
+    """Raise ValueError if the server would refuse an importance. It reads 4.0 as 4."""
+    if value is not None and (isinstance(value, bool) or value not in IMPORTANCES):
+        raise ValueError
 
 
 def _parse_moment(value: Any) -> datetime | None:

@@ -1,10 +1,10 @@
 """CSV files with a header: each row is a memory, or a turn if it names a thread and a role."""
 
 import csv
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from app.cli.imports.records import Bad, Choices, Found, SourceFailed, hash_text
 
@@ -43,22 +43,64 @@ def read_csv(file: Path, choices: Choices, columns: Mapping[str, str]) -> Iterat
     with file.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as stream:
         first = stream.readline(MAX_CELL)
         stream.seek(0)
-        rows = csv.reader(stream, delimiter=max(DELIMITERS, key=first.count))
+        lines = _Lines(stream)
+        rows = csv.reader(lines, delimiter=max(DELIMITERS, key=first.count), strict=True)
         header = _read_header(rows, file, columns)
         seen: Counter[str] = Counter()
         while True:
+            lines.start_row()
+            place = f"line {lines.number + 1}"
             try:
                 cells = next(rows)
             except StopIteration:
                 return
             except csv.Error as error:
-                yield Bad(f"line {rows.line_num}", f"not CSV: {error}")
+                yield Bad(place, f"not CSV: {error}")
+                lines.go_back()
                 continue
-            place = f"line {rows.line_num}"
-            if len(cells) > len(header):
+            if len(cells) > len(header) or (lines.are_doubtful and len(cells) != len(header)):
                 yield Bad(place, f"{len(cells)} cells for {len(header)} columns")
             elif any(cell.strip() for cell in cells):
                 yield _make_record(place, dict(zip(header, cells, strict=False)), choices, seen)
+
+
+class _Lines:
+    """The lines of a file, which go back to the second line of a row that is not CSV.
+
+    A quote that is never closed takes in all rows after it. They are read again, each as a row of its own. Among them
+    may be the rest of the broken row, so they are doubtful: a row of them must have a cell for each column.
+    """
+
+    def __init__(self, stream: Iterator[str]) -> None:
+        self.number = 0
+        self._stream = stream
+        self._row: list[str] = []
+        self._again: deque[str] = deque()
+        self._doubtful_until = 0
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> str:
+        line = self._again.popleft() if self._again else next(self._stream)
+        self.number += 1
+        self._row.append(line)
+        return line
+
+    @property
+    def are_doubtful(self) -> bool:
+        """True if the row that was read last is one of the lines that were read again."""
+        return self.number - len(self._row) < self._doubtful_until
+
+    def start_row(self) -> None:
+        """Begin a new row at the next line."""
+        self._row = []
+
+    def go_back(self) -> None:
+        """Read all lines of the row but the first again."""
+        self._doubtful_until = max(self._doubtful_until, self.number)
+        self.number -= len(self._row) - 1
+        self._again.extendleft(reversed(self._row[1:]))
 
 
 def _read_header(rows: Iterator[list[str]], file: Path, columns: Mapping[str, str]) -> list[str]:
@@ -66,6 +108,10 @@ def _read_header(rows: Iterator[list[str]], file: Path, columns: Mapping[str, st
         found = [cell.strip() for cell in next(rows, [])]
     except csv.Error as error:
         raise SourceFailed(f"{file.name} is not CSV: {error}") from None
+    if not any(found):
+        raise SourceFailed(f"{file.name} has no header: its first line is empty")
+    if any(char == "\0" or "\udc80" <= char <= "\udcff" for name in found for char in name):
+        raise SourceFailed(f"{file.name} is not UTF-8")
     if absent := sorted(set(columns) - set(found)):
         raise SourceFailed(f"{file.name} has no column {', '.join(absent)}; its columns are: {', '.join(found)}")
     names = [columns.get(name) or ALIASES.get(name.lower(), name.lower()) for name in found]
@@ -73,7 +119,8 @@ def _read_header(rows: Iterator[list[str]], file: Path, columns: Mapping[str, st
         name if name in (*NAMES, *PARSED, "id") else original for name, original in zip(names, found, strict=True)
     ]
     if "text" not in header:
-        raise SourceFailed(f"{file.name} has no column text; name it with --column {found[0] if found else 'x'}=text")
+        listed = f"its columns are: {', '.join(found)}"
+        raise SourceFailed(f"{file.name} has no column text; name the one with texts with --column NAME=text; {listed}")
     if twice := sorted(name for name, count in Counter(header).items() if count > 1):
         raise SourceFailed(f"{file.name} has more than one column {', '.join(twice)}")
     return header

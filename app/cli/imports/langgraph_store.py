@@ -165,7 +165,7 @@ def _ask_store(what: str, ask: Callable[[], Answer]) -> Answer:
     try:
         return ask()
     except Exception as error:  # any class: the store is the caller's
-        raise SourceFailed(f"the store fails at {what}: {type(error).__name__}: {error}") from None
+        raise SourceFailed(f"the store fails at {what}: {type(error).__name__}: {error}", may_pass=True) from None
 
 
 def match_namespace(pattern: str | None, namespace: Sequence[str]) -> dict[str, str] | None:

@@ -4,6 +4,7 @@ A note may begin with YAML between two lines `---` that names user_id, category,
 """
 
 import os
+import stat
 from collections import Counter
 from collections.abc import Iterator
 from datetime import date
@@ -19,6 +20,18 @@ Json = dict[str, Any]
 ENDINGS = (".md", ".markdown")
 MAX_FILE_BYTES = 1 << 20
 ALIASES = {"user": "user_id", "thread": "thread_id", "agent": "agent_id", "created": "created_at", "date": "created_at"}
+UNREADABLE = (
+    OSError,
+    ValueError,
+    ArithmeticError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    RecursionError,
+    yaml.YAMLError,
+)
+"""The errors of a note that cannot be read. PyYAML passes on the errors of the conversions that it calls."""
+NOT_REGULAR = "pipes and other files that are not regular"
 FIELDS = ("user_id", "thread_id", "agent_id", "run_id", "actor_id", "importance", "pinned", "created_at")
 
 
@@ -42,11 +55,15 @@ def _walk_files(folder: Path) -> Iterator[Path]:
 
 def _read_note(file: Path, name: str, choices: Choices) -> Iterator[Found]:
     try:
-        if file.stat().st_size > MAX_FILE_BYTES:
+        content = _read_regular(file)
+        if content is None:
+            yield LeftOut(NOT_REGULAR)
+            return
+        if len(content) > MAX_FILE_BYTES:
             yield Bad(name, f"larger than {MAX_FILE_BYTES >> 20} MiB; index it with `mnema source`")
             return
-        head, text, first_line = _split_head(file.read_text(encoding="utf-8-sig"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        head, text, first_line = _split_head(content.decode("utf-8-sig"))
+    except UNREADABLE as error:
         yield Bad(name, f"cannot be read: {' '.join(str(error).split())}")
         return
     seen: Counter[str] = Counter()
@@ -68,6 +85,16 @@ def _read_note(file: Path, name: str, choices: Choices) -> Iterator[Found]:
             )
 
 
+def _read_regular(file: Path) -> bytes | None:
+    """Return the start of a file, a byte more than a note may have, or None if it is no regular file."""
+    if not stat.S_ISREG(file.stat().st_mode):
+        return None
+    # without O_NONBLOCK, a pipe that took the place of the file would wait for a writer for ever
+    descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK)
+    with open(descriptor, "rb") as stream:
+        return stream.read(MAX_FILE_BYTES + 1) if stat.S_ISREG(os.fstat(descriptor).st_mode) else None
+
+
 def _split_head(text: str) -> tuple[Json, str, int]:
     """Return the YAML at the head of a note, {} if there is none, the text after it and the text's first line."""
     lines = text.splitlines()
@@ -81,9 +108,12 @@ def _split_head(text: str) -> tuple[Json, str, int]:
         ALIASES.get(str(name), str(name)): value.isoformat() if isinstance(value, date) else value
         for name, value in (head or {}).items()
     }
+    if strange := [name for name in FIELDS if not isinstance(plain.get(name), str | int | float | None)]:
+        raise ValueError(f"{', '.join(strange)} in the head is not one text or number")
     return plain, "\n".join(lines[ends[0] + 1 :]), ends[0] + 2
 
 
 def _list_tags(tags: object) -> list[str]:
     listed = tags.replace(",", " ").split() if isinstance(tags, str) else tags
-    return [str(tag).lstrip("#") for tag in listed] if isinstance(listed, list) else []
+    plain = [tag for tag in listed if isinstance(tag, str | int | float | date)] if isinstance(listed, list) else []
+    return [str(tag).lstrip("#") for tag in plain]

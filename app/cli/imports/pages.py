@@ -62,7 +62,7 @@ class Pages:
                 raise AnswerFailed(failure)
             if wait > LONGEST_WAIT_S:
                 break
-        raise SourceFailed(f"{self._client.base_url.host}: {failure}")
+        raise SourceFailed(f"{self._client.base_url.host}: {failure}", may_pass=True)
 
     def read_by_cursor(
         self, place: str, method: str, path: str, body: Any = None, **params: object
@@ -108,7 +108,7 @@ def list_items(page: Any, name: str, path: str, place: str) -> list[dict[str, An
 
 def quote_id(value: object) -> str:
     """Return an id as one part of a path."""
-    return quote(str(value), safe="")
+    return quote(str(value), safe="", errors="backslashreplace")
 
 
 def _read_answer(response: httpx.Response, path: str) -> Any:

@@ -72,7 +72,14 @@ Found: TypeAlias = Write | LeftOut | Bad | Note
 
 
 class SourceFailed(Exception):
-    """A source that cannot be read at all, or no further. The message says where and why."""
+    """A source that cannot be read at all, or no further. The message says where and why.
+
+    `may_pass`: the cause is outside the source's records, such as a server that is away, so a later run may go on.
+    """
+
+    def __init__(self, message: str, *, may_pass: bool = False) -> None:
+        super().__init__(message)
+        self.may_pass = may_pass
 
 
 @dataclass(frozen=True, slots=True)

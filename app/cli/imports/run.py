@@ -28,6 +28,7 @@ LONGEST_LINE = 500
 """Characters of a line of the report."""
 PLURALS = {"turn": "turns", "memory": "memories", "item": "items"}
 """The kinds of what is written, and their plurals."""
+CONTINUE = "; run the same command again to continue"
 CHANGED = "was imported before with another text or with other options; it stays as it was"
 
 
@@ -56,12 +57,13 @@ class Tally:
     failures: list[tuple[str, str]] = field(default_factory=list)
     notes: dict[str, None] = field(default_factory=dict)
     stopped: str | None = None
+    hint: str = CONTINUE
 
     def add_failure(self, place: str, problem: str) -> None:
         """Count a failure, and keep it if it is one of the first."""
         self.failed += 1
         if len(self.failures) < MOST_SHOWN:
-            self.failures.append((place, problem))
+            self.failures.append((place, problem.replace("pass ?trim=true", "pass --trim")))
 
     def add_stored(self, write: Write) -> None:
         """Count a record that was written, or that a dry run would write."""
@@ -83,10 +85,11 @@ def import_records(client: httpx.Client, found: Iterator[Found], choices: Choice
         if plan.dry_run:
             _count(fresh, choices, plan, tally)
         else:
-            tally.stopped = _send(client, fresh, journal, plan, tally) or tally.stopped
+            if interrupted := _send(client, fresh, journal, plan, tally):
+                tally.stopped, tally.hint = interrupted, CONTINUE
     _print_report(tally, choices, plan)
     if tally.stopped:
-        exit_with_error(f"stopped: {show_text(tally.stopped)[:LONGEST_LINE]}; run the same command again to continue")
+        exit_with_error(f"stopped: {show_text(tally.stopped)[:LONGEST_LINE]}{tally.hint}")
     if tally.failed:
         exit_with_error(f"{tally.failed} of the source's records {'would fail' if plan.dry_run else 'failed'}")
 
@@ -102,7 +105,7 @@ def _read_all(found: Iterator[Found], tally: Tally) -> Iterator[Found]:
     try:
         yield from found
     except SourceFailed as error:
-        tally.stopped = str(error)
+        tally.stopped, tally.hint = str(error), CONTINUE if error.may_pass else ""
 
 
 def _find_new(
@@ -117,8 +120,12 @@ def _find_new(
         elif isinstance(record, Note):
             tally.notes[record.text] = None
         else:
-            entry = _make_entry(number, record, choices, plan.trim)
-            if not plan.restart and journal.is_stored(entry.key, digest_body(record.body)):
+            try:
+                entry, digest = _make_entry(number, record, choices, plan.trim), digest_body(record.body)
+            except (ValueError, TypeError, RecursionError) as error:
+                tally.add_failure(record.place, f"cannot be sent: {error}")
+                continue
+            if not plan.restart and journal.is_stored(entry.key, digest):
                 tally.already += 1
             else:
                 yield entry, record

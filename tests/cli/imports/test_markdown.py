@@ -1,10 +1,12 @@
 """`mnema import --from markdown`: notes split into sentences, imported into the shared server."""
 
+import os
 from pathlib import Path
 from typing import Any
 
+from app.cli.imports.markdown import read_markdown
 from app.cli.imports.notes import NoteText, Skipped, scan_notes
-from app.cli.imports.records import split_text
+from app.cli.imports.records import Bad, Choices, LeftOut, Write, split_text
 from tests.cli.imports.conftest import Stored
 from tests.cli.in_process import mnema
 
@@ -95,3 +97,40 @@ async def test_a_folder_is_imported_with_users_tags_and_categories(
     trimmed = await mnema(*command, "--trim", **env)
     assert "2 memories stored from notes, 5 already imported, 4 left out, 3 failed" in trimmed.stdout
     assert len(await stored()) == 7
+
+
+BROKEN_HEADS = [
+    "created_at: 2025-13-45",
+    "tags: " + "[" * 5_000,
+    "importance: " + "9" * 5_000,
+    "created_at: !!timestamp soon",
+    "user: &a [*a]",
+    "user: !!binary YQ==",
+]
+
+
+def test_a_broken_note_fails_alone_and_pipes_are_left_out(tmp_path: Path) -> None:
+    for number, head in enumerate(BROKEN_HEADS):
+        (tmp_path / f"bad{number}.md").write_text(f"---\n{head}\n---\nA text.\n")
+    os.mkfifo(tmp_path / "pipe.md")
+    (tmp_path / "sound.md").write_text("Ben drinks tea.\n")
+    *bad, pipe, sound = read_markdown(tmp_path, Choices("markdown", [], "activity", "activity", user="ben"))
+    assert [each.place for each in bad if isinstance(each, Bad)] == [f"bad{n}.md" for n in range(len(BROKEN_HEADS))]
+    assert pipe == LeftOut("pipes and other files that are not regular")
+    assert isinstance(sound, Write)
+
+
+async def test_a_value_that_cannot_be_sent_fails_alone(env: dict[str, Any], stored: Stored, tmp_path: Path) -> None:
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    (folder / "a.md").write_text("---\nimportance: 0x" + "f" * 5_000 + "\n---\nToo important.\n")
+    (folder / "b.md").write_text("---\nimportance: 99\n---\nImportant.\n")
+    (folder / "c.md").write_text(f"Long{' word' * 80}\n\nBen drinks tea.\n")
+    command = ("import", str(folder), "--from", "markdown", "--user", "ben")
+    dry, done = await mnema(*command, "--dry-run", **env), await mnema(*command, **env)
+    for said in (dry.stdout, done.stdout):
+        assert ", 0 left out, 3 failed" in said.splitlines()[0]
+        assert "failed: a.md:4: cannot be sent: " in said
+        assert "shorten it or pass --trim." in said
+    assert "b.md:4: invalid_request: importance: 99 is not valid" in dry.stdout
+    assert [each["text"] for each in await stored()] == ["Ben drinks tea."]

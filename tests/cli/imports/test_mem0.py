@@ -239,9 +239,19 @@ async def test_what_cannot_be_imported_is_said_and_fails(env: dict[str, Any], tm
         file.write_bytes(text)
         done = await mnema("import", str(file), "--from", "mem0", **env)
         assert (done.exit_code, said in done.stderr) == (1, True), done.output
+        assert "run the same command again" not in done.stderr
     file.write_text('{"results": []}')
     empty = await mnema("import", str(file), "--from", "mem0", **env)
     assert (empty.exit_code, empty.stdout) == (
         0,
         "nothing stored from mem0.json, 0 already imported, 0 left out, 0 failed\n",
     )
+
+
+async def test_an_id_that_is_no_text_fails_alone(env: dict[str, Any], stored: Stored, tmp_path: Path) -> None:
+    file = tmp_path / "mem0.json"
+    file.write_text(json.dumps([row(1) | {"id": "\ud800"}, row(2)]))
+    done = await mnema("import", str(file), "--from", "mem0", **env)
+    assert "1 memory stored from mem0.json, 0 already imported, 0 left out, 1 failed" in done.stdout
+    assert "failed: item 1: cannot be sent: " in done.stdout
+    assert [each["metadata"]["id"] for each in await stored()] == ["m2"]

@@ -108,6 +108,7 @@ async def test_good_lines_are_stored_and_every_bad_one_is_named(
     assert {int(number) for number in said} == set(bad)
     for number, (_line, why) in bad.items():
         assert said[str(number)].startswith(why), said[str(number)]
+    assert said["7"].endswith("; shorten it.")
     assert [seq for _thread, seq, _text in await stored(database)] == [1, 15, 18]
     assert "17/17" in done.stderr
 
