@@ -40,7 +40,7 @@ def read_letta(file: Path, choices: Choices) -> Iterator[Found]:
         else:
             yield Bad(f"agents[{number}]", "not a JSON object")
     for name, reason in UNREAD.items():
-        yield from (LeftOut(reason) for _item in document.get(name) or ())
+        yield from (LeftOut(reason) for _item in _list_in(document, name))
     yield Note("an agent file has no archival memory and only the latest messages of each agent")
 
 
@@ -58,23 +58,29 @@ def _load_document(file: Path) -> Json:
     return document
 
 
+def _list_in(record: Any, name: str) -> list[Any]:
+    """Return the list that a record has under a name, an empty one if it has none."""
+    found = record.get(name) if isinstance(record, dict) else None
+    return found if isinstance(found, list) else []
+
+
 def _agent_name(agent: Json, number: int) -> str:
     return str(agent.get("name") or f"agent-{number}")
 
 
 def _read_blocks(document: Json, agents: list[Any], choices: Choices) -> Iterator[Found]:
-    owners: dict[object, list[str]] = {}
+    owners: dict[str, list[str]] = {}
     for number, agent in enumerate(agents):
-        for block in agent.get("block_ids") or () if isinstance(agent, dict) else ():
-            owners.setdefault(block, []).append(_agent_name(agent, number))
-    for number, block in enumerate(document.get("blocks") or ()):
+        for block in _list_in(agent, "block_ids"):
+            owners.setdefault(str(block), []).append(_agent_name(agent, number))
+    for number, block in enumerate(_list_in(document, "blocks")):
         place = f"blocks[{number}]"
-        names = owners.get(block.get("id"), []) if isinstance(block, dict) else []
+        names = owners.get(str(block.get("id")), []) if isinstance(block, dict) else []
         yield from _read_block(block, names, place, choices)
 
 
 def _read_core_memory(document: Json, choices: Choices) -> Iterator[Found]:
-    for number, block in enumerate(document["core_memory"]):
+    for number, block in enumerate(_list_in(document, "core_memory")):
         yield from _read_block(block, [_agent_name(document, 0)], f"core_memory[{number}]", choices)
 
 
@@ -106,7 +112,7 @@ def _read_block(block: Any, agents: list[str], place: str, choices: Choices) -> 
 
 def _read_messages(agent: Json, name: str, choices: Choices) -> Iterator[Found]:
     seen: Counter[str] = Counter()
-    for number, message in enumerate(agent.get("messages") or ()):
+    for number, message in enumerate(_list_in(agent, "messages")):
         place = f"agent {name}, messages[{number}]"
         if not isinstance(message, dict):
             yield Bad(place, "not a JSON object")

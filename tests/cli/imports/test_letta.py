@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from app.cli.imports.letta import read_letta
+from app.cli.imports.records import Choices, Write
 from tests.cli.imports.conftest import Stored
 from tests.cli.in_process import mnema
 
@@ -142,3 +144,12 @@ async def test_a_file_without_user_or_of_another_kind_is_refused(
     nobody = await mnema("import", str(file), "--from", "letta", **env)
     assert (nobody.exit_code, "name the user with --user; an agent file has none" in nobody.stderr) == (1, True)
     assert await stored() == []
+
+
+def test_ids_and_lists_of_another_shape_do_not_end_the_import(tmp_path: Path) -> None:
+    file = tmp_path / "desk.af"
+    odd: list[Any] = [{"block_ids": [["a"], "block-2"], "messages": 7, "name": "desk"}, {"block_ids": 3}]
+    blocks = [{"id": ["a"], "label": "human", "value": "Ines drinks tea."}, BLOCKS[2]]
+    file.write_text(json.dumps(agent_file(agents=odd, blocks=blocks, tools=True)))
+    found = list(read_letta(file, Choices("letta", [], "activity", "activity", user="ines")))
+    assert len([each for each in found if isinstance(each, Write)]) == 2
