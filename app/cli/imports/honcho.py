@@ -51,9 +51,10 @@ def _read_session(
             yield message
             continue
         peer = message.get("peer_id")
-        if isinstance(peer, str) and peer not in assistants:
+        is_assistant = isinstance(peer, str) and peer in assistants
+        if isinstance(peer, str) and not is_assistant:
             user = peer
-        yield _make_turn(choices, message, session, user, "assistant" if peer in assistants else "user")
+        yield _make_turn(choices, message, session, user, "assistant" if is_assistant else "user")
 
 
 def _make_turn(choices: Choices, message: Json, session: Json, user: str | None, role: str) -> Found:
@@ -76,7 +77,8 @@ def _make_turn(choices: Choices, message: Json, session: Json, user: str | None,
 def _make_memory(choices: Choices, conclusion: Json, assistants: Collection[str]) -> Found:
     if not (number := conclusion.get("id")):
         return Bad("conclusions", "a conclusion without id")
-    if (about := conclusion.get("observed_id")) in assistants:
+    about = conclusion.get("observed_id")
+    if isinstance(about, str) and about in assistants:
         return LeftOut("conclusions about an assistant")
     if (level := conclusion.get("level")) == "contradiction":
         return LeftOut("conclusions that only note a contradiction")

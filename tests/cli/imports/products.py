@@ -146,6 +146,7 @@ class Honcho(Product):
                 honcho_conclusion("c1", "ana", "Ana prefers window seats.", session_id="trip"),
                 honcho_conclusion("c2", "bot", "The bot is polite."),
                 honcho_conclusion("c3", "ben", "Ben both likes and hates tea.", level="contradiction"),
+                honcho_conclusion("c0", [], "Nobody swims."),
                 honcho_conclusion("c4", "ben", "Ben travels with Ana.", level="deductive"),
             ],
         }
@@ -183,7 +184,7 @@ def honcho_message(number: str, session: str, peer: str, content: str, **fields:
     return {"id": number, "session_id": session, "peer_id": peer, "content": content} | fixed | fields
 
 
-def honcho_conclusion(number: str, about: str, content: str, **fields: Any) -> Json:
+def honcho_conclusion(number: str, about: Any, content: str, **fields: Any) -> Json:
     """Return a conclusion."""
     fixed = {"observer_id": "bot", "session_id": None, "level": "explicit", "source_ids": None, "times_derived": 1}
     return (

@@ -99,13 +99,14 @@ async def test_honcho_sessions_become_turns_and_conclusions_memories(
     done = await mnema(*command, "--category", "knowledge", **env, **KEYS)
     assert done.exit_code == 1
     assert done.stdout.splitlines() == [
-        f"5 turns and 2 memories stored from {url}, 0 already imported, 2 left out, 2 failed",
+        f"5 turns and 2 memories stored from {url}, 0 already imported, 2 left out, 3 failed",
         "  categories: activity 5, knowledge 2",
         "  without a category that Mnema knows: 2; they get knowledge (see --category and --map-category)",
         "  left out: 1 × conclusions about an assistant",
         "  left out: 1 × conclusions that only note a contradiction",
         "  failed: session both, message m6: missing text",
         "  failed: session gone: v3/workspaces/desk/sessions/gone/peers: 404 Not Found",
+        "  failed: conclusion c0: missing user; name the user with --user",
         "  note: not read: summaries, peer cards and representations, which Honcho derives from messages",
     ]
     found = await stored()
