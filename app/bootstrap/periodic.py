@@ -21,7 +21,8 @@ async def run_periodically(work: Callable[[], Awaitable[None]], interval_s: floa
     async def repeat_work() -> None:
         while not stopping.is_set():
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(stopping.wait(), interval_s)
+                async with asyncio.timeout(interval_s):
+                    await stopping.wait()
             try:
                 await work()
             except Exception:  # the next time may go well

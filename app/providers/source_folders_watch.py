@@ -139,7 +139,8 @@ class FolderWatch:
         """Wait for changes and return the roots that they are in, with those that waited for the watch to begin."""
         changed: set[SourceRoot] = set()
         with suppress(TimeoutError):
-            notifier, changes = await asyncio.wait_for(self._passed.get(), TICK_S)
+            async with asyncio.timeout(TICK_S):
+                notifier, changes = await self._passed.get()
             if isinstance(changes, Exception):
                 if notifier is self._current:
                     changed = self._take_failure(changes, now)

@@ -3,7 +3,8 @@
 import asyncio
 import os
 import shutil
-from collections.abc import AsyncIterator, Callable, Collection
+import threading
+from collections.abc import AsyncIterator, Callable, Collection, Iterator
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 
@@ -126,6 +127,30 @@ async def test_a_name_that_the_library_cannot_take_stops_no_other_watch(
         await watched.see(bad)  # it is watched again
         (docs / "bad/a/b.md").write_text("again")
         await watched.see(bad)
+
+
+async def test_a_cancellation_beside_a_change_ends_the_watch(
+    folders: PosixSourceFolders, root: SourceRoot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, passed = threading.Event(), threading.Event()
+
+    def watch_once(*_folders: str, stop_event: threading.Event, **_options: object) -> Iterator[set[object]]:
+        yield set()
+        now.wait()
+        yield set()
+        passed.set()
+        stop_event.wait()
+
+    monkeypatch.setattr(source_folders_watch, "watch", watch_once)
+    for steps in range(8):
+        async with watching(folders, lambda: [root]) as watched:
+            await watched.see(root)
+            now.set()
+            passed.wait()  # blocks the loop, so that the steps below are counted from the change
+            for _ in range(steps):
+                await asyncio.sleep(0)
+        now.clear()
+        passed.clear()
 
 
 async def test_roots_come_and_go(folders: PosixSourceFolders, docs: Path) -> None:

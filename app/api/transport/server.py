@@ -84,7 +84,8 @@ class HttpServer:
         for connection in list(self._connections):
             connection.close_after_flush()
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._all_closed.wait(), LEAVE_S)
+            async with asyncio.timeout(LEAVE_S):
+                await self._all_closed.wait()
         for connection in list(self._connections):
             connection.abort()
 

@@ -25,7 +25,8 @@ class WriterQueue:
         """Wait until no other writer of this process changes the conversation, at most PATIENCE_S."""
         lock = self._locks.setdefault((principal.tenant_id, conversation), asyncio.Lock())
         try:
-            await asyncio.wait_for(lock.acquire(), PATIENCE_S)
+            async with asyncio.timeout(PATIENCE_S):
+                await lock.acquire()
         except TimeoutError:
             yield
             return
