@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from app.providers.embeddings import onnx_graph
-from app.providers.embeddings.local import MiniLM, plan_batches
+from app.providers.embeddings.batches import plan_batches
+from app.providers.embeddings.local import MiniLM
 from tests.conftest import model_cache
 
 TEXTS = [

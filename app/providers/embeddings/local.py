@@ -1,8 +1,10 @@
 """all-MiniLM-L6-v2 on ONNX Runtime, offline. The model is a Python package; its graph is built once and cached."""
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
@@ -14,6 +16,7 @@ from app.domain.outages import EmbedderUnavailable
 from app.domain.recall.late_interaction import MAX_WORDS, is_content, pack_tokens
 from app.ports import Embedding
 from app.providers.embeddings.base import CachingEmbedder, unit_vectors
+from app.providers.embeddings.batches import WaitingBatch, WaitingBatches, plan_batches
 from app.providers.embeddings.onnx_graph import NAME, Precision, ensure_graph
 
 if TYPE_CHECKING:
@@ -26,13 +29,8 @@ MAX_TOKENS = 256
 The model is published with 256 (max_seq_length in sentence_bert_config.json). It has positions up to 512, but was not
 fine-tuned for sentences of that length. The 128 in tokenizer.json would drop half of what the model can read.
 """
-MAX_BATCH = 32
-MAX_BATCH_TOKENS = 512
-"""The most padded tokens of a batch.
-
-Measured on one core with 64 texts of 256 tokens: 512 took 2.5 s and 166 MiB in all, 8,192 took 4.4 s and 451 MiB, which
-the runtime then keeps. For short texts it makes no difference.
-"""
+SHORT_CHARACTERS = 1_000
+"""Texts up to this length in all are tokenised at once: that takes less time than the way to a thread and back."""
 
 
 class MiniLM:
@@ -95,23 +93,11 @@ def _token_words(text: str, encoded: "Encoding", content: NDArray[np.int64]) -> 
     return tuple(words)
 
 
-def plan_batches(lengths: Sequence[int]) -> Iterator[list[int]]:
-    """Yield indices of texts of similar length, at most MAX_BATCH texts and MAX_BATCH_TOKENS padded tokens a batch."""
-    batch: list[int] = []
-    for index in sorted(range(len(lengths)), key=lengths.__getitem__):
-        # Ascending, so this text's length is the padded length of the batch it joins.
-        if batch and (len(batch) == MAX_BATCH or (len(batch) + 1) * lengths[index] > MAX_BATCH_TOKENS):
-            yield batch
-            batch = []
-        batch.append(index)
-    if batch:
-        yield batch
-
-
 class LocalEmbedder(CachingEmbedder):
     """An Embedder on `threads` worker threads of one core each. The model loads at the first call.
 
-    A call computes one batch at a time, so that a bulk call leaves the other threads to queries.
+    A call has one batch computed at a time, so that a bulk call leaves the other threads to queries. Short batches of
+    calls that wait at the same time are computed together.
     """
 
     gives_tokens = True
@@ -125,10 +111,14 @@ class LocalEmbedder(CachingEmbedder):
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="embedder")
         self._loading = Lock()
         self._loaded: MiniLM | None = None
+        self._waiting = WaitingBatches()
 
     async def close(self) -> None:
-        """Stop the worker threads; later calls raise EmbedderUnavailable."""
+        """Stop the worker threads; calls that wait and later calls raise EmbedderUnavailable."""
         await asyncio.to_thread(self._pool.shutdown, cancel_futures=True)
+        while batches := self._waiting.take_some():
+            for batch in batches:
+                batch.deliver(RuntimeError("the embedder is closed"))
 
     async def _encode_uncached(self, texts: list[str]) -> list[Embedding]:
         try:
@@ -141,18 +131,51 @@ class LocalEmbedder(CachingEmbedder):
         model = self._loaded
         if model is None:
             model = await loop.run_in_executor(self._pool, self._load_model)
-        encoded = await loop.run_in_executor(self._pool, model.tokenise_texts, texts)
+        if sum(map(len, texts)) <= SHORT_CHARACTERS:
+            encoded = model.tokenise_texts(texts)
+        else:
+            encoded = await loop.run_in_executor(self._pool, model.tokenise_texts, texts)
         result: dict[int, Embedding] = {}
         for batch in plan_batches([len(encoding.ids) for encoding in encoded]):
             part = [texts[index] for index in batch], [encoded[index] for index in batch]
-            result |= zip(batch, await loop.run_in_executor(self._pool, model.embed_batch, *part), strict=True)
+            result |= zip(batch, await self._embed_batch(model, *part), strict=True)
         return [result[index] for index in range(len(texts))]
+
+    async def _embed_batch(self, model: MiniLM, texts: Sequence[str], encoded: "Sequence[Encoding]") -> list[Embedding]:
+        loop = asyncio.get_running_loop()
+        batch = WaitingBatch(texts, encoded, loop.create_future())
+        self._waiting.add(batch)
+        try:
+            loop.run_in_executor(self._pool, self._compute_some, model, loop)
+            return await batch.done
+        finally:
+            self._waiting.discard(batch)
+
+    def _compute_some(self, model: MiniLM, loop: asyncio.AbstractEventLoop) -> None:
+        """Compute batches that wait, on a worker thread. There may be none: an earlier call of this took them."""
+        if not (batches := self._waiting.take_some()):
+            return
+        outcomes = _compute_together(model, batches)
+        with suppress(RuntimeError):  # the loop is closed, and nobody waits
+            for batch, outcome in zip(batches, outcomes, strict=True):
+                loop.call_soon_threadsafe(batch.deliver, outcome)
 
     def _load_model(self) -> MiniLM:
         with self._loading:
             if self._loaded is None:
                 self._loaded = MiniLM(self._cache_dir, self._precision)
             return self._loaded
+
+
+def _compute_together(model: MiniLM, batches: Sequence[WaitingBatch]) -> list[list[Embedding] | Exception]:
+    """Return the embeddings of each batch, or its own error: a batch fails no other one."""
+    texts = [text for batch in batches for text in batch.texts]
+    encoded = [encoding for batch in batches for encoding in batch.encoded]
+    try:
+        found = iter(model.embed_batch(texts, encoded))
+    except Exception as error:
+        return [error] if len(batches) == 1 else [_compute_together(model, [batch])[0] for batch in batches]
+    return [list(islice(found, len(batch.texts))) for batch in batches]
 
 
 def _describe_cause(error: Exception) -> str:
