@@ -28,7 +28,7 @@ from app.config.settings import Settings
 from app.embedded.postgres import EmbeddedPostgres
 from app.ports import Embedder
 from app.providers.embeddings.local import LocalEmbedder
-from tests.effort import tries
+from tests.effort import DEEP, tries
 from tests.factories import Caller, Clock, KeepOpen, make_caller, replica
 from tests.redis_server import RedisProcess, RedisServer
 from tests.scripted_upstream import scripted_upstream
@@ -44,7 +44,7 @@ SECRET_KEY = "the tests' own, and long enough for it"
 PASSWORDS = {"mnema_admin": "admin of the tests", "mnema_app": "app of the tests"}
 
 
-hypothesis.settings.register_profile("mnema", max_examples=tries(100), deadline=None)
+hypothesis.settings.register_profile("mnema", max_examples=tries(100), deadline=None, derandomize=not DEEP)
 hypothesis.settings.load_profile("mnema")
 
 

@@ -18,8 +18,12 @@ PATTERNS = st.builds(
     st.sampled_from(["", "/"]),
     st.lists(GLOBS, min_size=1, max_size=4),
     st.sampled_from(["", "/"]),
-).filter(lambda text: text.strip("/*") and not text.endswith("**/"))
-"""Patterns without `a/**/`: Git takes it for the folders below `a`, and pathspec for the files of `a` too."""
+).filter(lambda text: text.strip("/*") and not text.endswith(("**/", "/*")))
+"""Patterns that both read alike.
+
+Git takes `a/**/` for the folders below `a`, and pathspec for the files of `a` too. Git takes `a/*` for all that is
+below `a`, and pathspec only for what is in `a` itself.
+"""
 
 
 @given(st.lists(PATTERNS, min_size=1, max_size=3), st.lists(NAMES, min_size=1, max_size=5))
@@ -27,6 +31,11 @@ def test_patterns_match_as_those_of_git(patterns: list[str], parts: list[str]) -
     expected = any(PathSpec.from_lines("gitignore", [pattern]).match_file("/".join(parts)) for pattern in patterns)
     assert parse_rules(patterns, ()).takes_file(parts) is expected, (patterns, parts)
     assert parse_rules((), patterns).takes_file(parts) is not expected, (patterns, parts)
+
+
+def test_a_star_matches_a_folder_with_all_that_is_in_it() -> None:
+    assert parse_rules(("?/*",), ()).takes_file(("a", "b", "c"))
+    assert not parse_rules(("?/*",), ()).takes_file(("a",))
 
 
 @pytest.mark.parametrize(
