@@ -58,6 +58,8 @@ _INTEGER: Final = re.compile(r"[-+]?(?:0|[1-9]\d{0,17}|[1-9]\d{0,2}(?:,\d{3}){1,
 _DECIMAL: Final = re.compile(r"[-+]?\d+\.\d+", re.ASCII)
 _YEAR: Final = re.compile(r"(?:19|20)\d\d", re.ASCII)
 _MEASURE: Final = re.compile(r"([-+]?\d[\d.,]*)([a-z]+)", re.ASCII)
+_PLAIN_RUN: Final = re.compile(r"[0-9A-Za-z]++")
+_NO_NOUN: Final = words.PREPOSITIONS | words.COUNTED | {"and", "or"}
 _INSIDE_WORD: Final = frozenset("'.@")
 _INSIDE_NUMBER: Final = frozenset("'.,:/-")
 _BREAKS: Final = frozenset(",;:()[]{}–—….!。、，")
@@ -104,7 +106,8 @@ def every_word(text: str) -> list[Word]:
             continue
         for word in _classify_token(token, result[-1].key if result else ""):
             indefinite = indefinite and word.kind is Kind.CONTENT
-            result.append(replace(word, single=indefinite and not word.plural, definite=definite))
+            single = indefinite and not word.plural
+            result.append(replace(word, single=single, definite=definite) if single or definite else word)
             definite = False
     return result
 
@@ -113,6 +116,9 @@ def _split_tokens(text: str) -> Iterator[_Token]:
     """Yield words, numbers and symbols. Marks stay with their letter; an apostrophe or decimal point joins."""
     start, initial = 0, True
     while start < len(text):
+        if text[start] == " " and text[start + 1 : start + 2].isascii():  # no mark stands on it
+            start += 1
+            continue
         end = _token_end(text, start)
         piece = text[start:end]
         if not piece.isspace():
@@ -131,6 +137,9 @@ def _token_end(text: str, start: int) -> int:
             end += 1
         return end
     while end < len(text):
+        if run := _PLAIN_RUN.match(text, end):
+            end = run.end()
+            continue
         if not _is_word_char(text[end]):
             digits = text[end - 1].isdigit() and text[end + 1 : end + 2].isdigit()
             inside = text[end] in (_INSIDE_NUMBER if digits else _INSIDE_WORD)
@@ -169,7 +178,7 @@ def _is_dropped(token: _Token, following: str) -> bool:
     if token.text != low and not token.initial:
         return False
     if low in words.INDEFINITE:
-        return following[:1].isalnum() and following not in words.PREPOSITIONS | words.COUNTED | {"and", "or"}
+        return following[:1].isalnum() and following not in _NO_NOUN
     return low == words.DEFINITE or (low in {"do", "does"} and following == "not")
 
 
@@ -179,9 +188,9 @@ def _classify_token(token: _Token, before: str) -> tuple[Word, ...]:
         return _symbol_words(token, low)
     if low in words.NUMBERS:
         return (_number_word(str(words.NUMBERS[low]), before),)
-    if any(char.isdigit() for char in low):
+    if not low.isalpha() and any(char.isdigit() for char in low):
         return _with_digits(low, before)
-    if low in words.USER | words.USERS:
+    if low in words.USER or low in words.USERS:
         return (Word("user's" if low in words.USERS else "user", Kind.USER),)
     if low in words.BE:
         return (Word("be", Kind.BE),)
@@ -201,14 +210,23 @@ def _symbol_words(token: _Token, low: str) -> tuple[Word, ...]:
     return (Word(low, Kind.SYMBOL),)
 
 
-def _lexical_word(token: _Token, low: str) -> Word:
-    low = words.MONTHS.get(low, low)
+@lru_cache(maxsize=4096)
+def _listed_word(low: str) -> Word | None:
+    """Return the word of a list, with the key that the list has; None if no list has it."""
     stem = stem_of(low)
     for members, kind in _LISTS:
         if low in members:
             return Word(low, kind)
         if stem in members:
             return Word(stem, kind)
+    return None
+
+
+def _lexical_word(token: _Token, low: str) -> Word:
+    low = words.MONTHS.get(low, low)
+    if listed := _listed_word(low):
+        return listed
+    stem = stem_of(low)
     known = stem in words.VERBS or low in words.STARTERS
     if token.text != token.text.lower() and not (token.initial and known):
         inner = token.text[1:] != token.text[1:].lower()

@@ -27,6 +27,8 @@ _NOT_NARROWED: Final = frozenset(
     {Kind.NEGATION, Kind.GUARDED, Kind.QUANTIFIER, Kind.DATE, Kind.DIRECTION, Kind.FIXED, Kind.SYMBOL}
 )
 _SCOPED: Final = frozenset({Kind.NEGATION, Kind.GUARDED, Kind.QUANTIFIER, Kind.DIRECTION})
+_ADDED_BY_ORDER: Final = frozenset({",", "and", "user", "user's"})
+"""The keys that another order of the same words may add or leave out."""
 Words = tuple[Word, ...]
 
 
@@ -40,9 +42,11 @@ def same_fact(a: str, b: str, *, numeric_update: bool) -> SameFact | None:
     if max(len(a), len(b)) > _MAX_COMPARED:
         return None
     a, b = canonical_spelling(a), canonical_spelling(b)
+    left, right = read_words(a), read_words(b)
+    if _has_own_words(left, right) and not (numeric_update and only_amounts_differ(left, right)):
+        return None  # most neighbours end here, before the rules that take time
     if has_ambiguous_date(a) or has_ambiguous_date(b) or hyphens_clash(a, b):
         return None
-    left, right = read_words(a), read_words(b)
     if not _content_words(left) or not _content_words(right) or _numbers_clash(left, right):
         return None
     if _word_keys(left) == _word_keys(right) or _is_reordering(left, right):
@@ -87,6 +91,12 @@ def merge_text(incoming: str, existing: str, rule: str) -> str:
     if rule == "contains" and content_count(existing) > content_count(incoming):
         return existing
     return incoming
+
+
+def _has_own_words(left: Words, right: Words) -> bool:
+    """Tell whether each text has a word that the other has not. Then neither contains or reorders the other."""
+    keys, others = {word.key for word in left}, {word.key for word in right}
+    return bool(keys - others - _ADDED_BY_ORDER and others - keys - _ADDED_BY_ORDER)
 
 
 def _word_keys(text: Words) -> list[str]:

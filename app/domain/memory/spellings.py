@@ -20,6 +20,8 @@ _MONTH: Final = rf"(?P<month>{'|'.join((*_MONTHS, *words.MONTHS, 'mar'))})\b"
 _DAY: Final = r"(?P<day>3[01]|[12]\d|0?[1-9])(?:st|nd|rd|th)?"
 _FREE: Final = r"(?<![\w.,:/+-])"
 """No match starts inside a number or a range."""
+_DIGIT: Final = re.compile(r"\d")
+"""What every time and date has."""
 _TWELVE_HOURS: Final = re.compile(
     _FREE + r"(?P<hour>1[0-2]|0?[1-9])(?:[:.](?P<minute>[0-5]\d))? ?(?P<half>[ap])(?:\.m\b\.?|m\b)", re.IGNORECASE
 )
@@ -44,10 +46,11 @@ _DOUBLED: Final = re.compile(rf"(?P<stem>{'|'.join(words.DOUBLED_L)})l(?P<ending
 def canonical_spelling(text: str) -> str:
     """Return `text` with 24-hour times ("15:00h"), dates as "12 march 2026" and American spelling. Linear time."""
     clean = normalise_text(text)
-    clean = _NOON.sub("", clean.lower() if clean.isupper() and " " in clean else clean)
-    clean = _FULL_DAY.sub(r"\g<hour>:\g<minute>h", _TWELVE_HOURS.sub(_clock_time, clean))
-    for pattern in (_ISO_DATE, _MONTH_FIRST, _DAY_FIRST, _NUMERIC_DATE):
-        clean = pattern.sub(_plain_date, clean)
+    clean = clean.lower() if clean.isupper() and " " in clean else clean
+    if _DIGIT.search(clean):
+        clean = _FULL_DAY.sub(r"\g<hour>:\g<minute>h", _TWELVE_HOURS.sub(_clock_time, _NOON.sub("", clean)))
+        for pattern in (_ISO_DATE, _MONTH_FIRST, _DAY_FIRST, _NUMERIC_DATE):
+            clean = pattern.sub(_plain_date, clean)
     return _WORD.sub(_american_words, clean)
 
 
