@@ -137,11 +137,18 @@ def request_json(client: httpx.Client, method: str, path: str, **arguments: Any)
             exit_with_error(describe_response(response))
         return response.json() if response.content else None
     except httpx.HTTPError as error:
-        exit_with_error(f"{client.base_url}: {str(error) or type(error).__name__}")
+        exit_with_error(describe_failure(client, error))
     except UnicodeEncodeError as error:
         exit_with_error(f"the request cannot be sent: {error}")
     except (httpx.InvalidURL, ValueError) as error:
         exit_with_error(f"{client.base_url} is not a Mnema server: {error}")
+
+
+def describe_failure(client: httpx.Client, error: httpx.HTTPError) -> str:
+    """Return why the server gave no answer; if nothing listens at its address, also how to start it."""
+    hint = "; start the server with `mnema up` or `make run`, or correct MNEMA_URL"
+    reason = str(error) or type(error).__name__
+    return f"{client.base_url}: {reason}{hint if isinstance(error, httpx.ConnectError) else ''}"
 
 
 def describe_response(response: httpx.Response) -> str:

@@ -16,7 +16,16 @@ from app.bootstrap.consent import open_consent
 from app.bootstrap.retention import open_forgetting
 from app.bootstrap.spaces import open_embed_missing
 from app.bootstrap.tenancy import open_tenants
-from app.cli.client import USAGE, describe_response, error_text, exit_with_error, open_client, out, request_json
+from app.cli.client import (
+    USAGE,
+    describe_failure,
+    describe_response,
+    error_text,
+    exit_with_error,
+    open_client,
+    out,
+    request_json,
+)
 from app.cli.consolidation import run_consolidation
 from app.cli.operators import resolve_settings, run_use_case
 from app.cli.reflection import KINDS, run_reflection
@@ -54,7 +63,7 @@ def _download_export(client: httpx.Client, path: str, to: Path) -> None:
             for chunk in response.iter_bytes():
                 file.write(chunk)
     except httpx.HTTPError as error:
-        exit_with_error(f"{client.base_url}: {str(error) or type(error).__name__}")
+        exit_with_error(describe_failure(client, error))
 
 
 def _user_path(user: str) -> str:

@@ -9,7 +9,7 @@ import httpx
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from app.cli.client import err, exit_with_error, out, plain_table, print_table, request_json
+from app.cli.client import describe_failure, err, exit_with_error, out, plain_table, print_table, request_json
 from app.cli.source_upload import LocalFolder
 
 SHOWN = 10
@@ -56,7 +56,7 @@ def follow_job(client: httpx.Client, job: dict[str, Any]) -> dict[str, Any]:
             try:
                 response = client.get(path)
             except httpx.HTTPError as error:
-                exit_with_error(f"{client.base_url}: {str(error) or type(error).__name__}")
+                exit_with_error(describe_failure(client, error))
             if response.status_code == httpx.codes.NOT_FOUND and job["kind"] == "removal":
                 return {**job, "state": "done"}
             job = response.json() if response.is_success else request_json(client, "GET", path)

@@ -11,7 +11,7 @@ from uuid import UUID
 import httpx
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from app.cli.client import describe_response, err, exit_with_error, request_json
+from app.cli.client import describe_failure, describe_response, err, exit_with_error, request_json
 from app.domain.sources.document import find_kind
 from app.domain.sources.folder import SourceRoot
 from app.domain.sources.rejection import Rejection, RejectionReason
@@ -110,7 +110,7 @@ def _send_file(client: httpx.Client, source_id: str, path: str, content: bytes, 
     try:
         response = client.post(f"/sources/{source_id}/files", params={"path": path}, content=content)
     except httpx.HTTPError as error:
-        exit_with_error(f"{client.base_url}: {str(error) or type(error).__name__}; run `mnema source sync` to go on")
+        exit_with_error(f"{describe_failure(client, error)}; run `mnema source sync` to go on")
     if response.status_code in REFUSED:
         report.skipped.append((path, describe_response(response)))
         return

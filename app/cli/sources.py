@@ -8,7 +8,16 @@ import httpx
 import typer
 from rich.markup import escape
 
-from app.cli.client import describe_response, error_text, exit_with_error, open_client, out, plain_table, print_table
+from app.cli.client import (
+    describe_failure,
+    describe_response,
+    error_text,
+    exit_with_error,
+    open_client,
+    out,
+    plain_table,
+    print_table,
+)
 from app.cli.client import request_json as request
 from app.cli.source_report import follow_job, print_job, print_job_list, print_local, print_skipped, print_source
 from app.cli.source_upload import LocalFolder, list_files, scan_local, upload_folder
@@ -152,7 +161,7 @@ def _post_source(client: httpx.Client, body: dict[str, Any]) -> dict[str, Any]:
     try:
         response = client.post("/sources", json=body)
     except httpx.HTTPError as error:
-        exit_with_error(f"{client.base_url}: {str(error) or type(error).__name__}")
+        exit_with_error(describe_failure(client, error))
     if not response.is_success:
         problem = describe_response(response)
         exit_with_error(f"{problem} - {ROOTS_HINT}" if "root_not_allowed" in problem else problem)

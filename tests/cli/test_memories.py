@@ -130,6 +130,10 @@ async def test_what_is_no_id_is_not_asked_for(env: dict[str, Any]) -> None:
 async def test_a_server_that_is_not_there_or_no_key_is_said_in_words(env: dict[str, Any]) -> None:
     cases: list[tuple[dict[str, Any], str]] = [
         ({"MNEMA_URL": "http://127.0.0.1:1"}, "error http://127.0.0.1:1: "),
+        (
+            {"MNEMA_URL": "http://127.0.0.1:1"},
+            "; start the server with `mnema up` or `make run`, or correct MNEMA_URL\n",
+        ),
         ({"MNEMA_URL": "localhost:1"}, "error localhost:1/: Request URL has an unsupported protocol"),
         ({"MNEMA_URL": "http://[::"}, "error MNEMA_URL or MNEMA_API_KEY cannot be used: "),
         ({"MNEMA_API_KEY": "schlüssel"}, "error MNEMA_URL or MNEMA_API_KEY cannot be used: "),

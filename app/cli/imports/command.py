@@ -9,7 +9,7 @@ from typing import Annotated
 import httpx
 import typer
 
-from app.cli.client import USAGE, describe_response, exit_with_error, open_client
+from app.cli.client import USAGE, describe_failure, describe_response, exit_with_error, open_client
 from app.cli.imports.langgraph_store import StoreChoices
 from app.cli.imports.readers import Origin, Product, open_reader
 from app.cli.imports.records import Choices, SourceFailed, normalise_name
@@ -162,7 +162,7 @@ def _list_categories(client: httpx.Client) -> set[str]:
             page = response.json()
             found |= {item["name"] for item in page["items"]}
         except httpx.HTTPError as error:
-            exit_with_error(f"{client.base_url}: {str(error) or type(error).__name__}")
+            exit_with_error(describe_failure(client, error))
         except (ValueError, KeyError, TypeError):
             exit_with_error(f"{client.base_url} is not a Mnema server")
         if not (cursor := page.get("next_cursor")):
