@@ -114,10 +114,7 @@ def _read_header(rows: Iterator[list[str]], file: Path, columns: Mapping[str, st
         raise SourceFailed(f"{file.name} is not UTF-8")
     if absent := sorted(set(columns) - set(found)):
         raise SourceFailed(f"{file.name} has no column {', '.join(absent)}; its columns are: {', '.join(found)}")
-    names = [columns.get(name) or ALIASES.get(name.lower(), name.lower()) for name in found]
-    header = [
-        name if name in (*NAMES, *PARSED, "id") else original for name, original in zip(names, found, strict=True)
-    ]
+    header = [_field_name(name, columns) for name in found]
     if "text" not in header:
         listed = f"its columns are: {', '.join(found)}"
         raise SourceFailed(f"{file.name} has no column text; name the one with texts with --column NAME=text; {listed}")

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any, Protocol, TypeVar
 from urllib.parse import urlsplit
 
-from app.cli.imports.records import Bad, Choices, Found, LeftOut, Note, SourceFailed, Write, hash_text
+from app.cli.imports.records import CONTINUE, Bad, Choices, Found, LeftOut, Note, SourceFailed, Write, hash_text
 
 PAGE = 10_000
 """Items that a search asks for. Pages of a store may overlap, so that a namespace is read at once if it has fewer."""
@@ -165,7 +165,7 @@ def _ask_store(what: str, ask: Callable[[], Answer]) -> Answer:
     try:
         return ask()
     except Exception as error:  # any class: the store is the caller's
-        raise SourceFailed(f"the store fails at {what}: {type(error).__name__}: {error}", may_pass=True) from None
+        raise SourceFailed(f"the store fails at {what}: {type(error).__name__}: {error}", advice=CONTINUE) from None
 
 
 def match_namespace(pattern: str | None, namespace: Sequence[str]) -> dict[str, str] | None:

@@ -10,7 +10,7 @@ import httpx
 
 from app.cli.client import LOOPBACK
 from app.cli.imports.records import Bad, SourceFailed
-from app.cli.imports.sending import LONGEST_WAIT_S, TRANSIENT_STATUSES, read_wait
+from app.cli.imports.sending import LONGEST_WAIT_S, TRANSIENT_STATUSES, find_advice, read_wait
 
 RETRIES = 5
 PAGE = 100
@@ -43,7 +43,7 @@ class Pages:
 
     def read_json(self, method: str, path: str, body: Any = None, **params: object) -> Any:
         """Return the JSON of an answer. Raise AnswerFailed, or SourceFailed if no other address will do better."""
-        failure, wait = "", 0.0
+        failure, wait, status = "", 0.0, None
         asked = {name: str(value) for name, value in params.items() if value is not None}
         for attempt in range(RETRIES):
             time.sleep(max(attempt * attempt * 0.2, wait))
@@ -54,15 +54,16 @@ class Pages:
                     wait = read_wait(response)
                     failure = f"{path}: {response.status_code} {response.reason_phrase}"
             except httpx.TransportError as error:
-                failure = f"{path}: {str(error) or type(error).__name__}"
+                failure, status = f"{path}: {str(error) or type(error).__name__}", None
                 continue
-            if response.status_code in REFUSES_ALL:
+            status = response.status_code
+            if status in REFUSES_ALL:
                 break
-            if response.status_code not in TRANSIENT_STATUSES:
+            if status not in TRANSIENT_STATUSES:
                 raise AnswerFailed(failure)
             if wait > LONGEST_WAIT_S:
                 break
-        raise SourceFailed(f"{self._client.base_url.host}: {failure}", may_pass=True)
+        raise SourceFailed(f"{self._client.base_url.host}: {failure}", advice=find_advice(status))
 
     def read_by_cursor(
         self, place: str, method: str, path: str, body: Any = None, **params: object

@@ -17,6 +17,8 @@ SPOKEN = ("user", "assistant")
 """The roles of messages that belong to a conversation."""
 SILENT = ("system", "developer", "tool", "function", "summary", "approval")
 """The other roles that products use. A report counts the rest together, so that it stays short."""
+CONTINUE = "run the same command again to continue"
+"""The advice after a stop that a later run may get over, such as a server that is away."""
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 
 
@@ -74,12 +76,12 @@ Found: TypeAlias = Write | LeftOut | Bad | Note
 class SourceFailed(Exception):
     """A source that cannot be read at all, or no further. The message says where and why.
 
-    `may_pass`: the cause is outside the source's records, such as a server that is away, so a later run may go on.
+    `advice` says how a later run may go on, "" if it depends on the source's records.
     """
 
-    def __init__(self, message: str, *, may_pass: bool = False) -> None:
+    def __init__(self, message: str, *, advice: str = "") -> None:
         super().__init__(message)
-        self.may_pass = may_pass
+        self.advice = advice
 
 
 @dataclass(frozen=True, slots=True)

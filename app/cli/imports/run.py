@@ -19,16 +19,13 @@ from app.cli.client import err, exit_with_error, out, show_text
 from app.cli.imports.checks import find_refusal
 from app.cli.imports.journal import Journal
 from app.cli.imports.records import Bad, Choices, Found, LeftOut, Note, SourceFailed, Write
-from app.cli.imports.sending import Entry, Outcome, make_batches, send_all
+from app.cli.imports.sending import LONGEST_LINE, Entry, Outcome, Stop, make_batches, send_all
 from app.embedded.home import Home
 
 MOST_SHOWN = 50
 """Failures that the report names; the others are counted."""
-LONGEST_LINE = 500
-"""Characters of a line of the report."""
 PLURALS = {"turn": "turns", "memory": "memories", "item": "items"}
 """The kinds of what is written, and their plurals."""
-CONTINUE = "; run the same command again to continue"
 CHANGED = "was imported before with another text or with other options; it stays as it was"
 
 
@@ -56,8 +53,7 @@ class Tally:
     failed: int = 0
     failures: list[tuple[str, str]] = field(default_factory=list)
     notes: dict[str, None] = field(default_factory=dict)
-    stopped: str | None = None
-    hint: str = CONTINUE
+    stopped: Stop | None = None
 
     def add_failure(self, place: str, problem: str) -> None:
         """Count a failure, and keep it if it is one of the first."""
@@ -84,12 +80,11 @@ def import_records(client: httpx.Client, found: Iterator[Found], choices: Choice
         fresh = _find_new(found, journal, choices, plan, tally)
         if plan.dry_run:
             _count(fresh, choices, plan, tally)
-        else:
-            if interrupted := _send(client, fresh, journal, plan, tally):
-                tally.stopped, tally.hint = interrupted, CONTINUE
+        elif interrupted := _send(client, fresh, journal, plan, tally):
+            tally.stopped = interrupted
     _print_report(tally, choices, plan)
     if tally.stopped:
-        exit_with_error(f"stopped: {show_text(tally.stopped)[:LONGEST_LINE]}{tally.hint}")
+        exit_with_error(tally.stopped.describe())
     if tally.failed:
         exit_with_error(f"{tally.failed} of the source's records {'would fail' if plan.dry_run else 'failed'}")
 
@@ -105,7 +100,7 @@ def _read_all(found: Iterator[Found], tally: Tally) -> Iterator[Found]:
     try:
         yield from found
     except SourceFailed as error:
-        tally.stopped, tally.hint = str(error), CONTINUE if error.may_pass else ""
+        tally.stopped = Stop(str(error), error.advice)
 
 
 def _find_new(
@@ -135,7 +130,7 @@ def _make_entry(number: int, write: Write, choices: Choices, trim: bool) -> Entr
     """Return the request of a record. Only a text that is too long is sent with trim, so others stay the same."""
     key = hashlib.sha256(f"{choices.product}\n{write.identity}".encode("utf-8", "surrogateescape")).hexdigest()
     text = str(write.body.get("text", ""))
-    too_long = len(text) > choices.limits.limit_for(write.body.get("type") or "semantic") if trim else False
+    too_long = trim and len(text) > choices.limits.limit_for(write.body.get("type") or "semantic")
     return Entry(number, write.place, write.body, "", key, write.lane, path=write.path, trim=too_long)
 
 
@@ -156,8 +151,8 @@ def _count(fresh: Iterator[tuple[Entry, Write]], choices: Choices, plan: Plan, t
 
 def _send(
     client: httpx.Client, fresh: Iterator[tuple[Entry, Write]], journal: Journal, plan: Plan, tally: Tally
-) -> str | None:
-    """Send the records in batches. Return None, or the reason for an early stop."""
+) -> Stop | None:
+    """Send the records in batches. Return why it stopped early, None at the end."""
     writes: dict[int, Write] = {}
 
     def entries() -> Iterator[Entry]:

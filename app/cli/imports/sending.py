@@ -5,14 +5,25 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import httpx
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
-from app.cli.client import describe_response, err
+from app.cli.client import describe_failure, describe_response, err, show_text
+from app.cli.imports.records import CONTINUE
 
 RETRIES = 5
+LONGEST_LINE = 500
+"""Characters of a line of the report."""
 LONGEST_WAIT_S = 60
 """The longest wait that a server may ask for with `Retry-After`."""
 TRANSIENT_STATUSES = (429, 500, 502, 503, 504)
@@ -45,8 +56,23 @@ class Outcome:
     declined: bool = False
 
 
+class Stop(NamedTuple):
+    """The reason why an import stopped early, and what to do then: "" if there is no advice."""
+
+    reason: str
+    advice: str
+
+    def describe(self) -> str:
+        """Return a line for people. The reason may hold words of a source: control characters are escaped."""
+        return f"stopped: {show_text(self.reason)[:LONGEST_LINE]}{self.advice and f'; {self.advice}'}"
+
+
 class ImportInterrupted(Exception):
     """The server is not reachable or refuses the key, so the import stops."""
+
+    def __init__(self, stop: Stop) -> None:
+        super().__init__(stop.reason)
+        self.stop = stop
 
 
 def send_all(
@@ -55,21 +81,25 @@ def send_all(
     batches: Iterator[list[Entry]],
     progress: tuple[int, int | None],
     on_batch: Callable[[list[Entry], list[Outcome]], None],
-) -> str | None:
-    """Send the batches; `on_batch` gets each with its outcomes. Return None, or the reason for an early stop.
+) -> Stop | None:
+    """Send the batches; `on_batch` gets each with its outcomes. Return why it stopped early, None at the end.
 
     `progress`: the entries that are done, and their total, None if nobody knows it.
     """
     completed, total = progress
-    bar = Progress(TextColumn("import"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), console=err)
-    with bar:
+    counts: tuple[ProgressColumn, ...] = (MofNCompleteColumn(), TimeRemainingColumn())
+    if total is None:
+        counts = (TextColumn("{task.completed:.0f} sent"), TimeElapsedColumn())
+    with Progress(TextColumn("import"), BarColumn(), *counts, console=err) as bar:
         task = bar.add_task("import", total=total, completed=completed)
         try:
             for batch in batches:
                 on_batch(batch, _send_batch(client, pool, batch))
                 bar.advance(task, len(batch))
-        except (ImportInterrupted, KeyboardInterrupt) as error:
-            return str(error) or "Ctrl-C"
+        except ImportInterrupted as error:
+            return error.stop
+        except KeyboardInterrupt:
+            return Stop("Ctrl-C", CONTINUE)
     return None
 
 
@@ -106,7 +136,7 @@ def _send_lane(client: httpx.Client, lane: list[Entry]) -> list[Outcome]:
 
 def _send_entry(client: httpx.Client, entry: Entry) -> Outcome:
     """Return the outcome of an entry. Raise ImportInterrupted if no entry can be sent."""
-    failure, wait = "", 0.0
+    failure, wait, status = "", 0.0, None
     for attempt in range(RETRIES):
         time.sleep(max(attempt * attempt * 0.2, wait))
         try:
@@ -117,7 +147,7 @@ def _send_entry(client: httpx.Client, entry: Entry) -> Outcome:
                 headers={"Idempotency-Key": entry.key},
             )
         except httpx.TransportError as error:
-            failure = f"{client.base_url}: {str(error) or type(error).__name__}"
+            failure, status = describe_failure(client, error), None
             continue
         except ValueError as error:
             return Outcome(entry, f"cannot be sent: {error}")
@@ -126,9 +156,19 @@ def _send_entry(client: httpx.Client, entry: Entry) -> Outcome:
         failure, wait = describe_response(response), read_wait(response)
         if _is_about_the_entry(response):
             return Outcome(entry, failure)
-        if response.status_code not in TRANSIENT_STATUSES or wait > LONGEST_WAIT_S:
+        status = response.status_code
+        if status not in TRANSIENT_STATUSES or wait > LONGEST_WAIT_S:
             break
-    raise ImportInterrupted(f"{entry.place}: {failure}")
+    raise ImportInterrupted(Stop(f"{entry.place}: {failure}", find_advice(status)))
+
+
+def find_advice(status: int | None) -> str:
+    """Return what to do after an import stopped at an answer with this status; None: there was no answer."""
+    if status in (401, 403):
+        return "check the key, then run the same command again"
+    if status is None or status == 402 or status in TRANSIENT_STATUSES:
+        return CONTINUE
+    return "check the address, then run the same command again"
 
 
 def read_wait(response: httpx.Response) -> float:

@@ -15,7 +15,7 @@ from rich.markup import escape
 from app.cli.client import exit_with_error, open_client, out
 from app.cli.imports.checks import find_refusal
 from app.cli.imports.records import Write
-from app.cli.imports.sending import Entry, Outcome, make_batches, send_all
+from app.cli.imports.sending import Entry, Outcome, Stop, make_batches, send_all
 from app.cli.imports.turn_lines import BadLine, parse_turn
 from app.config.loader import load_policies
 from app.config.settings import Settings
@@ -167,9 +167,9 @@ def _print_report(report: ImportReport, file: Path, verb: str = "stored") -> Non
         out.print(f"  … and {len(report.skipped) - 50} more")
 
 
-def _exit_on_failure(report: ImportReport, stopped: str | None) -> None:
+def _exit_on_failure(report: ImportReport, stopped: Stop | None) -> None:
     if stopped:
-        exit_with_error(f"stopped: {stopped}; run the same command again to continue")
+        exit_with_error(stopped.describe())
     if report.failed:
         done = report.stored or report.resumed_after
         exit_with_error(f"{report.failed} lines were not imported" if done else "nothing was imported")

@@ -202,7 +202,7 @@ async def test_the_key_comes_from_the_environment_and_is_never_shown(env: dict[s
     url = await serve(Zep())
     for settings, said in [
         ({}, "set ZEP_API_KEY to the API key of zep"),
-        ({"ZEP_API_KEY": "wrong-secret"}, "users/list: 401 Unauthorized"),
+        ({"ZEP_API_KEY": "wrong-secret"}, "users/list: 401 Unauthorized; check the key, then run the same command"),
         ({"ZEP_API_KEY": "sécret"}, "ZEP_API_KEY has characters that no key has"),
     ]:
         done = await mnema("import", url, "--from", "zep", **env, **({"ZEP_API_KEY": ""} | settings))

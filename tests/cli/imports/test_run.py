@@ -71,10 +71,12 @@ async def test_a_server_that_goes_away_stops_the_import(
     try:
         command = ("import", str(file), "--from", "csv")
         reader = asyncio.create_task(mnema(*command, **env | {"MNEMA_URL": gate.url}))
-        assert "3 turns stored" in (await reader).stdout
+        first = await reader
+        assert ("3 turns stored" in first.stdout, "3 sent" in first.stderr) == (True, True), first.output
         await gate.shut()
         away = await mnema(*command, **env | {"MNEMA_URL": gate.url})
-        assert (away.exit_code, gate.url in away.stderr) == (1, True)
+        assert (away.exit_code, away.stderr.startswith(f"error {gate.url}: ")) == (1, True), away.stderr
+        assert "; start the server with `mnema up` or `make run`, or correct MNEMA_URL" in away.stderr
     finally:
         await gate.shut()
     assert len(await stored()) == 3
@@ -115,4 +117,5 @@ async def test_a_key_that_may_only_write_is_enough(
     reader = await make_caller(app, ["query"], tenant=caller)
     done = await mnema("import", str(file), "--from", "csv", **env | {"MNEMA_API_KEY": reader.key})
     assert (done.exit_code, "stopped: line 2: 403 scope_required" in done.stderr) == (1, True), done.output
+    assert done.stderr.endswith("; check the key, then run the same command again\n")
     assert len(await stored()) == 2

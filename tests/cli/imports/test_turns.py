@@ -169,21 +169,25 @@ async def test_what_is_not_mnema_or_refuses_the_key_gets_nothing_marked_as_done(
 ) -> None:
     file = write(tmp_path / "turns.jsonl", map(turn, range(3)))
     reader = await make_caller(app, ["query"], tenant=caller)
-    runs = [({"MNEMA_API_KEY": reader.key}, "403 scope_required"), ({"MNEMA_API_KEY": "wrong"}, "401 unauthenticated")]
+    key, address = (f"; check the {what}, then run the same command again" for what in ("key", "address"))
+    runs = [
+        ({"MNEMA_API_KEY": reader.key}, "403 scope_required", key),
+        ({"MNEMA_API_KEY": "wrong"}, "401 unauthenticated", key),
+    ]
     gates = []
     for head, said in STRANGERS:
         gates.append(Gate(env["MNEMA_URL"]))
         await gates[-1].open()
         await gates[-1].shut(b"HTTP/1.1 " + head + b"\r\nConnection: close\r\n\r\n<>")
-        runs.append(({"MNEMA_URL": gates[-1].url}, said))
-    ended = await asyncio.gather(*(mnema("import", str(file), **env | overridden) for overridden, _said in runs))
-    for done, (_overridden, said) in zip(ended, runs, strict=True):
-        assert (done.returncode, said in done.stderr) == (1, True), done.stderr
+        runs.append(({"MNEMA_URL": gates[-1].url}, said, address))
+    ended = await asyncio.gather(*(mnema("import", str(file), **env | run[0]) for run in runs))
+    for done, (_overridden, said, advice) in zip(ended, runs, strict=True):
+        assert (done.returncode, said in done.stderr, advice in done.stderr) == (1, True, True), done.stderr
     for gate in gates:
         await gate.shut()
     done = await mnema("import", str(file), **env)
     assert "3 turns stored" in done.stdout
-    assert "went on" not in done.stdout
+    assert "continued after" not in done.stdout
     assert len(list((env["MNEMA_HOME"] / "imports").iterdir())) == 1
     assert len(await stored(database)) == 3
 
