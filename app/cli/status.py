@@ -1,39 +1,53 @@
 """mnema status: what of an installation on this machine runs."""
 
-import contextlib
+from collections.abc import Mapping
+from typing import Any
 
 import httpx
 import typer
+from rich.markup import escape
 
 from app.cli.client import out
 from app.embedded.console_keeper import console_answers
 from app.embedded.home import Home
 
 CONSOLE_S = 5.0
+BACKGROUND = ("redis", "worker", "beat")
+"""The background processes of `mnema up`."""
 
 
 def print_status() -> None:
-    """Show what is running. Exit code 1 if the server cannot answer requests.
+    """Show what is running, and which checks of the server fail. Exit code 1 if it cannot answer requests.
 
     `degraded`: it can, but background jobs wait.
     """
     home = Home()
-    url = home.demo_env().get("MNEMA_URL", "")
+    pids, url = home.running_pids(), home.demo_env().get("MNEMA_URL", "")
     out.print(f"home      {home.path}", highlight=False)
     out.print(f"postgres  {'running' if home.is_installed and home.postgres.is_running() else 'stopped'}")
-    ready = "stopped"
-    if home.running_pids():
-        ready = "starting"
-        with contextlib.suppress(httpx.HTTPError, ValueError, KeyError, TypeError):
-            ready = httpx.get(f"{url}/ready", timeout=10, trust_env=False).json()["status"]
+    ready, checks = _ask_server(url) if pids else ("stopped", {})
     out.print(f"server    {ready}{'' if ready == 'stopped' else f'  {url}'}", highlight=False)
-    out.print(f"console   {_describe_console(home)}", highlight=False)
+    for name in BACKGROUND:
+        is_operators = name == "redis" and checks.get("broker") == "ok"
+        out.print(f"{name:<9} {'running' if name in pids else 'runs elsewhere' if is_operators else 'stopped'}")
+    out.print(f"console   {_describe_console(home, pids)}", highlight=False)
+    for check, verdict in checks.items():
+        if verdict != "ok" and not verdict.startswith("none:"):
+            out.print(f"{check}: {escape(verdict)}", highlight=False)
     raise typer.Exit(0 if ready in ("ready", "degraded") else 1)
 
 
-def _describe_console(home: Home) -> str:
+def _ask_server(url: str) -> tuple[str, Mapping[str, str]]:
+    """Return the server's readiness and its verdicts by check; none while it is starting."""
+    try:
+        answer = httpx.get(f"{url}/ready", timeout=10, trust_env=False).json()
+        return str(answer["status"]), {check: str(verdict) for check, verdict in answer["checks"].items()}
+    except (httpx.HTTPError, ValueError, KeyError, TypeError, AttributeError):
+        return "starting", {}
+
+
+def _describe_console(home: Home, pids: Mapping[str, Any]) -> str:
     """Return the state of the console and, if it has one, its address."""
-    pids = home.running_pids()
     if "supervisor" not in pids:
         return "stopped"
     try:

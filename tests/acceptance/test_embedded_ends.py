@@ -162,6 +162,8 @@ async def test_an_operators_own_redis_that_is_away_leaves_it_degraded(place: Ins
         assert set(place.pids) == {"supervisor", *SERVICES} - {"redis"}
         status = await mnema("status", MNEMA_HOME=place.home)
         assert (status.returncode, "\nserver    degraded  " in status.stdout) == (0, True), status.stdout
+        assert "\nredis     stopped\nworker    running\nbeat      running\n" in status.stdout
+        assert "\nbroker: The message broker cannot be reached" in status.stdout
         doctor = await mnema("doctor", MNEMA_HOME=place.home)
         assert (doctor.returncode, "warn broker: The message broker cannot be reached" in doctor.stdout) == (0, True)
         wait_until(lambda: "Cannot connect" in (place.home / "worker.log").read_text(), "the worker's complaint")
@@ -185,5 +187,5 @@ async def test_a_broken_sample_is_named_and_the_server_serves_all_the_same_until
         assert place.stopped(pids)
         assert_stopped(up, up.ended())
     status = await mnema("status", MNEMA_HOME=place.home)
-    assert (status.returncode, status.stdout.count("stopped")) == (1, 3)
+    assert (status.returncode, status.stdout.count("stopped")) == (1, 6)
     assert (await mnema("down", MNEMA_HOME=place.home)).stdout == "stopped\n"

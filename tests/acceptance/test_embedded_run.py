@@ -205,6 +205,7 @@ async def test_status_and_doctor_say_that_all_is_well(up: Up) -> None:
     )
     assert status.returncode == 0
     assert f"home      {up.place.home}\npostgres  running\nserver    ready  " in status.stdout
+    assert "\nredis     running\nworker    running\nbeat      running\n" in status.stdout
     assert f"console   running  http://127.0.0.1:{up.place.console_port}/console" in status.stdout
     assert (doctor.returncode, {line.split()[0] for line in doctor.stdout.splitlines()}) == (0, {"ok"})
 
@@ -258,7 +259,7 @@ async def test_a_taken_port_is_named_and_nothing_is_left_running(up: Up) -> None
         assert "MNEMA_PORT=" in refused.stderr
         assert other.pids == {}
         status = await mnema("status", MNEMA_HOME=other.home)
-        assert (status.returncode, status.stdout.count("stopped")) == (1, 3)
+        assert (status.returncode, status.stdout.count("stopped")) == (1, 6)
 
 
 async def test_ctrl_c_stops_everything_and_the_next_start_finds_data_and_key(up: Up) -> None:

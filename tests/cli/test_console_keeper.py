@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 import typer
 
@@ -145,6 +146,27 @@ def test_status_shows_the_console(
     with pytest.raises(typer.Exit):
         print_status()
     assert f"console   {shown}" in capsys.readouterr().out
+
+
+def test_status_shows_the_background_processes_and_what_the_server_misses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    checks = {"database": "ok", "broker": "ok", "workers": "no worker has [reported]", "llm": "none: no chat model"}
+    answer = httpx.Response(200, json={"status": "degraded", "checks": checks})
+    monkeypatch.setenv("MNEMA_HOME", str(tmp_path))
+    monkeypatch.setattr(Home, "running_pids", lambda _home: {"supervisor": 1, "beat": 2})
+    monkeypatch.setattr(httpx, "get", lambda *_args, **_options: answer)
+    with pytest.raises(typer.Exit) as ended:
+        print_status()
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[3:] == [
+        "redis     runs elsewhere",
+        "worker    stopped",
+        "beat      running",
+        "console   off",
+        "workers: no worker has [reported]",
+    ]
+    assert ended.value.exit_code == 0
 
 
 def test_status_shows_a_console_that_answers(
