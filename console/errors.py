@@ -1,6 +1,7 @@
 """Errors in the words of people: a title, and the reason with what to do."""
 
 from mnema_client import (
+    CannotBeSent,
     InvalidRequest,
     LimitReached,
     MnemaError,
@@ -40,5 +41,6 @@ def _title(error: MnemaError) -> str:
         (NoAnswer, "The API does not answer"),
         (UnexpectedAnswer, "The answer is not from Mnema"),
         (InvalidRequest, "The request is not valid"),
+        (CannotBeSent, "The request is not valid"),
     ]
     return next((title for kind, title in titles if isinstance(error, kind)), "The API refused this")

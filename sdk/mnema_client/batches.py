@@ -8,7 +8,7 @@ from uuid import UUID
 from pydantic import Field, field_serializer, field_validator
 
 from mnema_client.answered import Answered
-from mnema_client.calls import JSON, build_body, idempotency_headers, model_reader, path_segment, query_params
+from mnema_client.calls import JSON, build_body, idempotency_headers, model_reader, path_id, query_params
 from mnema_client.models import Memory, Page
 from mnema_client.requests import MemoryType, Moment, RowFilters, Sent, metadata_pairs
 from mnema_client.transport import Call
@@ -164,7 +164,7 @@ def get_batch(batch_id: UUID | str) -> Call[Batch]:
 
 
 def _batch_path(batch_id: UUID | str) -> str:
-    return f"/memory/batches/{path_segment(str(batch_id))}"
+    return f"/memory/batches/{path_id(batch_id)}"
 
 
 def _batch_call(

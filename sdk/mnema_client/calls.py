@@ -194,7 +194,7 @@ def jobs(
 
 def job(job_id: UUID | str) -> Call[models.JobDetail]:
     """Return one job and its report. Needs a key with scope admin."""
-    return Call("GET", f"/jobs/{path_segment(str(job_id))}", model_reader(models.JobDetail))
+    return Call("GET", f"/jobs/{path_id(job_id)}", model_reader(models.JobDetail))
 
 
 def job_counts() -> Call[models.JobCounts]:
@@ -232,13 +232,21 @@ def path_segment(name: str) -> str:
         raise CannotBeSent(f"the identifier is not text that can be sent as UTF-8: {error}") from error
 
 
+def path_id(value: UUID | str) -> str:
+    """Return an id that Mnema gave as one part of a path. Raise CannotBeSent if it is no UUID."""
+    try:
+        return str(UUID(str(value)))
+    except ValueError as error:
+        raise CannotBeSent(f"{str(value)[:60]!r} is no id: ids of Mnema are UUIDs") from error
+
+
 def build_body(model: type[M], /, **fields: Any) -> M:
     """Build a body from the fields that are not None."""
     return model(**{name: value for name, value in fields.items() if value is not None})
 
 
 def _memory_path(memory_id: UUID | str) -> str:
-    return f"/memory/{path_segment(str(memory_id))}"
+    return f"/memory/{path_id(memory_id)}"
 
 
 def _write_call(path: str, model: type[M], body: requests.Sent, trim: bool, key: str | None) -> Call[M]:

@@ -6,7 +6,7 @@ from typing import Any, Literal
 from uuid import UUID
 
 from mnema_client.answered import Answered
-from mnema_client.calls import JSON, build_body, idempotency_headers, model_reader, path_segment
+from mnema_client.calls import JSON, build_body, idempotency_headers, model_reader, path_id, path_segment
 from mnema_client.models import Page
 from mnema_client.requests import Sent
 from mnema_client.transport import Call
@@ -205,4 +205,4 @@ def _context_path(user_id: str) -> str:
 
 
 def _patch_path(user_id: str, proposal_id: UUID | str, what: str) -> str:
-    return f"{_context_path(user_id)}/patches/{path_segment(str(proposal_id))}/{what}"
+    return f"{_context_path(user_id)}/patches/{path_id(proposal_id)}/{what}"

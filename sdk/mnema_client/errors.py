@@ -20,7 +20,7 @@ class MnemaError(Exception):
 
 
 class CannotBeSent(MnemaError, ValueError):
-    """A value that no request can hold, such as half of a surrogate pair, NaN or an object. Nothing was sent."""
+    """A value that no request can hold, such as half of a surrogate pair, NaN or a wrong id. Nothing was sent."""
 
     def __init__(self, detail: str) -> None:
         super().__init__(detail, code="cannot_be_sent")

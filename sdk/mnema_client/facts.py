@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 from uuid import UUID
 
-from mnema_client.calls import JSON, build_body, idempotency_headers, model_reader, path_segment, query_params
+from mnema_client.calls import JSON, build_body, idempotency_headers, model_reader, path_id, path_segment, query_params
 from mnema_client.fact_models import Fact, FactReply, MemoryActions, StoredFacts
 from mnema_client.models import HistoryEntry, Page
 from mnema_client.requests import Moment, Sent
@@ -168,4 +168,4 @@ def fact_history(
 
 
 def _fact_path(fact_id: UUID | str) -> str:
-    return f"/facts/{path_segment(str(fact_id))}"
+    return f"/facts/{path_id(fact_id)}"

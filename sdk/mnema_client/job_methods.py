@@ -7,7 +7,7 @@ from uuid import UUID
 
 from mnema_client import calls
 from mnema_client.answered import Answered
-from mnema_client.calls import JSON, model_reader, path_segment
+from mnema_client.calls import JSON, model_reader, path_id
 from mnema_client.methods import async_method, sync_method
 from mnema_client.models import JobDetail
 from mnema_client.requests import Sent
@@ -39,7 +39,7 @@ def resume_jobs(kind: str) -> Call[Pauses]:
 
 def replay_job(job_id: UUID | str) -> Call[JobDetail]:
     """Run a dead or done job again; return it. Raise Conflict for a job that is queued or running."""
-    return Call("POST", f"/jobs/{path_segment(str(job_id))}/replay", model_reader(JobDetail), repeatable=False)
+    return Call("POST", f"/jobs/{path_id(job_id)}/replay", model_reader(JobDetail), repeatable=False)
 
 
 class JobMethods:

@@ -8,7 +8,7 @@ from typing import Literal, Self, TypeVar
 from uuid import UUID
 
 from mnema_client.answered import Answered
-from mnema_client.calls import JSON, build_body, ignore_body, model_reader, path_segment, query_params
+from mnema_client.calls import JSON, build_body, ignore_body, model_reader, path_id, query_params
 from mnema_client.methods import async_method, async_pages, sync_method, sync_pages
 from mnema_client.models import Page
 from mnema_client.requests import Moment, Sent
@@ -116,7 +116,7 @@ def create_key(
 
 def revoke_key(tenant_id: UUID | str, key_id: UUID | str) -> Call[None]:
     """Revoke a key. Every server refuses it within 5 seconds. Raise NotFound if it is revoked already."""
-    path = f"{_tenant_path(tenant_id)}/keys/{path_segment(str(key_id))}"
+    path = f"{_tenant_path(tenant_id)}/keys/{path_id(key_id)}"
     return Call("DELETE", path, ignore_body, repeatable=False)
 
 
@@ -138,7 +138,7 @@ def usage_page(
 
 
 def _tenant_path(tenant_id: UUID | str) -> str:
-    return f"/operator/tenants/{path_segment(str(tenant_id))}"
+    return f"/operator/tenants/{path_id(tenant_id)}"
 
 
 def _operator_connection(

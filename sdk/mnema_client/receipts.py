@@ -5,7 +5,7 @@ from typing import Literal
 from uuid import UUID
 
 from mnema_client.answered import Answered
-from mnema_client.calls import model_reader, path_segment, query_params
+from mnema_client.calls import model_reader, path_id, query_params
 from mnema_client.models import Page
 from mnema_client.requests import Moment
 from mnema_client.transport import Call
@@ -105,13 +105,13 @@ def query_page(
 
 def get_query(query_id: UUID | str) -> Call[ToldQuery]:
     """Return a receipt with the header and the texts as they were then. `query_id` is that of the answer."""
-    return Call("GET", f"/queries/{path_segment(str(query_id))}", model_reader(ToldQuery))
+    return Call("GET", f"/queries/{path_id(query_id)}", model_reader(ToldQuery))
 
 
 def memory_uses(memory_id: UUID | str, *, limit: int | None = None, cursor: str | None = None) -> Call[Page[MemoryUse]]:
     """Return one page of the answers that told a memory, newest first."""
     params = query_params(limit=limit, cursor=cursor)
-    return Call("GET", f"/memory/{path_segment(str(memory_id))}/uses", model_reader(Page[MemoryUse]), params)
+    return Call("GET", f"/memory/{path_id(memory_id)}/uses", model_reader(Page[MemoryUse]), params)
 
 
 def usage(

@@ -15,7 +15,7 @@ from mnema_client.calls import (
     idempotency_headers,
     ignore_body,
     model_reader,
-    path_segment,
+    path_id,
     query_params,
 )
 from mnema_client.models import Page
@@ -235,7 +235,7 @@ def index_job_page(
 
 def index_job(source_id: UUID | str, index_job_id: UUID | str) -> Call[IndexJob]:
     """Return an index job and its progress."""
-    path = f"{_source_path(source_id)}/jobs/{path_segment(str(index_job_id))}"
+    path = f"{_source_path(source_id)}/jobs/{path_id(index_job_id)}"
     return Call("GET", path, model_reader(IndexJob))
 
 
@@ -284,8 +284,8 @@ def _read_content(response: httpx.Response) -> bytes:
 
 
 def _source_path(source_id: UUID | str) -> str:
-    return f"/sources/{path_segment(str(source_id))}"
+    return f"/sources/{path_id(source_id)}"
 
 
 def _file_path(source_id: UUID | str, file_id: UUID | str) -> str:
-    return f"{_source_path(source_id)}/files/{path_segment(str(file_id))}"
+    return f"{_source_path(source_id)}/files/{path_id(file_id)}"

@@ -4,7 +4,7 @@ from datetime import datetime
 from uuid import UUID
 
 from mnema_client.answered import Answered
-from mnema_client.calls import model_reader, path_segment
+from mnema_client.calls import model_reader, path_id
 from mnema_client.transport import Call
 
 
@@ -87,4 +87,4 @@ class TurnTrace(Answered):
 
 def turn_trace(turn_id: UUID | str) -> Call[TurnTrace]:
     """Explain what the background work made of a turn; `turn_id` is the id that `add_turn` returned."""
-    return Call("GET", f"/turns/{path_segment(str(turn_id))}/trace", model_reader(TurnTrace))
+    return Call("GET", f"/turns/{path_id(turn_id)}/trace", model_reader(TurnTrace))

@@ -1,6 +1,6 @@
 """The page Jobs: counts, a failed job with its error, its replay, and the pauses of kinds."""
 
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import pytest
 from mnema_client import AsyncMnema
@@ -65,8 +65,11 @@ async def test_everything_is_paused_and_resumed_without_any_job(person: User, me
 
 
 async def test_an_unknown_job_is_not_found(person: User) -> None:
-    await person.open("/jobs?job_id=../../health")
+    await person.open(f"/jobs?job_id={uuid4()}")
     await sees(person, "Not found")
+    await person.open("/jobs?job_id=../../health")
+    await sees(person, "The request is not valid")
+    await sees(person, "'../../health' is no id")
 
 
 async def test_a_key_without_the_scope_is_told(app: Application, people: People, caller: Caller) -> None:

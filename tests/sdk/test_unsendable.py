@@ -24,6 +24,8 @@ CALLS: list[Callable[[Mnema], object]] = [
     lambda memory: memory.query(HALF, agent="planner"),
     lambda memory: memory.query("x", agent="planner", threshold=float("nan")),
     lambda memory: memory.edit(HALF, importance=1),
+    lambda memory: memory.get("nope"),
+    lambda memory: memory.source("nope"),
     lambda memory: memory.delta(HALF),
     lambda memory: list(memory.list(user_id=HALF)),
     lambda memory: list(memory.export(HALF)),
@@ -43,6 +45,11 @@ def test_what_cannot_be_sent_is_said_before_it_is_tried(call: Callable[[Mnema], 
     assert isinstance(refused.value, MnemaError)
     assert isinstance(refused.value, ValueError)
     assert refused.value.code == "cannot_be_sent"
+
+
+def test_what_is_no_id_is_named() -> None:
+    with Mnema(NOWHERE, "key") as memory, pytest.raises(CannotBeSent, match="'nope' is no id: ids of Mnema are UUIDs"):
+        memory.get("nope")
 
 
 def test_the_store_says_so_too() -> None:
