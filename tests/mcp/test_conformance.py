@@ -10,7 +10,6 @@ Claude Code is optional; it needs no account for this.
 Another Node than that of the system is taken from `X/node_modules/.bin`.
 """
 
-import asyncio
 import json
 import os
 import re
@@ -22,6 +21,7 @@ from typing import Any
 import pytest
 
 from tests.api.calls import remember
+from tests.child_program import Ended, run_program
 from tests.factories import Caller
 from tests.mcp.connections import COMMAND
 from tests.mcp.key_proxy import key_proxy
@@ -29,7 +29,6 @@ from tests.mcp.key_proxy import key_proxy
 FOLDER = os.environ.get("MNEMA_TEST_MCP_CONFORMANCE")
 BINARIES = Path(FOLDER or "") / "node_modules" / ".bin"
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "mcp.md"
-MOST_S = 300
 pytestmark = pytest.mark.skipif(not FOLDER, reason="needs packages of npm: MNEMA_TEST_MCP_CONFORMANCE")
 
 APPLY: Mapping[str, set[str]] = {
@@ -77,23 +76,10 @@ NOT_OFFERED: Mapping[str, str] = {
 NEEDS_A_TOOL_OF_ITS_OWN = "server does not list the diagnostic tool"
 
 
-async def run(*command: str | Path, folder: Path, ends_with: int | None = 0, **values: str) -> str:
-    """Run a program with these variables; return what it wrote. Fail unless it ends with this code, or None for any."""
-    process = await asyncio.create_subprocess_exec(
-        *map(str, (BINARIES / command[0], *command[1:])),
-        cwd=folder,
-        env={"PATH": f"{BINARIES}:{os.environ['PATH']}", "HOME": str(folder), "NO_COLOR": "1"} | values,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    try:
-        out, errors = await asyncio.wait_for(process.communicate(), MOST_S)
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-    assert ends_with is None or process.returncode == ends_with, out.decode() + errors.decode()
-    return out.decode()
+async def run(*command: str | Path, folder: Path, **values: str) -> Ended:
+    """Run a program of the folder with these variables."""
+    env = {"PATH": f"{BINARIES}:{os.environ['PATH']}", "HOME": str(folder), "NO_COLOR": "1"} | values
+    return await run_program(BINARIES / command[0], *command[1:], env=env, folder=folder)
 
 
 def failures(checks: list[dict[str, Any]]) -> list[str]:
@@ -109,7 +95,8 @@ def failures(checks: list[dict[str, Any]]) -> list[str]:
 async def test_the_scenarios_that_apply_pass(version: str, server: str, caller: Caller, tmp_path: Path) -> None:
     async with key_proxy(server, caller.key) as url:
         options = ("--suite", "all", "--spec-version", version, "--output-dir", tmp_path / "out")
-        await run("conformance", "server", "--url", f"{url}/mcp", *options, folder=tmp_path, ends_with=None)
+        # it ends with an error, because of the scenarios that do not apply
+        await run("conformance", "server", "--url", f"{url}/mcp", *options, folder=tmp_path)
     found: dict[str, list[dict[str, Any]]] = {}
     for file in (tmp_path / "out").glob("*/checks.json"):
         scenario = re.sub(r"-\d{4}-\d\d-\d\dT[\w-]+$", "", file.parent.name).removeprefix("server-")
@@ -131,7 +118,7 @@ async def test_the_inspector_lists_and_calls(way: str, server: str, caller: Call
         target = (sys.executable, *COMMAND, *(word for name in values for word in ("-e", f"{name}={values[name]}")))
 
     async def ask(*words: str) -> Any:
-        return json.loads(await run("mcp-inspector", "--cli", *target, *words, folder=tmp_path))
+        return json.loads((await run("mcp-inspector", "--cli", *target, *words, folder=tmp_path)).output())
 
     listed = {tool["name"] for tool in (await ask("--method", "tools/list"))["tools"]}
     assert listed == {"memory_query", "memory_remember", "memory_history", "memory_facts"}
@@ -157,5 +144,5 @@ async def test_claude_code_connects_with_the_configuration_of_the_page(
     (project / ".mcp.json").write_text(config.replace("/path/to/mnema/.venv/bin/mnema", str(mnema)))
     values = {"MNEMA_URL": server, "MNEMA_API_KEY": caller.key, "PYTHONPATH": os.getcwd(), "HOME": str(home)}
     quiet = {"DISABLE_AUTOUPDATER": "1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"}
-    told = await run("claude", "mcp", "list", folder=project, **values, **quiet)
+    told = (await run("claude", "mcp", "list", folder=project, **values, **quiet)).output()
     assert re.search(r"^mnema: .* Connected$", told, re.MULTILINE), told

@@ -1,10 +1,10 @@
 """Run an example of the package as a reader runs it, with a scripted model in place of a real one."""
 
-import asyncio
 import os
 import sys
 from pathlib import Path
 
+from tests.child_program import run_program
 from tests.factories import Caller
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "sdk" / "examples"
@@ -14,18 +14,11 @@ OTHERS = ("MNEMA_", "OPENAI_", "ANTHROPIC_")
 async def run_example(example: str, server: str, caller: Caller, model_url: str, *arguments: str) -> str:
     """Run an example with the model of this URL; return what it prints."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(OTHERS)}
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        EXAMPLES / example,
-        *arguments,
-        env=kept
+    env = (
+        kept
         | {"MNEMA_URL": server, "MNEMA_API_KEY": caller.key, "MODEL": "scripted", "NO_PROXY": "127.0.0.1"}
         | {"OPENAI_BASE_URL": model_url, "OPENAI_API_KEY": "none"}
-        | {"ANTHROPIC_BASE_URL": model_url, "ANTHROPIC_API_KEY": "none"},
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        cwd="/",
+        | {"ANTHROPIC_BASE_URL": model_url, "ANTHROPIC_API_KEY": "none"}
     )
-    out, errors = await process.communicate()
-    assert process.returncode == 0, errors.decode()
-    return out.decode().strip()
+    ended = await run_program(sys.executable, EXAMPLES / example, *arguments, env=env, folder=Path("/"))
+    return ended.output().strip()

@@ -6,39 +6,25 @@ Both generators are too heavy for the development environment. MNEMA_TEST_GENERA
     npm install --prefix X openapi-typescript openapi-fetch typescript@5
 """
 
-import asyncio
 import os
 from pathlib import Path
 
 import httpx
 import pytest
 
+from tests.child_program import run_program
 from tests.factories import Caller
 
 FOLDER = os.environ.get("MNEMA_TEST_GENERATORS")
 CALLS = Path(__file__).parent / "generated"
-MOST_S = 300
 pytestmark = pytest.mark.skipif(not FOLDER, reason="needs the generators: MNEMA_TEST_GENERATORS")
 
 
 async def run(folder: Path, *command: str | Path) -> str:
     """Run a command in `folder`. Return what it wrote; fail unless it ends with 0."""
-    path = f"{FOLDER}/bin:{os.environ['PATH']}"
-    process = await asyncio.create_subprocess_exec(
-        *map(str, command),
-        cwd=folder,
-        env={"PATH": path, "HOME": str(folder), "NO_COLOR": "1"},
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-    )
-    try:
-        out, _ = await asyncio.wait_for(process.communicate(), MOST_S)
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-    assert process.returncode == 0, out.decode()
-    return out.decode()
+    env = {"PATH": f"{FOLDER}/bin:{os.environ['PATH']}", "HOME": str(folder), "NO_COLOR": "1"}
+    ended = await run_program(*command, env=env, folder=folder)
+    return ended.output() + ended.errors
 
 
 @pytest.fixture

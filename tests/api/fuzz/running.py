@@ -1,10 +1,10 @@
 """Runs of schemathesis against a real server, configured by schemathesis.toml beside this module."""
 
-import asyncio
 import os
 import sys
 from pathlib import Path
 
+from tests.child_program import run_program
 from tests.effort import tries
 
 CONFIG = Path(__file__).with_name("schemathesis.toml")
@@ -16,17 +16,7 @@ LONGEST_S = 120 + 30 * EXAMPLES
 async def schemathesis(server: str, keys: Path, *arguments: str, seed: int = SEED) -> tuple[int | None, str]:
     """Return exit code and report of a run against the server."""
     command = ["--config-file", str(CONFIG), "run", f"{server}/openapi.json", "--seed", str(seed), *arguments]
-    process = await asyncio.create_subprocess_exec(
-        Path(sys.executable).with_name("schemathesis"),
-        *command,
-        env={**os.environ, "MNEMA_FUZZ_KEYS": str(keys), "PYTHONPATH": os.getcwd(), "PYTHONWARNINGS": "ignore"},
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-    )
-    try:
-        out, _ = await asyncio.wait_for(process.communicate(), LONGEST_S)
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-    return process.returncode, out.decode()
+    env = {**os.environ, "MNEMA_FUZZ_KEYS": str(keys), "PYTHONPATH": os.getcwd(), "PYTHONWARNINGS": "ignore"}
+    program = Path(sys.executable).with_name("schemathesis")
+    ended = await run_program(program, *command, env=env, most_s=LONGEST_S)
+    return ended.code, ended.out + ended.errors

@@ -7,7 +7,6 @@ names:
     MNEMA_TEST_MEM0=X/bin/python pytest tests/api/mem0/test_client.py
 """
 
-import asyncio
 import importlib.util
 import json
 import os
@@ -18,12 +17,12 @@ from typing import Any
 import pytest
 
 from app.bootstrap import Application
+from tests.child_program import run_program
 from tests.factories import Caller, make_caller
 
 INSTALLED = importlib.util.find_spec("mem0") is not None
 PYTHON = os.environ.get("MNEMA_TEST_MEM0") or (sys.executable if INSTALLED else None)
 CALLS = Path(__file__).with_name("client_calls.py.txt")
-MOST_S = 120
 pytestmark = pytest.mark.skipif(not PYTHON, reason="needs mem0ai: MNEMA_TEST_MEM0")
 FACT = "I'm a vegetarian and allergic to nuts."
 NOW = "I'm a vegan and allergic to nuts."
@@ -31,23 +30,9 @@ NOW = "I'm a vegan and allergic to nuts."
 
 async def told_by_the_client(home: Path, *arguments: str) -> dict[str, Any]:
     """Run the calls; return what the client got, by the name of the call."""
-    process = await asyncio.create_subprocess_exec(
-        PYTHON or "",
-        "-",
-        *arguments,
-        env={"HOME": str(home), "PATH": os.environ["PATH"], "MEM0_TELEMETRY": "false"},
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    try:
-        out, errors = await asyncio.wait_for(process.communicate(CALLS.read_bytes()), MOST_S)
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-    assert process.returncode == 0, errors.decode()
-    told: dict[str, Any] = json.loads(out)
+    env = {"HOME": str(home), "PATH": os.environ["PATH"], "MEM0_TELEMETRY": "false"}
+    ended = await run_program(PYTHON or "", "-", *arguments, env=env, stdin=CALLS.read_bytes())
+    told: dict[str, Any] = json.loads(ended.output())
     return told
 
 

@@ -1,6 +1,5 @@
 """The example runs as a reader runs it, with a scripted model behind a real server."""
 
-import asyncio
 import os
 import re
 import sys
@@ -9,6 +8,7 @@ from pathlib import Path
 from mnema_client import AsyncMnema
 
 from app.config.settings import Settings
+from tests.child_program import Ended, run_program
 from tests.factories import Caller, make_caller, replica
 from tests.fake_llm import fake_llm
 from tests.usecases.reflecting import with_model
@@ -19,17 +19,10 @@ CLOCK = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\dZ|(?<=time_since=)\w+")
 SIGNALS = "[ASSISTANT SIGNALS — CHRONOLOGICAL (scope=user_cross_conversation)]"
 
 
-async def run_example(url: str, key: str) -> tuple[int | None, str, str]:
-    """Run the example for Maya; return its exit code, and what it prints and complains about."""
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, EXAMPLE, "maya"),
-        env={**os.environ, "MNEMA_URL": url, "MNEMA_API_KEY": key},
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        cwd="/",
-    )
-    out, errors = await process.communicate()
-    return process.returncode, out.decode(), errors.decode()
+async def run_example(url: str, key: str) -> Ended:
+    """Run the example for Maya."""
+    env = {**os.environ, "MNEMA_URL": url, "MNEMA_API_KEY": key}
+    return await run_program(sys.executable, EXAMPLE, "maya", env=env, folder=Path("/"))
 
 
 async def test_twelve_turns_of_two_conversations_remember_each_other(settings: Settings) -> None:
