@@ -27,6 +27,13 @@ def type_instead(person: User, marker: str, text: str) -> None:
         element.value = text
 
 
+async def open_editor(person: User, memory_id: UUID) -> None:
+    """Open the page of a memory and its dialog for changes."""
+    await person.open(f"/memories/{memory_id}")
+    await sees(person, "Edit")
+    press(person, "Edit")
+
+
 async def test_it_shows_fields_and_timeline(person: User, memory: AsyncMnema, written: UUID) -> None:
     await memory.edit(written, text="Maya drinks soy milk.")
     await person.open(f"/memories/{written}")
@@ -46,9 +53,7 @@ async def test_pin_and_unpin(person: User, memory: AsyncMnema, written: UUID) ->
 
 
 async def test_edit_saves_what_was_changed(person: User, memory: AsyncMnema, written: UUID) -> None:
-    await person.open(f"/memories/{written}")
-    await sees(person, "Edit")
-    press(person, "Edit")
+    await open_editor(person, written)
     type_instead(person, "edit-text", "Maya drinks barley milk.")
     press(person, "Save")
     await sees(person, "version 2")
@@ -59,9 +64,7 @@ async def test_edit_saves_what_was_changed(person: User, memory: AsyncMnema, wri
 async def test_an_edit_over_a_newer_version_shows_the_difference_first(
     person: User, memory: AsyncMnema, written: UUID
 ) -> None:
-    await person.open(f"/memories/{written}")
-    await sees(person, "Edit")
-    press(person, "Edit")
+    await open_editor(person, written)
     await memory.edit(written, text="Maya drinks rice milk.")
     type_instead(person, "edit-text", "Maya drinks barley milk.")
     press(person, "Save")
@@ -73,9 +76,7 @@ async def test_an_edit_over_a_newer_version_shows_the_difference_first(
 
 
 async def test_a_second_save_keeps_what_somebody_else_changed(person: User, memory: AsyncMnema, written: UUID) -> None:
-    await person.open(f"/memories/{written}")
-    await sees(person, "Edit")
-    press(person, "Edit")
+    await open_editor(person, written)
     await memory.edit(written, text="Maya drinks rice milk.", importance=5)
     type_instead(person, "edit-tags", "milk")
     press(person, "Save")
@@ -86,40 +87,32 @@ async def test_a_second_save_keeps_what_somebody_else_changed(person: User, memo
     assert (stored.text, stored.importance, stored.tags) == ("Maya drinks rice milk.", 5, ["milk"])
 
 
-async def test_tags_are_edited_one_a_line(person: User, memory: AsyncMnema, written: UUID) -> None:
+@pytest.mark.parametrize(
+    ("field", "typed", "text", "tags"),
+    [
+        ("edit-tags", "milk, plants\n\n drinks ", "Maya drinks oat milk.", ["milk, plants", "drinks"]),
+        ("edit-text", "Maya drinks barley milk.", "Maya drinks barley milk.", ["milk, plants", "food"]),
+    ],
+)
+async def test_tags_stand_one_a_line_and_keep_their_commas(
+    person: User, memory: AsyncMnema, written: UUID, field: str, typed: str, text: str, tags: list[str]
+) -> None:
     await memory.edit(written, tags=["milk, plants", "food"])
-    await person.open(f"/memories/{written}")
-    await sees(person, "Edit")
-    press(person, "Edit")
-    type_instead(person, "edit-tags", "milk, plants\n\n drinks ")
-    press(person, "Save")
-    await sees(person, "version 3")
-    assert (await memory.get(written)).tags == ["milk, plants", "drinks"]
-
-
-async def test_an_edit_of_the_text_leaves_a_tag_with_a_comma(person: User, memory: AsyncMnema, written: UUID) -> None:
-    await memory.edit(written, tags=["milk, plants", "food"])
-    await person.open(f"/memories/{written}")
-    await sees(person, "Edit")
-    press(person, "Edit")
-    type_instead(person, "edit-text", "Maya drinks barley milk.")
+    await open_editor(person, written)
+    type_instead(person, field, typed)
     press(person, "Save")
     await sees(person, "version 3")
     stored = await memory.get(written)
-    assert (stored.text, stored.tags) == ("Maya drinks barley milk.", ["milk, plants", "food"])
+    assert (stored.text, stored.tags) == (text, tags)
 
 
 async def test_a_closed_dialog_is_gone(person: User, written: UUID) -> None:
-    await person.open(f"/memories/{written}")
-    await sees(person, "Edit")
-    press(person, "Edit")
+    await open_editor(person, written)
     assert dismiss_dialog(person).is_deleted
 
 
 async def test_an_edit_that_the_api_refuses_says_why(person: User, memory: AsyncMnema, written: UUID) -> None:
-    await person.open(f"/memories/{written}")
-    await sees(person, "Edit")
-    press(person, "Edit")
+    await open_editor(person, written)
     type_instead(person, "edit-text", "x" * 500)
     press(person, "Save")
     await sees(person, "280")
