@@ -35,10 +35,10 @@ async def add_messages(
 def _remembered(body: Mem0AddIn, as_turns: bool) -> list[Mem0MessageIn]:
     """Return the messages to remember: never the system's.
 
-    Without a chat model, `infer` stands for what a user has told; only a memory without a user is the assistant's too.
+    With `infer` but without a chat model, only the user's messages are remembered if the request names a user.
     """
-    told = body.infer and not as_turns and body.identities().user_id is not None
-    return [m for m in body.messages if m.role != "system" and (m.role == "user" or not told)]
+    users_only = body.infer and not as_turns and body.identities().user_id is not None
+    return [m for m in body.messages if m.role != "system" and (m.role == "user" or not users_only)]
 
 
 def _draft(app: Application, principal: Principal, body: Mem0AddIn, message: Mem0MessageIn, as_turn: bool) -> NewMemory:

@@ -25,6 +25,8 @@ MAX_VALUES: Final = 100
 ANY: Final = "*"
 """The value that every id matches."""
 Test = Callable[[Memory], bool]
+_Read = Callable[[Memory], tuple[Any, ...]]
+"""A function that returns the values of one field of a memory."""
 _MOMENT: Final[TypeAdapter[datetime]] = TypeAdapter(Moment)
 
 
@@ -130,7 +132,7 @@ def _read_metadata(value: Any, place: str) -> Selection:
     return _all_of([_read_field("", _key_reader(key), v, f"{place}.{key[:60]}") for key, v in value.items()], place)
 
 
-def _read_field(name: str, read: "_Read", value: Any, place: str) -> Selection:
+def _read_field(name: str, read: _Read, value: Any, place: str) -> Selection:
     conditions = value if isinstance(value, dict) else {"in" if isinstance(value, list) else "eq": value}
     if not conditions or (unknown := sorted(conditions.keys() - _OPERATORS)):
         wrong = unknown[0][:60] if conditions else "no operator"
@@ -138,7 +140,7 @@ def _read_field(name: str, read: "_Read", value: Any, place: str) -> Selection:
     return _all_of([_read_condition(name, read, op, given, place) for op, given in conditions.items()], place)
 
 
-def _read_condition(name: str, read: "_Read", operator: str, given: Any, place: str) -> Selection:
+def _read_condition(name: str, read: _Read, operator: str, given: Any, place: str) -> Selection:
     several = operator in ("in", "nin")
     if several and not (isinstance(given, list) and given):
         raise InvalidInput(f"{place}: {operator} takes a list of values")
@@ -172,7 +174,7 @@ def _check_value(name: str, value: Any, place: str) -> Any:
     return check_identifier(value) if name in NAMES else value
 
 
-def _test(read: "_Read", operator: str, values: list[Any]) -> Test:
+def _test(read: _Read, operator: str, values: list[Any]) -> Test:
     """Return the test of one condition. Values that cannot be compared do not match."""
     if operator in ("ne", "nin"):
         return lambda memory: not any(value in values for value in read(memory))
@@ -213,7 +215,6 @@ def _check_scopes(scopes: Iterable[Scope], place: str) -> tuple[Scope, ...]:
     return distinct
 
 
-_Read = Callable[[Memory], tuple[Any, ...]]
 _GROUPS: Final = {"AND": _all_of, "OR": _any_of, "NOT": _none_of}
 _COMPARISONS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
     "gt": lambda value, given: value > given,

@@ -1,19 +1,25 @@
 """mem0's ids in Mnema's terms: a run is a thread, an app is a tag, and a memory without a user has a stand-in."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 from app.domain.errors import InvalidInput
 from app.domain.filters import Filters
 from app.domain.ids import check_identifier
 from app.domain.memory.memory import Memory
 
+EntityType = Literal["user", "agent", "app", "run"]
 NAMES: Final = ("user_id", "agent_id", "app_id", "run_id")
 """The fields of mem0 that name whose a memory is."""
 DEFAULT_THREAD: Final = "mem0"
 """The thread of turns that name no run. mem0's clients see no run there."""
 APP: Final = "app:"
 """The beginning of the tag that names the app of a memory."""
+
+
+STAND_INS: Final[Mapping[str, EntityType]] = {"agent": "agent", "run": "run", "app": "app"}
+"""The beginnings of a stand-in for a user, in the order in which one is chosen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +44,8 @@ class Identities:
         """
         if self.user_id is not None:
             return self.user_id
-        for kind, name in (("agent", self.agent_id), ("run", self.run_id), ("app", self.app_id)):
-            if name is not None:
+        for kind in STAND_INS:
+            if (name := getattr(self, f"{kind}_id")) is not None:
                 return check_identifier(f"{kind}:{name}")
         raise InvalidInput(f"name at least one of: {', '.join(NAMES)}")
 
@@ -62,7 +68,7 @@ def identities_of(memory: Memory) -> Identities:
     return Identities(None if memory.user_id in stand_ins else memory.user_id, memory.agent_id, app, run)
 
 
-def split_stand_in(user_id: str) -> tuple[str, str]:
+def split_stand_in(user_id: str) -> tuple[EntityType, str]:
     """Return the type and the name of mem0's entity for a user: (`agent`, `tutor`) for `agent:tutor`."""
-    kind, colon, name = user_id.partition(":")
-    return (kind, name) if colon and name and kind in ("agent", "run", "app") else ("user", user_id)
+    kind, _, name = user_id.partition(":")
+    return (STAND_INS[kind], name) if name and kind in STAND_INS else ("user", user_id)

@@ -1,14 +1,17 @@
 """Reading for mem0's clients: selections of memories, searches, entities and history."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from datetime import datetime
+from functools import partial
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
 from app.api.mem0.filters import Selection
-from app.api.mem0.identities import split_stand_in
+from app.api.mem0.identities import EntityType, split_stand_in
 from app.api.mem0.schemas import Mem0ChangeOut, Mem0EntityOut, Mem0FoundOut, Mem0SearchIn
 from app.bootstrap import Application
 from app.domain.errors import NotFound
+from app.domain.filters import Filters
 from app.domain.ids import MAX_JSON_BYTES
 from app.domain.memory.listing import MemoryListing
 from app.domain.memory.memory import Memory, MemoryState, MemoryType
@@ -36,16 +39,9 @@ async def list_selected(app: Application, principal: Principal, selection: Selec
     """Return the selected memories, newest first. Read at most MOST_READ, of each scope equally many."""
     found: dict[UUID, Memory] = {}
     most = MOST_READ // max(1, len(selection.scopes))
-    for scope in selection.scopes:
-        reader = scope.narrow(principal)
-        if reader is None:
-            continue
-        listing = MemoryListing(scope.ids.to_filters(), types=tuple(sorted(TYPES)))
-
-        async def read_page(cursor: str | None, reader: Principal = reader, listing: Any = listing) -> Page[Memory]:
-            return await app.read.list_memories(reader, listing, cursor, PAGE)
-
-        read = await _read_pages(read_page, most)
+    for reader, filters in _searched(selection, principal):
+        listing = MemoryListing(filters, types=tuple(sorted(TYPES)))
+        read = await _read_pages(partial(app.read.list_memories, reader, listing, limit=PAGE), most)
         for part in (read[start : start + PAGE] for start in range(0, len(read), PAGE)):
             found |= {memory.id: memory for memory in await _passing(selection, part)}
     return sorted(found.values(), key=lambda memory: (memory.created_at, memory.id), reverse=True)
@@ -55,13 +51,10 @@ async def search_selected(app: Application, principal: Principal, body: Mem0Sear
     """Return the best selected memories, in Mnema's order; scores are cosine similarities. Raise InvalidInput."""
     selection = body.selection()
     found: dict[UUID, SearchResult] = {}
-    for scope in selection.scopes:
-        reader = scope.narrow(principal)
-        if reader is None:
-            continue
+    for reader, filters in _searched(selection, principal):
         query = SearchQuery(
             body.query,
-            scope.ids.to_filters(),
+            filters,
             types=TYPES,
             top_k=body.top_k if selection.exact else MOST_RANKED,
             min_relevance=0.0,
@@ -73,6 +66,13 @@ async def search_selected(app: Application, principal: Principal, body: Mem0Sear
         found |= {result.memory.id: result for result in results if result.memory.id in passing}
     best = sorted(found.values(), key=lambda result: -_rank(result)) if len(selection.scopes) > 1 else found.values()
     return [_found(result) for result in list(best)[: body.top_k]]
+
+
+def _searched(selection: Selection, principal: Principal) -> Iterator[tuple[Principal, Filters]]:
+    """Yield the scopes of a selection in which the key may see anything: the narrowed key, and the scope's ids."""
+    for scope in selection.scopes:
+        if (reader := scope.narrow(principal)) is not None:
+            yield reader, scope.ids.to_filters()
 
 
 async def _passing(selection: Selection, memories: list[Memory]) -> list[Memory]:
@@ -104,9 +104,9 @@ async def get_active(app: Application, principal: Principal, memory_id: UUID) ->
 async def list_entities(app: Application, principal: Principal) -> list[Mem0EntityOut]:
     """Return the users, agents, apps and runs that have memories which the key may see."""
     lists = app.overview.lists
-    found: dict[tuple[str, str], Mem0EntityOut] = {}
+    found: dict[tuple[EntityType, str], Mem0EntityOut] = {}
 
-    def add(kind: Any, name: str, count: int, last: Any, created: Any = None) -> None:
+    def add(kind: EntityType, name: str, count: int, last: datetime | None, created: datetime | None = None) -> None:
         if count:
             entity = Mem0EntityOut(
                 id=name, name=name, type=kind, total_memories=count, created_at=created, updated_at=last

@@ -9,10 +9,9 @@ from app.api import links
 from app.api.deps import AnyPrincipal, App, Reader, Writer
 from app.api.errors import openapi_errors
 from app.api.mem0.adding import add_messages
-from app.api.mem0.identities import NAMES, Identities
+from app.api.mem0.identities import NAMES, EntityType, Identities
 from app.api.mem0.reading import get_active, list_changes, list_entities, list_selected, search_selected
 from app.api.mem0.schemas import (
-    EntityType,
     Mem0AddedOut,
     Mem0AddIn,
     Mem0ChangeOut,
@@ -32,6 +31,7 @@ from app.api.transport.idempotency import retry_key
 from app.api.transport.parameters import StrictRoute
 from app.bootstrap import Application
 from app.domain.errors import InvalidInput
+from app.domain.idempotency import IdempotencyKey
 from app.domain.memory.listing import MemoryListing
 from app.domain.principal import Principal
 from app.usecases.memory.batch_plans import MatchingBatch
@@ -69,7 +69,7 @@ async def add(app: App, principal: Writer, body: Mem0AddIn, idempotency_key: Ret
     the same `Idempotency-Key` and body to write each message once.
     """
 
-    def make_key(part: str) -> Any:
+    def make_key(part: str) -> IdempotencyKey | None:
         return retry_key(ROUTE, idempotency_key and f"{part}:{idempotency_key}", body)
 
     return Mem0AddedOut(results=await add_messages(app, principal, body, make_key))

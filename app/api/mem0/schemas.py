@@ -7,13 +7,12 @@ from uuid import UUID
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.api.mem0.filters import Selection, read_filters
-from app.api.mem0.identities import NAMES, Identities, identities_of
+from app.api.mem0.identities import NAMES, EntityType, Identities, identities_of
 from app.api.schemas.fields import NOT_EMPTY, Change, Identifier, Json, Moment, Request, TypeName, Whole
 from app.api.schemas.recall.query import Share
 from app.domain.errors import InvalidInput
 from app.domain.memory.memory import Memory
 
-EntityType = Literal["user", "agent", "app", "run"]
 LAST_SECOND: Final = 253_402_041_600
 """9999-12-30, the last Unix time that Mnema takes."""
 _USER: Final[dict[str, Any]] = {"user_id": "alex"}
@@ -98,10 +97,6 @@ class _SelectingIn(Mem0ProjectIn):
     )
     show_expired: Flag | None = Field(default=None, description=_IGNORED)
     latest_only: Flag | None = Field(default=None, description=_IGNORED)
-
-    def selection(self) -> Selection:
-        """Return the selected memories. Raise InvalidInput."""
-        return read_filters(self.filters, self.identities(), self.categories)
 
 
 class Mem0ListIn(_SelectingIn):
@@ -237,12 +232,17 @@ class Mem0SearchOut(BaseModel):
     results: list[Mem0FoundOut] = Field(description="the memories, best first")
 
 
-class Mem0PageOut(BaseModel):
-    """A page of memories, newest first."""
+class _PageOut(BaseModel):
+    """The place of a page in a list."""
 
-    count: int = Field(description="memories that match, at most 10,000")
+    count: int = Field(description="entries of the whole list, which has at most 10,000 of each type")
     next: str | None = Field(description="path of the next page; null: this is the last one")
     previous: str | None = Field(description="path of the page before; null: this is the first one")
+
+
+class Mem0PageOut(_PageOut):
+    """A page of memories, newest first."""
+
     results: list[Mem0MemoryOut] = Field(description="the memories of the page")
 
 
@@ -257,12 +257,9 @@ class Mem0EntityOut(BaseModel):
     updated_at: datetime | None = Field(description="its last activity")
 
 
-class Mem0EntityPageOut(BaseModel):
+class Mem0EntityPageOut(_PageOut):
     """A page of entities: users, then agents, apps and runs, each by name."""
 
-    count: int = Field(description="entities, at most 10,000 of each type")
-    next: str | None = Field(description="path of the next page; null: this is the last one")
-    previous: str | None = Field(description="path of the page before; null: this is the first one")
     results: list[Mem0EntityOut] = Field(description="the entities of the page")
 
 
