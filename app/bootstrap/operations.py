@@ -1,6 +1,5 @@
 """The builders of the capability `operations`: readiness, metrics and event counts."""
 
-from collections.abc import Awaitable, Callable
 from functools import partial
 
 from app.bootstrap.adapters import broker_settings
@@ -36,8 +35,9 @@ def build_readiness(parts: SharedParts) -> Readiness:
     Raise ConfigError without a secret.
     """
     secret = partial(require_secret, parts.uow, parts.settings.erasure_secret(), note=True)
-    return _build_checks(
-        parts.settings, parts.uow, parts.embedder, parts.reranker, parts.chat, PATIENCE_S, secret, parts.blobs
+    broker, worker = _broker_checks(parts.settings)
+    return Readiness(
+        parts.uow, parts.embedder, parts.reranker, parts.chat, broker, PATIENCE_S, secret, parts.blobs, worker
     )
 
 
@@ -53,19 +53,11 @@ def build_doctor_readiness(
 ) -> Readiness:
     """Build the doctor's readiness checks, which store nothing."""
     secret = partial(require_secret, uow, settings.erasure_secret(), note=False) if has_secret else None
-    return _build_checks(settings, uow, embedder, reranker, chat, DOCTORS_PATIENCE_S, secret, blobs)
+    broker, worker = _broker_checks(settings)
+    return Readiness(uow, embedder, reranker, chat, broker, DOCTORS_PATIENCE_S, secret, blobs, worker)
 
 
-def _build_checks(
-    settings: Settings,
-    uow: UnitOfWork,
-    embedder: Embedder,
-    reranker: Reranker,
-    chat: ChatModel,
-    patience_s: float,
-    secret: Callable[[], Awaitable[None]] | None,
-    blobs: BlobStore | None,
-) -> Readiness:
+def _broker_checks(settings: Settings) -> tuple[partial[None], partial[None]]:
+    """Return the checks of the broker itself and of the workers that report to it."""
     broker = broker_settings(settings)
-    reachable, worked = partial(check_broker, broker), partial(check_worker, broker)
-    return Readiness(uow, embedder, reranker, chat, reachable, patience_s, secret, blobs, worked)
+    return partial(check_broker, broker), partial(check_worker, broker)

@@ -122,7 +122,7 @@ def _await_console(console: ConsoleKeeper | None, stopper: StopSignals) -> None:
 
 
 def _await_worker(url: str, stopper: StopSignals) -> None:
-    """Wait a moment until the worker has reported, so that who asks for the health now sees what it stays."""
+    """Wait at most WORKER_WAIT_S until the worker has reported, so that nobody sees `degraded` right after a start."""
     deadline = time.monotonic() + WORKER_WAIT_S
     while time.monotonic() < deadline:
         stopper.raise_if_stopped()

@@ -185,7 +185,7 @@ def silence_limit_s(settings: BrokerSettings) -> float:
 
 
 def report_worker(settings: BrokerSettings) -> None:
-    """Record that a worker of this queue lives, for `silence_limit_s` seconds. Let the broker's errors pass."""
+    """Record for `silence_limit_s` seconds that a worker of this queue lives. Raise the broker's errors."""
     with _connect_redis(settings) as client:
         client.set(WORKER_KEY.format(queue=settings.queue), 1, px=int(1000 * silence_limit_s(settings)))
 
@@ -193,7 +193,7 @@ def report_worker(settings: BrokerSettings) -> None:
 def check_worker(settings: BrokerSettings) -> None:
     """Raise BrokerUnavailable if the broker answers and no worker has reported for `silence_limit_s` seconds.
 
-    A broker that does not answer, or that nobody configured, is the matter of `check_broker`.
+    Return if no broker is configured or it does not answer: `check_broker` reports that.
     """
     if not settings.url:
         return

@@ -136,19 +136,19 @@ def _make_choices(
     for name in {*renamed.values(), *([category] if category else [])} - known:
         exit_with_error(f"unknown category {name!r}; the tenant has: {', '.join(sorted(known))}", USAGE)
     return Choices(
-        product.value,
-        known - {PROCEDURAL},
-        category or policies.turn_category,
-        policies.turn_category,
-        {normalise_name(theirs): ours for theirs, ours in renamed.items()},
-        user,
-        thread,
-        policies.write.text_limits,
+        product=product.value,
+        known=known - {PROCEDURAL},
+        default_category=category or policies.turn_category,
+        turn_category=policies.turn_category,
+        renamed={normalise_name(theirs): ours for theirs, ours in renamed.items()},
+        user=user,
+        thread=thread,
+        limits=policies.write.text_limits,
     )
 
 
 def _list_categories(client: httpx.Client) -> set[str]:
-    """Return the categories that the key may see, none if it has not the scope to list them."""
+    """Return the categories that the key may see, none if it lacks the scope to list them."""
     found: set[str] = set()
     cursor: str | None = None
     while True:

@@ -137,9 +137,9 @@ class Choices:
         """
         own, number = fields.get("metadata"), fields.get("id", identity)
         origin = {"imported_from": self.product} | ({"id": number} if number else {})
-        kept = {name: value for name, value in (own.items() if isinstance(own, dict) else ()) if _says(value)}
-        said = {name: value for name, value in fields.items() if name != "id" and _says(value)}
-        return said | {"metadata": kept | origin}
+        kept = {name: value for name, value in (own.items() if isinstance(own, dict) else ()) if _is_given(value)}
+        given = {name: value for name, value in fields.items() if name != "id" and _is_given(value)}
+        return given | {"metadata": kept | origin}
 
 
 def _find_problem(text: object, user: object) -> str | None:
@@ -148,7 +148,7 @@ def _find_problem(text: object, user: object) -> str | None:
     return None if user else "missing user; name the user with --user"
 
 
-def _says(value: object) -> bool:
+def _is_given(value: object) -> bool:
     return value is not None and value not in ("", [], {})
 
 

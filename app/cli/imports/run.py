@@ -31,10 +31,10 @@ CHANGED = "was imported before with another text or with other options; it stays
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The settings of a run. `source` names it in the report, `origin` tells one source from others on this machine."""
+    """The settings of a run. `source` is its name in the report, `identity` differs from source to source."""
 
     source: str
-    origin: str
+    identity: str
     workers: int = 8
     trim: bool = False
     restart: bool = False
@@ -91,7 +91,7 @@ def import_records(client: httpx.Client, found: Iterator[Found], choices: Choice
 
 def _journal_file(client: httpx.Client, choices: Choices, plan: Plan) -> Path:
     """Return the file of the source, the server and the key, whose tenant another key may not share."""
-    parts = (choices.product, plan.origin, str(client.base_url), client.headers["Authorization"])
+    parts = (choices.product, plan.identity, str(client.base_url), client.headers["Authorization"])
     return Home().path / "imports" / f"{hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:24]}.db"
 
 
