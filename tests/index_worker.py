@@ -20,7 +20,9 @@ async def index_worker(app: Application, caller: Caller) -> AsyncIterator[None]:
             await asyncio.sleep(0.05)
 
     running = asyncio.create_task(run_jobs())
-    yield
-    running.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
-        await running
+    try:
+        yield
+    finally:
+        running.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await running

@@ -20,13 +20,16 @@ class LogLevel(StrEnum):
 
 def serve(
     host: Annotated[
-        str, typer.Option(envvar="MNEMA_HOST", help="address to listen on; 0.0.0.0 for every one of IPv4")
+        str, typer.Option(envvar="MNEMA_HOST", help="address to listen on; 0.0.0.0 for all IPv4 addresses")
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(envvar="MNEMA_PORT", min=1, max=65535)] = 8000,
     grace: Annotated[
         float,
         typer.Option(
-            "--grace", "--timeout-graceful-shutdown", min=0, help="seconds for open requests when it is told to stop"
+            "--grace",
+            "--timeout-graceful-shutdown",
+            min=0,
+            help="seconds that open requests have when the server stops",
         ),
     ] = 15.0,
     log_level: Annotated[LogLevel | None, typer.Option(help="[default: MNEMA_LOG_LEVEL, or info]")] = None,
@@ -40,7 +43,7 @@ def serve(
 ) -> None:
     """Serve the HTTP API until SIGTERM. Other settings come from the environment (`MNEMA_*`, docs/configuration.md).
 
-    It is one process. For more, start it several times on ports of their own, behind a proxy. The log is on stderr.
+    The server is one process. For more, start several behind a proxy, each on its own port. The log is on stderr.
     """
     if log_level is not None:
         os.environ["MNEMA_LOG_LEVEL"] = log_level
