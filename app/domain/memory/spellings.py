@@ -21,7 +21,7 @@ _DAY: Final = r"(?P<day>3[01]|[12]\d|0?[1-9])(?:st|nd|rd|th)?"
 _FREE: Final = r"(?<![\w.,:/+-])"
 """No match starts inside a number or a range."""
 _DIGIT: Final = re.compile(r"\d")
-"""What every time and date has."""
+"""A digit, which every time and every date has."""
 _TWELVE_HOURS: Final = re.compile(
     _FREE + r"(?P<hour>1[0-2]|0?[1-9])(?:[:.](?P<minute>[0-5]\d))? ?(?P<half>[ap])(?:\.m\b\.?|m\b)", re.IGNORECASE
 )
