@@ -24,7 +24,7 @@ from bench.rivals.embedder import SentenceModel, wrap_for_langchain
 
 DIMENSION: Final = 384
 CONNECTIONS: Final = 10
-"""As Mnema's pool has; mem0's default of 5 is fewer than the clients."""
+"""The size of Mnema's pool; mem0's default of 5 is fewer than the clients."""
 
 
 def build_memory(database_url: str, graph: Path, tokenizer: Path) -> Memory:

@@ -30,7 +30,7 @@ WITHOUT_END: Final = {"seconds": float(LOADED_S)}
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """What every product is given: memories, users, and the number of memories of an answer."""
+    """The parameters that are the same for every product: memories, users, memories of an answer, clients, times."""
 
     memories: int = 6000
     users: int = 20
