@@ -36,8 +36,9 @@ def bench_rivals(
 ) -> None:
     """Measure Mnema beside mem0 and LangGraph's store. Exit with 1 if a limit is broken."""
     from bench.rivals import comparison
+    from bench.rivals.sides import Sizes
 
-    sizes = comparison.Sizes(memories=memories, users=users, clients=clients, seconds=seconds, warmup=warmup)
+    sizes = Sizes(memories=memories, users=users, clients=clients, seconds=seconds, warmup=warmup)
     try:
         plan = comparison.Plan(peers_home, sizes, rounds)
         report = comparison.run(plan, lambda line: err.print(f"[dim]{line}[/]", highlight=False))

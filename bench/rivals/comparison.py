@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from statistics import median
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import asyncpg
 import numpy as np
@@ -72,13 +72,15 @@ class Report:
 
     def median_of(self, side: str, kind: str, clients: int, figure: str) -> float:
         """Return the median of a figure, such as `p50`, over the rounds."""
-        return median(getattr(one.figures, figure) for one in self.of(side, kind, clients))
+        values: list[float] = [getattr(one.figures, figure) for one in self.of(side, kind, clients)]
+        return median(values)
 
     def ratio(self, sides: tuple[str, str], kind: str, clients: int, figure: str) -> float:
         """Return how many times the first side's figure is the second's: the median of the rounds' ratios."""
         ours, theirs = (self.of(side, kind, clients) for side in sides)
         pairs = zip(ours, theirs, strict=True)
-        return round(median(getattr(a.figures, figure) / getattr(b.figures, figure) for a, b in pairs), 3)
+        ratios: list[float] = [getattr(a.figures, figure) / getattr(b.figures, figure) for a, b in pairs]
+        return round(median(ratios), 3)
 
     def median_cpu(self, side: str, kind: str, clients: int) -> tuple[float, float] | None:
         """Return the median CPU milliseconds of a request, of the product and of PostgreSQL; None without /proc."""
@@ -128,7 +130,9 @@ def run(plan: Plan, say: Callable[[str], None]) -> Report:
     return report
 
 
-def _measure_in_turn(report: Report, kind: str, sides: Sequence[Side], first: int, say: Callable[[str], None]) -> None:
+def _measure_in_turn(
+    report: Report, kind: Literal["write", "query"], sides: Sequence[Side], first: int, say: Callable[[str], None]
+) -> None:
     """Measure each side with many clients and with one, round after round."""
     rounds = report.plan.rounds
     for number in range(rounds):

@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 MAX_TOKENS: Final = 256
-"""The same as `app.providers.embeddings.local.MAX_TOKENS`."""
+"""The limit of `app.providers.embeddings.local`."""
 
 
 class SentenceModel:

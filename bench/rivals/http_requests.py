@@ -53,13 +53,29 @@ class RivalLoad:
     def body_of(self, number: int) -> dict[str, Any]:
         """Return the body of a request."""
         if self.kind == "query":
-            return question_body(self.rival, number, self.users, self.top_k, self.ranking)
+            return self._question_body(number)
         memory = make_memory(number, self.users)
         told = {"category": memory.category, "importance": memory.importance}
         if self.rival == "mnema":
             return {"user_id": memory.user_id, "text": memory.text, **told}
         messages = [{"role": "user", "content": memory.text}]
         return {"messages": messages, "user_id": memory.user_id, "metadata": told}
+
+    def _question_body(self, number: int) -> dict[str, Any]:
+        """Return a question about one user's memories; no answer is cut at a minimum relevance."""
+        user, question = make_question(number, self.users)
+        if self.rival == "mem0":
+            return {"query": question, "filters": {"user_id": user}, "top_k": self.top_k, "threshold": 0.0}
+        return {
+            "agent": AGENT,
+            "query": question,
+            "categories": list(CATEGORIES),
+            "filters": {"user_id": user},
+            "top_k": self.top_k,
+            "budget_tokens": TOKENS,
+            "min_relevance": 0.0,
+            "profile": self.ranking,
+        }
 
     def is_right(self, status: int, body: bytes, *, thoroughly: bool) -> bool:
         """Return True for a stored memory, or for an answer with at most `top_k` memories.
@@ -73,23 +89,6 @@ class RivalLoad:
         if status != 200 or not body.startswith(b'{"items":[{' if self.rival == "mnema" else b'{"results":['):
             return False
         return not thoroughly or len(found_texts(self.rival, json.loads(body))) <= self.top_k
-
-
-def question_body(rival: str, number: int, users: int, top_k: int, ranking: str) -> dict[str, Any]:
-    """Return the body of a question about one user's memories; no answer is cut at a minimum relevance."""
-    user, question = make_question(number, users)
-    if rival == "mem0":
-        return {"query": question, "filters": {"user_id": user}, "top_k": top_k, "threshold": 0.0}
-    return {
-        "agent": AGENT,
-        "query": question,
-        "categories": list(CATEGORIES),
-        "filters": {"user_id": user},
-        "top_k": top_k,
-        "budget_tokens": TOKENS,
-        "min_relevance": 0.0,
-        "profile": ranking,
-    }
 
 
 def found_texts(rival: str, answer: dict[str, Any]) -> list[str]:

