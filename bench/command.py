@@ -307,7 +307,7 @@ def _show_reports(
 
 def _load_module(name: str) -> Any:
     """Import a module of `bench`, which is part of a checkout and not installed with the package."""
-    checkout = Path(__file__).resolve().parents[2]
+    checkout = Path(__file__).resolve().parents[1]
     if (checkout / "bench" / "http_runs.py").exists() and str(checkout) not in sys.path:
         sys.path.insert(0, str(checkout))
     try:
