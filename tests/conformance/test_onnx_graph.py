@@ -52,15 +52,27 @@ def test_processes_that_start_together_build_once(tmp_path: Path, monkeypatch: p
         paths = set(pool.map(lambda _: onnx_graph.ensure_graph(tmp_path / "new", MODEL_DIR), range(4)))
     assert built == ["int8"]
     [path] = paths
-    assert {file.suffix for file in path.parent.iterdir()} <= {".onnx", ".lock"}
+    assert {file.suffix for file in path.parent.iterdir()} <= {".onnx", ".words", ".lock"}
 
 
 def test_a_write_cut_short_is_not_taken_for_a_graph(tmp_path: Path) -> None:
     path = onnx_graph.ensure_graph(tmp_path, MODEL_DIR)
-    whole = path.read_bytes()
-    path.rename(path.with_suffix(".partial"))
-    path.with_suffix(".partial").write_bytes(whole[:1000])
+    words = path.with_suffix(".words")
+    whole, all_words = path.read_bytes(), words.read_bytes()
+    path.rename(path.with_name(f"{path.name}.partial"))
+    path.with_name(f"{path.name}.partial").write_bytes(whole[:1000])
+    words.write_bytes(all_words[:1000])
     assert onnx_graph.ensure_graph(tmp_path, MODEL_DIR).read_bytes() == whole
+    assert words.read_bytes() == all_words
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="only Linux tells what is mapped")
+def test_processes_share_the_word_vectors() -> None:
+    model = MiniLM(model_cache(), "int8")
+    mapped = [line for line in Path("/proc/self/maps").read_text().splitlines() if line.endswith(".words")]
+    sizes = [int(end, 16) - int(begin, 16) for begin, end in (line.split()[0].split("-") for line in mapped)]
+    assert sum(sizes) >= 30_522 * 384 * 4
+    assert model.tokenise_texts(["still open"])
 
 
 def test_batches_are_bounded_and_cover_every_text() -> None:

@@ -7,6 +7,9 @@ position table. Outputs of one pass: `token_embeddings` (batch, seq, 384), the l
 `int8` has one scale a column for weights and one scale a token for activations. Ordinary dynamic quantisation has one
 scale for the whole activation tensor, so a text's vector depends on the other texts of its batch (cosine down to 0.973
 measured). One scale a token avoids that, and is nearer to float32 at the same speed.
+
+The word vectors (47 MB) are a file beside the graph. The runtime maps it into memory, so that the processes of a
+machine share its pages, and only the words that occur are read.
 """
 
 import hashlib
@@ -24,9 +27,11 @@ if TYPE_CHECKING:
     from onnx import ModelProto
 
 Precision: TypeAlias = Literal["fp32", "int8"]
-BUILDER_VERSION = 1
+BUILDER_VERSION = 2
 """The version of the graph, part of the cached file's name. Raise it whenever the graph built here changes."""
 NAME = "all-MiniLM-L6-v2"
+WORDS = "words"
+"""The name of the initializer with the word vectors."""
 OPSET = 20
 IR_VERSION = 10
 MASKED = -10_000.0
@@ -128,7 +133,7 @@ class EncoderGraph:
         """Add the sum of word, position and (constant) token-type embeddings, normalised: (batch, seq, width)."""
         table = "embeddings.{}_embeddings.weight"
         positions = self.weights[table.format("position")] + self.weights[table.format("token_type")][0]
-        words = self.add_constant("words", self.weights[table.format("word")])
+        words = self.add_constant(WORDS, self.weights[table.format("word")])
         seq = self.add_node("Shape", ["input_ids"], start=1, end=2)
         places = self.add_node(
             "Slice", [self.add_constant("positions", positions), self.int_constant(0), seq, self.int_constant(0)]
@@ -226,7 +231,7 @@ def weights_version(model_dir: Path) -> str:
 
 
 def ensure_graph(cache_dir: Path, model_dir: Path, precision: Precision = "int8") -> Path:
-    """Return the path of the graph's file; build it if it does not exist. Parallel processes build it once.
+    """Return the path of the graph's file; build both files if it does not exist. Parallel processes build them once.
 
     Raise OSError if `cache_dir` cannot be written.
     """
@@ -237,13 +242,26 @@ def ensure_graph(cache_dir: Path, model_dir: Path, precision: Precision = "int8"
     cache_dir.mkdir(parents=True, exist_ok=True)
     with FileLock(f"{path}.lock"):
         if not path.exists():
-            _write_whole(path, build_graph(model_dir, precision).SerializeToString())
+            model = build_graph(model_dir, precision)
+            _write_whole(path.with_suffix(".words"), split_words(model, path.with_suffix(".words").name))
+            _write_whole(path, model.SerializeToString())  # the last one, because it says that both are there
     return path
+
+
+def split_words(model: "ModelProto", file_name: str) -> bytes:
+    """Take the word vectors out of a graph, and return them as the content of the file that it then refers to."""
+    from onnx.external_data_helper import set_external_data
+
+    [words] = [tensor for tensor in model.graph.initializer if tensor.name == WORDS]
+    content: bytes = words.raw_data
+    set_external_data(words, file_name, 0, len(content))
+    words.ClearField("raw_data")
+    return content
 
 
 def _write_whole(path: Path, content: bytes) -> None:
     """Write a file that is never seen half-written. The caller holds its lock, so one process writes."""
-    partial = path.with_suffix(".partial")
+    partial = path.with_name(f"{path.name}.partial")
     with partial.open("wb") as file:
         file.write(content)
         file.flush()
