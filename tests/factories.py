@@ -14,6 +14,7 @@ from app.api.main import create_app
 from app.api.transport.connections import Bounds
 from app.api.transport.server import HttpServer
 from app.bootstrap import Application, Doubles
+from app.config.server_worker import ServerWorker
 from app.config.settings import Settings
 from app.domain.memory.memory import NewMemory
 from app.domain.outages import EmbedderUnavailable
@@ -129,9 +130,11 @@ async def serve(settings: Settings, doubles: Doubles | None = None, port: int = 
 
 
 @asynccontextmanager
-async def replica(settings: Settings, doubles: Doubles | None = None) -> AsyncIterator[tuple[str, Application]]:
+async def replica(
+    settings: Settings, doubles: Doubles | None = None, worker: ServerWorker | None = None
+) -> AsyncIterator[tuple[str, Application]]:
     """Run a server; yield it with its application, to inspect it and to run its background work at once."""
-    app = create_app(settings, doubles)
+    app = create_app(settings, doubles, worker)
     async with serve_app(app) as url:
         yield url, app.state.application
 

@@ -36,6 +36,7 @@ from app.api.transport.startup import PlainStartupErrors, freeze_startup_objects
 from app.bootstrap import Doubles, build_application
 from app.chat import completions
 from app.config.logs import configure_logs
+from app.config.server_worker import ServerWorker
 from app.config.settings import Settings
 from app.config.version import VERSION
 from app.mcp import FIXED_HEADERS
@@ -88,8 +89,10 @@ PATHS = SpecialPaths(
 )
 
 
-def create_app(settings: Settings | None = None, doubles: Doubles | None = None) -> FastAPI:
-    """Return the ASGI application. Settings come from the environment unless they are given.
+def create_app(
+    settings: Settings | None = None, doubles: Doubles | None = None, worker: ServerWorker | None = None
+) -> FastAPI:
+    """Return the ASGI application, of one `worker` if several serve the address. Settings default to the environment.
 
     A wrong configuration ends the process with one line on stderr, either here or when the application starts.
     """
@@ -99,7 +102,7 @@ def create_app(settings: Settings | None = None, doubles: Doubles | None = None)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        async with build_application(settings, doubles) as built, tools.open_endpoint(built):
+        async with build_application(settings, doubles, worker) as built, tools.open_endpoint(built):
             app.state.application = built
             with freeze_startup_objects():
                 yield

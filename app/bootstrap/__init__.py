@@ -25,7 +25,7 @@ from app.bootstrap.consolidation import build_consolidation
 from app.bootstrap.facts import FactUseCases, build_facts
 from app.bootstrap.jobs import build_job_runner, build_jobs
 from app.bootstrap.memory import build_memory
-from app.bootstrap.operations import build_operations, build_readiness
+from app.bootstrap.operations import build_operations, build_readiness, tell_metrics
 from app.bootstrap.overview import OverviewUseCases, build_overview
 from app.bootstrap.parts import SharedParts
 from app.bootstrap.periodic import run_periodically
@@ -36,6 +36,7 @@ from app.bootstrap.retention import build_retention
 from app.bootstrap.sources import SourceUseCases, build_folders, build_sources
 from app.bootstrap.tenancy import build_operators, build_tenancy
 from app.bootstrap.turn_memory import TurnMemoryUseCases, build_turn_memory
+from app.config.server_worker import ServerWorker
 from app.config.settings import Settings
 from app.config.tenant_policies import TenantPolicies
 from app.config.version import VERSION
@@ -154,21 +155,20 @@ class Doubles:
 
 
 @asynccontextmanager
-async def build_application(settings: Settings, doubles: Doubles | None = None) -> AsyncIterator[Application]:
+async def build_application(
+    settings: Settings, doubles: Doubles | None = None, worker: ServerWorker | None = None
+) -> AsyncIterator[Application]:
     """Build an application, hold it open, and close its parts in order.
+
+    `worker`: the place of this process, if several serve one address. It changes who counts limits and metrics.
 
     Raise ConfigError for a wrong configuration or database role, DatabaseUnavailable when no database answers.
     """
     doubles = doubles or Doubles()
     check_required(settings)
     policies = build_policies(settings)
-    engine = Engine(
-        settings.database_url.get_secret_value(),
-        min_size=settings.pool_min,
-        max_size=settings.pool_max,
-        timeout_s=settings.database_timeout_s,
-    )
-    uow, metrics = UnitOfWork(engine), Metrics(VERSION)
+    engine = _build_engine(settings)
+    uow, metrics = UnitOfWork(engine), Metrics(VERSION, None if worker is None else worker.number)
     embedder = MeasuredEmbedder(doubles.embedder or build_embedder(embedder_settings(settings)), metrics)
     reranker = MeasuredReranker(doubles.reranker or build_reranker(reranker_settings(settings), embedder), metrics)
     chat = MeasuredChatModel(doubles.chat or build_chat_model(chat_model_settings(settings)), metrics)
@@ -183,15 +183,24 @@ async def build_application(settings: Settings, doubles: Doubles | None = None) 
         access, publisher = AccessLog(uow, journal, clock), JobPublisher(broker_settings(settings))
         parts = SharedParts(
             *(settings, policies, engine, uow, space, *adapters, journal, access, publisher, upstream, blobs),
-            *(parser, folders),
+            *(parser, folders, worker),
         )
         refresh = build_refresh(uow, policies)
         await refresh.load_changes()
-        async with _run_in_background(_build_use_cases(parts), refresh) as app:
+        async with _run_in_background(_build_use_cases(parts), refresh) as app, tell_metrics(worker, metrics):
             yield app
     finally:
         for opened in (parser, blobs, upstream, chat, reranker, embedder, engine):
             await opened.close()
+
+
+def _build_engine(settings: Settings) -> Engine:
+    return Engine(
+        settings.database_url.get_secret_value(),
+        min_size=settings.pool_min,
+        max_size=settings.pool_max,
+        timeout_s=settings.database_timeout_s,
+    )
 
 
 @asynccontextmanager

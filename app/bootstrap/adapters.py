@@ -7,6 +7,7 @@ from celery import Celery
 from redis import Redis
 
 from app.config.loader import Policies, load_policies
+from app.config.server_worker import ServerWorker
 from app.config.settings import Settings
 from app.domain.errors import ConfigError
 from app.ports import SharedCounters
@@ -14,6 +15,7 @@ from app.providers.blobs import BlobStoreSettings
 from app.providers.broker import BrokerSettings, make_celery
 from app.providers.chat_models import ChatModelSettings
 from app.providers.embeddings import EmbedderSettings
+from app.providers.file_counters import FileCounters
 from app.providers.rerankers import RerankerSettings
 from app.providers.shared_counters import RedisCounters
 from app.providers.upstreams import UpstreamSettings
@@ -63,10 +65,13 @@ def check_redis_url(settings: Settings) -> None:
         raise ConfigError(NO_REDIS) from error
 
 
-def build_shared_counters(settings: Settings) -> SharedCounters | None:
-    """Build the counters that all replicas share; return None without a Redis. Raise ConfigError for a wrong URL."""
+def build_shared_counters(settings: Settings, worker: ServerWorker | None) -> SharedCounters | None:
+    """Build the counters that all replicas share. Without a Redis the workers of one server share a file.
+
+    Return None for a server of one process without a Redis. Raise ConfigError for a wrong URL.
+    """
     if not (url := settings.redis_url.get_secret_value()):
-        return None
+        return None if worker is None else FileCounters(worker.counters_file)
     try:
         return RedisCounters(url, f"{settings.worker_queue}:limits")
     except ValueError:  # its text may hold the password

@@ -1,12 +1,17 @@
 """The builders of the capability `operations`: readiness, metrics and event counts."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from functools import partial
 
 from app.bootstrap.adapters import broker_settings
 from app.bootstrap.parts import SharedParts
+from app.config.server_worker import ServerWorker
 from app.config.settings import Settings
 from app.ports import BlobStore, ChatModel, Embedder, Reranker
 from app.providers.broker import check_broker, check_worker
+from app.providers.metrics import Metrics
+from app.providers.worker_metrics import NoOtherWorkers, SocketWorkerMetrics
 from app.storage.jobs.jobs import JobStorage
 from app.storage.operations.events import EventStorage
 from app.storage.operations.secret import require_secret
@@ -23,10 +28,25 @@ DOCTORS_PATIENCE_S = 10.0
 def build_operations(parts: SharedParts, limits: Limits) -> tuple[CountEvents, ReadMetrics]:
     """Build the use-cases that count events and render metrics."""
     jobs = JobStorage(parts.uow, parts.policies.defaults.jobs)
+    others = NoOtherWorkers() if parts.worker is None else _open_worker_metrics(parts.worker)
     return (
         CountEvents(parts.uow, EventStorage(), parts.access),
-        ReadMetrics(parts.metrics, parts.uow, parts.engine, limits, jobs),
+        ReadMetrics(parts.metrics, others, parts.uow, parts.engine, limits, jobs),
     )
+
+
+@asynccontextmanager
+async def tell_metrics(worker: ServerWorker | None, metrics: Metrics) -> AsyncIterator[None]:
+    """Tell this process's metrics to the other workers of the server while the block runs, if there are any."""
+    if worker is None:
+        yield
+        return
+    async with _open_worker_metrics(worker).answer_others(metrics.render_text):
+        yield
+
+
+def _open_worker_metrics(worker: ServerWorker) -> SocketWorkerMetrics:
+    return SocketWorkerMetrics(worker.metrics_socket, worker.number, worker.count)
 
 
 def build_readiness(parts: SharedParts) -> Readiness:

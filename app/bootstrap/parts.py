@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from app.config.server_worker import ServerWorker
 from app.config.settings import Settings
 from app.config.tenant_policies import TenantPolicies
 from app.ports import BlobStore, ChatModel, Clock, Embedder, Reranker, TokenCounter, UpstreamClient
@@ -17,7 +18,10 @@ from app.storage.uow import UnitOfWork
 
 @dataclass(frozen=True, slots=True)
 class SharedParts:
-    """One application's settings, adapters, journal and access log. `space`: the active embedding space."""
+    """One application's settings, adapters, journal and access log.
+
+    `space`: the active embedding space. `worker`: the place of this process, if several serve one address.
+    """
 
     settings: Settings
     policies: TenantPolicies
@@ -37,3 +41,4 @@ class SharedParts:
     blobs: BlobStore
     parser: DocumentParser
     folders: SourceFolders
+    worker: ServerWorker | None

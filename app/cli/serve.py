@@ -1,4 +1,4 @@
-"""mnema serve: the HTTP API in this process."""
+"""mnema serve: the HTTP API in this process, or in several that share its address."""
 
 import os
 import sys
@@ -23,6 +23,9 @@ def serve(
         str, typer.Option(envvar="MNEMA_HOST", help="address to listen on; 0.0.0.0 for all IPv4 addresses")
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(envvar="MNEMA_PORT", min=1, max=65535)] = 8000,
+    workers: Annotated[
+        int, typer.Option(envvar="MNEMA_SERVE_WORKERS", min=1, help="number of processes that share the address")
+    ] = 1,
     grace: Annotated[
         float,
         typer.Option(
@@ -43,12 +46,14 @@ def serve(
 ) -> None:
     """Serve the HTTP API until SIGTERM. Other settings come from the environment (`MNEMA_*`, docs/configuration.md).
 
-    The server is one process. For more, start several behind a proxy, each on its own port. The log is on stderr.
+    With several workers, SIGHUP replaces them by new ones and no request fails. The log is on stderr.
     """
     if log_level is not None:
         os.environ["MNEMA_LOG_LEVEL"] = log_level
     if forwarded_allow_ips is not None:
         os.environ["FORWARDED_ALLOW_IPS"] = forwarded_allow_ips
     options = ["--host", host, "--port", str(port), "--grace", str(grace)]
+    if workers > 1:
+        options += ["--workers", str(workers)]
     # a new program in the same process, which does not keep the memory of this one
     os.execv(sys.executable, [sys.executable, "-m", "app.api", *options])

@@ -15,6 +15,7 @@ from prometheus_client import (
     generate_latest,
 )
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
 
 from app.domain.reflection.model_usage import Usage
 
@@ -26,10 +27,16 @@ UNMATCHED = "unmatched"
 
 
 class Metrics:
-    """A registry of its own, so that several applications can live in one process."""
+    """The metrics of one application, so that several can live in one process.
 
-    def __init__(self, version: str) -> None:
+    `registry` has what this process counts. `shared_registry` has what is the same in all processes of an installation.
+    """
+
+    def __init__(self, version: str, worker: int | None = None) -> None:
+        """`worker`: the number that the metrics of this process have as their label, if several serve one address."""
         self.registry = CollectorRegistry()
+        self.shared_registry = CollectorRegistry()
+        self._worker = worker
         build = Info("mnema_build", "Version of Mnema and of Python.", registry=self.registry)
         build.info({"version": version, "python": platform.python_version()})
         ProcessCollector(registry=self.registry)
@@ -102,13 +109,38 @@ class Metrics:
         what: str,
         read: Callable[[], Iterable[LabelledValue]],
         labels: Sequence[str] = (),
+        *,
+        shared: bool = False,
     ) -> None:
-        """Call `read` for values, each with its labels, whenever the metrics are read. `what` is the help text."""
-        self.registry.register(_CallbackCollector(kind, name, what, labels, read))
+        """Call `read` for values, each with its labels, whenever the metrics are read. `what` is the help text.
+
+        `shared`: the values are the same in all processes.
+        """
+        registry = self.shared_registry if shared else self.registry
+        registry.register(_CallbackCollector(kind, name, what, labels, read))
 
     def render_text(self) -> bytes:
-        """Return all metrics in Prometheus' text format (CONTENT_TYPE)."""
-        return generate_latest(self.registry)
+        """Return the metrics of this process in Prometheus' text format (CONTENT_TYPE)."""
+        labelled = self.registry if self._worker is None else _LabelledCollector(self.registry, str(self._worker))
+        return generate_latest(labelled)
+
+    def render_shared(self) -> bytes:
+        """Return the metrics that all processes share, in the same format."""
+        return generate_latest(self.shared_registry)
+
+
+class _LabelledCollector(Collector):
+    """The metrics of a registry with the number of the worker as one more label."""
+
+    def __init__(self, registry: CollectorRegistry, worker: str) -> None:
+        self._registry = registry
+        self._label = {"worker": worker}
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield each metric with the label."""
+        for metric in self._registry.collect():
+            metric.samples = [sample._replace(labels=sample.labels | self._label) for sample in metric.samples]
+            yield metric
 
 
 class _CallbackCollector:

@@ -4,7 +4,7 @@ import asyncio
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
@@ -25,9 +25,14 @@ class Server:
         module: str = "app.api",
         stderr: IO[bytes] | int | None = None,
         env: Mapping[str, str] | None = None,
+        options: Sequence[str] = (),
     ) -> None:
-        """Set up the server. `stderr` receives its output, instead of a file in `home`. `env`: more variables."""
+        """Set up the server. `stderr` receives its output, instead of a file in `home`.
+
+        `env`: more variables. `options`: more arguments of its program.
+        """
         self._stderr = stderr
+        self._options = options
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self._env = environment(MNEMA_DATABASE_URL=database.app, MNEMA_HOME=home, **(env or {}))
@@ -53,7 +58,7 @@ class Server:
             models.symlink_to(model_cache())
 
     def _launch(self) -> None:
-        command = [sys.executable, "-m", self._module, "--port", str(self.port)]
+        command = [sys.executable, "-m", self._module, "--port", str(self.port), *self._options]
         with self._log.open("ab") as log:
             said = log if self._stderr is None else self._stderr
             self._process = subprocess.Popen(command, cwd=REPOSITORY, env=self._env, stdout=said, stderr=said)
@@ -63,6 +68,17 @@ class Server:
             return (await client.get("/ready")).status_code == 200
         except httpx.TransportError:
             return False
+
+    @property
+    def process(self) -> "subprocess.Popen[bytes]":
+        """The process that was started last."""
+        assert self._process is not None
+        return self._process
+
+    @property
+    def log(self) -> str:
+        """The output so far."""
+        return self._log.read_text(encoding="utf-8")
 
     def kill(self) -> None:
         """Kill the process with SIGKILL: no handler runs and nothing is flushed."""

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from app.cli.main import app as command_line
 
-NAMES = ("MNEMA_HOST", "MNEMA_PORT", "MNEMA_LOG_LEVEL", "FORWARDED_ALLOW_IPS")
+NAMES = ("MNEMA_HOST", "MNEMA_PORT", "MNEMA_SERVE_WORKERS", "MNEMA_LOG_LEVEL", "FORWARDED_ALLOW_IPS")
 
 
 class Became(Exception):
@@ -43,13 +43,14 @@ def test_options_go_before_settings_and_settings_before_defaults(monkeypatch: py
     arguments, settings = served(monkeypatch, **set_by_env)
     assert arguments[2:6] == ["--host", "::1", "--port", "81"]
     assert settings == set_by_env
+    assert served(monkeypatch, MNEMA_SERVE_WORKERS="3")[0][-2:] == ["--workers", "3"]
     chosen = ("--host", "0.0.0.0", "--port", "82", "--log-level", "warning", "--forwarded-allow-ips", "*")
     arguments, settings = served(monkeypatch, *chosen, "--timeout-graceful-shutdown", "3", **set_by_env)
     assert arguments[2:] == ["--host", "0.0.0.0", "--port", "82", "--grace", "3.0"]
     assert (settings["MNEMA_LOG_LEVEL"], settings["FORWARDED_ALLOW_IPS"]) == ("warning", "*")
 
 
-@pytest.mark.parametrize("wrong", [("--port", "0"), ("--log-level", "loud"), ("--grace", "-1"), ("--workers", "2")])
+@pytest.mark.parametrize("wrong", [("--port", "0"), ("--log-level", "loud"), ("--grace", "-1"), ("--workers", "0")])
 def test_a_wrong_option_is_refused(wrong: tuple[str, str]) -> None:
     done = CliRunner().invoke(command_line, ["serve", *wrong])
     assert (done.exit_code, wrong[0] in done.stderr) == (2, True)

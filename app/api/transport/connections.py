@@ -37,10 +37,11 @@ class Bounds:
 
 
 class ConnectionHub(Protocol):
-    """The server as its connections see it."""
+    """The server as its connections see it. `retiring`: it lets its clients go, one answer each."""
 
     bounds: Bounds
     stopping: bool
+    retiring: bool
 
     def admit_connection(self, connection: "Connection") -> bool:
         """Count a connection; return False if there are too many."""
@@ -171,6 +172,11 @@ class Connection(asyncio.Protocol):
             self._reading = None
 
     # calls of exchanges and of the server
+
+    @property
+    def retiring(self) -> bool:
+        """True if each answer is the last one of this connection."""
+        return self._hub.retiring
 
     def write(self, content: bytes) -> None:
         """Send bytes unless the connection is closed."""

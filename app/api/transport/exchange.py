@@ -20,6 +20,10 @@ _STATUS_LINES = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".en
 class ExchangeChannel(Protocol):
     """A connection as its exchanges see it."""
 
+    @property
+    def retiring(self) -> bool:
+        """True if each answer is the last one of the connection."""
+
     def write(self, content: bytes) -> None:
         """Send bytes to the client."""
 
@@ -119,6 +123,7 @@ class Exchange:
 
     def _write_head(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
         self._started = True
+        self.keep_alive = self.keep_alive and not self._channel.retiring
         lines = [_STATUS_LINES.get(status) or f"HTTP/1.1 {status} \r\n".encode()]
         names = set()
         for name, value in headers:

@@ -2,6 +2,8 @@
 
 import asyncio
 import ipaddress
+import socket
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -31,10 +33,11 @@ class HttpServer:
         """`proxies`: the proxies whose X-Forwarded-Proto counts, with commas between them, or `*`. Raise ValueError."""
         self.bounds = bounds or Bounds()
         self.stopping = False
+        self.retiring = False
         self._app = app
         self._proxies = None if proxies == "*" else [ipaddress.ip_network(one.strip()) for one in proxies.split(",")]
         self._lifespan = _Lifespan(app)
-        self._listener: asyncio.Server | None = None
+        self._listeners: list[asyncio.Server] = []
         self._connections: set[Connection] = set()
         self._all_closed = asyncio.Event()
         self._all_closed.set()
@@ -43,18 +46,38 @@ class HttpServer:
     @property
     def port(self) -> int:
         """The port that it listens on."""
-        assert self._listener is not None
-        return int(self._listener.sockets[0].getsockname()[1])
+        return int(self._listeners[0].sockets[0].getsockname()[1])
 
     async def start(self, host: str, port: int) -> None:
         """Start the application, then listen. Port 0 means any free port. Raise StartFailed or OSError."""
         await self._lifespan.start()
+        await self._listen(host=host, port=port)
+
+    async def start_on(self, sockets: Sequence[socket.socket]) -> None:
+        """Start the application, then listen on bound sockets. Raise StartFailed or OSError."""
+        await self._lifespan.start()
+        for bound in sockets:
+            await self._listen(sock=bound)
+
+    async def _listen(self, **address: Any) -> None:
         loop = asyncio.get_running_loop()
         try:
-            self._listener = await loop.create_server(lambda: Connection(self), host, port, backlog=BACKLOG)
+            listener = await loop.create_server(lambda: Connection(self), backlog=BACKLOG, **address)
         except OSError:
             await self._lifespan.stop()
             raise
+        self._listeners.append(listener)
+
+    async def retire(self) -> None:
+        """Accept no more connections, and return when all clients have gone. Only `stop` stops the application.
+
+        The next answer of each connection tells the client to close it. A connection without a request closes when it
+        has been idle as long as always. So no client loses a request that it sends now.
+        """
+        self.retiring = True
+        self._close_listeners()
+        await asyncio.sleep(0)  # a connection that was accepted just now is counted in this turn of the loop
+        await self._all_closed.wait()
 
     async def stop(self, grace_s: float | None = None) -> None:
         """Accept no more connections, wait `grace_s` seconds for open requests, cancel the rest, stop the application.
@@ -62,13 +85,16 @@ class HttpServer:
         None waits for the requests as long as they take.
         """
         self.stopping = True
-        if self._listener is not None:
-            self._listener.close()
+        self._close_listeners()
         for connection in list(self._connections):
             connection.close_when_answered()
         await self._end_requests(grace_s)
         await self._close_connections()
         await self._lifespan.stop()
+
+    def _close_listeners(self) -> None:
+        for listener in self._listeners:
+            listener.close()
 
     async def _end_requests(self, grace_s: float | None) -> None:
         if self._requests:

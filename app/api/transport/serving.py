@@ -1,34 +1,38 @@
-"""The process of the HTTP API: options, event loop, signals, exit code."""
+"""The process of the HTTP API: event loop, signals, exit code."""
 
-import argparse
 import asyncio
 import os
+import shutil
 import signal
+import socket
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 import structlog
 from starlette.types import ASGIApp
 
+from app.api.transport.options import ServerOptions, address_refusal
 from app.api.transport.server import HttpServer, StartFailed
+from app.api.transport.supervision import SupervisorChannel
+from app.config.server_worker import ServerWorker
 
-GRACE_S = 15.0
+RETIRE_S = 300.0
+"""The seconds that a worker has to finish its requests after others have taken over."""
 log = structlog.get_logger(__name__)
+AppFactory = Callable[[ServerWorker | None], ASGIApp]
+"""A function that creates the application of a worker, or of a process that serves alone."""
 
 
-def main(create_app: Callable[[], ASGIApp], arguments: Sequence[str] | None = None) -> None:
+def main(create_app: AppFactory, options: ServerOptions) -> None:
     """Serve until SIGTERM or SIGINT; a second SIGINT does not wait for open requests.
 
-    Exit with 1 and a line on stderr if it cannot start.
+    A worker ignores SIGINT and SIGHUP, because its supervisor decides. It also ends when its supervisor is gone. Exit
+    with 1 and a line on stderr if it cannot start.
     """
-    parser = argparse.ArgumentParser(prog="mnema serve", description="Serve the HTTP API.")
-    parser.add_argument("--host", default="127.0.0.1")
-    parser.add_argument("--port", type=int, default=8000)
-    parser.add_argument("--grace", type=float, default=GRACE_S, help="seconds for open requests at the end")
-    chosen = parser.parse_args(arguments)
-    app = create_app()
+    app = create_app(options.worker)
     with asyncio.Runner(loop_factory=_new_loop) as runner:
-        sys.exit(runner.run(_serve(app, chosen.host, chosen.port, chosen.grace)))
+        sys.exit(runner.run(_Serving(app, options).run()))
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:
@@ -39,23 +43,76 @@ def _new_loop() -> asyncio.AbstractEventLoop:
     return uvloop.new_event_loop()
 
 
-async def _serve(app: ASGIApp, host: str, port: int, grace_s: float) -> int:
-    ended, hurried = asyncio.Event(), asyncio.Event()
-    loop = asyncio.get_running_loop()
-    loop.add_signal_handler(signal.SIGTERM, ended.set)
-    loop.add_signal_handler(signal.SIGINT, lambda: (hurried if ended.is_set() else ended).set())
-    server = HttpServer(app, proxies=os.environ.get("FORWARDED_ALLOW_IPS", "127.0.0.1"))
-    try:
-        await server.start(host, port)
-    except StartFailed as failed:
-        if reason := str(failed):
-            sys.stderr.write(f"{reason}\n")
-        return 1
-    except OSError as error:
-        sys.stderr.write(f"error address_unavailable: cannot listen on {host} port {port}: {error.strerror}\n")
-        return 1
-    log.info("serving", host=host, port=port)
-    await ended.wait()
-    stopping, again = asyncio.create_task(server.stop(grace_s)), asyncio.create_task(hurried.wait())
-    await asyncio.wait({stopping, again}, return_when=asyncio.FIRST_COMPLETED)
-    return 0 if stopping.done() else 1
+class _Serving:
+    """The life of one server process."""
+
+    def __init__(self, app: ASGIApp, options: ServerOptions) -> None:
+        self._options = options
+        self._server = HttpServer(app, proxies=os.environ.get("FORWARDED_ALLOW_IPS", "127.0.0.1"))
+        self._ended, self._hurried = asyncio.Event(), asyncio.Event()
+
+    async def run(self) -> int:
+        """Serve to the end, and return the exit code."""
+        self._heed_signals()
+        if not await self._start():
+            return 1
+        log.info("serving", host=self._options.host, port=self._options.port, worker=self._number)
+        if self._options.worker is None:
+            await self._ended.wait()
+        else:
+            await self._follow_supervisor(self._options.worker)
+        return 0 if await _first(self._server.stop(self._options.grace_s), self._hurried.wait()) == 0 else 1
+
+    @property
+    def _number(self) -> int | None:
+        return None if self._options.worker is None else self._options.worker.number
+
+    def _heed_signals(self) -> None:
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGTERM, self._ended.set)
+        if self._options.worker is None:
+            loop.add_signal_handler(signal.SIGINT, self._interrupt)
+            return
+        for ignored in (signal.SIGINT, signal.SIGHUP):
+            loop.add_signal_handler(ignored, lambda: None)
+
+    def _interrupt(self) -> None:
+        (self._hurried if self._ended.is_set() else self._ended).set()
+
+    async def _start(self) -> bool:
+        """Start the server. If it cannot start, say why on stderr and return False."""
+        host, port = self._options.host, self._options.port
+        try:
+            if self._options.worker is None:
+                await self._server.start(host, port)
+            else:
+                await self._server.start_on([socket.socket(fileno=number) for number in self._options.listeners])
+        except StartFailed as failed:
+            if reason := str(failed):
+                sys.stderr.write(f"{reason}\n")
+            return False
+        except OSError as error:
+            sys.stderr.write(address_refusal(host, port, error))
+            return False
+        return True
+
+    async def _follow_supervisor(self, worker: ServerWorker) -> None:
+        """Return when this worker has to stop."""
+        channel = SupervisorChannel(self._options.channel)
+        await channel.report_ready()
+        if await _first(self._ended.wait(), channel.orphaned.wait(), channel.retired.wait()) == 2:
+            log.info("retiring", worker=worker.number)
+            await _first(self._ended.wait(), channel.orphaned.wait(), self._server.retire(), timeout_s=RETIRE_S)
+        if channel.orphaned.is_set():
+            log.error("supervisor_gone", worker=worker.number)
+            shutil.rmtree(worker.folder, ignore_errors=True)
+
+
+async def _first(*waits: Coroutine[Any, Any, Any], timeout_s: float | None = None) -> int | None:
+    """Run all until one is done; return its place, or None after `timeout_s`. The others are cancelled."""
+    tasks = [asyncio.create_task(wait) for wait in waits]
+    await asyncio.wait(tasks, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+    place = next((place for place, task in enumerate(tasks) if task.done()), None)
+    for task in tasks:
+        task.cancel()
+    return place

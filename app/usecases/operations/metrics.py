@@ -8,6 +8,7 @@ from app.config.logs import lines_lost
 from app.domain.errors import MnemaError
 from app.domain.principal import Principal
 from app.providers.metrics import CONTENT_TYPE, Metrics
+from app.providers.worker_metrics import WorkerMetrics, join_metrics
 from app.storage.engine import Engine
 from app.storage.jobs.jobs import JobStorage
 from app.storage.tenancy.tenants import TenantStorage
@@ -23,8 +24,17 @@ MOST_TENANTS = 500
 class ReadMetrics:
     """The use-case that renders the metrics: counters, and the current state of pool, limits and jobs."""
 
-    def __init__(self, metrics: Metrics, uow: UnitOfWork, engine: Engine, limits: Limits, jobs: JobStorage) -> None:
+    def __init__(
+        self,
+        metrics: Metrics,
+        others: WorkerMetrics,
+        uow: UnitOfWork,
+        engine: Engine,
+        limits: Limits,
+        jobs: JobStorage,
+    ) -> None:
         self._metrics = metrics
+        self._others = others
         self._uow = uow
         self._jobs = jobs
         self._tenants = TenantStorage(uow)
@@ -33,22 +43,15 @@ class ReadMetrics:
         self._refreshed_at = float("-inf")
         self._refreshing = asyncio.Lock()
         _watch_pool(metrics, engine)
+        _watch_limits(metrics, limits)
         watch = metrics.register_collector
-        watch(
-            "counter",
-            "mnema_limit_refusals",
-            "Refused requests and writes, by limit and subject (key or tenant).",
-            lambda: [((what, of), count) for (what, of), count in limits.refused.items()],
-            ("what", "of"),
-        )
-        watch("gauge", "mnema_limits_away", "1 while no limit is enforced.", lambda: [((), float(limits.away))])
         watch("counter", "mnema_log_lines_lost", "Log lines that stderr did not accept.", lambda: [((), lines_lost())])
-        watch("counter", "mnema_limits_unenforced", "Admitted without a check.", lambda: [((), limits.unenforced)])
         watch(
             "gauge",
             "mnema_jobs_oldest_due_seconds",
             "Seconds the oldest due job has waited; missing while the database does not answer.",
             lambda: [] if self._behind is None else [((), self._behind)],
+            shared=True,
         )
         watch(
             "gauge",
@@ -56,16 +59,21 @@ class ReadMetrics:
             "Jobs of all tenants by kind and state; missing if there are more than 500 tenants.",
             lambda: list(self._tally.items()),
             ("kind", "state"),
+            shared=True,
         )
 
     async def render_text(self) -> bytes:
-        """Return the metrics as text. Query the database at most every FRESH_S seconds, for PATIENCE_S at most."""
+        """Return the metrics of all workers of this server as text.
+
+        Query the database at most every FRESH_S seconds, for PATIENCE_S at most.
+        """
         async with self._refreshing:
             if time.monotonic() - self._refreshed_at > FRESH_S:
                 self._behind = await self._jobs_behind()
                 self._tally = await self._count_jobs()
                 self._refreshed_at = time.monotonic()
-        return self._metrics.render_text()
+        texts = [self._metrics.render_text(), *await self._others.collect_texts()]
+        return join_metrics(texts) + self._metrics.render_shared()
 
     async def _jobs_behind(self) -> float | None:
         try:
@@ -100,3 +108,16 @@ def _watch_pool(metrics: Metrics, engine: Engine) -> None:
         "gauge", "mnema_db_pool_waiting", "Requests that wait for a connection.", lambda: [((), shares.waiting_count)]
     )
     watch("counter", "mnema_db_pool_waits", "Requests that had to wait for a connection.", lambda: [((), shares.waits)])
+
+
+def _watch_limits(metrics: Metrics, limits: Limits) -> None:
+    watch = metrics.register_collector
+    watch(
+        "counter",
+        "mnema_limit_refusals",
+        "Refused requests and writes, by limit and subject (key or tenant).",
+        lambda: [((what, of), count) for (what, of), count in limits.refused.items()],
+        ("what", "of"),
+    )
+    watch("gauge", "mnema_limits_away", "1 while no limit is enforced.", lambda: [((), float(limits.away))])
+    watch("counter", "mnema_limits_unenforced", "Admitted without a check.", lambda: [((), limits.unenforced)])

@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.api import main
 from app.api.transport import serving
+from app.api.transport.options import read_options
 
 TICK_S = 0.01
 
@@ -61,4 +62,4 @@ def create_app() -> ASGIApp:
 
 
 if __name__ == "__main__":
-    serving.main(create_app)
+    serving.main(lambda _worker: create_app(), read_options())

@@ -1,7 +1,9 @@
 """GET /metrics: correct numbers, no names, and no more label values than there are routes."""
 
 import asyncio
+import os
 import re
+from pathlib import Path
 from uuid import uuid4
 
 import httpx
@@ -10,6 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from pydantic import SecretStr
 
 from app.bootstrap import Doubles
+from app.config.server_worker import ServerWorker
 from app.config.settings import Settings
 from app.config.version import VERSION
 from app.ports import Embedder
@@ -22,8 +25,8 @@ pytestmark = pytest.mark.usefixtures("own")  # the counters cover the whole proc
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
 
-async def read(client: httpx.AsyncClient, **headers: str) -> Samples:
-    response = await client.get("/metrics", headers=headers)
+async def read(client: httpx.AsyncClient, url: str = "", **headers: str) -> Samples:
+    response = await client.get(f"{url}/metrics", headers=headers)
     assert response.status_code == 200, response.text
     assert response.headers["Content-Type"].startswith("text/plain; version=")
     families = text_string_to_metric_families(response.text)
@@ -161,6 +164,38 @@ async def test_two_applications_in_a_process_count_for_themselves(
         health = {"route": "/health", "method": "GET", "status": "200"}
         assert value(await read(here), "mnema_http_requests_total", **health) == 3
         assert value(await read(there), "mnema_http_requests_total", **health) == 0
+
+
+async def test_a_worker_tells_the_metrics_of_all_workers_of_its_server(
+    settings: Settings, embedder: Embedder, tmp_path: Path
+) -> None:
+    doubles = Doubles(embedder=embedder)
+
+    def counted(samples: Samples, worker: str) -> float:
+        labels = {"route": "/health", "method": "GET", "status": "200", "worker": worker}
+        return value(samples, "mnema_http_requests_total", **labels)
+
+    async with replica(settings, doubles, ServerWorker(1, 1, 3, str(tmp_path))) as (one, _app):
+        async with (
+            replica(settings, doubles, ServerWorker(2, 2, 3, str(tmp_path))) as (two, _former),
+            replica(settings, doubles, ServerWorker(2, 10, 3, str(tmp_path))) as (newer, _newer),
+            httpx.AsyncClient() as client,
+        ):
+            for url, times in ((one, 1), (two, 2), (newer, 3)):
+                for _ in range(times):
+                    await client.get(f"{url}/health")
+            for url in (one, newer):
+                samples = await read(client, url)
+                assert [counted(samples, worker) for worker in "12"] == [1, 3], "the newer one is the second worker"
+                assert [value(samples, "mnema_worker_up", worker=worker) for worker in "123"] == [1, 1, 0]
+                assert samples["mnema_jobs_oldest_due_seconds", frozenset()] == 0
+                text = (await client.get(f"{url}/metrics")).text
+                heads = [line for line in text.splitlines() if line.startswith("# TYPE ")]
+                assert len(heads) == len(set(heads)) > 10
+        assert not any(name.startswith("2-") for name in os.listdir(tmp_path))
+        async with httpx.AsyncClient() as client:
+            samples = await read(client, one)
+            assert [value(samples, "mnema_worker_up", worker=worker) for worker in "123"] == [1, 0, 0]
 
 
 async def test_jobs_of_all_tenants_are_seen_by_kind_and_state(

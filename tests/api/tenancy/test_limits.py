@@ -15,6 +15,7 @@ from pydantic import SecretStr
 
 from app.bootstrap import Application, Doubles
 from app.config.loader import CONFIG_DIR
+from app.config.server_worker import ServerWorker
 from app.config.settings import Settings
 from app.domain.outages import CountersUnavailable
 from app.ports import CounterIncrement, Embedder
@@ -102,9 +103,13 @@ class Site:
 
 
 @asynccontextmanager
-async def site(settings: Settings, doubles: Doubles, number: int = 1) -> AsyncIterator[Site]:
+async def site(
+    settings: Settings, doubles: Doubles, number: int = 1, folder: Path | None = None
+) -> AsyncIterator[Site]:
+    """Run replicas. With a `folder` they are workers of one server, which share it."""
+    places = [folder and ServerWorker(at + 1, at, number, str(folder)) for at in range(number)]
     async with AsyncExitStack() as stack:
-        yield Site([await stack.enter_async_context(replica(settings, doubles)) for _ in range(number)])
+        yield Site([await stack.enter_async_context(replica(settings, doubles, place)) for place in places])
 
 
 def shared(settings: Settings, redis: RedisServer) -> Settings:
@@ -218,10 +223,12 @@ async def test_every_guarded_route_is_limited_and_says_so_in_the_document(
                 assert ("429" in spec["responses"]) == bool(spec.get("security"))
 
 
+@pytest.mark.parametrize("by_file", [False, True], ids=["by Redis", "by a file of one server's workers"])
 async def test_two_replicas_share_one_window(
-    limited: Settings, embedder: Embedder, still: StillClock, redis: RedisServer
+    limited: Settings, embedder: Embedder, still: StillClock, redis: RedisServer, tmp_path: Path, by_file: bool
 ) -> None:
-    async with site(shared(limited, redis), Doubles(embedder=embedder, clock=still), 2) as both:
+    settings, folder = (limited, tmp_path) if by_file else (shared(limited, redis), None)
+    async with site(settings, Doubles(embedder=embedder, clock=still), 2, folder) as both:
         caller, other = await make_caller(both.apps[0]), await make_caller(both.apps[0])
         async with caller.client(both.urls[0]) as here, caller.client(both.urls[1]) as there:
             assert await statuses(here, 3) + await statuses(there, 1) == [200] * 4
@@ -240,6 +247,7 @@ async def test_two_replicas_share_one_window(
         async with other.client(both.urls[1]) as unrelated:
             assert await statuses(unrelated, KEY) == [200] * KEY
         with redis.client() as seen:
+            assert list(seen.scan_iter("*:limits:*")) or by_file
             assert all(0 < seen.ttl(name) <= 2 * 86_400 + 60 for name in seen.scan_iter("*:limits:*"))
 
 

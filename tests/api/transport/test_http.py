@@ -1,6 +1,8 @@
 """HTTP/1.1 as the server speaks it, on real sockets, in front of a small application."""
 
 import asyncio
+import os
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Any
@@ -327,6 +329,32 @@ async def test_at_the_end_open_requests_are_answered_and_idle_connections_closed
         assert b"connection: close" in said
         assert said.endswith(b"waited")
         await stopping
+    assert app.stopped
+
+
+async def test_a_server_that_retires_answers_every_client_once_more() -> None:
+    app = Application()
+    server, listening = HttpServer(app, Bounds(idle_s=30)), socket.create_server(("127.0.0.1", 0))
+    with socket.socket(fileno=os.dup(listening.fileno())) as inherited:
+        await server.start_on([inherited])
+        url = f"http://127.0.0.1:{server.port}"
+        async with connected(url) as (idle, asking), connected(url) as (busy, waiting), connected(url) as (new, first):
+            asking.write(GET)
+            assert b"connection: close" not in await idle.readuntil(b"\r\n\r\n")
+            waiting.write(GET.replace(b"/echo", b"/wait"))
+            await asyncio.sleep(0.1)
+            retiring = asyncio.create_task(server.retire())
+            await asyncio.sleep(0.1)
+            app.go_on.set()
+            asking.write(GET)
+            first.write(GET)
+            for said in (await idle.read(), await busy.read(), await new.read()):
+                assert b" 200 OK" in said
+                assert b"connection: close" in said
+            await retiring
+    assert not app.stopped
+    with listening, socket.create_connection(listening.getsockname(), 5):  # another process would accept it
+        await server.stop()
     assert app.stopped
 
 

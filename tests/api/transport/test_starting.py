@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import json
+import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -12,7 +13,9 @@ from pathlib import Path
 import httpx
 import pytest
 
+from app.api.transport.options import ServerOptions
 from app.api.transport.startup import GC_THRESHOLD, freeze_startup_objects
+from app.api.transport.supervisor import supervise
 from tests.acceptance.processes import REPOSITORY, environment, free_port
 from tests.api.calls import refused
 from tests.api.raw_connections import connected, rest
@@ -36,13 +39,16 @@ WRONG: dict[str, dict[str, str]] = {
     "MNEMA_RERANKER_MODEL: ": {"MNEMA_RERANKER": "fastembed", "MNEMA_RERANKER_MODEL": SECRET},
 }
 
+SEVERAL = {"The local embedder is": ("--workers", "2")}
+"""The wrong configuration that is tried with several workers: it is said once, too."""
+
 
 @pytest.mark.parametrize("named", WRONG)
 async def test_a_wrong_configuration_is_one_line_without_values(database: Database, tmp_path: Path, named: str) -> None:
     env = {"MNEMA_DATABASE_URL": database.app, "MNEMA_HOME": str(tmp_path)} | WRONG[named]
     done = await asyncio.to_thread(
         subprocess.run,
-        [sys.executable, *SERVER, "--port", str(free_port())],
+        [sys.executable, *SERVER, "--port", str(free_port()), *SEVERAL.get(named, ())],
         cwd=REPOSITORY,
         env=environment(**env),
         capture_output=True,
@@ -56,6 +62,15 @@ async def test_a_wrong_configuration_is_one_line_without_values(database: Databa
     assert named in said[0]
     assert said[1:] == []
     assert SECRET not in done.stderr + done.stdout
+
+
+def test_an_address_in_use_is_one_line_for_several_workers_too(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert supervise(ServerOptions(port=port, workers=2)) == 1
+    said = capsys.readouterr().err
+    assert said.startswith(f"error address_unavailable: cannot listen on 127.0.0.1 port {port}: ")
+    assert said.count("\n") == 1
 
 
 def unfinished(path: str, caller: Caller, framing: str) -> bytes:

@@ -1,0 +1,209 @@
+"""The process above several workers of one address: it starts them, restarts them, reloads them and stops them.
+
+It binds the sockets once, and every worker listens on them. So a connection that arrives during a reload waits for one
+that accepts, and none is lost. It serves nothing itself, and imports none of the application.
+"""
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+
+import structlog
+
+from app.api.transport.options import ServerOptions, address_refusal
+from app.api.transport.worker_process import WorkerFailed, WorkerProcess
+from app.config.logs import configure_logs
+from app.config.server_worker import ServerWorker
+
+STEADY_S = 10.0
+"""The seconds after which a worker counts as healthy: if it ends then, it is restarted without a pause."""
+LONGEST_PAUSE_S = 30.0
+MARGIN_S = 15.0
+"""The seconds beyond its grace that a worker has to end."""
+log = structlog.get_logger(__name__)
+
+
+def supervise(options: ServerOptions) -> int:
+    """Run workers until SIGTERM or SIGINT, and return the exit code: 0 if all of them ended in time.
+
+    SIGHUP replaces the workers by new ones. A second SIGINT kills them. If a worker cannot start at the beginning, all
+    of them end, and its exit code is returned.
+    """
+    configure_logs()
+    try:
+        sockets = bind_sockets(options.host, options.port)
+    except OSError as error:
+        sys.stderr.write(address_refusal(options.host, options.port, error))
+        return 1
+    with tempfile.TemporaryDirectory(prefix="mnema-serve-", ignore_cleanup_errors=True) as folder:
+        return asyncio.run(Supervisor(options, sockets, folder).run())
+
+
+def bind_sockets(host: str, port: int) -> list[socket.socket]:
+    """Return a bound socket for each address of the host. Workers listen on them once they are ready. Raise OSError."""
+    found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    with ExitStack() as opened:
+        sockets = []
+        for family, kind, protocol, _name, address in dict.fromkeys(found):
+            bound = opened.enter_context(socket.socket(family, kind, protocol))
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            bound.setblocking(False)
+            bound.bind(address)
+            sockets.append(bound)
+        opened.pop_all()
+    return sockets
+
+
+class Supervisor:
+    """The workers of one address. `_current` are those that have to serve, by number; `_alive` are all processes."""
+
+    def __init__(self, options: ServerOptions, sockets: Sequence[socket.socket], folder: str) -> None:
+        """Take bound sockets, and a folder that the workers share."""
+        self._options = options
+        self._listeners = [bound.fileno() for bound in sockets]
+        self._folder = folder
+        self._serial = 0
+        self._current: dict[int, WorkerProcess] = {}
+        self._alive: set[WorkerProcess] = set()
+        self._failures: dict[int, int] = {}
+        self._watches: set[asyncio.Task[None]] = set()
+        self._told, self._reload = asyncio.Event(), asyncio.Event()
+
+    async def run(self) -> int:
+        """Run the workers to the end, and return the exit code."""
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGTERM, self._told.set)
+        loop.add_signal_handler(signal.SIGINT, self._interrupt)
+        loop.add_signal_handler(signal.SIGHUP, self._reload.set)
+        serving, told = asyncio.create_task(self._serve()), asyncio.create_task(self._told.wait())
+        await asyncio.wait({serving, told}, return_when=asyncio.FIRST_COMPLETED)
+        told.cancel()
+        if serving.done():
+            await self._stop_all()
+            return serving.result()
+        serving.cancel()
+        return await self._stop_all()
+
+    async def _serve(self) -> int:
+        """Start the workers, and reload them as often as asked. Return an exit code if they cannot start."""
+        try:
+            self._take_over(await self._start_all())
+        except WorkerFailed as failed:
+            return failed.exit_code
+        log.info("workers_serving", workers=self._options.workers, host=self._options.host, port=self._options.port)
+        while True:
+            await self._reload.wait()
+            self._reload.clear()
+            await self._replace_all()
+
+    async def _replace_all(self) -> None:
+        """Start new workers, and let the present ones go once all new ones are ready. Otherwise keep the present."""
+        log.info("reload_begun", pid=os.getpid())
+        try:
+            fresh = await self._start_all()
+        except (WorkerFailed, OSError) as failed:
+            log.error("reload_failed", detail=str(failed))
+            return
+        former = self._current
+        self._take_over(fresh)
+        for worker in former.values():
+            worker.retire()
+        log.info("reload_done", pid=os.getpid())
+
+    def _take_over(self, fresh: dict[int, WorkerProcess]) -> None:
+        self._current = fresh
+        self._failures.clear()
+        for worker in fresh.values():
+            if worker.has_ended:  # after it was ready, while the others started
+                self._begin_watch(worker)
+
+    async def _start_all(self) -> dict[int, WorkerProcess]:
+        """Return ready workers by number. Raise WorkerFailed if one cannot start; then none of them is left.
+
+        The first one starts alone: it says what is wrong with a configuration once, and it builds what all use.
+        """
+        fresh: dict[int, WorkerProcess] = {}
+        try:
+            fresh[1] = await self._launch(1)
+            await fresh[1].wait_ready()
+            for number in range(2, self._options.workers + 1):
+                fresh[number] = await self._launch(number)
+            for worker in fresh.values():
+                await worker.wait_ready()
+        except (WorkerFailed, OSError):
+            for worker in fresh.values():
+                worker.send(signal.SIGTERM)
+            raise
+        return fresh
+
+    async def _launch(self, number: int) -> WorkerProcess:
+        self._serial += 1
+        place = ServerWorker(number, self._serial, self._options.workers, self._folder)
+        worker = await WorkerProcess.launch(place, self._options, self._listeners)
+        self._alive.add(worker)
+        self._begin_watch(worker)
+        return worker
+
+    def _begin_watch(self, worker: WorkerProcess) -> None:
+        watch = asyncio.create_task(self._watch(worker))
+        self._watches.add(watch)
+        watch.add_done_callback(self._watches.discard)
+
+    async def _watch(self, worker: WorkerProcess) -> None:
+        """Wait for the worker's end, and start another one in its place, unless it was replaced or has to stop."""
+        code = await worker.wait_ended()
+        self._alive.discard(worker)
+        number = worker.place.number
+        if self._current.get(number) is not worker:
+            return
+        pause_s = self._next_pause(number, steady=time.monotonic() - worker.started > STEADY_S)
+        log.warning("worker_ended", worker=number, pid=worker.pid, exit_code=code, restart_s=pause_s)
+        await asyncio.sleep(pause_s)
+        while self._current.get(number) is worker:
+            try:
+                self._take_place(worker, await self._launch(number))
+            except OSError as error:
+                log.error("worker_not_started", worker=number, detail=error.strerror)
+                await asyncio.sleep(LONGEST_PAUSE_S)
+
+    def _take_place(self, former: WorkerProcess, fresh: WorkerProcess) -> None:
+        """Let a worker take the place of one that has ended, unless a reload did that meanwhile."""
+        if self._current.get(fresh.place.number) is former:
+            self._current[fresh.place.number] = fresh
+        else:
+            fresh.send(signal.SIGTERM)
+
+    def _next_pause(self, number: int, *, steady: bool) -> float:
+        """Return the seconds before a restart: none for a healthy worker, then 1, 2, 4 and so on for one that fails."""
+        failures = self._failures[number] = 0 if steady else self._failures.get(number, -1) + 1
+        return min(LONGEST_PAUSE_S, 2.0 ** (failures - 1)) if failures else 0.0
+
+    async def _stop_all(self) -> int:
+        """Stop all workers, and kill those that do not end in time. Return 0 if none was killed."""
+        self._current = {}
+        stopping = list(self._alive)
+        for worker in stopping:
+            worker.send(signal.SIGTERM)
+        ended = [asyncio.create_task(worker.wait_ended()) for worker in stopping]
+        if ended:
+            await asyncio.wait(ended, timeout=self._options.grace_s + MARGIN_S)
+        self._kill_all()
+        codes = set(await asyncio.gather(*ended))
+        return 0 if codes <= {0, -signal.SIGTERM} else 1  # a worker that has just begun ends by SIGTERM itself
+
+    def _kill_all(self) -> None:
+        for worker in self._alive:
+            worker.send(signal.SIGKILL)
+
+    def _interrupt(self) -> None:
+        if self._told.is_set():
+            self._kill_all()
+        self._told.set()
