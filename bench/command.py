@@ -25,6 +25,7 @@ from bench.tables import (
     show_retrieval,
     show_scale,
     show_views,
+    show_workers,
 )
 
 if TYPE_CHECKING:
@@ -137,6 +138,25 @@ def bench_receipts(
     bench = _load_module("receipts")
     plan = bench.Plan(rows, clients, seconds, warmup, repeats)
     _show_reports(lambda say: [bench.run(plan, say)], json_file, show_receipts)
+
+
+@bench_app.command("workers")
+def bench_workers(
+    workers: Annotated[str, typer.Option(help="comma-separated numbers of workers; ratios are to the first")] = "1,2,4",
+    rows: Rows = 10_000,
+    clients: Annotated[int, typer.Option(min=1, max=64, help="concurrent clients")] = 8,
+    seconds: Seconds = 3,
+    warmup: Annotated[float, typer.Option(min=1, max=60, help="seconds of each load that warms a server up")] = 5,
+    repeats: Repeats = 5,
+    json_file: Json = None,
+) -> None:
+    """Measure one server process against several of one address: CPU, memory and requests a second."""
+    numbers = _parse_numbers("--workers", workers)
+    if not all(1 <= number <= 16 for number in numbers):
+        exit_with_error("--workers takes numbers from 1 to 16", USAGE)
+    bench = _load_module("server_workers")
+    plan = bench.Plan(numbers, rows, clients, seconds, warmup, repeats)
+    _show_reports(lambda say: [bench.run(plan, say)], json_file, show_workers)
 
 
 @bench_app.command("mirror")

@@ -28,19 +28,26 @@ def family_seconds(pid: int) -> float | None:
     """Return the CPU seconds of a process and its children, also of those that have ended; None without /proc."""
     while (parent := _stat_fields(pid)) is not None:
         ticks = sum(parent[place] for place in (_USER, _SYSTEM, *_CHILDREN))
-        for folder in Path("/proc").glob("[0-9]*"):
-            child = _stat_fields(int(folder.name))
-            if child is not None and child[_PARENT] == pid:
-                ticks += child[_USER] + child[_SYSTEM]
+        ticks += sum(child[_USER] + child[_SYSTEM] for child in _children(pid).values())
         again = _stat_fields(pid)
         if again is not None and all(again[place] == parent[place] for place in _CHILDREN):
             return ticks / _TICKS  # otherwise a child ended meanwhile and was counted twice or not at all
     return None
 
 
+def child_pids(pid: int) -> list[int]:
+    """Return the process ids of a process's children, none without /proc."""
+    return list(_children(pid))
+
+
 def milliseconds_each(before: float | None, after: float | None, pieces: int) -> float | None:
     """Return the milliseconds a piece between two readings, None if a reading is None."""
     return None if before is None or after is None else round((after - before) * 1000 / max(1, pieces), 3)
+
+
+def _children(pid: int) -> dict[int, list[int]]:
+    found = ((int(folder.name), _stat_fields(int(folder.name))) for folder in Path("/proc").glob("[0-9]*"))
+    return {child: fields for child, fields in found if fields is not None and fields[_PARENT] == pid}
 
 
 def _stat_fields(pid: int) -> list[int] | None:

@@ -62,7 +62,8 @@ class Load:
     """The parameters of a load.
 
     `first` is the number of the first note, list or message, so that no two loads send the same one. `queries` is the
-    number of different queries or questions, `users` the number of users with facts. `stream`: chats ask for a stream.
+    number of different queries or questions, from `first_query` on, and `users` the number of users with facts.
+    `stream`: chats ask for a stream.
     """
 
     port: int
@@ -75,6 +76,7 @@ class Load:
     queries: int = workload.QUERIES
     ranking: str = "default"
     users: int = fact_workload.USERS
+    first_query: int = 0
     stream: bool = True
 
     def request_of(self, number: int) -> bytes:
@@ -87,7 +89,7 @@ class Load:
         """Return the body of a request. Raise ValueError for an unknown kind."""
         match self.kind:
             case "query":
-                return workload.query_body(number, self.ranking)
+                return workload.query_body(self.first_query + number, self.ranking)
             case "write":
                 return workload.write_body(self.first + number)
             case "facts_answer":

@@ -162,7 +162,7 @@ def run_load(site: Site, server: int, load: Load) -> tuple[Outcome, float | None
     Raise RuntimeError if a request was refused.
     """
     postmaster = site.home.postgres.owner_pid() or 0
-    before = cpu_time.process_seconds(server), cpu_time.family_seconds(postmaster)
+    before = cpu_time.family_seconds(server), cpu_time.family_seconds(postmaster)
     done = subprocess.run(
         [sys.executable, "-m", "bench.http_load"],
         input=json.dumps(asdict(load)),
@@ -172,7 +172,7 @@ def run_load(site: Site, server: int, load: Load) -> tuple[Outcome, float | None
         timeout=load.warmup + load.seconds + GRACE_S,
         check=False,
     )
-    after = cpu_time.process_seconds(server), cpu_time.family_seconds(postmaster)
+    after = cpu_time.family_seconds(server), cpu_time.family_seconds(postmaster)
     if done.returncode != 0:
         raise RuntimeError(f"the clients failed: {done.stderr.strip()[-2000:]}")
     outcome = Outcome(**json.loads(done.stdout))

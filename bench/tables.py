@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from bench.receipts import Report as ReceiptsReport
     from bench.retrieval import Figures
     from bench.scale import Line
+    from bench.server_workers import Report as WorkersReport
     from bench.view_requests import Report as ViewReport
 
 TOP = 15
@@ -202,3 +203,31 @@ def show_answers(found: "dict[str, AnswerFigures]") -> None:
     out.print("top-k: share of answerable questions with a right memory among the first k ranked items")
     out.print("stale first: share of questions with an outdated rival that comes first; repeats: of one fact an answer")
     out.print("nothing: share of unanswerable questions answered with no ranked and no related memory")
+
+
+def show_workers(report: "WorkersReport") -> None:
+    """Show each number of workers beside the first one."""
+    plan = report.plan
+    table = Table(title=f"workers: {plan.rows} memories, {plan.clients} clients, medians of {plan.repeats}")
+    for name in ("workers", "", "a second", "p50 ms", "p95 ms", "CPU ms: server + PostgreSQL", "CPU ratio"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for workers in plan.workers:
+        for kind in dict.fromkeys(one.kind for one in report.measured):
+            figures = [
+                report.median_of(workers, kind, lambda one, name=name: getattr(one.figures, name))
+                for name in ("per_second", "p50", "p95")
+            ]
+            ours = report.median_of(workers, kind, lambda one: one.server_cpu_ms)
+            theirs = report.median_of(workers, kind, lambda one: one.postgres_cpu_ms)
+            cells = (f"{value:.1f}" for value in figures)
+            table.add_row(
+                str(workers), kind, *cells, f"{ours:.2f} + {theirs:.2f}", f"{report.cpu_ratio(workers, kind)}"
+            )
+    print_table(table)
+    for workers in plan.workers:
+        of_number = [one for one in report.memory if one.workers == workers]
+        rss, pss, private = (median(getattr(one, name) for one in of_number) for name in ("rss", "pss", "private"))
+        above = median(one.supervisor for one in of_number)
+        out.print(
+            f"{workers}: a worker has {rss:.0f} MiB RSS, {pss:.0f} PSS, {private:.0f} private; supervisor {above:.0f}"
+        )

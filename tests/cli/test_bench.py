@@ -99,6 +99,21 @@ def test_a_tiny_run_measures_queries_with_receipts_and_without(tmp_path: Path) -
 
 
 @deep_only
+def test_a_tiny_run_measures_several_workers_beside_one(tmp_path: Path) -> None:
+    file = tmp_path / "figures.json"
+    size = ["--rows", "200", "--clients", "2", "--seconds", "2", "--warmup", "1", "--repeats", "1"]
+    run_bench(file, "workers", "--workers", "1,2", *size)
+    report = json.loads(file.read_text(encoding="utf-8"))
+    lines = [(one["workers"], one["kind"]) for one in report["measured"]]
+    assert lines == [(1, "query"), (2, "query"), (1, "write"), (2, "write")]
+    assert all(one["figures"]["per_second"] > 0 for one in report["measured"])
+    assert [one["workers"] for one in report["memory"]] == [1, 2]
+    if sys.platform == "linux":
+        assert all(one["rss"] >= one["pss"] > 0 for one in report["memory"])
+        assert report["cpu_ratios"]["query"]["2"] > 0
+
+
+@deep_only
 def test_a_tiny_run_measures_chats_beside_what_they_replace(tmp_path: Path) -> None:
     file = tmp_path / "figures.json"
     size = ["--rows", "200", "--clients", "2", "--seconds", "1", "--warmup", "0", "--repeats", "1", "--chunks", "5"]
