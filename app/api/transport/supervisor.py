@@ -24,7 +24,7 @@ from app.config.server_worker import ServerWorker
 STEADY_S = 10.0
 """The seconds after which a worker counts as healthy: if it ends then, it is restarted without a pause."""
 LONGEST_PAUSE_S = 30.0
-MARGIN_S = 15.0
+MARGIN_S = 12.0
 """The seconds beyond its grace that a worker has to end."""
 log = structlog.get_logger(__name__)
 
@@ -98,6 +98,9 @@ class Supervisor:
             self._take_over(await self._start_all())
         except WorkerFailed as failed:
             return failed.exit_code
+        except OSError as error:
+            sys.stderr.write(f"error cannot_start: no process could be started: {error.strerror}\n")
+            return 1
         log.info("workers_serving", workers=self._options.workers, host=self._options.host, port=self._options.port)
         while True:
             await self._reload.wait()

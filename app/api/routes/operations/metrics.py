@@ -13,7 +13,10 @@ PATH = "/metrics"
 
 
 async def serve_metrics(request: Request) -> Response:
-    """Answer the metrics of this process; scrape each replica separately. Raise Unauthenticated for a wrong token."""
+    """Answer the metrics of this server with all its workers. Scrape each replica by itself.
+
+    Raise Unauthenticated for a wrong token.
+    """
     app = await application_of(request)
     if token := app.settings.metrics_token.get_secret_value():
         credentials = await bearer(request)
