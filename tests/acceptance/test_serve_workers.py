@@ -141,7 +141,8 @@ async def test_a_dead_worker_comes_back_and_a_dead_supervisor_ends_all(server: S
             assert (await client.get("/memory")).status_code == 200
         found = await metrics(client)
         assert [found["mnema_worker_up", worker] for worker in "12"] == [1, 1]
-        assert found["mnema_http_requests_total", "1"] + found["mnema_http_requests_total", "2"] >= 6
+        served = [found.get(("mnema_http_requests_total", worker), 0) for worker in "12"]
+        assert sum(served) >= 6  # one connection: a worker may have none of them
         assert all(found["process_resident_memory_bytes", worker] > 0 for worker in "12")
         assert ("mnema_jobs_oldest_due_seconds", "") in found
     first = workers(server)
