@@ -109,10 +109,15 @@ class _Serving:
 
 
 async def _first(*waits: Coroutine[Any, Any, Any], timeout_s: float | None = None) -> int | None:
-    """Run all until one is done; return its place, or None after `timeout_s`. The others are cancelled."""
+    """Run all until one is done; return its place, or None after `timeout_s`. The others are cancelled.
+
+    Raise the error of the one that is done, if it failed.
+    """
     tasks = [asyncio.create_task(wait) for wait in waits]
     await asyncio.wait(tasks, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
     place = next((place for place, task in enumerate(tasks) if task.done()), None)
     for task in tasks:
         task.cancel()
+    if place is not None:
+        tasks[place].result()
     return place

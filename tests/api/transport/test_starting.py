@@ -19,6 +19,7 @@ from app.api.transport.supervisor import supervise
 from tests.acceptance.processes import REPOSITORY, environment, free_port
 from tests.api.calls import refused
 from tests.api.raw_connections import connected, rest
+from tests.child_program import run_program
 from tests.conftest import Database
 from tests.factories import Caller, body
 
@@ -162,3 +163,28 @@ def test_while_it_serves_garbage_is_searched_for_seldom_and_afterwards_as_before
         assert gc.get_freeze_count() > 0
     assert gc.get_threshold() == before
     assert gc.get_freeze_count() == 0
+
+
+STOP_FAILS = """
+import os, signal
+from app.api.transport import serving
+from app.api.transport.options import ServerOptions
+from app.api.transport.server import HttpServer
+
+async def app(scope, receive, send):
+    if scope["type"] == "lifespan":
+        await receive()
+        await send({"type": "lifespan.startup.complete"})
+        os.kill(os.getpid(), signal.SIGTERM)
+
+async def stop(self, grace_s):
+    raise RuntimeError("cannot stop")
+
+HttpServer.stop = stop
+serving.main(lambda worker: app, ServerOptions(port=0))
+"""
+
+
+async def test_an_error_of_the_stop_is_shown_and_ends_with_1() -> None:
+    done = await run_program(sys.executable, "-c", STOP_FAILS, env=environment(), folder=REPOSITORY)
+    assert (done.code, "RuntimeError: cannot stop" in done.errors) == (1, True), done.errors
