@@ -1,6 +1,7 @@
 """The Celery tasks. A message may come twice, late or never, because the jobs themselves are in PostgreSQL."""
 
 from collections.abc import Awaitable, Callable
+from dataclasses import asdict
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -11,7 +12,8 @@ from celery.signals import worker_process_init, worker_process_shutdown
 from app.bootstrap import Application
 from app.bootstrap.adapters import broker_settings
 from app.domain.errors import MnemaError
-from app.providers.broker import RUN_JOB, SCHEDULE
+from app.providers.broker import PARTITIONS, RUN_JOB, SCHEDULE
+from app.usecases.retention.partitions import PartitionReport
 from workers.app import app, settings
 from workers.runtime import runtime
 from workers.sweeper import Sweeper
@@ -53,6 +55,17 @@ def schedule_jobs() -> None:
 
     if queued := _run_or_log(SCHEDULE, queue_jobs):
         log.info("scheduled", jobs=queued)
+
+
+@app.task(name=PARTITIONS)  # type: ignore[untyped-decorator]  # Celery is untyped
+def keep_partitions() -> None:
+    """Make the partitions of the next weeks and drop those that no tenant keeps."""
+
+    async def keep(application: Application) -> PartitionReport:
+        return await application.partitions.keep_partitions()
+
+    if (report := _run_or_log(PARTITIONS, keep)) is not None and not report.is_empty:
+        log.info("partitions", **asdict(report))
 
 
 sweeper = Sweeper(app, runtime, broker_settings(settings))

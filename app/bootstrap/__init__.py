@@ -32,7 +32,7 @@ from app.bootstrap.periodic import run_periodically
 from app.bootstrap.policies import build_policies, build_refresh, build_rules
 from app.bootstrap.recall import build_recall
 from app.bootstrap.receipts import ReceiptUseCases, build_receipts
-from app.bootstrap.retention import build_retention
+from app.bootstrap.retention import build_partitions, build_retention
 from app.bootstrap.sources import SourceUseCases, build_folders, build_sources
 from app.bootstrap.tenancy import build_operators, build_tenancy
 from app.bootstrap.turn_memory import TurnMemoryUseCases, build_turn_memory
@@ -81,6 +81,7 @@ from app.usecases.recall.threads import ReadThreads
 from app.usecases.retention.erasure import EraseUser
 from app.usecases.retention.export import ExportUser
 from app.usecases.retention.forgetting import ForgetMemories
+from app.usecases.retention.partitions import KeepPartitions
 from app.usecases.tenancy.limits import Limits
 from app.usecases.tenancy.operators import Operators
 from app.usecases.tenancy.refresh import RefreshRules
@@ -128,6 +129,7 @@ class Application:
     checkpoints: Checkpoints
     store: ManageStoreItems
     lifecycle: ForgetMemories
+    partitions: KeepPartitions
     consolidate: Consolidate
     consent: Consent
     jobs: Jobs
@@ -221,12 +223,11 @@ async def _run_in_background(app: Application, refresh: RefreshRules) -> AsyncIt
 def _build_use_cases(parts: SharedParts) -> Application:
     tenants, limits = build_tenancy(parts)
     memory, facts = build_memory(parts, limits), build_facts(parts, limits)
-    recall = build_recall(parts, facts.answer)
+    recall, turn_memory = build_recall(parts, facts.answer), build_turn_memory(parts, limits)
     forgetting, export, erase = build_retention(parts)
     events, read_metrics = build_operations(parts, limits)
     consolidate = build_consolidation(parts.uow, parts.space, parts.journal, parts.chat, parts.policies, parts.clock)
     consent = build_consent(parts.uow, parts.journal, parts.settings.erasure_secret(), parts.policies, parts.clock)
-    turn_memory = build_turn_memory(parts, limits)
     sources = build_sources(parts, turn_memory.blobs)
     tenancy = tenants, limits, build_rules(parts), build_operators(parts, tenants)
     stored = memory.write, memory.turns, memory.bulk, memory.edit, memory.read, memory.history, memory.batches
@@ -248,6 +249,7 @@ def _build_use_cases(parts: SharedParts) -> Application:
         checkpoints=build_checkpoints(parts),
         store=build_store_items(parts, limits),
         lifecycle=forgetting,
+        partitions=build_partitions(parts),
         consolidate=consolidate,
         consent=consent,
         jobs=build_jobs(parts),

@@ -12,9 +12,11 @@ from app.storage.journal import Journal
 from app.storage.operations.spaces import active_space
 from app.storage.retention.export import ExportStorage
 from app.storage.retention.forgetting import ForgettingStorage
+from app.storage.retention.partitions import PartitionStorage
 from app.usecases.retention.erasure import EraseUser
 from app.usecases.retention.export import ExportUser
 from app.usecases.retention.forgetting import ForgetMemories
+from app.usecases.retention.partitions import KeepPartitions
 
 
 def build_retention(parts: SharedParts) -> tuple[ForgetMemories, ExportUser, EraseUser]:
@@ -25,6 +27,18 @@ def build_retention(parts: SharedParts) -> tuple[ForgetMemories, ExportUser, Era
         ExportUser(parts.uow, ExportStorage(), parts.access, parts.blobs, parts.policies),
         EraseUser(storage, parts.access, parts.clock),
     )
+
+
+def build_partitions(parts: SharedParts) -> KeepPartitions:
+    """Build the upkeep of partitions."""
+    return KeepPartitions(PartitionStorage(parts.uow), parts.policies)
+
+
+@asynccontextmanager
+async def open_partitions(settings: Settings) -> AsyncIterator[KeepPartitions]:
+    """Open the upkeep of partitions alone, for an operator's command. It needs the database, not the model."""
+    async with open_database(settings) as uow:
+        yield KeepPartitions(PartitionStorage(uow), await load_tenant_policies(settings, uow))
 
 
 @asynccontextmanager

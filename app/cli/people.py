@@ -13,7 +13,7 @@ from rich.markup import escape
 
 from app.bootstrap.blobs import open_blobs
 from app.bootstrap.consent import open_consent
-from app.bootstrap.retention import open_forgetting
+from app.bootstrap.retention import open_forgetting, open_partitions
 from app.bootstrap.spaces import open_embed_missing
 from app.bootstrap.tenancy import open_tenants
 from app.cli.client import (
@@ -32,8 +32,10 @@ from app.cli.reflection import KINDS, run_reflection
 from app.config.settings import Settings
 from app.domain.principal import Principal
 from app.usecases.retention.forgetting import ForgetMemories, ForgettingReport
+from app.usecases.retention.partitions import PartitionReport
 
-JOBS = (*ForgetMemories.JOBS, "consolidate", "consent", "embed", "blobs", *KINDS)
+PARTITIONS = "partitions"
+JOBS = (*ForgetMemories.JOBS, PARTITIONS, "consolidate", "consent", "embed", "blobs", *KINDS)
 OF_USERS = ("consolidate", *KINDS)
 UserOption = Annotated[str, typer.Option("--user", help="user_id")]
 
@@ -94,8 +96,15 @@ def run_job(
     if user is not None and job not in OF_USERS:
         exit_with_error(f"{job} runs for whole tenants; only {', '.join(OF_USERS)} take --user", USAGE)
 
+    if job == PARTITIONS and tenant is not None:
+        exit_with_error(f"{PARTITIONS} hold the rows of all tenants; they take no --tenant", USAGE)
+
     async def run_for_tenants() -> None:
         settings = resolve_settings()
+        if job == PARTITIONS:
+            async with open_partitions(settings) as upkeep:
+                _print_partitions(await upkeep.keep_partitions(dry_run=dry_run))
+            return
         async with open_tenants(settings) as tenants:
             owners = [await tenants.find_tenant(tenant)] if tenant else await tenants.list_tenants()
         ids = {owner.name: owner.id for owner in owners}
@@ -151,6 +160,20 @@ async def _open_job(
                 return await lifecycle.run_job(principal, job, dry_run=dry_run)
 
             yield forget_memories
+
+
+def _print_partitions(report: PartitionReport) -> None:
+    note = " (dry run: nothing was changed)" if report.dry_run else ""
+    out.print(f"partitions: added {len(report.added)}, moved {report.moved} rows{note}", highlight=False)
+    for old in report.dropped:
+        counts = ", ".join(f"{name} {count}" for name, count in old.rows.items())
+        out.print(
+            f"  {'would drop' if report.dry_run else 'dropped'} the week of {old.week[:10]}: {counts}", highlight=False
+        )
+    for name in report.skipped:
+        out.print(f"  {name} not made: its rows in the default partition are too many to move", highlight=False)
+    if report.busy:
+        out.print("  a table was in use; run it again", highlight=False)
 
 
 def _print_report(tenant: str, report: ForgettingReport) -> None:

@@ -21,7 +21,8 @@ from redis.exceptions import RedisError
 from app.domain.outages import BrokerUnavailable
 
 log = structlog.get_logger(__name__)
-RUN_JOB, SCHEDULE = "mnema.run_job", "mnema.schedule"
+RUN_JOB, SCHEDULE, PARTITIONS = "mnema.run_job", "mnema.schedule", "mnema.partitions"
+PARTITIONS_S = 600.0
 CONNECT_TIMEOUT_S = 1.0
 ANSWER_TIMEOUT_S = 5.0
 """The seconds that a command waits for its reply, and the interval of health checks on an idle consumer."""
@@ -84,7 +85,10 @@ def make_celery(settings: BrokerSettings) -> Celery:
         },
         beat_scheduler="celery.beat:Scheduler",  # keeps no file, because the tasks are idempotent
         beat_max_loop_interval=settings.schedule_s,
-        beat_schedule={"schedule": _beat_entry(SCHEDULE, settings.schedule_s)},
+        beat_schedule={
+            "schedule": _beat_entry(SCHEDULE, settings.schedule_s),
+            "partitions": _beat_entry(PARTITIONS, PARTITIONS_S),
+        },
         timezone="UTC",
     )
     return celery

@@ -232,6 +232,8 @@ ALTER TABLE tenant_configs ENABLE ROW LEVEL SECURITY;
 ALTER TABLE tenant_configs FORCE ROW LEVEL SECURITY;
 CREATE POLICY auth ON tenant_configs AS PERMISSIVE FOR SELECT TO mnema_auth
     USING (true);
+CREATE POLICY partitions ON tenant_configs AS PERMISSIVE FOR SELECT TO mnema_partitions
+    USING (true);
 CREATE POLICY tenant ON tenant_configs AS PERMISSIVE FOR ALL TO PUBLIC
     USING (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid)
     WITH CHECK (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid);

@@ -31,6 +31,7 @@ CAPABILITIES = (
     "recall_chunks",
     "receipts",
     "security",
+    "partitions",
     "first_space",
 )
 

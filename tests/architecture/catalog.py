@@ -13,11 +13,14 @@ NOT_LED_BY_TENANT = ["tenants_pkey", "tenants_name_key", "api_keys_hash"]
 API key is looked up before its tenant is known."""
 
 DEFINERS = {
+    "add_partitions()": "mnema_partitions",
     "authenticate(bytea)": "mnema_auth",
     "changed_configs(xid8)": "mnema_auth",
     "claim_jobs(integer,interval)": "mnema_jobs",
+    "drop_partitions(integer,integer,boolean)": "mnema_partitions",
     "items_naming(text)": "mnema_search",
     "jobs_behind()": "mnema_jobs",
+    "longest_kept(integer,integer)": "mnema_partitions",
     "list_worded(bigint,text,text[],jsonb,jsonb,integer)": "mnema_search",
     "paused_jobs()": "mnema_jobs",
     "list_tenants()": "mnema_auth",
@@ -26,6 +29,9 @@ DEFINERS = {
     "tagged_artifacts(text,text,timestamp with time zone,integer)": "mnema_search",
 }
 """The only functions that see across tenants, and whose they are."""
+
+PARTITIONED = ["events", "receipts", "receipt_items"]
+"""The tables that mnema_partitions owns, because only an owner can make and drop partitions."""
 
 Check: TypeAlias = Callable[[asyncpg.Connection], Awaitable[list[str]]]
 
@@ -80,6 +86,26 @@ async def granted_partitions(connection: asyncpg.Connection) -> list[str]:
             SELECT * FROM aclexplode(c.relacl) UNION ALL
             SELECT x.* FROM pg_attribute t, aclexplode(t.attacl) x WHERE t.attrelid = c.oid) a
         WHERE c.relispartition AND c.relkind IN ('r', 'p') AND a.grantee <> c.relowner ORDER BY 1""",
+    )
+
+
+async def reachable_partitions(connection: asyncpg.Connection, role: str = "mnema_app") -> list[str]:
+    """The server's role may not even name the partitions that come and go: their schema is closed to all."""
+    return await _column(
+        connection,
+        """SELECT r.rolname || ' may use the schema ' || n.nspname FROM pg_namespace n, pg_roles r
+        WHERE r.rolname IN ($1, 'mnema_auth', 'mnema_jobs', 'mnema_search')
+          AND (has_schema_privilege(r.oid, n.oid, 'USAGE') OR has_schema_privilege(r.oid, n.oid, 'CREATE'))
+          AND n.nspname = 'partitions'
+        UNION ALL
+        SELECT c.oid::regclass || ': of ' || pg_get_userbyid(c.relowner)
+        FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+        JOIN pg_class p ON p.oid = i.inhparent
+        WHERE p.relname = ANY ($2::text[])
+          AND (c.relnamespace <> 'partitions'::regnamespace OR c.relowner <> p.relowner)
+        ORDER BY 1""",
+        role,
+        PARTITIONED,
     )
 
 
@@ -184,10 +210,10 @@ async def unsafe_definers(connection: asyncpg.Connection) -> list[str]:
 
 
 async def definer_powers(connection: asyncpg.Connection) -> list[str]:
-    """The definers' roles may look at what they search, and nothing else."""
+    """The definers' roles may look at what they search, and nothing else. mnema_partitions owns what it partitions."""
     seen = (
         *("auth api_keys", "auth tenant_configs", "auth tenants", "jobs job_pauses", "jobs jobs"),
-        *("search memories", "search store_items", "search conv_messages"),
+        *("search memories", "search store_items", "search conv_messages", "partitions tenant_configs"),
     )
     allowed = [f"mnema_{role_and_table} SELECT" for role_and_table in seen]
     return await _column(
@@ -197,15 +223,21 @@ async def definer_powers(connection: asyncpg.Connection) -> list[str]:
             SELECT * FROM aclexplode(c.relacl) UNION ALL
             SELECT x.* FROM pg_attribute t, aclexplode(t.attacl) x WHERE t.attrelid = c.oid) a
         WHERE grantee::regrole::text = ANY ($1::text[])
+          AND NOT (c.relowner = 'mnema_partitions'::regrole AND grantee = c.relowner)
           AND grantee::regrole || ' ' || c.relname || ' ' || privilege_type <> ALL ($2::text[])
         UNION ALL
         SELECT r.rolname || ' may create in public' FROM pg_roles r
         WHERE r.rolname = ANY ($1::text[]) AND has_schema_privilege(r.oid, 'public', 'CREATE')
         UNION ALL
+        SELECT pg_get_userbyid(c.relowner) || ' owns ' || c.relname FROM pg_class c
+        WHERE c.relnamespace = 'public'::regnamespace AND pg_get_userbyid(c.relowner) = ANY ($1::text[])
+          AND c.relkind IN ('r', 'p') AND c.relname <> ALL ($3::text[])
+        UNION ALL
         SELECT r.rolname || ' is a member of ' || pg_get_userbyid(m.roleid)
         FROM pg_roles r JOIN pg_auth_members m ON m.member = r.oid WHERE r.rolname = ANY ($1::text[]) ORDER BY 1""",
         sorted(set(DEFINERS.values())),
         allowed,
+        PARTITIONED,
     )
 
 
@@ -221,6 +253,7 @@ async def views(connection: asyncpg.Connection) -> list[str]:
 CHECKS: list[Check] = [
     unprotected_tables,
     granted_partitions,
+    reachable_partitions,
     keys_not_led_by_tenant,
     app_powers,
     public_functions,

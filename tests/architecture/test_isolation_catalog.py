@@ -54,6 +54,19 @@ BREAKS: list[tuple[str, Check, str, list[str]]] = [
         ["vec_minilm_l6_v2_p3: mnema_app UPDATE"],
     ),
     (
+        "a schema of partitions that the server may use",
+        catalog.reachable_partitions,
+        "GRANT USAGE ON SCHEMA partitions TO mnema_app",
+        ["mnema_app may use the schema partitions"],
+    ),
+    (
+        "a partition elsewhere",
+        catalog.reachable_partitions,
+        "CREATE TABLE events_2001 PARTITION OF events FOR VALUES FROM (first_id('2001-01-01')) "
+        "TO (first_id('2001-01-08'))",
+        ["events_2001: of postgres"],
+    ),
+    (
         "keys that do not begin with the tenant",
         catalog.keys_not_led_by_tenant,
         "CREATE TABLE notes (tenant_id uuid, id uuid PRIMARY KEY, memory uuid, FOREIGN KEY (memory, tenant_id) "
@@ -89,6 +102,12 @@ BREAKS: list[tuple[str, Check, str, list[str]]] = [
         catalog.definer_powers,
         "GRANT UPDATE (text) ON memories TO mnema_search",
         ["mnema_search memories UPDATE"],
+    ),
+    (
+        "another table of the role that drops partitions",
+        catalog.definer_powers,
+        "ALTER TABLE history OWNER TO mnema_partitions",
+        ["mnema_partitions owns history"],
     ),
     ("a view", catalog.views, "CREATE VIEW everything AS SELECT * FROM memories", ["everything"]),
 ]

@@ -130,6 +130,14 @@ async def test_jobs_run_for_one_tenant_or_for_all_and_dry_runs_say_so(
     assert [sorted(line.split(": ")[2].split(", ")) for line in kept] == [tables, tables]
 
 
+async def test_partitions_are_kept_for_all_tenants_at_once(operator: dict[str, Any]) -> None:
+    planned, done = [await mnema("run", "partitions", *options, **operator) for options in (["--dry-run"], [])]
+    assert planned.stdout == "partitions: added 0, moved 0 rows (dry run: nothing was changed)\n"
+    assert done.stdout == "partitions: added 0, moved 0 rows\n"
+    one = await mnema("run", "partitions", "--tenant", "acme", **operator)
+    assert (one.exit_code, one.stderr) == (2, "error partitions hold the rows of all tenants; they take no --tenant\n")
+
+
 async def test_a_job_or_tenant_that_is_not_there_is_said_in_one_line(operator: dict[str, Any]) -> None:
     away = {"MNEMA_DATABASE_URL": f"postgresql://mnema_app:x@{SILENT}/mnema"}
     job, tenant = await mnema("run", "sleep", **operator), await mnema("run", "ttl", "--tenant", "nobody", **operator)

@@ -12,7 +12,9 @@ from app.config.settings import Settings
 TOLD = """
 import json
 from workers.app import app
-print(json.dumps({name: getattr(app.conf, name) for name in %r}))
+app.loader.import_default_modules()
+unknown = [entry["task"] for entry in app.conf.beat_schedule.values() if entry["task"] not in app.tasks]
+print(json.dumps({name: getattr(app.conf, name) for name in %r} | {"unknown": unknown}))
 """
 DELIVERY = {
     "task_acks_late": True,
@@ -39,6 +41,7 @@ def test_the_workers_take_late_and_give_back_what_they_lose(monkeypatch: pytest.
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
     assert {name: told[name] for name in DELIVERY} == DELIVERY
+    assert told["unknown"] == [], "a worker knows every task of beat"
     assert told["broker_url"] == "redis://127.0.0.1:6379/3"
     assert told["task_time_limit"] < told["broker_transport_options"]["visibility_timeout"] < 3600
 

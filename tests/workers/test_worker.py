@@ -16,9 +16,11 @@ import pytest
 from pydantic import SecretStr
 
 from app.bootstrap import Application, Doubles
+from app.bootstrap.adapters import build_celery_app
 from app.config.settings import Settings
 from app.domain.jobs.job import JobKind, JobState
 from app.domain.principal import Principal
+from app.providers.broker import PARTITIONS
 from app.storage.jobs.jobs import JobStorage
 from tests.acceptance.processes import alive
 from tests.api.calls import ask
@@ -60,6 +62,20 @@ async def test_what_is_queued_in_the_database_is_done_though_nobody_was_told(
     job = await reaches(store, scope, job_id)
     assert (job.attempts, job.report and job.report["counts"], job.last_error) == (1, {"memories": 1}, None)
     assert await history(sql, memory_id) == ["ADD", "TTL"]
+
+
+async def test_a_worker_keeps_the_partitions(sql: asyncpg.Connection, redis: RedisServer, workers: Background) -> None:
+    week = "'partitions.' || partition_name('events', week_of(now()) + interval '21 days')"
+    await sql.execute(f"DROP TABLE {await sql.fetchval(f'SELECT {week}')}")
+    celery = build_celery_app(Settings(redis_url=redis.url, worker_queue=workers.queue))
+    assert PARTITIONS in {entry["task"] for entry in celery.conf.beat_schedule.values()}
+    celery.send_task(PARTITIONS)
+    workers.worker()
+
+    async def made() -> bool:
+        return await sql.fetchval(f"SELECT to_regclass({week}) IS NOT NULL") is True
+
+    await until(made, "the week that was missing")
 
 
 async def test_two_beats_and_two_workers_do_each_kind_once_a_tenant_and_period(

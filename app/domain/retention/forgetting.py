@@ -2,6 +2,20 @@
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Final
+
+WEEK_DAYS: Final = 7
+"""The width of a partition of events and receipts, in days."""
+GRACE_DAYS: Final = 2 * WEEK_DAYS
+"""Days over the limit after which rows are deleted that nobody dropped with their week."""
+
+
+@dataclass(frozen=True, slots=True)
+class LongestKept:
+    """The longest time, in days, that any tenant keeps events and receipts."""
+
+    events: int
+    receipts: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +43,16 @@ class ForgettingPolicy:
         return now - timedelta(days=self.forget_after_days)
 
     def records_before(self, now: datetime) -> tuple[datetime, datetime]:
-        """Return two cutoffs: of events, and of idempotency records and finished jobs. Older rows are deleted."""
+        """Return two cutoffs: of batches, dead jobs and model calls; and of idempotency records and finished jobs."""
         return now - timedelta(days=self.events_days), now - timedelta(days=self.idempotency_days)
 
-    def receipts_before(self, now: datetime) -> datetime:
-        """Return the cutoff of receipts: older ones are deleted."""
-        return now - timedelta(days=self.receipts_days)
+    def events_before(self, now: datetime, longest: LongestKept) -> datetime:
+        """Return the cutoff of events that are deleted row by row. `longest`: of all tenants."""
+        return now - timedelta(days=_days_until_deletion(self.events_days, longest.events))
+
+    def receipts_before(self, now: datetime, longest: LongestKept) -> datetime:
+        """Return the cutoff of receipts that are deleted row by row. `longest`: of all tenants."""
+        return now - timedelta(days=_days_until_deletion(self.receipts_days, longest.receipts))
 
     def purge_before(self, now: datetime) -> datetime:
         """Return the cutoff of removed facts: those removed before it are deleted for good."""
@@ -43,3 +61,12 @@ class ForgettingPolicy:
     def purge_at(self, now: datetime) -> datetime:
         """Return the time until which a memory that is soft-deleted at `now` can be restored."""
         return now + timedelta(days=self.purge_after_days)
+
+
+def _days_until_deletion(days: int, longest: int) -> int:
+    """Return the age in days at which a tenant's rows are deleted one by one.
+
+    A week is dropped once all of it is older than `longest`. If the rows leave with their week before the grace is
+    over, nobody needs to delete them.
+    """
+    return days + GRACE_DAYS if longest + WEEK_DAYS < days + GRACE_DAYS else days

@@ -26,7 +26,7 @@ DO $$
 DECLARE
     r text;
 BEGIN
-    FOREACH r IN ARRAY ARRAY['mnema_owner', 'mnema_search', 'mnema_auth', 'mnema_jobs'] LOOP
+    FOREACH r IN ARRAY ARRAY['mnema_owner', 'mnema_search', 'mnema_auth', 'mnema_jobs', 'mnema_partitions'] LOOP
         CONTINUE WHEN EXISTS (SELECT 1 FROM pg_roles WHERE rolname = r);
         EXECUTE format('CREATE ROLE %I NOLOGIN', r);
     END LOOP;
@@ -37,7 +37,7 @@ BEGIN
 END $$;
 ALTER ROLE mnema_app NOSUPERUSER NOBYPASSRLS NOCREATEDB NOCREATEROLE NOINHERIT;
 GRANT mnema_owner TO mnema_admin;
-GRANT mnema_search, mnema_auth, mnema_jobs TO mnema_owner;
+GRANT mnema_search, mnema_auth, mnema_jobs, mnema_partitions TO mnema_owner;
 """
 
 _BACKUP_ROLE = """

@@ -6,7 +6,7 @@ from functools import cache
 
 from app.domain.memory.memory import Memory
 from app.domain.principal import Principal
-from app.domain.retention.forgetting import ForgettingPolicy
+from app.domain.retention.forgetting import ForgettingPolicy, LongestKept
 from app.domain.tombstones import compute_tombstones
 from app.storage.agent_state.store_items import ItemRecords, erase_items
 from app.storage.consent.patches import consent_texts, erase_consent
@@ -61,32 +61,35 @@ class ForgettingStorage:
         principal: Principal,
         policy: ForgettingPolicy,
         now: datetime,
+        longest: LongestKept,
         *,
         artifacts_before: datetime | None,
         dry_run: bool,
     ) -> dict[str, int]:
         """Delete old records: at most the policy's `records_batch` of each table. Return the number by table.
 
+        `longest`: what is the longest time that any tenant keeps events and receipts; most leave with their week.
         Artifacts made before `artifacts_before` are old; if it is None, none are. If `dry_run`, only count them all. It
         takes several transactions, so an error does not undo earlier deletions.
         """
-        events_before, keys_before = policy.records_before(now)
+        records_before, keys_before = policy.records_before(now)
         limit = policy.records_batch
         rows = await self._uow.call(
             principal,
             _format_statement("expire"),
             policy.change_log_revisions,
-            events_before,
+            policy.events_before(now, longest),
+            records_before,
             keys_before,
             limit,
             dry_run,
         )
         counts: dict[str, int] = rows[0]["counts"]
         items = await ItemRecords(self._uow).expire_items(principal, now, limit, dry_run=dry_run)
-        calls = await ModelCallStorage(self._uow).expire_calls(principal, events_before, limit, dry_run=dry_run)
+        calls = await ModelCallStorage(self._uow).expire_calls(principal, records_before, limit, dry_run=dry_run)
         facts = await FactStorage(self._uow).purge_removed(principal, policy.purge_before(now), limit, dry_run=dry_run)
         receipts = await expire_receipts(
-            self._uow, principal, policy.receipts_before(now), events_before, limit, dry_run=dry_run
+            self._uow, principal, policy.receipts_before(now, longest), records_before, limit, dry_run=dry_run
         )
         artifacts = 0
         if artifacts_before is not None:

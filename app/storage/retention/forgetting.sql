@@ -40,7 +40,7 @@ ORDER BY m.created_at, m.id LIMIT least($3, greatest(0, (
         AND NOT (e.type = 'chunk' AND EXISTS (SELECT FROM chunks c WHERE c.tenant_id = $1 AND c.memory_id = e.id))) - $2))
 
 -- name: expire
-SELECT expire_records($1, $2, $3, $4, $5, $6) AS counts
+SELECT expire_records($1, $2, $3, $4, $5, $6, $7) AS counts
 
 -- name: lock_user
 -- A write of this user waits here until the erasure is done.

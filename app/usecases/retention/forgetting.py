@@ -18,6 +18,7 @@ from app.domain.principal import Principal
 from app.ports import Clock
 from app.storage.journal import Journal
 from app.storage.retention.forgetting import ForgettingStorage
+from app.storage.retention.partitions import PartitionStorage
 from app.storage.uow import UnitOfWork
 from app.usecases.memory.relations import threads_of
 
@@ -45,6 +46,7 @@ class ForgetMemories:
     ) -> None:
         self._uow = uow
         self._storage = storage
+        self._partitions = PartitionStorage(uow)
         self._journal = journal
         self._policies = policies
         self._clock = clock
@@ -105,13 +107,16 @@ class ForgetMemories:
 
         These are revisions of the change log, events, idempotency records, finished jobs, store items, model calls,
         daily token budgets, removed facts, receipts, days of usage and artifacts. A sweep deletes the blobs of the
-        artifacts later.
+        artifacts later. Most events and receipts leave with their week instead (KeepPartitions).
         """
         now, counts = self._clock.now(), Counter[str]()
         policies = self._policies.of(principal)
         policy, old = policies.lifecycle, policies.turn_memory.keep_after(now)
+        longest = await self._partitions.longest_kept(self._policies.defaults.lifecycle)
         while True:
-            deleted = await self._storage.expire_records(principal, policy, now, artifacts_before=old, dry_run=dry_run)
+            deleted = await self._storage.expire_records(
+                principal, policy, now, longest, artifacts_before=old, dry_run=dry_run
+            )
             counts.update(deleted)
             if dry_run or max(deleted.values()) < policy.records_batch:
                 return ForgettingReport("retention", dry_run, dict(counts))

@@ -1,4 +1,4 @@
-CREATE OR REPLACE FUNCTION public.expire_records(p_tenant uuid, p_revisions bigint, p_events timestamp with time zone, p_keys timestamp with time zone, p_limit integer, p_dry_run boolean)
+CREATE OR REPLACE FUNCTION public.expire_records(p_tenant uuid, p_revisions bigint, p_events timestamp with time zone, p_records timestamp with time zone, p_keys timestamp with time zone, p_limit integer, p_dry_run boolean)
  RETURNS jsonb
  LANGUAGE plpgsql
 AS $function$
@@ -13,16 +13,16 @@ BEGIN
             'change_log', (SELECT count(*) FROM change_log c JOIN thread_revision t USING (tenant_id, thread_id)
                            WHERE c.tenant_id = p_tenant AND c.rev <= t.rev - p_revisions),
             'events', (SELECT count(*) FROM events WHERE tenant_id = p_tenant AND ts < p_events),
-            'memory_batches', (SELECT count(*) FROM memory_batches WHERE tenant_id = p_tenant AND created_at < p_events),
+            'memory_batches', (SELECT count(*) FROM memory_batches WHERE tenant_id = p_tenant AND created_at < p_records),
             'idempotency_keys', (SELECT count(*) FROM idempotency_keys WHERE tenant_id = p_tenant AND created_at < p_keys),
             'jobs', (SELECT count(*) FROM jobs WHERE tenant_id = p_tenant AND (state = 'done' AND updated_at < p_keys
-                                                                            OR state = 'dead' AND updated_at < p_events)));
+                                                                            OR state = 'dead' AND updated_at < p_records)));
     END IF;
     DELETE FROM events WHERE tenant_id = p_tenant AND id = ANY (ARRAY (
         SELECT id FROM events WHERE tenant_id = p_tenant AND ts < p_events ORDER BY ts LIMIT p_limit));
     GET DIAGNOSTICS v_count = ROW_COUNT; v_done := v_done || jsonb_build_object('events', v_count);
     DELETE FROM memory_batches WHERE tenant_id = p_tenant AND id = ANY (ARRAY (
-        SELECT id FROM memory_batches WHERE tenant_id = p_tenant AND created_at < p_events
+        SELECT id FROM memory_batches WHERE tenant_id = p_tenant AND created_at < p_records
         ORDER BY created_at LIMIT p_limit FOR UPDATE SKIP LOCKED));
     GET DIAGNOSTICS v_count = ROW_COUNT; v_done := v_done || jsonb_build_object('memory_batches', v_count);
     DELETE FROM idempotency_keys WHERE tenant_id = p_tenant AND ctid = ANY (ARRAY (
@@ -31,7 +31,7 @@ BEGIN
     GET DIAGNOSTICS v_count = ROW_COUNT; v_done := v_done || jsonb_build_object('idempotency_keys', v_count);
     DELETE FROM jobs WHERE tenant_id = p_tenant AND id = ANY (ARRAY (
         SELECT id FROM jobs WHERE tenant_id = p_tenant AND state IN ('done', 'dead')
-            AND updated_at < CASE state WHEN 'done' THEN p_keys ELSE p_events END AND updated_at < greatest(p_keys, p_events)
+            AND updated_at < CASE state WHEN 'done' THEN p_keys ELSE p_records END AND updated_at < greatest(p_keys, p_records)
         ORDER BY updated_at LIMIT p_limit FOR UPDATE SKIP LOCKED));  -- skips a job that is being queued again
     GET DIAGNOSTICS v_count = ROW_COUNT; v_done := v_done || jsonb_build_object('jobs', v_count);
     WITH deleted AS (

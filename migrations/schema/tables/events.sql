@@ -13,8 +13,8 @@ CREATE TABLE events (
     CONSTRAINT events_pkey PRIMARY KEY (tenant_id, id),
     CONSTRAINT events_node_check CHECK (node = ANY (ARRAY['hotpath'::text, 'context'::text, 'episodic'::text, 'worker'::text])),
     CONSTRAINT events_status_check CHECK (status = ANY (ARRAY['ok'::text, 'error'::text, 'skipped'::text]))
-);
+) PARTITION BY RANGE (id);
 
-CREATE INDEX events_by_age ON events USING btree (tenant_id, ts);
-CREATE INDEX events_by_node ON events USING btree (tenant_id, node, ts DESC);
-CREATE INDEX events_by_user ON events USING btree (tenant_id, user_id, ts DESC);
+CREATE INDEX events_by_age ON ONLY events USING btree (tenant_id, ts);
+CREATE INDEX events_by_node ON ONLY events USING btree (tenant_id, node, ts DESC);
+CREATE INDEX events_by_user ON ONLY events USING btree (tenant_id, user_id, ts DESC);

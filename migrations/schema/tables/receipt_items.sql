@@ -10,6 +10,6 @@ CREATE TABLE receipt_items (
     bullet jsonb,
     CONSTRAINT receipt_items_pkey PRIMARY KEY (tenant_id, receipt_id, place),
     CONSTRAINT receipt_items_part_check CHECK (part = ANY (ARRAY['header'::text, 'fact'::text, 'item'::text, 'related'::text]))
-);
+) PARTITION BY RANGE (receipt_id);
 
-CREATE INDEX receipt_items_by_memory ON receipt_items USING btree (tenant_id, memory_id, receipt_id DESC, place);
+CREATE INDEX receipt_items_by_memory ON ONLY receipt_items USING btree (tenant_id, memory_id, receipt_id DESC, place);

@@ -14,8 +14,8 @@ CREATE TABLE receipts (
     degraded text,
     CONSTRAINT receipts_pkey PRIMARY KEY (tenant_id, id),
     CONSTRAINT receipts_via_check CHECK (via = ANY (ARRAY['query'::text, 'chat'::text]))
-);
+) PARTITION BY RANGE (id);
 
-CREATE INDEX receipts_by_thread ON receipts USING btree (tenant_id, thread_id, ts DESC, id DESC) WHERE thread_id IS NOT NULL;
-CREATE INDEX receipts_by_time ON receipts USING btree (tenant_id, ts DESC, id DESC);
-CREATE INDEX receipts_by_user ON receipts USING btree (tenant_id, user_id, ts DESC, id DESC) WHERE user_id IS NOT NULL;
+CREATE INDEX receipts_by_thread ON ONLY receipts USING btree (tenant_id, thread_id, ts DESC, id DESC) WHERE thread_id IS NOT NULL;
+CREATE INDEX receipts_by_time ON ONLY receipts USING btree (tenant_id, ts DESC, id DESC);
+CREATE INDEX receipts_by_user ON ONLY receipts USING btree (tenant_id, user_id, ts DESC, id DESC) WHERE user_id IS NOT NULL;

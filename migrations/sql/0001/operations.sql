@@ -13,7 +13,7 @@ CREATE TABLE events (
     sim        real,
     ts         timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (tenant_id, id)
-);
+) PARTITION BY RANGE (id);                          -- partitions.sql
 CREATE INDEX events_by_user ON events (tenant_id, user_id, ts DESC);
 CREATE INDEX events_by_node ON events (tenant_id, node, ts DESC);
 CREATE INDEX events_by_age ON events (tenant_id, ts);

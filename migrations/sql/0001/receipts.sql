@@ -15,7 +15,7 @@ CREATE TABLE receipts (
     relevance    real,                              -- the best of all candidates; NULL: not known
     degraded     text,
     PRIMARY KEY (tenant_id, id)
-);
+) PARTITION BY RANGE (id);                          -- partitions.sql
 CREATE INDEX receipts_by_time ON receipts (tenant_id, ts DESC, id DESC);
 CREATE INDEX receipts_by_user ON receipts (tenant_id, user_id, ts DESC, id DESC) WHERE user_id IS NOT NULL;
 CREATE INDEX receipts_by_thread ON receipts (tenant_id, thread_id, ts DESC, id DESC) WHERE thread_id IS NOT NULL;
@@ -35,7 +35,7 @@ CREATE TABLE receipt_items (
     relevance   real,
     bullet      jsonb,                              -- of a header: {rev, kind, label, importance, combined, told}
     PRIMARY KEY (tenant_id, receipt_id, place)
-);
+) PARTITION BY RANGE (receipt_id);
 CREATE INDEX receipt_items_by_memory ON receipt_items (tenant_id, memory_id, receipt_id DESC, place);
 GRANT SELECT, INSERT, DELETE ON receipt_items TO mnema_app;
 

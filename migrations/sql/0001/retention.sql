@@ -9,10 +9,11 @@ CREATE TABLE tombstones (                           -- keyed hashes (HMAC-SHA-25
 GRANT SELECT, INSERT ON tombstones TO mnema_app;
 
 -- Delete what is kept for a time only, at most p_limit rows of each table, the oldest first: revisions before the newest
--- p_revisions of a thread, events, batches and dead jobs before p_events, idempotency records and finished jobs before p_keys.
+-- p_revisions of a thread, events before p_events, batches and dead jobs before p_records, idempotency records and finished jobs
+-- before p_keys. Most events leave with their week before (drop_partitions).
 -- Returns the numbers of deleted rows by table; with p_dry_run, the numbers of all rows that would go.
-CREATE FUNCTION expire_records(p_tenant uuid, p_revisions bigint, p_events timestamptz, p_keys timestamptz, p_limit int,
-                               p_dry_run boolean) RETURNS jsonb LANGUAGE plpgsql AS $$
+CREATE FUNCTION expire_records(p_tenant uuid, p_revisions bigint, p_events timestamptz, p_records timestamptz,
+                               p_keys timestamptz, p_limit int, p_dry_run boolean) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
     v_done jsonb := '{}';
     v_pruned jsonb;
@@ -24,16 +25,16 @@ BEGIN
             'change_log', (SELECT count(*) FROM change_log c JOIN thread_revision t USING (tenant_id, thread_id)
                            WHERE c.tenant_id = p_tenant AND c.rev <= t.rev - p_revisions),
             'events', (SELECT count(*) FROM events WHERE tenant_id = p_tenant AND ts < p_events),
-            'memory_batches', (SELECT count(*) FROM memory_batches WHERE tenant_id = p_tenant AND created_at < p_events),
+            'memory_batches', (SELECT count(*) FROM memory_batches WHERE tenant_id = p_tenant AND created_at < p_records),
             'idempotency_keys', (SELECT count(*) FROM idempotency_keys WHERE tenant_id = p_tenant AND created_at < p_keys),
             'jobs', (SELECT count(*) FROM jobs WHERE tenant_id = p_tenant AND (state = 'done' AND updated_at < p_keys
-                                                                            OR state = 'dead' AND updated_at < p_events)));
+                                                                            OR state = 'dead' AND updated_at < p_records)));
     END IF;
     DELETE FROM events WHERE tenant_id = p_tenant AND id = ANY (ARRAY (
         SELECT id FROM events WHERE tenant_id = p_tenant AND ts < p_events ORDER BY ts LIMIT p_limit));
     GET DIAGNOSTICS v_count = ROW_COUNT; v_done := v_done || jsonb_build_object('events', v_count);
     DELETE FROM memory_batches WHERE tenant_id = p_tenant AND id = ANY (ARRAY (
-        SELECT id FROM memory_batches WHERE tenant_id = p_tenant AND created_at < p_events
+        SELECT id FROM memory_batches WHERE tenant_id = p_tenant AND created_at < p_records
         ORDER BY created_at LIMIT p_limit FOR UPDATE SKIP LOCKED));
     GET DIAGNOSTICS v_count = ROW_COUNT; v_done := v_done || jsonb_build_object('memory_batches', v_count);
     DELETE FROM idempotency_keys WHERE tenant_id = p_tenant AND ctid = ANY (ARRAY (
@@ -42,7 +43,7 @@ BEGIN
     GET DIAGNOSTICS v_count = ROW_COUNT; v_done := v_done || jsonb_build_object('idempotency_keys', v_count);
     DELETE FROM jobs WHERE tenant_id = p_tenant AND id = ANY (ARRAY (
         SELECT id FROM jobs WHERE tenant_id = p_tenant AND state IN ('done', 'dead')
-            AND updated_at < CASE state WHEN 'done' THEN p_keys ELSE p_events END AND updated_at < greatest(p_keys, p_events)
+            AND updated_at < CASE state WHEN 'done' THEN p_keys ELSE p_records END AND updated_at < greatest(p_keys, p_records)
         ORDER BY updated_at LIMIT p_limit FOR UPDATE SKIP LOCKED));  -- skips a job that is being queued again
     GET DIAGNOSTICS v_count = ROW_COUNT; v_done := v_done || jsonb_build_object('jobs', v_count);
     WITH deleted AS (
@@ -67,7 +68,7 @@ BEGIN
         WHERE tenant_id = p_tenant AND thread_id IN (SELECT jsonb_object_keys(v_pruned));
     RETURN v_done;
 END $$;
-GRANT EXECUTE ON FUNCTION expire_records(uuid, bigint, timestamptz, timestamptz, int, boolean) TO mnema_app;
+GRANT EXECUTE ON FUNCTION expire_records(uuid, bigint, timestamptz, timestamptz, timestamptz, int, boolean) TO mnema_app;
 
 -- Replace the ids of a user's threads before the user is erased, and return how many were replaced. If others use a
 -- thread, its id stays and the user's rows move out of its change log, except the thread's oldest row: that one says how far

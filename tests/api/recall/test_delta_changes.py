@@ -163,7 +163,7 @@ async def test_of_another_user_the_revision_tells_nothing_either(http: httpx.Asy
     assert (await delta(http, "t"))["rev"] == 3
 
 
-PRUNE = "SELECT expire_records($1, $2, '-infinity', '-infinity', 100, false)"
+PRUNE = "SELECT expire_records($1, $2, '-infinity', '-infinity', '-infinity', 100, false)"
 
 
 async def test_only_changes_of_ones_own_categories_are_missed_when_old_ones_are_deleted(

@@ -1,0 +1,53 @@
+"""Upkeep of the partitions of events and receipts: make those of the next weeks, drop those that nobody keeps."""
+
+from dataclasses import dataclass, field
+
+from app.config.tenant_policies import TenantPolicies
+from app.storage.retention.partitions import OldWeek, PartitionStorage
+
+
+@dataclass(slots=True)
+class PartitionReport:
+    """The result of a run, or of a dry run.
+
+    `added`: names of new partitions. `dropped`: weeks with the number of rows by table, of all tenants. `moved`: rows
+    that left the default partitions. `skipped`: weeks whose rows stay in the default partitions. `busy`: a lock was not
+    to be had in time, so the next run goes on.
+    """
+
+    dry_run: bool
+    added: list[str] = field(default_factory=list)
+    dropped: list[OldWeek] = field(default_factory=list)
+    moved: int = 0
+    skipped: list[str] = field(default_factory=list)
+    busy: bool = False
+
+    @property
+    def is_empty(self) -> bool:
+        """True if there was nothing to do."""
+        return not (self.added or self.dropped or self.skipped or self.busy)
+
+
+class KeepPartitions:
+    """The upkeep for the whole installation. Any number of processes may run it at the same time."""
+
+    def __init__(self, storage: PartitionStorage, policies: TenantPolicies) -> None:
+        self._storage = storage
+        self._policies = policies
+
+    async def keep_partitions(self, *, dry_run: bool = False) -> PartitionReport:
+        """Make the missing partitions and drop the old ones, each week in a transaction of its own.
+
+        No statement of others waits longer than a fifth of a second for a lock that this asks for. If `dry_run`, only
+        report what would be dropped.
+        """
+        report = PartitionReport(dry_run)
+        if not dry_run:
+            done = await self._storage.add_partitions()
+            report.added, report.moved, report.skipped, report.busy = done.added, done.moved, done.skipped, done.busy
+        while True:
+            weeks = await self._storage.drop_partitions(self._policies.defaults.lifecycle, dry_run=dry_run)
+            report.dropped += weeks or []
+            report.busy |= weeks is None
+            if dry_run or not weeks:
+                return report
