@@ -26,6 +26,7 @@ from app.providers.upstreams import installation_upstream
 from app.storage.chat.upstreams import encrypt_keys_again
 from app.storage.engine import Engine
 from app.storage.operations import administration as admin
+from app.storage.operations.distribution import Distribution, distribute_tables, plan_distribution
 from app.storage.operations.secret import secret_fingerprint
 from app.storage.operations.spaces import require_space
 from app.storage.uow import UnitOfWork
@@ -53,6 +54,14 @@ async def migrate_database(admin_url: str, settings: Settings) -> str:
     """
     await admin.migrate_schema(admin_url)
     return await admin.adopt_model(admin_url, settings.embedding_model, settings.embedding_dimension)
+
+
+async def distribute_database(admin_url: str, *, dry_run: bool) -> Distribution:
+    """Distribute the tables by tenant on a Citus cluster; without Citus do nothing. If `dry_run`, only plan it.
+
+    Raise WrongState if there is a tenant.
+    """
+    return await (plan_distribution(admin_url) if dry_run else distribute_tables(admin_url))
 
 
 async def check_configuration(settings: Settings) -> None:

@@ -16,6 +16,7 @@ COMMANDS = (
     LazyCommand("status", "app.cli.status:print_status", "Show what is running."),
     LazyCommand("serve", "app.cli.serve:serve", "Serve the HTTP API until SIGTERM."),
     LazyCommand("migrate", "app.cli.operators:migrate_schema", "Migrate the schema to the newest version."),
+    LazyCommand("distribute", "app.cli.distribution:distribute_tables", "Spread the tables over a Citus cluster."),
     LazyCommand("doctor", "app.cli.operators:run_doctor", "Check this installation and say how to repair it."),
     LazyCommand("remember", "app.cli.memories:remember_memory", "Write a memory."),
     LazyCommand("query", "app.cli.memories:query_memory", "Query the memory as an agent."),

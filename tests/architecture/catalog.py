@@ -110,12 +110,12 @@ async def reachable_partitions(connection: asyncpg.Connection, role: str = "mnem
 
 
 async def keys_not_led_by_tenant(connection: asyncpg.Connection) -> list[str]:
-    """Primary, unique and foreign keys begin with the tenant, on both sides."""
+    """Primary, unique and foreign keys and exclusions begin with the tenant, foreign keys on both sides."""
     return await _column(
         connection,
         """SELECT i.indexrelid::regclass::text FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid
         LEFT JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0]
-        WHERE i.indisunique AND c.relnamespace = 'public'::regnamespace AND NOT c.relispartition
+        WHERE (i.indisunique OR i.indisexclusion) AND c.relnamespace = 'public'::regnamespace AND NOT c.relispartition
           AND c.relname <> ALL ($1::text[]) AND i.indexrelid::regclass::text <> ALL ($2::text[])
           AND a.attname IS DISTINCT FROM 'tenant_id'
         UNION ALL

@@ -70,8 +70,9 @@ BREAKS: list[tuple[str, Check, str, list[str]]] = [
         "keys that do not begin with the tenant",
         catalog.keys_not_led_by_tenant,
         "CREATE TABLE notes (tenant_id uuid, id uuid PRIMARY KEY, memory uuid, FOREIGN KEY (memory, tenant_id) "
-        "REFERENCES memories (id, tenant_id)); CREATE UNIQUE INDEX notes_lower ON notes ((lower(id::text)), tenant_id)",
-        ["notes_lower", "notes_memory_tenant_id_fkey", "notes_pkey"],
+        "REFERENCES memories (id, tenant_id), span int4range, EXCLUDE USING gist (span WITH &&)); "
+        "CREATE UNIQUE INDEX notes_lower ON notes ((lower(id::text)), tenant_id)",
+        ["notes_lower", "notes_memory_tenant_id_fkey", "notes_pkey", "notes_span_excl"],
     ),
     (
         "a function that nobody took from the public",

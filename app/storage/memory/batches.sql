@@ -3,9 +3,9 @@
 -- $5 the list, in the order of ids, $6 limit, $7 words or null, $8 the category to move to or null, $9 whether metadata is needed.
 SELECT m.id, m.user_id, m.thread_id, m.category, m.type, m.text_hash, m.importance, m.pinned, m.tags, m.version,
        length(m.text) AS characters, CASE WHEN $9 THEN m.metadata END AS metadata,
-       m.type = 'chunk' AND EXISTS (SELECT FROM chunks c WHERE c.tenant_id = m.tenant_id AND c.memory_id = m.id) AS placed,
+       m.type = 'chunk' AND EXISTS (SELECT FROM chunks c WHERE c.tenant_id = $1 AND c.memory_id = m.id) AS placed,
        $8::text IS NOT NULL AND m.type = 'semantic' AND m.category <> $8 AND EXISTS (
-           SELECT FROM memories o WHERE o.tenant_id = m.tenant_id AND o.user_pk = m.user_pk AND o.category = $8
+           SELECT FROM memories o WHERE o.tenant_id = $1 AND o.user_pk = m.user_pk AND o.category = $8
                                     AND o.text_hash = m.text_hash AND o.type = 'semantic' AND o.state = 'active') AS twin
 FROM (
     SELECT memory_id FROM list_memories($1, CASE WHEN $2::text IS NOT NULL THEN coalesce(user_pk_of($1, $2), -1) END, NULL, $3, $4, $5, $6)

@@ -267,7 +267,7 @@ async def test_servers_that_flush_together_count_everything(
 async def test_old_receipts_go_with_their_items_and_days_of_usage_with_events(
     configured: Configured, caller: Caller, sql: asyncpg.Connection, clock: Clock
 ) -> None:
-    short: Mapping[str, Any] = {"receipts_days": 3, "events_days": 10, "records_batch": 2}
+    short: Mapping[str, Any] = {"receipts_days": 3, "events_days": 30, "records_batch": 2}
     app = await configured(policies={"lifecycle": short})
     written = await app.write.write_memory(caller.scope, draft(TEXT))
     for number in range(5):
@@ -277,12 +277,12 @@ async def test_old_receipts_go_with_their_items_and_days_of_usage_with_events(
     await app.access.flush_pending()
     clock.move(days=2)
     assert (await app.lifecycle.delete_old_records(caller.scope)).counts["receipts"] == 0
-    clock.move(days=2)
+    clock.move(days=16)  # nobody dropped their week in two weeks
     dry = await app.lifecycle.delete_old_records(caller.scope, dry_run=True)
     assert (dry.counts["receipts"], dry.counts["usage_days"]) == (5, 0)
     assert await row_counts(sql) == {"receipts": 5, "receipt_items": 5, "usage_days": 1}
     done = await app.lifecycle.delete_old_records(caller.scope)
     assert (done.counts["receipts"], done.counts["usage_days"]) == (5, 0)
     assert await row_counts(sql) == {"receipts": 0, "receipt_items": 0, "usage_days": 1}
-    clock.move(days=8)
+    clock.move(days=14)
     assert (await app.lifecycle.delete_old_records(caller.scope)).counts["usage_days"] == 1
