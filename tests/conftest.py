@@ -2,6 +2,7 @@
 
 MNEMA_TEST_DATABASE: `embedded` (default); `container`, for PostgreSQL and for each module's Redis (tests of the
 embedded installation still use it); or the URL of a superuser on a throw-away server.
+MNEMA_TEST_POOLER=1: servers and workers reach it through a PgBouncer in transaction mode, one for each process.
 """
 
 import asyncio
@@ -30,6 +31,7 @@ from app.ports import Embedder
 from app.providers.embeddings.local import LocalEmbedder
 from tests.effort import DEEP, tries
 from tests.factories import Caller, Clock, KeepOpen, make_caller, replica
+from tests.pgbouncer import PgBouncer
 from tests.redis_server import RedisProcess, RedisServer
 from tests.scripted_upstream import scripted_upstream
 
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 
 pytest_plugins = ("tests.authorities", "tests.s3_server")
 POSTGRES: "pytest.StashKey[PostgresContainer]" = pytest.StashKey()
+POOLER_PORT = "MNEMA_TEST_POOLER_PORT"
 TEMPLATE = "mnema_template"
 MEMORY, MEMORY_NEEDED = "/dev/shm", 2 << 30
 SECRET_KEY = "the tests' own, and long enough for it"
@@ -101,12 +104,13 @@ def _kind() -> str:
 
 @dataclass(frozen=True)
 class Database:
-    """A database of one test, with its URLs by role."""
+    """A database of one test, with its URLs by role. `app` goes through the run's PgBouncer, `direct` does not."""
 
     name: str
     superuser: str
     admin: str
     app: str
+    direct: str
 
 
 def database_url(base: str, name: str, user: str | None = None, password: str | None = None) -> str:
@@ -118,8 +122,22 @@ def database_url(base: str, name: str, user: str | None = None, password: str | 
 
 
 @pytest.fixture(scope="session")
-def superuser_url() -> str:
+def superuser_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Return a superuser's URL on the run's server, which has the roles and the migrated template."""
+    url = _start_server()
+    if not os.environ.get("MNEMA_TEST_POOLER"):
+        yield url
+        return
+    soon = {"server_idle_timeout": 5, "server_login_retry": 0}  # for many databases, some of which go and return
+    pooler = PgBouncer(tmp_path_factory.mktemp("pooler"), url, PASSWORDS, **soon)
+    pooler.start()
+    os.environ[POOLER_PORT] = str(pooler.port)
+    yield url
+    del os.environ[POOLER_PORT]
+    pooler.stop()
+
+
+def _start_server() -> str:
     home = Path(os.environ["MNEMA_TEST_HOME"])
     with FileLock(home / "setup.lock"):
         url = os.environ["MNEMA_TEST_CONTAINER_URL"] if _kind() == "container" else _kind()
@@ -140,6 +158,14 @@ async def _build_template(url: str) -> None:
     await migrate_database(database_url(url, TEMPLATE, "mnema_admin", PASSWORDS["mnema_admin"]), Settings())
 
 
+def pooled(url: str) -> str:
+    """Return the URL through this process's PgBouncer, if the run has one."""
+    if not (port := os.environ.get(POOLER_PORT)):
+        return url
+    parts = urlsplit(url)
+    return urlunsplit(parts._replace(netloc=f"{parts.netloc.rpartition('@')[0]}@127.0.0.1:{port}"))
+
+
 @asynccontextmanager
 async def cloned(superuser: str) -> AsyncIterator[Database]:
     """Create a clone of the template; drop it at the end."""
@@ -151,7 +177,8 @@ async def cloned(superuser: str) -> AsyncIterator[Database]:
     await connection.execute(f"GRANT CONNECT ON DATABASE {name} TO mnema_app, mnema_admin")
     logins = {role: database_url(superuser, name, role, password) for role, password in PASSWORDS.items()}
     try:
-        yield Database(name, database_url(superuser, name), logins["mnema_admin"], logins["mnema_app"])
+        app = logins["mnema_app"]
+        yield Database(name, database_url(superuser, name), logins["mnema_admin"], pooled(app), app)
     finally:
         await connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
         await connection.close()

@@ -1,7 +1,8 @@
 """An outage of a test's database."""
 
+import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import asyncpg
 
@@ -29,3 +30,18 @@ async def gone(database: Database) -> AsyncIterator[None]:
             yield
         finally:
             await connection.execute(f"ALTER DATABASE {database.name} ALLOW_CONNECTIONS true")
+            await _noticed(database)
+
+
+async def _noticed(database: Database) -> None:
+    """Return once a pooler before the database has noticed that it is back: the first login after it may be refused."""
+    async with asyncio.timeout(60):
+        while database.app != database.direct:
+            with suppress(asyncpg.PostgresError, OSError):
+                connection = await asyncpg.connect(database.app)
+                try:
+                    await connection.execute("SELECT 1")
+                    return
+                finally:
+                    await connection.close()
+            await asyncio.sleep(0.01)

@@ -202,6 +202,7 @@ def _build_engine(settings: Settings) -> Engine:
         min_size=settings.pool_min,
         max_size=settings.pool_max,
         timeout_s=settings.database_timeout_s,
+        statement_cache=settings.database_statement_cache,
     )
 
 

@@ -76,7 +76,11 @@ async def check_configuration(settings: Settings) -> None:
     reranker = build_reranker(reranker_settings(settings), embedder)
     chat = build_chat_model(chat_model_settings(settings))
     engine = Engine(
-        settings.database_url.get_secret_value(), min_size=1, max_size=1, timeout_s=settings.database_timeout_s
+        settings.database_url.get_secret_value(),
+        min_size=1,
+        max_size=1,
+        timeout_s=settings.database_timeout_s,
+        statement_cache=settings.database_statement_cache,
     )
     try:
         await require_space(UnitOfWork(engine), embedder.model, embedder.dimension)

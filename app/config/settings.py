@@ -126,6 +126,7 @@ class Settings(LayeredSettings):
     pool_min: int = Field(default=2, ge=1)
     pool_max: int = Field(default=10, ge=1)
     database_timeout_s: float = Field(default=15.0, gt=0)
+    database_statement_cache: int = Field(default=100, ge=0)
     store_batch_s: float = Field(default=5.0, gt=0)
     max_body_bytes: int = Field(default=1 << 20, ge=1024)
     max_chat_bytes: int = Field(default=32 << 20, ge=1024)

@@ -10,6 +10,7 @@ from pgvector.asyncpg import register_vector
 
 from app.domain.errors import ConfigError
 from app.domain.outages import DatabaseUnavailable
+from app.storage.pooling import LOST, LOST_STATEMENTS, STATEMENT_CACHE, prove_prepared, startup_refusal
 from app.storage.shares import ConnectionShares
 
 UNREACHABLE = (
@@ -88,11 +89,21 @@ def _decode_json(value: bytes) -> Any:
 class Engine:
     """A pool of connections as `mnema_app`. It opens on first use, so the server can start before the database.
 
-    A connection and a statement may each take `timeout_s` seconds; then the database counts as away.
+    A connection and a statement may each take `timeout_s` seconds; then the database counts as away. A connection keeps
+    `statement_cache` prepared statements; with 0 it prepares each anew, which works behind any pooler.
     """
 
-    def __init__(self, url: str, *, min_size: int = 2, max_size: int = 10, timeout_s: float = LONG_S) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        min_size: int = 2,
+        max_size: int = 10,
+        timeout_s: float = LONG_S,
+        statement_cache: int = STATEMENT_CACHE,
+    ) -> None:
         self._url = url
+        self._statement_cache = statement_cache
         self._sizes = (min_size, max_size)
         self.timeout_s = timeout_s
         self._pool: asyncpg.Pool | None = None
@@ -123,18 +134,22 @@ class Engine:
                 self._url,
                 min_size=self._sizes[0],
                 max_size=self._sizes[1],
-                init=prepare_connection,
+                init=self._init_connection,
                 reset=_reset_connection,
                 timeout=min(CONNECT_S, self.timeout_s),
                 command_timeout=self.timeout_s,
-                server_settings={"jit": "off", "application_name": "mnema"},
+                server_settings={"application_name": "mnema"},  # poolers refuse most others; the role has the rest
+                statement_cache_size=self._statement_cache,
+                max_cacheable_statement_size=0,  # any size: a statement without a name may not outlive its transaction
             )
         except REFUSED as e:
             raise ConfigError(f"the database refuses this login: {e}") from e
         except (asyncpg.ClientConfigurationError, OverflowError) as e:  # the driver's words may hold the password
             raise ConfigError(NO_URL) from e
+        except LOST as e:
+            raise ConfigError(LOST_STATEMENTS) from e
         except UNREACHABLE as e:
-            raise DatabaseUnavailable() from e
+            raise startup_refusal(e) or DatabaseUnavailable() from e
         except ValueError as e:  # an address that cannot be read, or the codec of vectors has no type in the database
             raise ConfigError(UNPREPARED if "unknown type" in str(e) else NO_URL) from e
         try:
@@ -146,6 +161,11 @@ class Engine:
             pool.terminate()
             raise
         return pool
+
+    async def _init_connection(self, connection: asyncpg.Connection) -> None:
+        if self._statement_cache:
+            await prove_prepared(connection)
+        await prepare_connection(connection)
 
     async def close(self) -> None:
         """Close the pool; cut off statements that do not end within CLOSE_S seconds."""

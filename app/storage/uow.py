@@ -27,6 +27,7 @@ from app.domain.outages import DatabaseFull, DatabaseReadOnly, DatabaseUnavailab
 from app.domain.principal import Principal
 from app.ports import in_transaction
 from app.storage.engine import REFUSED, UNREACHABLE, Engine
+from app.storage.pooling import LOST, LOST_STATEMENTS, end_session
 
 Row: TypeAlias = Mapping[str, Any]
 
@@ -100,6 +101,10 @@ def translate_error(error: BaseException) -> MnemaError | None:
         return ours() if ours is not WrongState else WrongState(str(error))
     if state.startswith(_TRANSIENT_CLASSES):
         return DatabaseUnavailable("the database refuses this for now; try again")
+    if isinstance(error, asyncpg.InvalidCachedStatementError):
+        return DatabaseUnavailable("the database has a new schema; try again")
+    if isinstance(error, LOST):
+        return DatabaseUnavailable(LOST_STATEMENTS)
     if isinstance(error, REFUSED):
         return DatabaseUnavailable("the database refuses this login")
     if isinstance(error, asyncpg.InterfaceError) and not any(word in str(error) for word in ("clos", "released")):
@@ -169,6 +174,8 @@ class UnitOfWork:
             await connection.execute(f"{begin}; SELECT set_config('app.tenant_id', '{principal.tenant_id}', true)")
             try:
                 yield connection
+            except asyncpg.InvalidCachedStatementError:  # `_acquire_connection` ends its session, and so this, too
+                raise
             except BaseException:
                 await _roll_back(connection)
                 raise
@@ -189,6 +196,9 @@ class UnitOfWork:
                 connection = await pool.acquire(timeout=self._engine.timeout_s)
                 try:
                     yield connection
+                except asyncpg.InvalidCachedStatementError:
+                    await end_session(connection, TIDY_S)
+                    raise
                 finally:
                     with contextlib.suppress(Exception):  # the driver has closed it in that case
                         await pool.release(connection, timeout=TIDY_S)

@@ -34,7 +34,8 @@ async def empty(superuser_url: str, bootstrap: Bootstrap) -> AsyncIterator[Datab
     await bootstrap(name)
     logins = {role: database_url(superuser_url, name, role, password) for role, password in PASSWORDS.items()}
     try:
-        yield Database(name, database_url(superuser_url, name), logins["mnema_admin"], logins["mnema_app"])
+        app = logins["mnema_app"]
+        yield Database(name, database_url(superuser_url, name), logins["mnema_admin"], app, app)
     finally:
         connection = await asyncpg.connect(superuser_url)
         await connection.execute(f"DROP DATABASE {name} WITH (FORCE)")

@@ -23,6 +23,7 @@ HELD: dict[str, str] = {
     "docs/mcp.md 6": DATA,
     "docs/mcp.md 7": DATA,
     "docs/mirror.md 1": "tests/cli/mirror/test_document.py",
+    "docs/pgbouncer.md 1": "tests/pgbouncer.py",
     "docs/sources.md 1": "tests/cli/sources/test_document.py",
     "docs/tenant-rules.md 1": DATA,
     "docs/turn-memory.md 4": "tests/sdk/turn_memory/test_example.py",

@@ -161,9 +161,13 @@ async def test_a_transaction_does_not_open_inside_another(uow: UnitOfWork, a: Pr
 
 
 async def test_tasks_have_transactions_of_their_own(uow: UnitOfWork, a: Principal) -> None:
+    all_open = asyncio.Barrier(6)
+
     async def look() -> int:
         async with uow.read(a) as tx:
-            return int(await tx.fetchval("SELECT pg_backend_pid() FROM pg_sleep(0.02)"))
+            pid = int(await tx.fetchval("SELECT pg_backend_pid()"))
+            await all_open.wait()
+            return pid
 
     assert len(set(await asyncio.gather(*(look() for _ in range(6))))) == 6
 
@@ -299,7 +303,7 @@ async def test_a_refused_connection_is_an_outage_until_it_is_accepted(
 ) -> None:
     operator = await asyncpg.connect(superuser_url)
     await operator.execute(f"ALTER DATABASE {database.name} CONNECTION LIMIT 0")
-    engine = Engine(database.app, min_size=1, max_size=1)
+    engine = Engine(database.direct, min_size=1, max_size=1)  # a pooler has connections already
     journal = journal_of(UnitOfWork(engine))
     with pytest.raises(DatabaseUnavailable):
         await remembered(journal, a)

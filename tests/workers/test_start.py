@@ -2,8 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 from pathlib import Path
 
 import asyncpg
@@ -15,6 +14,7 @@ from app.domain.principal import Principal
 from app.storage.jobs.jobs import JobStorage
 from tests.background import Background, background, until
 from tests.conftest import Database, database_url
+from tests.database_outage import gone
 from tests.redis_server import RedisServer
 
 pytestmark = pytest.mark.xdist_group("workers")
@@ -25,21 +25,6 @@ def workers(tmp_path: Path, database: Database, redis: RedisServer) -> Iterator[
     """A set of workers, none of which runs yet."""
     with background(tmp_path, database.app, redis.url) as made:
         yield made
-
-
-@asynccontextmanager
-async def gone(database: Database, superuser_url: str) -> AsyncIterator[None]:
-    """Close all connections of mnema_app to the test's database and refuse new ones inside the block."""
-    operator = await asyncpg.connect(superuser_url)
-    try:
-        await operator.execute(f"ALTER DATABASE {database.name} ALLOW_CONNECTIONS false")
-        await operator.fetch("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1", database.name)
-        try:
-            yield
-        finally:
-            await operator.execute(f"ALTER DATABASE {database.name} ALLOW_CONNECTIONS true")
-    finally:
-        await operator.close()
 
 
 async def refused(folder: Path, database_url: str, redis_url: str, *, beat: bool = False, **env: object) -> str:
@@ -104,10 +89,10 @@ async def test_worker_and_beat_with_wrong_settings_end_with_one_line(
 
 
 async def test_a_worker_whose_database_is_away_waits_for_it_and_tells_so_in_lines(
-    app: Application, scope: Principal, database: Database, superuser_url: str, workers: Background, store: JobStorage
+    app: Application, scope: Principal, database: Database, workers: Background, store: JobStorage
 ) -> None:
     [before] = await store.enqueue_jobs(scope, [NewJob(JobKind.ttl)])
-    async with gone(database, superuser_url):
+    async with gone(database):
         process = workers.worker()
         workers.beat()
 
@@ -118,7 +103,7 @@ async def test_a_worker_whose_database_is_away_waits_for_it_and_tells_so_in_line
         assert process.poll() is None
     await done(store, scope, before)
 
-    async with gone(database, superuser_url):
+    async with gone(database):
 
         async def failed() -> bool:
             return '"task_failed"' in workers.log

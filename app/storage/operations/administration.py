@@ -36,6 +36,7 @@ BEGIN
     END LOOP;
 END $$;
 ALTER ROLE mnema_app NOSUPERUSER NOBYPASSRLS NOCREATEDB NOCREATEROLE NOINHERIT;
+ALTER ROLE mnema_app SET jit = off;
 GRANT mnema_owner TO mnema_admin;
 GRANT mnema_search, mnema_auth, mnema_jobs, mnema_partitions TO mnema_owner;
 """
