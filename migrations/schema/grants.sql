@@ -150,6 +150,7 @@ GRANT EXECUTE ON FUNCTION near_minilm_l6_v2(uuid,halfvec,text[],jsonb,integer) T
 GRANT EXECUTE ON FUNCTION neighbours_minilm_l6_v2(uuid,text,text,text[],bytea,halfvec,integer,integer,real) TO mnema_app;
 GRANT EXECUTE ON FUNCTION net_changes(uuid,text,bigint,text[],bigint,boolean,boolean) TO mnema_app;
 GRANT EXECUTE ON FUNCTION never_told(text) TO mnema_app;
+GRANT EXECUTE ON FUNCTION new_id() TO mnema_app;
 GRANT EXECUTE ON FUNCTION paused_jobs() TO mnema_app;
 GRANT EXECUTE ON FUNCTION prune_lineages(uuid,text,text[]) TO mnema_app;
 GRANT EXECUTE ON FUNCTION purge_artifacts(uuid,text,text) TO mnema_app;

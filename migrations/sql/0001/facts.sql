@@ -252,7 +252,7 @@ BEGIN
                    clock_timestamp() FROM named c),
     noted AS (
         INSERT INTO events (tenant_id, id, user_id, thread_id, node, op, status, memory_id, category)
-            SELECT p_tenant, uuidv7(), p_said->>'user_id', p_said->>'thread_id', 'hotpath', 'fact_' || c.action,
+            SELECT p_tenant, new_id(), p_said->>'user_id', p_said->>'thread_id', 'hotpath', 'fact_' || c.action,
                    'ok', c.id, p_said->>'category' FROM named c WHERE c.action IS NOT NULL),
     thread AS (
         INSERT INTO thread_revision AS t (tenant_id, thread_id, rev)

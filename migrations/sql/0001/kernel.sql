@@ -10,3 +10,9 @@ CREATE FUNCTION current_tenant() RETURNS uuid LANGUAGE sql STABLE PARALLEL SAFE
     RETURN nullif(current_setting('app.tenant_id', true), '')::uuid;
 COMMENT ON FUNCTION current_tenant() IS 'Tenant of this transaction. After a commit the setting is '''', not NULL.';
 GRANT EXECUTE ON FUNCTION current_tenant() TO mnema_app, mnema_search;
+
+-- Return a new UUIDv7, which begins with the milliseconds of now (PostgreSQL has uuidv7() from 18 on).
+CREATE FUNCTION new_id() RETURNS uuid LANGUAGE sql VOLATILE PARALLEL SAFE
+    RETURN (lpad(to_hex((extract(epoch FROM clock_timestamp()) * 1000)::bigint), 12, '0') || '7'
+            || substr(replace(gen_random_uuid()::text, '-', ''), 14))::uuid;
+GRANT EXECUTE ON FUNCTION new_id() TO mnema_app;

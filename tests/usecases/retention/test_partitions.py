@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 from datetime import UTC, datetime, timedelta
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import RFC_4122, UUID, uuid4
 
 import asyncpg
 import pytest
@@ -79,6 +79,15 @@ async def stored(sql: asyncpg.Connection, table: str = "events", key: str = "id"
 def total(weeks: list[OldWeek], table: str) -> int:
     """Return the number of rows of a table in these weeks."""
     return sum(week.rows.get(table, 0) for week in weeks)
+
+
+async def test_ids_made_in_sql_are_of_their_time(sql: asyncpg.Connection) -> None:
+    rows = await sql.fetch("SELECT new_id() AS id, first_id(clock_timestamp()) AS latest FROM generate_series(1, 100)")
+    earliest = id_of(1 / 1440)
+    assert len({row["id"] for row in rows}) == 100
+    for row in rows:
+        assert (row["id"].version, row["id"].variant) == (7, RFC_4122)
+        assert earliest < row["id"] < UUID(int=row["latest"].int + (2 << 80))
 
 
 async def test_old_weeks_are_dropped_and_counted_and_younger_rows_stay(
