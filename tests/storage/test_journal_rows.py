@@ -155,7 +155,8 @@ async def test_an_incoming_relation_is_made_too(journal: Journal, superuser: asy
 async def mentions(superuser: asyncpg.Connection, what: str) -> dict[str, int]:
     """Return in how many rows of each table, partitions included, any column contains a string."""
     tables = await superuser.fetch(
-        "SELECT oid::regclass::text AS name FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind = 'r'"
+        "SELECT oid::regclass::text AS name FROM pg_class"
+        " WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p')"
     )
     found = {}
     for table in tables:

@@ -34,7 +34,7 @@ async def test_a_purge_leaves_no_word_of_the_text_anywhere(
     assert await edges(sql) == set()
     assert await sql.fetchval(f"SELECT count(*) FROM {VECTORS}") == 1
     tables = await sql.fetch(
-        "SELECT relname FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace"
+        "SELECT relname FROM pg_class WHERE relkind IN ('r', 'p') AND relnamespace = 'public'::regnamespace"
     )
     holding = [t["relname"] for t in tables if await _mentions(sql, t["relname"], "quuxb")]
     assert holding == []

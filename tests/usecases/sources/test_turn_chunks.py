@@ -68,7 +68,7 @@ async def places(sql: asyncpg.Connection) -> list[tuple[UUID, str]]:
 async def mentions(sql: asyncpg.Connection, word: str) -> list[str]:
     """Return the tables in which a row contains the word."""
     tables = await sql.fetch(
-        "SELECT relname FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace"
+        "SELECT relname FROM pg_class WHERE relkind IN ('r', 'p') AND relnamespace = 'public'::regnamespace"
     )
     return [
         row["relname"]
