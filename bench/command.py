@@ -22,6 +22,7 @@ from bench.tables import (
     show_profile,
     show_receipts,
     show_report,
+    show_retention,
     show_retrieval,
     show_scale,
     show_views,
@@ -138,6 +139,18 @@ def bench_receipts(
     bench = _load_module("receipts")
     plan = bench.Plan(rows, clients, seconds, warmup, repeats)
     _show_reports(lambda say: [bench.run(plan, say)], json_file, show_receipts)
+
+
+@bench_app.command("retention")
+def bench_retention(
+    rows: Annotated[
+        int, typer.Option(min=100, help="old events; a quarter as many receipts, with four items each")
+    ] = 1_000_000,
+    json_file: Json = None,
+) -> None:
+    """Measure old events and receipts that are deleted row by row, and that are dropped by week."""
+    bench = _load_module("retention")
+    _show_reports(lambda say: [bench.run(bench.Plan(rows), say)], json_file, show_retention)
 
 
 @bench_app.command("workers")

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from bench.http_runs import Report
     from bench.mirror import Report as MirrorReport
     from bench.receipts import Report as ReceiptsReport
+    from bench.retention import Report as RetentionReport
     from bench.retrieval import Figures
     from bench.scale import Line
     from bench.server_workers import Report as WorkersReport
@@ -114,6 +115,20 @@ def show_receipts(report: "ReceiptsReport") -> None:
     print_table(table)
     out.print(f"CPU ms of a request: server + PostgreSQL. {report.answered} answers left {report.receipts} receipts")
     out.print(f"with {report.items} memories.")
+
+
+def show_retention(report: "RetentionReport") -> None:
+    """Show what each way of expiry costs."""
+    table = Table(title=f"{report.plan.rows} old events, {report.plan.rows // 4} receipts with four items each")
+    for place, name in enumerate(("", "rows", "calls", "s", "longest s", "CPU s", "log MB", "VACUUM", "MB", "after")):
+        table.add_column(name, justify="right" if place else "left")
+    for one in report.measured:
+        times = f"{one.seconds:.1f}", f"{one.longest_s:.2f}", f"{one.cpu_s:.1f}", f"{one.log_mb:.1f}"
+        table.add_row(
+            *(one.way, str(one.rows), str(one.calls), *times, f"{one.vacuum_log_mb:.1f}"),
+            *(f"{one.mb_before:.0f}", f"{one.mb_after:.0f}"),
+        )
+    print_table(table)
 
 
 def show_mirror(report: "MirrorReport") -> None:

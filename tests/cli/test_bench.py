@@ -87,6 +87,15 @@ def test_a_tiny_run_measures_views_and_their_function(tmp_path: Path) -> None:
 
 
 @deep_only
+@deep_only
+def test_a_tiny_run_expires_the_same_rows_in_both_ways(tmp_path: Path) -> None:
+    file = tmp_path / "figures.json"
+    run_bench(file, "retention", "--rows", "2000")
+    deleted, dropped = json.loads(file.read_text(encoding="utf-8"))["measured"]
+    assert deleted["rows"] == dropped["rows"] == 2000 + 500 + 2000
+    assert dropped["mb_after"] < deleted["mb_after"], "a dropped week leaves no file"
+
+
 def test_a_tiny_run_measures_queries_with_receipts_and_without(tmp_path: Path) -> None:
     file = tmp_path / "figures.json"
     size = ["--rows", "50", "--clients", "2", "--seconds", "1", "--warmup", "0", "--repeats", "2"]
