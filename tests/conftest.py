@@ -38,7 +38,7 @@ from tests.scripted_upstream import scripted_upstream
 if TYPE_CHECKING:
     from tests.containers import PostgresContainer
 
-pytest_plugins = ("tests.authorities", "tests.s3_server")
+pytest_plugins = ("tests.authorities", "tests.s3_server", "tests.standby")
 POSTGRES: "pytest.StashKey[PostgresContainer]" = pytest.StashKey()
 POOLER_PORT = "MNEMA_TEST_POOLER_PORT"
 TEMPLATE = "mnema_template"

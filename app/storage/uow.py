@@ -1,115 +1,34 @@
 """The unit of work: the only access to the database, and the only place that commits.
 
 `read` and `write` open a transaction whose first message binds it to one tenant. `call` runs one function that binds
-the tenant itself: a whole transaction in one round trip.
+the tenant itself: a whole transaction in one round trip. `read_anywhere`, `calls_anywhere` and `call_anywhere` are for
+reads that a replica may answer: they never write, move no cursor and ask nothing about running transactions.
 """
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
-from typing import Any, TypeAlias
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from typing import Any
 from uuid import UUID
 
 import asyncpg
 
-from app.domain.errors import (
-    DuplicateText,
-    ErasedText,
-    IdempotencyKeyUsed,
-    MnemaError,
-    NotFound,
-    StateTooLarge,
-    VersionConflict,
-    WrongState,
-)
-from app.domain.outages import DatabaseFull, DatabaseReadOnly, DatabaseUnavailable, WriteContention
+from app.domain.outages import DatabaseUnavailable
 from app.domain.principal import Principal
 from app.ports import in_transaction
-from app.storage.engine import REFUSED, UNREACHABLE, Engine
-from app.storage.pooling import LOST, LOST_STATEMENTS, end_session
+from app.storage.database_errors import translate_error
+from app.storage.engine import UNREACHABLE, Engine
+from app.storage.pooling import end_session
+from app.storage.replicas import Replica, Replicas, fallback_reason
+from app.storage.transactions import ReadTx, ReplicaTx, Row, WriteTx
 
-Row: TypeAlias = Mapping[str, Any]
-
-
-class ReadTx:
-    """An open read-only transaction of one tenant."""
-
-    __slots__ = ("_connection", "_timeout")
-
-    def __init__(self, connection: asyncpg.Connection, timeout_s: float | None = None) -> None:
-        self._connection = connection
-        self._timeout = timeout_s
-
-    async def fetch(self, statement: str, *args: Any) -> list[Row]:
-        """Return all rows."""
-        rows: list[Row] = await self._connection.fetch(statement, *args, timeout=self._timeout)
-        return rows
-
-    async def fetchrow(self, statement: str, *args: Any) -> Row | None:
-        """Return the first row, or None."""
-        row: Row | None = await self._connection.fetchrow(statement, *args, timeout=self._timeout)
-        return row
-
-    async def fetchval(self, statement: str, *args: Any) -> Any:
-        """Return the first value of the first row."""
-        return await self._connection.fetchval(statement, *args, timeout=self._timeout)
-
-
-class WriteTx(ReadTx):
-    """An open read-write transaction of one tenant."""
-
-    __slots__ = ()
-
-    async def execute(self, statement: str, *args: Any) -> str:
-        """Run the statement; return its command tag, e.g. `UPDATE 1`."""
-        tag: str = await self._connection.execute(statement, *args, timeout=self._timeout)
-        return tag
+__all__ = ["ReadTx", "Row", "UnitOfWork", "WriteTx"]
+READ_ONLY = "BEGIN READ ONLY"
 
 
 TIDY_S = 1.0
 """The seconds that a connection may take to become idle after an error; then it is closed."""
-
-_ERROR_BY_STATE: dict[str, type[MnemaError]] = {
-    "MN404": NotFound,
-    "MN409": WrongState,
-    "MN410": ErasedText,
-    "MN412": VersionConflict,
-    "MN413": StateTooLarge,
-    "MN425": IdempotencyKeyUsed,
-    "23503": WriteContention,  # the user was erased while the memory was written
-    "23505": DuplicateText,
-    "40P01": WriteContention,
-    "40001": WriteContention,
-    "55P03": WriteContention,
-    "25006": DatabaseReadOnly,
-    "25P03": DatabaseUnavailable,  # a transaction that was idle for too long
-    "25P04": DatabaseUnavailable,  # or took too long
-    "53100": DatabaseFull,
-    "58030": DatabaseUnavailable,  # an error of its disk
-}
-_TRANSIENT_CLASSES = ("53", "57")
-"""SQLSTATE classes of temporary refusals: PostgreSQL lacks a resource, or an operator intervenes."""
-
-
-def translate_error(error: BaseException) -> MnemaError | None:
-    """Return our error for the driver's, or None if the error is a defect of ours."""
-    if isinstance(error, asyncpg.ForeignKeyViolationError) and "tenant_id_fkey" in (error.constraint_name or ""):
-        return NotFound("no such tenant")
-    state = (error.sqlstate or "") if isinstance(error, asyncpg.PostgresError) else ""
-    if ours := _ERROR_BY_STATE.get(state):
-        return ours() if ours is not WrongState else WrongState(str(error))
-    if state.startswith(_TRANSIENT_CLASSES):
-        return DatabaseUnavailable("the database refuses this for now; try again")
-    if isinstance(error, asyncpg.InvalidCachedStatementError):
-        return DatabaseUnavailable("the database has a new schema; try again")
-    if isinstance(error, LOST):
-        return DatabaseUnavailable(LOST_STATEMENTS)
-    if isinstance(error, REFUSED):
-        return DatabaseUnavailable("the database refuses this login")
-    if isinstance(error, asyncpg.InterfaceError) and not any(word in str(error) for word in ("clos", "released")):
-        return None  # a wrong call of ours; only a lost connection is the database's fault
-    return DatabaseUnavailable() if isinstance(error, UNREACHABLE) else None
 
 
 async def _roll_back(connection: asyncpg.Connection) -> None:
@@ -128,17 +47,47 @@ class UnitOfWork:
     the transaction may have been stored or not.
     """
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, replicas: Replicas | None = None) -> None:
+        """Work on the pool of `engine`; reads that may go there on one of `replicas`."""
         self._engine = engine
+        self._replicas = replicas
 
     @asynccontextmanager
     async def read(self, principal: Principal, *, timeout_s: float | None = None) -> AsyncIterator[ReadTx]:
         """Open a read-only transaction of one tenant."""
-        async with self._open_transaction(principal, "BEGIN READ ONLY") as connection:
-            try:
+        async with self._open_transaction(principal, READ_ONLY) as connection:
+            with _no_writes():
                 yield ReadTx(connection, timeout_s)
-            except asyncpg.ReadOnlySQLTransactionError as error:  # a defect of ours, not the database's state
-                raise RuntimeError("a read-only unit of work tried to write") from error
+
+    @asynccontextmanager
+    async def read_anywhere(self, principal: Principal, *, timeout_s: float | None = None) -> AsyncIterator[ReadTx]:
+        """Open a read-only transaction on a replica that has every acknowledged commit, else on the primary.
+
+        Its statements may run in two transactions, the later ones on the primary.
+        """
+        if self._replicas is None or (replica := await self._replicas.choose_replica()) is None:
+            async with self.read(principal, timeout_s=timeout_s) as tx:
+                self._count_read("primary")
+                yield tx
+        else:
+            async with self._read_replica(self._replicas, replica, principal, READ_ONLY, timeout_s) as tx:
+                yield tx
+
+    @asynccontextmanager
+    async def calls_anywhere(self, principal: Principal) -> AsyncIterator[ReadTx]:
+        """Yield statements that are transactions of their own, as in `calls`, on a replica as in `read_anywhere`."""
+        if self._replicas is None or (replica := await self._replicas.choose_replica()) is None:
+            async with self.calls(principal) as tx:
+                self._count_read("primary")
+                yield tx
+        else:
+            async with self._read_replica(self._replicas, replica, principal, None, None) as tx:
+                yield tx
+
+    async def call_anywhere(self, principal: Principal, statement: str, *args: Any) -> list[Row]:
+        """Run one statement that only reads, as in `call`, on a replica as in `read_anywhere`."""
+        async with self.calls_anywhere(principal) as tx:
+            return await tx.fetch(statement, principal.tenant_id, *args)
 
     @asynccontextmanager
     async def write(self, principal: Principal, *, timeout_s: float | None = None) -> AsyncIterator[WriteTx]:
@@ -167,46 +116,114 @@ class UnitOfWork:
             rows: list[Row] = await connection.fetch(statement, *args)
             return rows
 
+    def _count_read(self, place: str) -> None:
+        if self._replicas is not None:
+            self._replicas.reads[place] += 1
+
+    @asynccontextmanager
+    async def _read_replica(
+        self, replicas: Replicas, replica: Replica, principal: Principal, begin: str | None, timeout_s: float | None
+    ) -> AsyncIterator[ReadTx]:
+        async with AsyncExitStack() as stack:
+            stack.enter_context(_one_unit())
+            stack.enter_context(_no_writes())
+
+            async def move(reason: str) -> asyncpg.Connection:
+                replicas.leave_replica(replica, reason)
+                connection = await stack.enter_async_context(_borrow_connection(self._engine, principal.tenant_id))
+                if begin is not None:
+                    await stack.enter_async_context(_begin(connection, principal, begin))
+                self._count_read("primary")
+                return connection
+
+            tx: ReadTx
+            try:
+                connection = await stack.enter_async_context(_borrow_connection(replica.engine, principal.tenant_id))
+                if begin is not None:
+                    await stack.enter_async_context(_begin(connection, principal, begin, to_commit=False))
+            except (asyncpg.PostgresError, DatabaseUnavailable, *UNREACHABLE) as error:
+                if (reason := fallback_reason(error)) is None:
+                    raise
+                tx = ReadTx(await move(reason), timeout_s)
+            else:
+                tx = ReplicaTx(connection, timeout_s, move)
+            try:
+                yield tx
+            finally:
+                if isinstance(tx, ReplicaTx) and tx.is_on_replica:
+                    self._count_read("replica")
+
     @asynccontextmanager
     async def _open_transaction(self, principal: Principal, begin: str) -> AsyncIterator[asyncpg.Connection]:
-        async with self._acquire_connection(principal.tenant_id) as connection:
-            # one message, before any savepoint: rolling back a savepoint that had set the tenant would clear it
-            await connection.execute(f"{begin}; SELECT set_config('app.tenant_id', '{principal.tenant_id}', true)")
-            try:
-                yield connection
-            except asyncpg.InvalidCachedStatementError:  # `_acquire_connection` ends its session, and so this, too
-                raise
-            except BaseException:
-                await _roll_back(connection)
-                raise
-            await connection.execute("COMMIT")
+        async with self._acquire_connection(principal.tenant_id) as connection, _begin(connection, principal, begin):
+            yield connection
 
     @asynccontextmanager
     async def _acquire_connection(self, tenant: UUID | None) -> AsyncIterator[asyncpg.Connection]:
-        if in_transaction.get():
-            raise RuntimeError("a unit of work is already open in this task")
-        token, shares = in_transaction.set(True), self._engine.shares
+        with _one_unit():
+            async with _borrow_connection(self._engine, tenant) as connection:
+                yield connection
+
+
+@contextmanager
+def _one_unit() -> Iterator[None]:
+    """Refuse a second unit of work in this task, and translate the driver's errors."""
+    if in_transaction.get():
+        raise RuntimeError("a unit of work is already open in this task")
+    token = in_transaction.set(True)
+    try:
+        yield
+    except (asyncpg.PostgresError, *UNREACHABLE) as error:
+        if (ours := translate_error(error)) is not None:
+            raise ours from error
+        raise
+    finally:
+        in_transaction.reset(token)
+
+
+@contextmanager
+def _no_writes() -> Iterator[None]:
+    try:
+        yield
+    except asyncpg.ReadOnlySQLTransactionError as error:  # a defect of ours, not the database's state
+        raise RuntimeError("a read-only unit of work tried to write") from error
+
+
+@asynccontextmanager
+async def _begin(
+    connection: asyncpg.Connection, principal: Principal, begin: str, *, to_commit: bool = True
+) -> AsyncIterator[None]:
+    """Begin a transaction of one tenant, and commit it if no exception comes; roll it back if not `to_commit`."""
+    # one message, before any savepoint: rolling back a savepoint that had set the tenant would clear it
+    await connection.execute(f"{begin}; SELECT set_config('app.tenant_id', '{principal.tenant_id}', true)")
+    try:
+        yield
+    except asyncpg.InvalidCachedStatementError:  # `_borrow_connection` ends its session, and so this, too
+        raise
+    except BaseException:
+        await _roll_back(connection)
+        raise
+    await (connection.execute("COMMIT") if to_commit else _roll_back(connection))
+
+
+@asynccontextmanager
+async def _borrow_connection(engine: Engine, tenant: UUID | None) -> AsyncIterator[asyncpg.Connection]:
+    """Take a place of the tenant's share, and a connection of the pool."""
+    shares = engine.shares
+    if not shares.take_place(tenant):
+        await shares.wait_for_place(tenant, engine.timeout_s)
+    try:
+        if (pool := engine.pool_if_open) is None:
+            async with asyncio.timeout(engine.timeout_s):  # others may be opening it already
+                pool = await engine.get_pool()
+        connection = await pool.acquire(timeout=engine.timeout_s)
         try:
-            if not shares.take_place(tenant):
-                await shares.wait_for_place(tenant, self._engine.timeout_s)
-            try:
-                if (pool := self._engine.pool_if_open) is None:
-                    async with asyncio.timeout(self._engine.timeout_s):  # others may be opening it already
-                        pool = await self._engine.get_pool()
-                connection = await pool.acquire(timeout=self._engine.timeout_s)
-                try:
-                    yield connection
-                except asyncpg.InvalidCachedStatementError:
-                    await end_session(connection, TIDY_S)
-                    raise
-                finally:
-                    with contextlib.suppress(Exception):  # the driver has closed it in that case
-                        await pool.release(connection, timeout=TIDY_S)
-            finally:
-                shares.return_place(tenant)
-        except (asyncpg.PostgresError, *UNREACHABLE) as error:
-            if (ours := translate_error(error)) is not None:
-                raise ours from error
+            yield connection
+        except asyncpg.InvalidCachedStatementError:
+            await end_session(connection, TIDY_S)
             raise
         finally:
-            in_transaction.reset(token)
+            with contextlib.suppress(Exception):  # the driver has closed it in that case
+                await pool.release(connection, timeout=TIDY_S)
+    finally:
+        shares.return_place(tenant)
