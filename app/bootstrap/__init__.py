@@ -32,6 +32,7 @@ from app.bootstrap.periodic import run_periodically
 from app.bootstrap.policies import build_policies, build_refresh, build_rules
 from app.bootstrap.recall import build_recall
 from app.bootstrap.receipts import ReceiptUseCases, build_receipts
+from app.bootstrap.replicas import build_replicas
 from app.bootstrap.retention import build_partitions, build_retention
 from app.bootstrap.sources import SourceUseCases, build_folders, build_sources
 from app.bootstrap.tenancy import build_operators, build_tenancy
@@ -170,7 +171,9 @@ async def build_application(
     check_required(settings)
     policies = build_policies(settings)
     engine = _build_engine(settings)
-    uow, metrics = UnitOfWork(engine), Metrics(VERSION, None if worker is None else worker.number)
+    replicas = build_replicas(settings)
+    uow = UnitOfWork(engine, replicas if replicas.members else None)
+    metrics = Metrics(VERSION, None if worker is None else worker.number)
     embedder = MeasuredEmbedder(doubles.embedder or build_embedder(embedder_settings(settings)), metrics)
     reranker = MeasuredReranker(doubles.reranker or build_reranker(reranker_settings(settings), embedder), metrics)
     chat = MeasuredChatModel(doubles.chat or build_chat_model(chat_model_settings(settings)), metrics)
@@ -179,20 +182,21 @@ async def build_application(
     parser, folders = doubles.parser or PooledDocumentParser(), doubles.folders or build_folders(settings)
     try:
         space = await require_space(uow, embedder.model, embedder.dimension)
+        await replicas.open_replicas()
         journal = Journal(uow, space.name, settings.erasure_secret())
         clock, tokens = doubles.clock or SystemClock(), doubles.tokens or WordPieceCounter()
         adapters = embedder, reranker, chat, metrics, clock, tokens
         access, publisher = AccessLog(uow, journal, clock), JobPublisher(broker_settings(settings))
         parts = SharedParts(
             *(settings, policies, engine, uow, space, *adapters, journal, access, publisher, upstream, blobs),
-            *(parser, folders, worker),
+            *(parser, folders, worker, replicas),
         )
         refresh = build_refresh(uow, policies)
         await refresh.load_changes()
         async with _run_in_background(_build_use_cases(parts), refresh) as app, tell_metrics(worker, metrics):
             yield app
     finally:
-        for opened in (parser, blobs, upstream, chat, reranker, embedder, engine):
+        for opened in (parser, blobs, upstream, chat, reranker, embedder, replicas, engine):
             await opened.close()
 
 

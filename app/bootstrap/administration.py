@@ -1,5 +1,7 @@
 """The builders of operators' commands: roles, migrations, the secret, and the doctor."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from functools import partial
 
 from app.bootstrap.adapters import (
@@ -13,6 +15,7 @@ from app.bootstrap.blobs import build_blobs
 from app.bootstrap.chat import build_key_cipher
 from app.bootstrap.database import open_database
 from app.bootstrap.operations import build_doctor_readiness
+from app.bootstrap.replicas import build_replicas
 from app.config.loader import load_policies
 from app.config.settings import Settings
 from app.domain.errors import ConfigError, MnemaError
@@ -29,6 +32,7 @@ from app.storage.operations import administration as admin
 from app.storage.operations.distribution import Distribution, distribute_tables, plan_distribution
 from app.storage.operations.secret import secret_fingerprint
 from app.storage.operations.spaces import require_space
+from app.storage.replicas import Replicas
 from app.storage.uow import UnitOfWork
 
 
@@ -70,6 +74,7 @@ async def check_configuration(settings: Settings) -> None:
     Raise ConfigError, or DatabaseUnavailable when no database answers. Leave nothing open.
     """
     check_required(settings)
+    build_replicas(settings)  # only reads their URLs: a replica that is away keeps no server from starting
     installation_upstream(upstream_settings(settings))
     load_policies(settings.embedding_model, settings.config_dir)
     embedder = build_embedder(embedder_settings(settings))
@@ -113,10 +118,10 @@ async def diagnose_installation(settings: Settings) -> dict[str, str]:
     except ConfigError as error:
         checks["configuration"] = error.detail
     try:
-        async with open_database(settings) as uow:
+        async with open_database(settings) as uow, _open_replicas(settings, checks) as replicas:
             blobs = _try_blobs(settings, uow, checks)
             readiness = build_doctor_readiness(
-                settings, uow, embedder, reranker, chat, blobs, has_secret=checks["configuration"] == "ok"
+                *(settings, uow, embedder, reranker, chat, blobs, replicas), has_secret=checks["configuration"] == "ok"
             )
             return checks | await readiness.run_checks() | await _check_other_databases(uow)
     finally:
@@ -133,6 +138,21 @@ async def _check_other_databases(uow: UnitOfWork) -> dict[str, str]:
         return {}
     cure = "unless another program needs that: REVOKE CONNECT ON DATABASE … FROM PUBLIC"
     return {"other_databases": f"mnema_app may connect to {names}; {cure}" if names else "ok"}
+
+
+@asynccontextmanager
+async def _open_replicas(settings: Settings, checks: dict[str, str]) -> AsyncIterator[Replicas | None]:
+    """Yield the replicas, or note in `checks` what is wrong with their URLs and yield None."""
+    try:
+        replicas = build_replicas(settings)
+    except ConfigError as error:
+        checks["configuration"] = error.detail
+        yield None
+        return
+    try:
+        yield replicas
+    finally:
+        await replicas.close()
 
 
 def _try_blobs(settings: Settings, uow: UnitOfWork, checks: dict[str, str]) -> BlobStore | None:

@@ -15,6 +15,7 @@ from app.providers.worker_metrics import NoOtherWorkers, SocketWorkerMetrics
 from app.storage.jobs.jobs import JobStorage
 from app.storage.operations.events import EventStorage
 from app.storage.operations.secret import require_secret
+from app.storage.replicas import Replicas
 from app.storage.uow import UnitOfWork
 from app.usecases.operations.events import CountEvents
 from app.usecases.operations.metrics import ReadMetrics
@@ -31,7 +32,7 @@ def build_operations(parts: SharedParts, limits: Limits) -> tuple[CountEvents, R
     others = NoOtherWorkers() if parts.worker is None else _open_worker_metrics(parts.worker)
     return (
         CountEvents(parts.uow, EventStorage(), parts.access),
-        ReadMetrics(parts.metrics, others, parts.uow, parts.engine, limits, jobs),
+        ReadMetrics(parts.metrics, others, parts.uow, parts.engine, limits, jobs, parts.replicas),
     )
 
 
@@ -57,7 +58,8 @@ def build_readiness(parts: SharedParts) -> Readiness:
     secret = partial(require_secret, parts.uow, parts.settings.erasure_secret(), note=True)
     broker, worker = _broker_checks(parts.settings)
     return Readiness(
-        parts.uow, parts.embedder, parts.reranker, parts.chat, broker, PATIENCE_S, secret, parts.blobs, worker
+        *(parts.uow, parts.embedder, parts.reranker, parts.chat, broker, PATIENCE_S, secret, parts.blobs, worker),
+        replicas=parts.replicas,
     )
 
 
@@ -68,13 +70,14 @@ def build_doctor_readiness(
     reranker: Reranker,
     chat: ChatModel,
     blobs: BlobStore | None,
+    replicas: Replicas | None,
     *,
     has_secret: bool,
 ) -> Readiness:
     """Build the doctor's readiness checks, which store nothing."""
     secret = partial(require_secret, uow, settings.erasure_secret(), note=False) if has_secret else None
     broker, worker = _broker_checks(settings)
-    return Readiness(uow, embedder, reranker, chat, broker, DOCTORS_PATIENCE_S, secret, blobs, worker)
+    return Readiness(uow, embedder, reranker, chat, broker, DOCTORS_PATIENCE_S, secret, blobs, worker, replicas)
 
 
 def _broker_checks(settings: Settings) -> tuple[partial[None], partial[None]]:

@@ -13,6 +13,7 @@ from app.storage.access_log import AccessLog
 from app.storage.engine import Engine
 from app.storage.journal import Journal
 from app.storage.operations.spaces import Space
+from app.storage.replicas import Replicas
 from app.storage.uow import UnitOfWork
 
 
@@ -42,3 +43,4 @@ class SharedParts:
     parser: DocumentParser
     folders: SourceFolders
     worker: ServerWorker | None
+    replicas: Replicas

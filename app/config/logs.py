@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 import structlog
 
-SECRET_FIELDS = frozenset({"authorization", "api_key", "key", "password", "database_url", "token"})
+SECRET_FIELDS = frozenset({"authorization", "api_key", "key", "password", "database_url", "read_database_url", "token"})
 
 
 def _hide_secrets(_logger: object, _method: str, event: structlog.types.EventDict) -> structlog.types.EventDict:

@@ -82,6 +82,8 @@ class Settings(LayeredSettings):
     model_config = SettingsConfigDict(yaml_file=CONFIG_DIR / "settings.yaml")
 
     database_url: SecretStr = SecretStr("")
+    read_database_url: SecretStr = SecretStr("")
+    read_wait_s: float = Field(default=0.1, gt=0)
     secret_key: SecretStr = SecretStr("")
     former_secret_key: SecretStr = SecretStr("")
     embedded: bool = False

@@ -6,6 +6,7 @@ import pytest
 from pydantic import SecretStr, ValidationError
 
 from app.bootstrap.adapters import upstream_settings
+from app.bootstrap.replicas import build_replicas
 from app.config.settings import AdminSettings, Settings
 from app.domain.errors import ConfigError
 
@@ -119,3 +120,19 @@ def test_allowed_folders_are_absolute_and_hold_documents(folder: Path, monkeypat
         monkeypatch.setenv("MNEMA_SOURCE_ROOTS", f'["{wrong}"]')
         with pytest.raises(ValidationError, match="source_roots"):
             Settings()
+
+
+@pytest.mark.parametrize("urls", ["replica.example", "postgresql://a/mnema,b", "postgresql:///mnema", "http://a/mnema"])
+def test_read_database_urls_are_checked_and_not_repeated(urls: str) -> None:
+    with pytest.raises(ConfigError, match="MNEMA_READ_DATABASE_URL") as refused:
+        build_replicas(Settings(read_database_url=SecretStr(urls)))
+    assert urls not in str(refused.value)
+
+
+def test_each_read_database_url_is_a_replica() -> None:
+    urls = " postgresql://a/mnema , postgres://b/mnema,"
+    assert [member.name for member in build_replicas(Settings(read_database_url=SecretStr(urls))).members] == [
+        "replica 1",
+        "replica 2",
+    ]
+    assert build_replicas(Settings()).members == ()

@@ -48,6 +48,9 @@ class HashedEmbedder(VectorsOnlyEmbedder):
         """Return the `vector_of` the text."""
         return (await self.embed_texts([text]))[0]
 
+    async def close(self) -> None:
+        """Do nothing: there is nothing to release."""
+
 
 def journal_of(uow: UnitOfWork, space: str = SPACE) -> Journal:
     """Return a journal that writes into that embedding space."""

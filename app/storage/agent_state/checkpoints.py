@@ -56,7 +56,7 @@ class CheckpointStorage:
 
     async def get_state(self, principal: Principal, thread: Thread) -> LatestState:
         """Return the latest state or, if a saver keeps the thread, name its newest checkpoint. Raise NotFound."""
-        rows = await self._uow.call(principal, _SQL["state"], thread.user_id, thread.thread_id)
+        rows = await self._uow.call_anywhere(principal, _SQL["state"], thread.user_id, thread.thread_id)
         if not rows:
             raise NotFound(NO_SUCH_THREAD)
         row = rows[0]
@@ -93,7 +93,9 @@ class CheckpointStorage:
         self, principal: Principal, thread: Thread, ns: str, checkpoint_id: str | None
     ) -> Row | None:
         """Return one checkpoint, or the newest of its namespace if `checkpoint_id` is None."""
-        rows = await self._uow.call(principal, _SQL["get"], thread.user_id, thread.thread_id, ns, checkpoint_id)
+        rows = await self._uow.call_anywhere(
+            principal, _SQL["get"], thread.user_id, thread.thread_id, ns, checkpoint_id
+        )
         return rows[0] if rows else None
 
     async def list_checkpoints(
@@ -101,7 +103,7 @@ class CheckpointStorage:
     ) -> list[Row]:
         """Return checkpoints, newest first: always one, then as many as fit into `most` bytes."""
         parts = wanted.user_id, wanted.thread_id, wanted.ns, wanted.checkpoint_id, wanted.before
-        return await self._uow.call(principal, _SQL["page"], *parts, wanted.metadata or {}, after, limit, most)
+        return await self._uow.call_anywhere(principal, _SQL["page"], *parts, wanted.metadata or {}, after, limit, most)
 
     async def delete_threads(self, principal: Principal, user_id: str, thread_ids: Sequence[str]) -> int:
         """Delete threads that a saver keeps; return how many there were."""

@@ -29,7 +29,7 @@ class FactStorage:
         None among `topics` is the topic stated last in the thread. With `across`, a topic that the thread does not have
         comes from the thread in which the user stated it last.
         """
-        rows = await self._uow.call(
+        rows = await self._uow.call_anywhere(
             principal, _SQL["answer"], user_id, thread_id, list(topics), across, principal.category_list
         )
         found: list[list[Fact]] = [[] for _topic in topics]

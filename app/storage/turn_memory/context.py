@@ -52,7 +52,7 @@ class ContextStorage:
         """Return the rows of a view. `selection`: the selected turns; None: those of the active set."""
         named = None if selection is None else list(selection)
         counts = limits.logs, limits.window, limits.most, limits.reactions, limits.signals
-        rows = await self._uow.call(
+        rows = await self._uow.call_anywhere(
             principal, _SQL["context"], *conversation, turn_id, named, limits.since, limits.always_window, *counts
         )
         return _context_of(rows)
@@ -64,7 +64,7 @@ class ContextStorage:
 
         `tag`: only those with this tag.
         """
-        rows = await self._uow.call(principal, _SQL["signals"], user_id, since, limit, tag)
+        rows = await self._uow.call_anywhere(principal, _SQL["signals"], user_id, since, limit, tag)
         return [_signals_of(row) for row in rows]
 
 

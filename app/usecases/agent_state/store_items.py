@@ -121,7 +121,7 @@ class ManageStoreItems:
 
     async def _read_batch(self, principal: Principal, work: _EmbeddedBatch) -> BatchAnswer:
         now = self._clock.now()
-        async with self._uow.read(principal) as tx, work.within_budget():
+        async with self._uow.read_anywhere(principal) as tx, work.within_budget():
             answer, read = await self._read_items(tx, principal, work, now)
         if read:
             async with self._uow.write(principal) as tx, work.within_budget():

@@ -79,7 +79,7 @@ class Conversations:
     ) -> ConversationPage:
         """Return a page of the user's conversation: what was said, and what was stored with it. Raise InvalidCursor."""
         after = decode_cursor(cursor)
-        async with self._uow.read(principal) as tx:
+        async with self._uow.read_anywhere(principal) as tx:
             rows = await self._storage.list_entries(tx, principal, (user_id, memory_id), after, limit + 1)
             summary = await self._summaries.read_summary(tx, principal, user_id, memory_id)
         items, last = rows[:limit], rows[limit - 1] if len(rows) > limit else None

@@ -111,7 +111,7 @@ class RetrieveForChat:
         categories = policies.categories.searchable_by(principal)
         place = user_id, memory_id
         if not (question := normalise_text(text[:MAX_QUESTION])) or not categories:
-            async with self._uow.read(principal) as tx:
+            async with self._uow.read_anywhere(principal) as tx:
                 return ChatMemories(summary=await self._summaries.read_summary(tx, principal, *place))
         conditions, profile = scope_conditions(memory_id), _build_profile(policies, options)
         told = await offload_if_large(sum(map(len, present)), _hash_texts, present)
@@ -130,7 +130,7 @@ class RetrieveForChat:
     ) -> ChatMemories:
         find = partial(self._find_candidates, pools=pools)
         reranked = await self._ranks.rerank_candidates(ranking, find)
-        async with self._uow.read(principal) as tx:
+        async with self._uow.read_anywhere(principal) as tx:
             chosen = await self._ranks.choose_ranked(tx, ranking, reranked, find)
             ids, found = [scored.candidate.id for scored in chosen], FoundMemories()
             if ids:

@@ -42,7 +42,7 @@ class Consent:
         """Return a page of at most `limit` proposals; `state` None means any. Raise NotFound or InvalidCursor."""
         self._decisions.require_access(principal)
         after, now = decode_cursor(cursor), self._clock.now()
-        async with self._decisions.uow.read(principal) as tx:
+        async with self._decisions.uow.read_anywhere(principal) as tx:
             await self._decisions.require_user(tx, principal, user_id)
             patches = await self._storage.load_page(tx, principal, user_id, state, now, after, limit + 1)
         items = [patch.as_of(now) for patch in patches]
@@ -51,7 +51,7 @@ class Consent:
     async def load_context(self, principal: Principal, user_id: str) -> UserContext:
         """Return the values known of a user; raise NotFound if nothing is stored for the user."""
         self._decisions.require_access(principal)
-        async with self._decisions.uow.read(principal) as tx:
+        async with self._decisions.uow.read_anywhere(principal) as tx:
             await self._decisions.require_user(tx, principal, user_id)
             values = await self._storage.load_values(tx, principal, user_id)
         order = {name: place for place, name in enumerate(self._policies.of(principal).consent.field_names)}

@@ -34,7 +34,7 @@ class ReadFacts:
     async def get_fact(self, principal: Principal, fact_id: UUID) -> Fact:
         """Return the fact. Raise NotFound if there is none, or it was removed."""
         principal.require_categories([self._policies.of(principal).facts.category])
-        async with self._uow.read(principal) as tx:
+        async with self._uow.read_anywhere(principal) as tx:
             fact = await self._facts.get_fact(tx, principal, fact_id)
         if fact is None:
             raise NotFound(NO_SUCH_FACT)
@@ -49,7 +49,7 @@ class ReadFacts:
         """
         principal.require_categories([self._policies.of(principal).facts.category])
         topic_key = known_key(self._policies.of(principal).facts.topics, topic_key)
-        async with self._uow.read(principal) as tx:
+        async with self._uow.read_anywhere(principal) as tx:
             fact = await self._facts.get_fact_at(tx, principal, user_id, thread_id, topic_key, rank)
         if fact is None:
             raise NotFound(f"no fact {topic_key} at rank {rank}")
@@ -62,7 +62,7 @@ class ReadFacts:
         if filters.topic_key is not None:
             topics = self._policies.of(principal).facts.topics
             filters = replace(filters, topic_key=known_key(topics, filters.topic_key))
-        async with self._uow.read(principal) as tx:
+        async with self._uow.read_anywhere(principal) as tx:
             rows = await self._facts.list_facts(tx, principal, filters, after, limit + 1)
         return cut_page(rows, limit, lambda fact: encode_place(_place_of(fact)))
 
@@ -72,7 +72,7 @@ class ReadFacts:
         """Return a page of a fact's history, newest first, and the next cursor. Raise NotFound or InvalidCursor."""
         principal.require_categories([self._policies.of(principal).facts.category])
         after = decode_cursor(cursor)
-        async with self._uow.read(principal) as tx:
+        async with self._uow.read_anywhere(principal) as tx:
             rows = await self._facts.list_history(tx, principal, fact_id, after, limit + 1)
             if not rows and not await self._is_visible(tx, principal, fact_id):
                 raise NotFound(NO_SUCH_FACT)

@@ -148,7 +148,7 @@ class MemoryBatches:
 
     async def get_batch(self, principal: Principal, batch_id: UUID) -> StoredBatch:
         """Return the batch. Raise NotFound if the key cannot see one with this id."""
-        async with self._uow.read(principal) as tx:
+        async with self._uow.read_anywhere(principal) as tx:
             batch = await self._storage.get_batch(tx, principal, batch_id)
         if batch is None:
             raise NotFound("no such batch")
@@ -157,7 +157,7 @@ class MemoryBatches:
     async def list_batches(self, principal: Principal, cursor: str | None, limit: int) -> Page[StoredBatch]:
         """Return a page of at most `limit` batches. Raise InvalidCursor."""
         after = decode_cursor(cursor)
-        async with self._uow.read(principal) as tx:
+        async with self._uow.read_anywhere(principal) as tx:
             rows = await self._storage.list_batches(tx, principal, after, limit + 1)
         return cut_page(rows, limit, lambda batch: encode_cursor((batch.created_at, batch.id)))
 

@@ -27,7 +27,7 @@ class ReadHistory:
     ) -> Page[HistoryRow]:
         """Return a page of at most `limit` history rows. Raise NotFound or InvalidCursor."""
         after = decode_cursor(cursor)
-        async with self._uow.read(principal) as tx:
+        async with self._uow.read_anywhere(principal) as tx:
             if not await self._is_visible(tx, principal, memory_id):
                 raise NotFound()
             rows = await self._memories.list_history(tx, principal, memory_id, after, limit + 1)

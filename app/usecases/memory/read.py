@@ -31,7 +31,7 @@ class ReadMemories:
 
     async def get_memory(self, principal: Principal, memory_id: UUID) -> Memory:
         """Return the memory, whatever its state. Raise NotFound if the key cannot see one with this id."""
-        async with self._uow.read(principal) as tx:
+        async with self._uow.read_anywhere(principal) as tx:
             memory = await self._memories.get_memory(tx, principal, memory_id)
         if memory is None:
             raise NotFound()
@@ -46,7 +46,7 @@ class ReadMemories:
         """
         principal.require_categories(listing.named_categories)
         after = listing.decode_position(cursor)
-        async with self._uow.read(principal) as tx:
+        async with self._uow.read_anywhere(principal) as tx:
             rows = await self._memories.list_memories(tx, principal, listing, after, limit + 1)
         return cut_page(rows, limit, listing.encode_position)
 

@@ -22,6 +22,6 @@ class ListEvents:
         after = decode_cursor(cursor)
         if after is None:  # a later page shows what is older than the first one
             await self._access.flush_pending(principal)
-        async with self._uow.read(principal) as tx:
+        async with self._uow.read_anywhere(principal) as tx:
             rows = await list_events(tx, principal, filters, after, limit + 1)
         return cut_page(rows, limit, lambda event: encode_cursor((event.ts, event.id)))

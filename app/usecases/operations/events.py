@@ -26,5 +26,5 @@ class CountEvents:
         None for a bound leaves that side open. Raise InvalidInput for an unknown column.
         """
         await self._access.flush_pending(principal)
-        async with self._uow.read(principal) as tx:
+        async with self._uow.read_anywhere(principal) as tx:
             return await self._events.count_events(tx, principal, by, since, until)

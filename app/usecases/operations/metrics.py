@@ -11,6 +11,7 @@ from app.providers.metrics import CONTENT_TYPE, Metrics
 from app.providers.worker_metrics import WorkerMetrics, join_metrics
 from app.storage.engine import Engine
 from app.storage.jobs.jobs import JobStorage
+from app.storage.replicas import Replicas
 from app.storage.tenancy.tenants import TenantStorage
 from app.storage.uow import UnitOfWork
 from app.usecases.tenancy.limits import Limits
@@ -32,6 +33,7 @@ class ReadMetrics:
         engine: Engine,
         limits: Limits,
         jobs: JobStorage,
+        replicas: Replicas,
     ) -> None:
         self._metrics = metrics
         self._others = others
@@ -44,6 +46,8 @@ class ReadMetrics:
         self._refreshing = asyncio.Lock()
         _watch_pool(metrics, engine)
         _watch_limits(metrics, limits)
+        if replicas.members:
+            _watch_replicas(metrics, replicas)
         watch = metrics.register_collector
         watch("counter", "mnema_log_lines_lost", "Log lines that stderr did not accept.", lambda: [((), lines_lost())])
         watch(
@@ -108,6 +112,38 @@ def _watch_pool(metrics: Metrics, engine: Engine) -> None:
         "gauge", "mnema_db_pool_waiting", "Requests that wait for a connection.", lambda: [((), shares.waiting_count)]
     )
     watch("counter", "mnema_db_pool_waits", "Requests that had to wait for a connection.", lambda: [((), shares.waits)])
+
+
+def _watch_replicas(metrics: Metrics, replicas: Replicas) -> None:
+    watch = metrics.register_collector
+    watch(
+        "counter",
+        "mnema_reads",
+        "Reads that a replica may answer, by the place that did (replica or primary).",
+        lambda: [((place,), count) for place, count in replicas.reads.items()],
+        ("place",),
+    )
+    watch(
+        "counter",
+        "mnema_read_fallbacks",
+        "Reads that fell back to the primary, by reason.",
+        lambda: [((reason,), count) for reason, count in replicas.fallbacks.items()],
+        ("reason",),
+    )
+    watch(
+        "gauge",
+        "mnema_replica_resting",
+        "1 while no read goes to the replica.",
+        lambda: [((replica.name,), float(replica.rests_for is not None)) for replica in replicas.members],
+        ("replica",),
+    )
+    watch(
+        "gauge",
+        "mnema_replica_behind_bytes",
+        "Bytes of WAL between the newest known positions of primary and replica.",
+        lambda: [((r.name,), behind) for r in replicas.members if (behind := replicas.bytes_behind(r)) is not None],
+        ("replica",),
+    )
 
 
 def _watch_limits(metrics: Metrics, limits: Limits) -> None:

@@ -58,7 +58,7 @@ class ReadOverview:
     ) -> Page[UserCounts]:
         """Return a page of the tenant's users, by name. Raise InvalidCursor."""
         after, artifacts = decode_text(cursor), self._policies.of(principal).turn_memory.category
-        async with self._uow.read(principal) as tx:
+        async with self._uow.read_anywhere(principal) as tx:
             rows = await self._storage.list_users(tx, principal, prefix, after, limit + 1, artifacts)
         return cut_page(rows, limit, lambda user: encode_place((user.user_id,)))
 
@@ -67,7 +67,7 @@ class ReadOverview:
     ) -> Page[ThreadCounts]:
         """Return a page of the threads with active memories, of one user or of all, by name. Raise InvalidCursor."""
         after = decode_text(cursor)
-        async with self._uow.read(principal) as tx:
+        async with self._uow.read_anywhere(principal) as tx:
             rows = await self._storage.list_threads(tx, principal, user_id, prefix, after, limit + 1)
         return cut_page(rows, limit, lambda thread: encode_place((thread.thread_id,)))
 
@@ -75,7 +75,7 @@ class ReadOverview:
         """Return a page of the agents with an allowlist, by name. A bound key sees its own. Raise InvalidCursor."""
         rules = self._rules_of(principal)
         names = _names_behind(_agents_seen(rules, principal), cursor)[: limit + 1]
-        async with self._uow.read(principal) as tx:
+        async with self._uow.read_anywhere(principal) as tx:
             activity = await self._storage.count_activity(tx, principal, names)
         rows = [_describe_agent(rules, name, activity) for name in names]
         return cut_page(rows, limit, lambda agent: encode_place((agent.agent,)))
@@ -86,7 +86,7 @@ class ReadOverview:
         seen = rules.categories if principal.categories is None else principal.categories & rules.categories.keys()
         names = _names_behind(seen, cursor)[: limit + 1]
         agents = _agents_seen(rules, principal)
-        async with self._uow.read(principal) as tx:
+        async with self._uow.read_anywhere(principal) as tx:
             held = {row.category: row for row in await self._storage.count_activity(tx, principal)}
         rows = [_describe_category(rules, rules.categories[name], agents, held.get(name)) for name in names]
         return cut_page(rows, limit, lambda category: encode_place((category.name,)))

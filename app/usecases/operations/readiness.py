@@ -19,6 +19,7 @@ from app.ports import BlobStore, ChatModel, Embedder, Reranker
 from app.storage.engine import ROLE, refuse_privileged
 from app.storage.operations.administration import head_revision
 from app.storage.operations.spaces import require_space
+from app.storage.replicas import Replicas
 from app.storage.uow import Row, UnitOfWork
 
 Check: TypeAlias = Callable[[], Awaitable[str | None]]
@@ -48,7 +49,9 @@ BEHIND_S = 120
 class Readiness:
     """The readiness checks. A verdict is `ok`, NO_CHAT_MODEL, or says what is wrong and how to fix it."""
 
-    OPTIONAL = frozenset({"broker", "workers", "pauses", "reranker", "llm", "blobs", "insights", "other_databases"})
+    OPTIONAL = frozenset(
+        {"broker", "workers", "pauses", "reranker", "llm", "blobs", "replicas", "insights", "other_databases"}
+    )
     """Checks that may fail while reading and writing go on."""
 
     @staticmethod
@@ -67,13 +70,15 @@ class Readiness:
         secret: Callable[[], Awaitable[None]] | None = None,
         blobs: BlobStore | None = None,
         worker: Callable[[], None] = lambda: None,
+        replicas: Replicas | None = None,
     ) -> None:
         """Set up the checks; each takes `patience_s` seconds at most.
 
         `broker` raises BrokerUnavailable if the broker does not answer, `worker` if no worker reports there; both may
         block for a moment. `secret` raises ConfigError if the other replicas have another secret; None leaves that
-        check out, and so does None for `blobs`.
+        check out, and so do None for `blobs` and no members of `replicas`.
         """
+        self._replicas = replicas if replicas and replicas.members else None
         self._call_worker = worker
         self._blobs = blobs
         self._require_secret = secret
@@ -94,6 +99,7 @@ class Readiness:
         """Run all checks concurrently and return the verdicts by name, after little more than `patience_s`."""
         checks: dict[str, Check] = {
             "database": self._check_database,
+            **({"replicas": self._check_replicas} if self._replicas else {}),
             "migrations": self._check_migrations,
             "role": self._check_role,
             "embedding_space": self._check_space,
@@ -142,6 +148,18 @@ class Readiness:
             "read_only"
         ]:
             raise DatabaseReadOnly(READ_ONLY)
+
+    async def _check_replicas(self) -> None:
+        """Check that every replica may answer reads now; the primary answers for those that may not."""
+        assert self._replicas is not None
+        try:
+            async with asyncio.timeout(self._patience_s):
+                faults = await self._replicas.list_faults()
+        except TimeoutError as error:
+            raise DatabaseUnavailable("the replicas do not answer; the primary answers all reads") from error
+        if faults:
+            told = "; ".join(f"{name}: {fault}" for name, fault in faults.items())
+            raise DatabaseUnavailable(f"{told}; others or the primary answer its reads")
 
     async def _check_migrations(self) -> None:
         self._head = self._head or head_revision()

@@ -26,7 +26,7 @@ class ReadRelations:
 
     async def read_graph(self, principal: Principal, user_id: str, min_strength: float, limit: int) -> RelationGraph:
         """Return the strongest relations of active memories that the key may see, at most `limit`."""
-        async with self._uow.read(principal) as tx:
+        async with self._uow.read_anywhere(principal) as tx:
             rows = await list_relations(tx, principal, user_id, min_strength, limit + 1)
             ends = sorted({end for edge in rows[:limit] for end in (edge.from_id, edge.to_id)})
             nodes = await read_nodes(tx, principal, ends, NODE_CHARACTERS) if ends else []

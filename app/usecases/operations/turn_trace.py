@@ -62,7 +62,7 @@ class TraceTurn:
 
         Jobs and the records of facts are kept for a limited time; the trace tells only what is still stored.
         """
-        async with self._uow.read(principal) as tx:
+        async with self._uow.read_anywhere(principal) as tx:
             turn = await self._memories.get_memory(tx, principal, turn_id)
             if turn is None:
                 raise NotFound()

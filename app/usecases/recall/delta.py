@@ -46,7 +46,7 @@ class ReadDelta:
         categories: Sequence[str] | None = principal.category_list
         if agent is not None:
             categories = self._policies.of(principal).categories.delta_categories(principal, agent)
-        async with self._uow.read(principal) as tx:
+        async with self._uow.read_anywhere(principal) as tx:
             return await self.read_in_transaction(tx, principal, thread_id, since_rev, agent, categories, user_id)
 
     async def read_in_transaction(

@@ -106,8 +106,8 @@ class QueryMemories:
         """
         principal = work.ranking.principal
         if work.query.thread_id is None:
-            return self._uow.calls(principal)
-        return self._uow.write(principal) if work.query.since_rev is None else self._uow.read(principal)
+            return self._uow.calls_anywhere(principal)
+        return self._uow.write(principal) if work.query.since_rev is None else self._uow.read_anywhere(principal)
 
     async def _add_delta(self, tx: ReadTx, work: QueryState) -> None:
         query, principal = work.query, work.ranking.principal

@@ -139,7 +139,7 @@ class RankMemories:
         top_k, slots = ranking.limits.top_k, ranking.chunks
         if (not ranking.lengths and not slots) or not self._candidates.needs_reranking(ranking.profile, top_k):
             return None
-        async with self._uow.calls(ranking.principal) as tx:
+        async with self._uow.calls_anywhere(ranking.principal) as tx:
             candidates = await (find or self._find_candidates)(tx, ranking)
             best = self._candidates.best_ids(candidates, ranking.profile, ranking.query, top_k, ranking.threshold)
             loaded = (await self._search.load_answer(tx, ranking.principal, ranking.search, chosen=best)).chosen

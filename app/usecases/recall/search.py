@@ -146,7 +146,7 @@ class SearchMemories:
         top_k = query.top_k or policies.query.top_k
         ranking = await self._ranks.prepare_ranking(principal, query, categories, lengths, chunks=top_k)
         reranked = await self._ranks.rerank_candidates(ranking)
-        async with self._uow.calls(principal) as tx:
+        async with self._uow.calls_anywhere(principal) as tx:
             chosen = await self._ranks.choose_ranked(tx, ranking, reranked)
             ids, found = [scored.candidate.id for scored in chosen], FoundMemories()
             if ids:

@@ -19,6 +19,6 @@ class ReadThreads:
     ) -> Page[Memory]:
         """Return a page of the thread's active turns, of one user or of all. Raise InvalidCursor."""
         after = decode_turn_cursor(cursor)
-        async with self._uow.read(principal) as tx:
+        async with self._uow.read_anywhere(principal) as tx:
             rows = await self._threads.list_turns(tx, principal, thread_id, user_id, after, limit + 1)
         return cut_page(rows, limit, lambda turn: encode_turn_cursor((turn.seq, turn.created_at, turn.id)))

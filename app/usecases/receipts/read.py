@@ -44,14 +44,14 @@ class ReadReceipts:
         """Return a page of at most `limit` receipts. Raise InvalidCursor."""
         after = decode_cursor(cursor)
         await self._access.flush_pending(principal)
-        async with self._uow.read(principal) as tx:
+        async with self._uow.read_anywhere(principal) as tx:
             rows = await self._receipts.list_receipts(tx, principal, filters, after, limit + 1)
         return cut_page(rows, limit, lambda receipt: encode_cursor((receipt.ts, receipt.id)))
 
     async def get_receipt(self, principal: Principal, query_id: UUID) -> ToldReceipt:
         """Return a receipt with the texts as they were then. Raise NotFound if the key can see none with this id."""
         await self._access.flush_pending(principal)
-        async with self._uow.read(principal) as tx:
+        async with self._uow.read_anywhere(principal) as tx:
             receipt = await self._receipts.get_receipt(tx, principal, query_id)
             if receipt is None:
                 raise NotFound("no such answer")
@@ -62,7 +62,7 @@ class ReadReceipts:
         """Return a page of the answers that told a memory. Raise InvalidCursor, or NotFound as its history does."""
         after = decode_use_cursor(cursor)
         await self._access.flush_pending(principal)
-        async with self._uow.read(principal) as tx:
+        async with self._uow.read_anywhere(principal) as tx:
             if not await self._is_visible(tx, principal, memory_id):
                 raise NotFound()
             rows = await self._receipts.list_uses(tx, principal, memory_id, after, limit + 1)

@@ -39,7 +39,7 @@ class ReadUsage:
         else:
             after = decode_text(cursor)
             await self._access.flush_pending(principal)
-            async with self._uow.read(principal) as tx:
+            async with self._uow.read_anywhere(principal) as tx:
                 rows = await self._usage.list_users(tx, principal, self._with_start(filters), after, limit + 1)
         return cut_page(rows, limit, lambda row: encode_place((row.day.isoformat() if row.day else row.user_id or "",)))
 
@@ -48,7 +48,7 @@ class ReadUsage:
     ) -> list[Usage]:
         """Return the usage of at most `limit` days before `before`, newest first, as `list_usage` does."""
         await self._access.flush_pending(principal)
-        async with self._uow.read(principal) as tx:
+        async with self._uow.read_anywhere(principal) as tx:
             return await self._usage.list_days(tx, principal, self._with_start(filters), before, limit)
 
     def _with_start(self, filters: UsageFilter) -> UsageFilter:

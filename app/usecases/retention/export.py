@@ -45,7 +45,7 @@ class ExportUser:
         Raise NotFound if nothing is stored for the user, TenantBusy if MAX_EXPORTS are running.
         """
         await self._access.flush_pending(principal)
-        async with self._uow.read(principal, timeout_s=LONG_S) as tx:
+        async with self._uow.read_anywhere(principal, timeout_s=LONG_S) as tx:
             category = self._policies.of(principal).turn_memory.category
             user = await self._storage.get_user(tx, principal, user_id, category)
         if user is None:
@@ -83,7 +83,7 @@ class ExportUser:
     ) -> list[dict[str, Any]]:
         """Return the page of a kind that follows id `after`, artifacts and uploaded files with their blobs."""
         for attempt in range(ATTEMPTS):
-            async with self._uow.read(principal, timeout_s=LONG_S) as tx:
+            async with self._uow.read_anywhere(principal, timeout_s=LONG_S) as tx:
                 category = self._policies.of(principal).turn_memory.category
                 rows = await self._storage.list_records(tx, principal, user_id, kind, after, category)
             try:

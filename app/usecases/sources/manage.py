@@ -93,14 +93,14 @@ class ManageSources:
     ) -> Page[SourceView]:
         """Return a page of at most `limit` sources, of one user if given. Raise InvalidCursor."""
         after = decode_cursor(cursor)
-        async with self._uow.read(principal) as tx:
+        async with self._uow.read_anywhere(principal) as tx:
             rows = await self._sources.list_sources(tx, principal, user_id, after, limit + 1)
         views = [SourceView(*row) for row in rows]
         return cut_page(views, limit, lambda view: encode_cursor((view.source.created_at, view.source.id)))
 
     async def get_source(self, principal: Principal, source_id: UUID) -> SourceView:
         """Return a source, also one that is being removed."""
-        async with self._uow.read(principal) as tx:
+        async with self._uow.read_anywhere(principal) as tx:
             return await self._load_view(tx, principal, source_id)
 
     async def change_source(
@@ -157,14 +157,14 @@ class ManageSources:
     async def list_jobs(self, principal: Principal, source_id: UUID, cursor: str | None, limit: int) -> Page[IndexJob]:
         """Return a page of a source's index jobs, newest first. Raise InvalidCursor."""
         after = decode_cursor(cursor)
-        async with self._uow.read(principal) as tx:
+        async with self._uow.read_anywhere(principal) as tx:
             await self._require_source(tx, principal, source_id)
             rows = await self._index_jobs.list_jobs(tx, principal, source_id, after, limit + 1)
         return cut_page(rows, limit, lambda job: encode_cursor((job.created_at, job.id)))
 
     async def get_job(self, principal: Principal, source_id: UUID, index_job_id: UUID) -> IndexJob:
         """Return an index job of a source, with its progress."""
-        async with self._uow.read(principal) as tx:
+        async with self._uow.read_anywhere(principal) as tx:
             await self._require_source(tx, principal, source_id)
             job = await self._index_jobs.get_job(tx, principal, index_job_id)
         if job is None or job.source_id != source_id:

@@ -41,7 +41,7 @@ class BrowseFolder:
         parts = split_path(path)
         if UNUSABLE.search(after):
             raise InvalidInput("after: must be the `next_after` of the page before")
-        async with self._uow.read(principal) as tx:
+        async with self._uow.read_anywhere(principal) as tx:
             source = await self._sources.get_source(tx, principal, source_id)
         if source is None or source.removed_at is not None:
             raise NotFound("no such source")
@@ -51,14 +51,14 @@ class BrowseFolder:
         found = await self._folders.list_folder(root, path, after, limit + 1)
         entries, more = found[:limit], len(found) > limit
         paths = ["/".join((*parts, entry.name)) for entry in entries]
-        async with self._uow.read(principal) as tx:
+        async with self._uow.read_anywhere(principal) as tx:
             stored = await self._tree.find_files(tx, principal, source.id, paths)
         rules = parse_rules(source.include, source.exclude)
         shown = (_join_entry(entry, path, rules, stored.get(path)) for entry, path in zip(entries, paths, strict=True))
         return TreePage(tuple(shown), entries[-1].name if more else None)
 
     async def _list_uploads(self, principal: Principal, source: Source, path: str, after: str, limit: int) -> TreePage:
-        async with self._uow.read(principal) as tx:
+        async with self._uow.read_anywhere(principal) as tx:
             found = await self._tree.list_uploads(tx, principal, source.id, path, after, limit + 1)
         if path and not found and not after:
             raise NotFound(NO_SUCH_FOLDER)

@@ -76,14 +76,14 @@ class ManageFiles:
     ) -> Page[SourceFile]:
         """Return a page of at most `limit` files by path, of those in a state if it is given. Raise InvalidCursor."""
         after = decode_text(cursor)
-        async with self._uow.read(principal) as tx:
+        async with self._uow.read_anywhere(principal) as tx:
             await self._require_source(tx, principal, source_id)
             rows = await self._files.list_files(tx, principal, source_id, state, after, limit + 1)
         return cut_page(rows, limit, lambda file: encode_place((file.path,)))
 
     async def get_file(self, principal: Principal, source_id: UUID, file_id: UUID) -> SourceFile:
         """Return a file of a source."""
-        async with self._uow.read(principal) as tx:
+        async with self._uow.read_anywhere(principal) as tx:
             await self._require_source(tx, principal, source_id)
             file = await self._files.get_file(tx, principal, source_id, file_id)
         if file is None:

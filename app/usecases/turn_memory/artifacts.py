@@ -80,7 +80,7 @@ class ReadArtifacts:
         limit = min(query.limit, MATERIALIZED) if query.materialize else query.limit
         since = self._clock.now() - timedelta(days=query.days or self._policies.of(principal).turn_memory.days)
         where = ArtifactFilter(since, query.kinds, query.tag, query.turn_id)
-        async with self._uow.read(principal) as tx:
+        async with self._uow.read_anywhere(principal) as tx:
             titled = await self._artifacts.get_titles(tx, principal, conversation)
             rows = await self._artifacts.list_artifacts(tx, principal, conversation, where, after, limit + 1)
         items, last = rows[:limit], rows[limit - 1] if len(rows) > limit else None
@@ -93,7 +93,7 @@ class ReadArtifacts:
     async def read_turn(self, principal: Principal, conversation: Conversation, turn_id: str) -> ReadArtifact:
         """Return a turn's log with its blob. Raise NotFound."""
         principal.require_categories([self._policies.of(principal).turn_memory.category])
-        async with self._uow.read(principal) as tx:
+        async with self._uow.read_anywhere(principal) as tx:
             stored = await self._artifacts.get_turn(tx, principal, conversation, turn_id)
         log = next((artifact for artifact in stored if artifact.kind is ArtifactKind.turn_log), None)
         if log is None:

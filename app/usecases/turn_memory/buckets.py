@@ -37,7 +37,7 @@ class ReadBuckets:
         principal.require_categories([self._policies.of(principal).turn_memory.category])
         if not self._enabled:
             return BucketCards(enabled=False, items=[])
-        async with self._uow.read(principal) as tx:
+        async with self._uow.read_anywhere(principal) as tx:
             rows = await self._artifacts.list_buckets(tx, principal, conversation)
         cards = [json.loads(row.text) for row in rows]
         return BucketCards(enabled=True, items=[card for card in cards if status in (None, card["status"])])

@@ -1,0 +1,23 @@
+"""The builder of the read replicas of an installation."""
+
+from urllib.parse import urlsplit
+
+from app.config.settings import Settings
+from app.domain.errors import ConfigError
+from app.storage.replicas import Replica, Replicas
+
+NO_URLS = (
+    "MNEMA_READ_DATABASE_URL must be URLs of PostgreSQL with a comma between them, each of one server: "
+    "postgresql://mnema_app:…@replica/mnema (write a comma in a password as %2C)"
+)
+
+
+def build_replicas(settings: Settings) -> Replicas:
+    """Build the replicas of MNEMA_READ_DATABASE_URL, often none. Raise ConfigError for anything but a list of URLs."""
+    urls = [url.strip() for url in settings.read_database_url.get_secret_value().split(",") if url.strip()]
+    for url in urls:
+        if not url.startswith(("postgresql://", "postgres://")) or not urlsplit(url).hostname:
+            raise ConfigError(NO_URLS)  # the URL itself may hold a password
+    pool = (settings.pool_min, settings.pool_max), settings.database_timeout_s
+    members = [Replica(number, url, *pool) for number, url in enumerate(urls, 1)]
+    return Replicas(settings.database_url.get_secret_value(), members, wait_s=settings.read_wait_s)
