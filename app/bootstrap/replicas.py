@@ -18,6 +18,8 @@ def build_replicas(settings: Settings) -> Replicas:
     for url in urls:
         if not url.startswith(("postgresql://", "postgres://")) or not urlsplit(url).hostname:
             raise ConfigError(NO_URLS)  # the URL itself may hold a password
-    pool = (settings.pool_min, settings.pool_max), settings.database_timeout_s
+    cache = settings.database_statement_cache
+    pool = (settings.pool_min, settings.pool_max), settings.database_timeout_s, cache
     members = [Replica(number, url, *pool) for number, url in enumerate(urls, 1)]
-    return Replicas(settings.database_url.get_secret_value(), members, wait_s=settings.read_wait_s)
+    primary = settings.database_url.get_secret_value()
+    return Replicas(primary, members, wait_s=settings.read_wait_s, statement_cache=cache)

@@ -13,6 +13,7 @@ from app.domain.errors import ConfigError
 from app.domain.outages import DatabaseFull, DatabaseUnavailable, WriteContention
 from app.storage.database_errors import translate_error
 from app.storage.engine import Engine
+from app.storage.pooling import STATEMENT_CACHE
 from app.storage.positions import ANSWER_S, PrimaryPosition, ReplicaPosition, ReplicaPromoted, identify_database
 
 log = structlog.get_logger(__name__)
@@ -34,11 +35,20 @@ REASONS: Final = {
 class Replica:
     """One streaming replica: a pool for reads, and a connection of its own that tells what it has replayed."""
 
-    def __init__(self, number: int, url: str, sizes: tuple[int, int], timeout_s: float) -> None:
+    def __init__(
+        self,
+        number: int,
+        url: str,
+        sizes: tuple[int, int],
+        timeout_s: float,
+        statement_cache: int = STATEMENT_CACHE,
+    ) -> None:
         """Set up the connections to `url`; `sizes`: the least and the most in the pool."""
         self.name = f"replica {number}"
-        self.engine = Engine(url, min_size=sizes[0], max_size=sizes[1], timeout_s=timeout_s)
-        self._watch = Engine(url, min_size=1, max_size=1, timeout_s=min(ANSWER_S, timeout_s))
+        least, most = sizes
+        soon = min(ANSWER_S, timeout_s)
+        self.engine = Engine(url, min_size=least, max_size=most, timeout_s=timeout_s, statement_cache=statement_cache)
+        self._watch = Engine(url, min_size=1, max_size=1, timeout_s=soon, statement_cache=statement_cache)
         self.position = ReplicaPosition(self._watch)
         self.rests_for: str | None = None
         """A key of REASONS; None while reads may go there."""
@@ -67,10 +77,18 @@ class Replica:
 class Replicas:
     """The replicas of one primary. A read never goes to one that misses a commit acknowledged before the read."""
 
-    def __init__(self, primary_url: str, replicas: Sequence[Replica], *, wait_s: float, rest_s: float = REST_S) -> None:
+    def __init__(
+        self,
+        primary_url: str,
+        replicas: Sequence[Replica],
+        *,
+        wait_s: float,
+        rest_s: float = REST_S,
+        statement_cache: int = STATEMENT_CACHE,
+    ) -> None:
         """Set up the choice. A read waits `wait_s` seconds at most for a replica; `rest_s`: see REST_S."""
         self.members = tuple(replicas)
-        self._watch = Engine(primary_url, min_size=1, max_size=1, timeout_s=ANSWER_S)
+        self._watch = Engine(primary_url, min_size=1, max_size=1, timeout_s=ANSWER_S, statement_cache=statement_cache)
         self._primary = PrimaryPosition(self._watch)
         self._wait_s = wait_s
         self._rest_s = rest_s
