@@ -100,7 +100,7 @@ GIVEN: Mapping[str, Given] = {
     "docs/adapters.md 4": _deployment,
     "docs/chat.md 1": _chat_clients,
     "docs/langgraph.md 1": nothing_more,
-    "docs/operations.md 8": nothing_more,
+    "docs/operations.md 9": nothing_more,
     "docs/python.md 2": nothing_more,
     "docs/python.md 4": nothing_more,
     "docs/python.md 5": nothing_more,
