@@ -166,6 +166,7 @@ GRANT EXECUTE ON FUNCTION put_fact(uuid,jsonb,text,integer,jsonb,integer) TO mne
 GRANT EXECUTE ON FUNCTION put_state(uuid,uuid,text,text,text,bytea,bigint) TO mnema_app;
 GRANT EXECUTE ON FUNCTION put_vectors_minilm_l6_v2(uuid,uuid[],halfvec[],bytea[],uuid[]) TO mnema_app;
 GRANT EXECUTE ON FUNCTION put_writes(uuid,uuid,text,text,text,text,text[],integer[],text[],text[],text[],bytea[],bigint) TO mnema_app;
+GRANT EXECUTE ON FUNCTION query_words(text) TO mnema_app, mnema_search;
 GRANT EXECUTE ON FUNCTION queue_index_job(uuid,uuid,uuid,uuid,text,text) TO mnema_app;
 GRANT EXECUTE ON FUNCTION rank_single(uuid,jsonb,text,boolean) TO mnema_app;
 GRANT EXECUTE ON FUNCTION rare_words(text,text,integer) TO mnema_search;
@@ -192,6 +193,7 @@ GRANT EXECUTE ON FUNCTION store_names(uuid,text,text) TO mnema_app, mnema_search
 GRANT EXECUTE ON FUNCTION sweep_blobs(uuid,timestamp with time zone,integer) TO mnema_app;
 GRANT EXECUTE ON FUNCTION tagged_artifacts(text,text,timestamp with time zone,integer) TO mnema_app;
 GRANT EXECUTE ON FUNCTION tell_threads(uuid,jsonb,jsonb) TO mnema_app;
+GRANT EXECUTE ON FUNCTION telling_words(text,text,integer) TO mnema_search;
 GRANT EXECUTE ON FUNCTION thread_key(text) TO mnema_app;
 GRANT EXECUTE ON FUNCTION thread_place(text) TO mnema_app;
 GRANT EXECUTE ON FUNCTION told_since(uuid,text,bigint,integer) TO mnema_app;

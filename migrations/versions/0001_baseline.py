@@ -15,6 +15,7 @@ CAPABILITIES = (
     "memory_batches",
     "facts",
     "recall",
+    "recall_words",
     "memory_list",
     "delta",
     "reflection",

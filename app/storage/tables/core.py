@@ -108,6 +108,11 @@ Index(
     *(memories.c[name] for name in ("tenant_id", "thread_id", "seq")),
     postgresql_where=sql("thread_id IS NOT NULL"),
 )
+Index(
+    "memories_by_run",
+    *(memories.c[name] for name in ("tenant_id", "run_id")),
+    postgresql_where=sql("run_id IS NOT NULL"),
+)
 Index("memories_by_category", memories.c.tenant_id, memories.c.category, memories.c.state)
 Index(
     "memories_forgettable",

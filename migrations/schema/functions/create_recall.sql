@@ -12,6 +12,8 @@ DECLARE
     v_matching text := format('memories m JOIN %I v ON v.tenant_id = p_tenant AND v.memory_id = m.id AND v.state = ''active''
         WHERE m.tenant_id = p_tenant AND m.category = ANY (p_categories) AND m.state = ''active'' AND m.type <> ''chunk''
         AND memory_matches(m, p_filters)', v_table);
+    v_active text := 'SELECT m.id FROM memories m WHERE m.tenant_id = p_tenant AND m.category = ANY (p_categories)
+        AND m.state = ''active'' AND m.type <> ''chunk'' AND memory_matches(m, p_filters)';
     -- filters that the vectors' own index can apply, which is four times as fast
     v_threads text := v_all || ' AND v.user_pk = v_user AND (v_thread IS NULL OR v.thread_key = v_thread)
         AND (v_shared IS NULL OR v.thread_key IS NULL OR v.thread_key = v_shared) AND (v_types IS NULL OR v.type = ANY (v_types))';
@@ -53,13 +55,15 @@ DECLARE
     v_user bigint;
     v_first bigint;
     v_last bigint;
-    v_few CONSTANT int := 500;  -- up to so many memories are looked up one by one
+    v_few int := 500;  -- up to so many memories are looked up one by one
     v_signs bit(%7$s);
     v_thread bigint := thread_key(p_filters->>'thread_id');
     v_shared bigint := thread_key(p_filters->>'shared_thread');
     v_types text[];
+    v_words tsquery;
     v_dense uuid[];
     v_found uuid[];
+    v_all uuid[];  -- all matching memories of a tenant, if they are few
     v_ranks real[];
     v_beside uuid[];
     v_chunks uuid[];
@@ -93,9 +97,18 @@ BEGIN
                          AND memory_matches(m, p_filters));
         v_dense := ARRAY(%9$s);
     ELSE
-        v_found := ARRAY(SELECT m.id FROM memories m WHERE m.tenant_id = p_tenant AND m.category = ANY (p_categories)
-                         AND m.state = 'active' AND m.type <> 'chunk' AND memory_matches(m, p_filters) LIMIT v_few + 1);
+        IF p_filters ?| '{run_id,thread_id}' THEN  -- these have indexes
+            v_few := greatest(v_few, least(p_exact, 5000));
+        END IF;
+        IF p_filters ? 'run_id' THEN
+            v_found := ARRAY(%12$s AND m.run_id = p_filters->>'run_id' LIMIT v_few + 1);
+        ELSIF p_filters ? 'thread_id' THEN
+            v_found := ARRAY(%12$s AND m.thread_id = p_filters->>'thread_id' LIMIT v_few + 1);
+        ELSE
+            v_found := ARRAY(%12$s LIMIT v_few + 1);
+        END IF;
         IF cardinality(v_found) <= v_few THEN
+            v_all := v_found;
             v_dense := ARRAY(%9$s);
         ELSE
             v_found := NULL;  -- incomplete
@@ -122,7 +135,13 @@ BEGIN
             ORDER BY m.pinned DESC, m.importance DESC, m.updated_at DESC, m.id LIMIT p_dense - cardinality(v_dense));
     END IF;
     v_found := NULL;
-    IF p_lexical > 0 THEN
+    IF p_lexical > 0 AND v_all IS NOT NULL THEN
+        v_words := any_word(p_query);
+        SELECT array_agg(l.id), array_agg(l.rank) INTO v_found, v_ranks FROM (
+            SELECT m.id, ts_rank(m.tsv, v_words) AS rank
+            FROM unnest(v_all) AS f(id) JOIN memories m ON m.tenant_id = p_tenant AND m.id = f.id
+            WHERE m.tsv @@ v_words ORDER BY rank DESC, m.id LIMIT p_lexical) l;
+    ELSIF p_lexical > 0 THEN
         SELECT array_agg(l.memory_id), array_agg(l.rank) INTO v_found, v_ranks
             FROM search_lexical(v_user, p_query, p_categories, p_filters, p_lexical) l;
     END IF;
@@ -167,6 +186,6 @@ END $fn$
     $ddl$, 'recall_' || p_name, v_table, nearest_sql(v_table, v_wide, v_all || ' AND v.user_pk = v_user'),
         nearest_sql(v_table, v_wide, v_all), nearest_sql(v_table, v_wide, v_matching), 'near_' || p_name, v_dimension,
         CASE WHEN v_wide THEN format('v_signs := binary_quantize(p_vector)::bit(%s);', v_dimension) ELSE '' END,
-        nearest_sql(v_table, v_wide, v_few), nearest_sql(v_table, v_wide, v_threads), 'find_chunks_' || p_name);
+        nearest_sql(v_table, v_wide, v_few), nearest_sql(v_table, v_wide, v_threads), 'find_chunks_' || p_name, v_active);
     EXECUTE format('GRANT EXECUTE ON FUNCTION %I, %I TO mnema_app', 'near_' || p_name, 'recall_' || p_name);
 END $function$;

@@ -9,13 +9,15 @@ DECLARE
     v_user bigint;
     v_first bigint;
     v_last bigint;
-    v_few CONSTANT int := 500;  -- up to so many memories are looked up one by one
+    v_few int := 500;  -- up to so many memories are looked up one by one
     v_signs bit(384);
     v_thread bigint := thread_key(p_filters->>'thread_id');
     v_shared bigint := thread_key(p_filters->>'shared_thread');
     v_types text[];
+    v_words tsquery;
     v_dense uuid[];
     v_found uuid[];
+    v_all uuid[];  -- all matching memories of a tenant, if they are few
     v_ranks real[];
     v_beside uuid[];
     v_chunks uuid[];
@@ -52,9 +54,21 @@ BEGIN
                          AND memory_matches(m, p_filters));
         v_dense := ARRAY(SELECT v.memory_id FROM unnest(v_found) AS f(id) JOIN vec_minilm_l6_v2 v ON v.tenant_id = p_tenant AND v.memory_id = f.id ORDER BY (v.embedding <=> p_vector) + 0, v.memory_id LIMIT p_dense);
     ELSE
-        v_found := ARRAY(SELECT m.id FROM memories m WHERE m.tenant_id = p_tenant AND m.category = ANY (p_categories)
-                         AND m.state = 'active' AND m.type <> 'chunk' AND memory_matches(m, p_filters) LIMIT v_few + 1);
+        IF p_filters ?| '{run_id,thread_id}' THEN  -- these have indexes
+            v_few := greatest(v_few, least(p_exact, 5000));
+        END IF;
+        IF p_filters ? 'run_id' THEN
+            v_found := ARRAY(SELECT m.id FROM memories m WHERE m.tenant_id = p_tenant AND m.category = ANY (p_categories)
+        AND m.state = 'active' AND m.type <> 'chunk' AND memory_matches(m, p_filters) AND m.run_id = p_filters->>'run_id' LIMIT v_few + 1);
+        ELSIF p_filters ? 'thread_id' THEN
+            v_found := ARRAY(SELECT m.id FROM memories m WHERE m.tenant_id = p_tenant AND m.category = ANY (p_categories)
+        AND m.state = 'active' AND m.type <> 'chunk' AND memory_matches(m, p_filters) AND m.thread_id = p_filters->>'thread_id' LIMIT v_few + 1);
+        ELSE
+            v_found := ARRAY(SELECT m.id FROM memories m WHERE m.tenant_id = p_tenant AND m.category = ANY (p_categories)
+        AND m.state = 'active' AND m.type <> 'chunk' AND memory_matches(m, p_filters) LIMIT v_few + 1);
+        END IF;
         IF cardinality(v_found) <= v_few THEN
+            v_all := v_found;
             v_dense := ARRAY(SELECT v.memory_id FROM unnest(v_found) AS f(id) JOIN vec_minilm_l6_v2 v ON v.tenant_id = p_tenant AND v.memory_id = f.id ORDER BY (v.embedding <=> p_vector) + 0, v.memory_id LIMIT p_dense);
         ELSE
             v_found := NULL;  -- incomplete
@@ -84,7 +98,13 @@ BEGIN
             ORDER BY m.pinned DESC, m.importance DESC, m.updated_at DESC, m.id LIMIT p_dense - cardinality(v_dense));
     END IF;
     v_found := NULL;
-    IF p_lexical > 0 THEN
+    IF p_lexical > 0 AND v_all IS NOT NULL THEN
+        v_words := any_word(p_query);
+        SELECT array_agg(l.id), array_agg(l.rank) INTO v_found, v_ranks FROM (
+            SELECT m.id, ts_rank(m.tsv, v_words) AS rank
+            FROM unnest(v_all) AS f(id) JOIN memories m ON m.tenant_id = p_tenant AND m.id = f.id
+            WHERE m.tsv @@ v_words ORDER BY rank DESC, m.id LIMIT p_lexical) l;
+    ELSIF p_lexical > 0 THEN
         SELECT array_agg(l.memory_id), array_agg(l.rank) INTO v_found, v_ranks
             FROM search_lexical(v_user, p_query, p_categories, p_filters, p_lexical) l;
     END IF;

@@ -47,6 +47,7 @@ END)) STORED,
 
 CREATE INDEX memories_by_category ON memories USING btree (tenant_id, category, state);
 CREATE INDEX memories_by_created ON memories USING btree (tenant_id, created_at DESC, id DESC);
+CREATE INDEX memories_by_run ON memories USING btree (tenant_id, run_id) WHERE run_id IS NOT NULL;
 CREATE INDEX memories_by_thread ON memories USING btree (tenant_id, thread_id, seq) WHERE thread_id IS NOT NULL;
 CREATE INDEX memories_by_user ON memories USING btree (tenant_id, user_pk, created_at DESC, id DESC);
 CREATE INDEX memories_chunks ON memories USING btree (tenant_id, user_pk) INCLUDE (id, category, type, thread_id, agent_id, run_id, actor_id, role, tags, pinned, importance, updated_at) WHERE state = 'active'::text AND type = 'chunk'::text;

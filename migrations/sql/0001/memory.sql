@@ -49,6 +49,7 @@ CREATE UNIQUE INDEX memories_active_text ON memories (tenant_id, user_pk, catego
 CREATE INDEX memories_by_created ON memories (tenant_id, created_at DESC, id DESC);
 CREATE INDEX memories_by_user ON memories (tenant_id, user_pk, created_at DESC, id DESC);
 CREATE INDEX memories_by_thread ON memories (tenant_id, thread_id, seq) WHERE thread_id IS NOT NULL;
+CREATE INDEX memories_by_run ON memories (tenant_id, run_id) WHERE run_id IS NOT NULL;
 CREATE INDEX memories_by_category ON memories (tenant_id, category, state);
 CREATE INDEX memories_forgettable ON memories (tenant_id, updated_at) WHERE state = 'active' AND NOT pinned;
 CREATE INDEX memories_purgeable ON memories (tenant_id, purge_at) WHERE purge_at IS NOT NULL;

@@ -34,38 +34,7 @@ CREATE FUNCTION memory_matches(m memories, f jsonb) RETURNS boolean LANGUAGE sql
         AND (f->>'before_seq' IS NULL OR m.seq IS NULL OR m.seq < (f->>'before_seq')::bigint
              OR m.thread_id IS DISTINCT FROM f->>'before_thread')
     );
-
--- Return a query for any of the words, stemmed; NULL if all of them are stop words. At most 64 words count.
-CREATE FUNCTION any_word(p_query text) RETURNS tsquery LANGUAGE sql IMMUTABLE PARALLEL SAFE
-    RETURN (
-        SELECT string_agg('''' || replace(replace(lexeme, '\', '\\'), '''', '''''') || '''', ' | ')::tsquery
-        FROM (SELECT lexeme FROM unnest(to_tsvector('english', p_query)) ORDER BY positions[1] LIMIT 64) w
-    );
-GRANT EXECUTE ON FUNCTION memory_matches(memories, jsonb), any_word(text) TO mnema_app, mnema_search;
-
--- Return the best p_limit memories by words, no chunks: those have other words of tenant and user. The tenant comes from
--- the transaction (security.sql). For one user, the user's word of the index is enough, because user keys are unique
--- over all tenants.
-CREATE FUNCTION search_lexical(p_user bigint, p_query text, p_categories text[], p_filters jsonb, p_limit int)
-    RETURNS TABLE (memory_id uuid, rank real) LANGUAGE plpgsql STABLE SECURITY DEFINER
-    SET search_path = pg_catalog, public, pg_temp SET plan_cache_mode = force_generic_plan AS $$
-DECLARE
-    v_tenant uuid := current_tenant();
-    v_words tsquery := any_word(p_query);
-    v_scope tsquery;
-BEGIN
-    IF v_tenant IS NULL OR v_words IS NULL THEN RETURN; END IF;
-    v_scope := CASE WHEN p_user IS NOT NULL THEN '''_u' || p_user::text || ''''
-                    ELSE '''_t' || replace(v_tenant::text, '-', '') || '''' END::tsquery;
-    RETURN QUERY
-        SELECT m.id, ts_rank(m.tsv, v_words) AS r
-        FROM memories m
-        WHERE m.tsv @@ (v_scope && v_words) AND m.tenant_id = v_tenant AND m.state = 'active'
-          AND (p_user IS NULL OR m.user_pk = p_user)
-          AND m.category = ANY (p_categories) AND memory_matches(m, p_filters)
-        ORDER BY r DESC, m.id LIMIT p_limit;
-END $$;
-GRANT EXECUTE ON FUNCTION search_lexical(bigint, text, text[], jsonb, int) TO mnema_app;
+GRANT EXECUTE ON FUNCTION memory_matches(memories, jsonb) TO mnema_app, mnema_search;
 
 -- Return the SQL of an exact search for the nearest vectors. Wide vectors are compared by their signs first, which an
 -- index holds; then the vectors of the best are read. `+ 0` keeps the planner from the approximate index.
@@ -97,6 +66,8 @@ DECLARE
     v_matching text := format('memories m JOIN %I v ON v.tenant_id = p_tenant AND v.memory_id = m.id AND v.state = ''active''
         WHERE m.tenant_id = p_tenant AND m.category = ANY (p_categories) AND m.state = ''active'' AND m.type <> ''chunk''
         AND memory_matches(m, p_filters)', v_table);
+    v_active text := 'SELECT m.id FROM memories m WHERE m.tenant_id = p_tenant AND m.category = ANY (p_categories)
+        AND m.state = ''active'' AND m.type <> ''chunk'' AND memory_matches(m, p_filters)';
     -- filters that the vectors' own index can apply, which is four times as fast
     v_threads text := v_all || ' AND v.user_pk = v_user AND (v_thread IS NULL OR v.thread_key = v_thread)
         AND (v_shared IS NULL OR v.thread_key IS NULL OR v.thread_key = v_shared) AND (v_types IS NULL OR v.type = ANY (v_types))';
@@ -138,13 +109,15 @@ DECLARE
     v_user bigint;
     v_first bigint;
     v_last bigint;
-    v_few CONSTANT int := 500;  -- up to so many memories are looked up one by one
+    v_few int := 500;  -- up to so many memories are looked up one by one
     v_signs bit(%7$s);
     v_thread bigint := thread_key(p_filters->>'thread_id');
     v_shared bigint := thread_key(p_filters->>'shared_thread');
     v_types text[];
+    v_words tsquery;
     v_dense uuid[];
     v_found uuid[];
+    v_all uuid[];  -- all matching memories of a tenant, if they are few
     v_ranks real[];
     v_beside uuid[];
     v_chunks uuid[];
@@ -178,9 +151,18 @@ BEGIN
                          AND memory_matches(m, p_filters));
         v_dense := ARRAY(%9$s);
     ELSE
-        v_found := ARRAY(SELECT m.id FROM memories m WHERE m.tenant_id = p_tenant AND m.category = ANY (p_categories)
-                         AND m.state = 'active' AND m.type <> 'chunk' AND memory_matches(m, p_filters) LIMIT v_few + 1);
+        IF p_filters ?| '{run_id,thread_id}' THEN  -- these have indexes
+            v_few := greatest(v_few, least(p_exact, 5000));
+        END IF;
+        IF p_filters ? 'run_id' THEN
+            v_found := ARRAY(%12$s AND m.run_id = p_filters->>'run_id' LIMIT v_few + 1);
+        ELSIF p_filters ? 'thread_id' THEN
+            v_found := ARRAY(%12$s AND m.thread_id = p_filters->>'thread_id' LIMIT v_few + 1);
+        ELSE
+            v_found := ARRAY(%12$s LIMIT v_few + 1);
+        END IF;
         IF cardinality(v_found) <= v_few THEN
+            v_all := v_found;
             v_dense := ARRAY(%9$s);
         ELSE
             v_found := NULL;  -- incomplete
@@ -207,7 +189,13 @@ BEGIN
             ORDER BY m.pinned DESC, m.importance DESC, m.updated_at DESC, m.id LIMIT p_dense - cardinality(v_dense));
     END IF;
     v_found := NULL;
-    IF p_lexical > 0 THEN
+    IF p_lexical > 0 AND v_all IS NOT NULL THEN
+        v_words := any_word(p_query);
+        SELECT array_agg(l.id), array_agg(l.rank) INTO v_found, v_ranks FROM (
+            SELECT m.id, ts_rank(m.tsv, v_words) AS rank
+            FROM unnest(v_all) AS f(id) JOIN memories m ON m.tenant_id = p_tenant AND m.id = f.id
+            WHERE m.tsv @@ v_words ORDER BY rank DESC, m.id LIMIT p_lexical) l;
+    ELSIF p_lexical > 0 THEN
         SELECT array_agg(l.memory_id), array_agg(l.rank) INTO v_found, v_ranks
             FROM search_lexical(v_user, p_query, p_categories, p_filters, p_lexical) l;
     END IF;
@@ -252,7 +240,7 @@ END $fn$
     $ddl$, 'recall_' || p_name, v_table, nearest_sql(v_table, v_wide, v_all || ' AND v.user_pk = v_user'),
         nearest_sql(v_table, v_wide, v_all), nearest_sql(v_table, v_wide, v_matching), 'near_' || p_name, v_dimension,
         CASE WHEN v_wide THEN format('v_signs := binary_quantize(p_vector)::bit(%s);', v_dimension) ELSE '' END,
-        nearest_sql(v_table, v_wide, v_few), nearest_sql(v_table, v_wide, v_threads), 'find_chunks_' || p_name);
+        nearest_sql(v_table, v_wide, v_few), nearest_sql(v_table, v_wide, v_threads), 'find_chunks_' || p_name, v_active);
     EXECUTE format('GRANT EXECUTE ON FUNCTION %I, %I TO mnema_app', 'near_' || p_name, 'recall_' || p_name);
 END $space$;
 

@@ -30,7 +30,9 @@ MEMORIES = """
                           importance, pinned, tags, state, metadata, version, created_at, updated_at)
     SELECT $1, ('00000000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid, u.user_pk, u.user_id, 't',
            CASE WHEN n % 500 = 0 THEN 'rare' END, 'semantic', CASE WHEN n % 400 = 1 THEN 'goals' ELSE 'tasks' END,
-           'note ' || n, sha256(n::text::bytea), 1 + n % 4, n % 1000 = 2, '{}', 'active', '{}', 1, now(),
+           'note ' || n || concat(CASE WHEN n % 3 = 0 THEN ' river' END, CASE WHEN n % 5 = 0 THEN ' boat' END,
+                                  CASE WHEN n % 7 = 0 THEN ' lamp' END, CASE WHEN n % 1000 = 3 THEN ' fern' END),
+           sha256(n::text::bytea), 1 + n % 4, n % 1000 = 2, '{}', 'active', '{}', 1, now(),
            '2026-01-01'::timestamptz + n * interval '1 minute'
     FROM generate_series(1, $2::int) n JOIN users u ON u.tenant_id = $1 AND u.user_id = 'u' || n % 40
 """
@@ -202,6 +204,83 @@ async def _what_is_new_is_found_and_what_is_gone_is_not(town: Town) -> None:
     assert target not in {c.id for c in await town.find(Filters(), 4)}
 
 
+async def _words_find(town: Town, query: str, limit: int, filters: str | None = None) -> dict[UUID, float]:
+    async with town.app.uow.read(town.scope) as tx:
+        rows = await tx.fetch(
+            "SELECT * FROM search_lexical(NULL, $1, $2, $3, $4)",
+            query,
+            CATEGORIES,
+            filters and {"run_id": filters},
+            limit,
+        )
+    return {row["memory_id"]: float(row["rank"]) for row in rows}
+
+
+async def _all_with_a_word(town: Town, query: str, condition: str = "true") -> list[tuple[UUID, float]]:
+    rows = await town.sql.fetch(
+        f"""SELECT m.id, ts_rank(m.tsv, any_word($2)) AS rank FROM memories m
+            WHERE m.tenant_id = $1 AND m.tsv @@ any_word($2) AND m.state = 'active' AND {condition}
+            ORDER BY 2 DESC, 1""",
+        town.scope.tenant_id,
+        query,
+    )
+    return [(row["id"], float(row["rank"])) for row in rows]
+
+
+async def _frequent_words_cost_little_and_hide_nothing_better(town: Town) -> None:
+    scope = f"'_t{town.scope.tenant_id.hex}'"
+    telling = "SELECT telling_words($1, $2, 3000)::text"
+    assert await town.sql.fetchval(telling, scope, "lamps") is None
+    read = await town.sql.fetchval(telling, scope, "a boat with a lamp on the river, and ferns")
+    assert "'fern'" in read.split(" | ")
+    assert not {"'river'", "'boat'"} & set(read.split(" | "))
+    for query in ("a boat with a lamp on the river, and ferns", "river boats", "note river boat"):
+        ranked = await _all_with_a_word(town, query)
+        found = await _words_find(town, query, WANTED)
+        assert sorted(found.values(), reverse=True) == pytest.approx([rank for _id, rank in ranked[:WANTED]]), query
+        assert {one: rank for one, rank in ranked if one in found} == pytest.approx(found)
+    assert len(await _words_find(town, "notes", WANTED)) == WANTED
+    rare = await _all_with_a_word(town, "note river boat", "m.run_id = 'rare'")
+    assert len(rare) == ROWS // 500
+    assert await _words_find(town, "note river boat", WANTED, "rare") == pytest.approx(dict(rare))
+
+
+async def _many_small_tenants_do_not_make_words_slow(town: Town) -> None:
+    """No index of all memories is read of a tenant that the planner takes for small."""
+    await town.sql.execute(
+        """INSERT INTO tenants (id, name) SELECT gen_random_uuid(), 'small ' || n FROM generate_series(1, 600) n;
+           INSERT INTO users (tenant_id, user_id) SELECT id, 'u' FROM tenants WHERE name LIKE 'small %'"""
+    )
+    async with town.sql.transaction():
+        await town.sql.execute("SET LOCAL session_replication_role = replica")
+        await town.sql.execute(
+            """INSERT INTO memories (tenant_id, id, user_pk, user_id, type, category, text, text_hash, importance,
+                                     pinned, tags, state, metadata, version, created_at, updated_at)
+               SELECT u.tenant_id, gen_random_uuid(), u.user_pk, 'u', 'semantic', 'tasks', 'a note', 'x', 1,
+                      false, '{}', 'active', '{}', 1, now(), now()
+               FROM users u JOIN tenants t ON t.id = u.tenant_id AND t.name LIKE 'small %'"""
+        )
+    await town.sql.execute("VACUUM (ANALYZE) memories")
+
+    async def entries_read() -> int:
+        await town.sql.execute("SELECT pg_stat_force_next_flush()")
+        await town.sql.execute("SELECT pg_stat_clear_snapshot()")
+        return int(
+            await town.sql.fetchval(
+                """SELECT sum(idx_tup_read) FROM pg_stat_user_indexes
+                   WHERE relname = 'memories' AND indexrelname <> 'memories_tsv'"""
+            )
+        )
+
+    before = await entries_read()
+    user = await town.sql.fetchval("SELECT user_pk_of($1, 'u7')", town.scope.tenant_id)
+    async with town.app.uow.read(town.scope) as tx:
+        found = await tx.fetch("SELECT * FROM search_lexical($1, 'a lamp', $2, NULL, 50)", user, CATEGORIES)
+        await tx.fetchval("SELECT pg_stat_force_next_flush()")
+    assert len(found) == 50
+    assert await entries_read() - before < ROWS // 2
+
+
 async def _another_tenant_finds_nothing(town: Town) -> None:
     other = Principal((await town.app.tenants.create_tenant("another")).id)
     search = Search(Filters(), CATEGORIES, "the of", town.vectors[3], WANTED, 0, exact=0)
@@ -213,7 +292,9 @@ async def test_a_large_tenant_is_searched_approximately_and_never_gets_less_than
     await _a_rare_filter_gets_all_there_are(town)
     await _each_shape_is_served_by_its_index(town)
     await _what_is_new_is_found_and_what_is_gone_is_not(town)
+    await _frequent_words_cost_little_and_hide_nothing_better(town)
     await _another_tenant_finds_nothing(town)
+    await _many_small_tenants_do_not_make_words_slow(town)
 
 
 async def test_wide_vectors_are_compared_by_their_signs_first(

@@ -1,0 +1,5 @@
+CREATE OR REPLACE FUNCTION public.query_words(p_query text)
+ RETURNS text[]
+ LANGUAGE sql
+ IMMUTABLE PARALLEL SAFE
+RETURN ARRAY(SELECT ((''''::text || replace(replace(unnest.lexeme, '\'::text, '\\'::text), ''''::text, ''''''::text)) || ''''::text) FROM unnest(to_tsvector('english'::regconfig, query_words.p_query)) unnest(lexeme, positions, weights) ORDER BY unnest.positions[1] LIMIT 64);
