@@ -10,7 +10,9 @@ from app.storage.statements import load_statements
 from app.storage.uow import ReadTx
 
 KINDS = {
-    **dict.fromkeys(("memory", "history", "change", "relation", "fact", "fact_history", "fact_change", "event"), 500),
+    **dict.fromkeys(("memory", "history", "change"), 500),
+    "relation": 5000,
+    **dict.fromkeys(("fact", "fact_history", "fact_change", "event"), 500),
     **dict.fromkeys(("memory_batch", "reflection", "compared", "cursor", "job", "retry_key"), 500),
     **dict.fromkeys(("context_value", "context_patch", "context_history"), 500),
     **dict.fromkeys(("checkpoint", "checkpoint_lineage", "checkpoint_value", "checkpoint_write"), 10),
@@ -20,7 +22,8 @@ KINDS = {
     **dict.fromkeys(("source", "file", "chunk_place", "index_job"), 500),
     "file_content": 1,
 }
-"""The kinds of record in the order of the export, with the page size: a checkpoint may have megabytes."""
+"""The kinds of record in the order of the export, with the page size: a checkpoint may have megabytes, a relation is
+short, and each page reads all relations of the user."""
 
 
 class ExportStorage:

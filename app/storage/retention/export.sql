@@ -1,4 +1,6 @@
 -- Each statement is one page: $1 tenant, $2 user, $3 the key's categories or null, $4 the last id seen or null, $5 limit.
+-- What belongs to a memory is looked up for each one (OFFSET 0). A join that the planner chooses for a tenant of average
+-- size compares every relation of a large tenant with every memory of the user.
 
 -- name: memory
 SELECT {columns}, a.last_accessed, a.hits FROM memories m
@@ -8,29 +10,32 @@ WHERE m.tenant_id = $1 AND m.user_pk = user_pk_of($1, $2) AND ($3::text[] IS NUL
 
 -- name: history
 SELECT h.id, h.memory_id, h.event, h.old_ref, h.new_ref, h.actor, h.meta, h.ts
-FROM memories m JOIN history h ON h.tenant_id = m.tenant_id AND h.memory_id = m.id::text
+FROM memories m CROSS JOIN LATERAL (
+    SELECT * FROM history x WHERE x.tenant_id = $1 AND x.memory_id = m.id::text AND ($4::uuid IS NULL OR x.id > $4) OFFSET 0) h
 WHERE m.tenant_id = $1 AND m.user_pk = user_pk_of($1, $2)
   AND ($3::text[] IS NULL OR (m.category = ANY ($3) AND h.event <> 'LINK'
                               AND coalesce(h.meta#>>'{{before,category}}', m.category) = ANY ($3)
                               AND coalesce(h.meta#>>'{{after,category}}', m.category) = ANY ($3)))
-  AND ($4::uuid IS NULL OR h.id > $4) ORDER BY h.id LIMIT $5
+ORDER BY h.id LIMIT $5
 
 -- name: change
 -- The changes that threads saw. As in the delta, the key must see the category before and after.
 SELECT c.id, c.thread_id, c.rev, c.memory_id, c.event, c.category_before, c.category_after, c.meta, c.ts
-FROM memories m JOIN change_log c ON c.tenant_id = m.tenant_id AND c.memory_id = m.id::text
+FROM memories m CROSS JOIN LATERAL (
+    SELECT * FROM change_log x WHERE x.tenant_id = $1 AND x.memory_id = m.id::text AND ($4::uuid IS NULL OR x.id > $4) OFFSET 0) c
 WHERE m.tenant_id = $1 AND m.user_pk = user_pk_of($1, $2)
   AND ($3::text[] IS NULL OR (m.category = ANY ($3) AND coalesce(c.category_before, m.category) = ANY ($3)
                               AND coalesce(c.category_after, m.category) = ANY ($3)))
-  AND ($4::uuid IS NULL OR c.id > $4) ORDER BY c.id LIMIT $5
+ORDER BY c.id LIMIT $5
 
 -- name: relation
 SELECT r.id, r.from_id, r.to_id, r.relation_type, r.strength, r.created_at
-FROM memories m JOIN relations r ON r.tenant_id = m.tenant_id AND r.from_id = m.id::text
-JOIN memories o ON o.tenant_id = r.tenant_id AND o.id = r.to_id::uuid
+FROM memories m CROSS JOIN LATERAL (
+    SELECT * FROM relations x WHERE x.tenant_id = $1 AND x.from_id = m.id::text AND ($4::uuid IS NULL OR x.id > $4) OFFSET 0) r
+CROSS JOIN LATERAL (SELECT x.category FROM memories x WHERE x.tenant_id = $1 AND x.id = r.to_id::uuid OFFSET 0) o
 WHERE m.tenant_id = $1 AND m.user_pk = user_pk_of($1, $2)
   AND ($3::text[] IS NULL OR (m.category = ANY ($3) AND o.category = ANY ($3)))
-  AND ($4::uuid IS NULL OR r.id > $4) ORDER BY r.id LIMIT $5
+ORDER BY r.id LIMIT $5
 
 -- name: fact
 SELECT f.id, f.thread_id, f.topic_key, f.kind AS form, f.rank, f.value, f.category, f.source_message_id, f.list_length,
