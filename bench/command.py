@@ -13,6 +13,7 @@ import typer
 from app.cli.client import USAGE, err, exit_with_error, out
 from app.domain.errors import MnemaError
 from bench.rivals.command import bench_rivals
+from bench.scale.tables import show_scale
 from bench.tables import (
     show_answers,
     show_chats,
@@ -24,7 +25,6 @@ from bench.tables import (
     show_report,
     show_retention,
     show_retrieval,
-    show_scale,
     show_views,
     show_workers,
 )
@@ -274,20 +274,19 @@ def bench_documents(
 @bench_app.command("scale")
 def bench_scale(
     rows: Annotated[str, typer.Option(help="comma-separated sizes of the tenant, in memories")] = "10000,100000",
+    tenants: Annotated[int, typer.Option(min=2, max=10_000, help="tenants, of which one is large")] = 1000,
+    seconds: Seconds = 5,
+    changed: Annotated[
+        int, typer.Option(min=1, max=100_000, help="vectors that change, but at most a tenth of all")
+    ] = 10_000,
     json_file: Json = None,
 ) -> None:
-    """Measure the cost in PostgreSQL and the recall of each kind of query as a tenant grows."""
-    bench = _load_module("scale")
-    sizes = _parse_numbers("--rows", rows)
+    """Measure queries, writes, background work, recall and sizes as a tenant grows."""
+    bench, sizes = _load_module("scale"), _parse_numbers("--rows", rows)
     if not all(2000 <= size <= 2_000_000 for size in sizes):
         exit_with_error("--rows takes numbers from 2000 to 2000000", USAGE)
-    try:
-        lines = bench.run(sizes, lambda line: err.print(f"[dim]{line}[/]", highlight=False))
-    except (RuntimeError, OSError) as error:
-        exit_with_error(str(error))
-    show_scale(lines)
-    if json_file is not None:
-        json_file.write_text(json.dumps(bench.as_json(lines), indent=2) + "\n", encoding="utf-8")
+    plan = bench.Plan(sizes, tenants, seconds, changed)
+    _show_reports(lambda say: [bench.run(plan, say)], json_file, show_scale)
 
 
 @bench_app.command("sources")

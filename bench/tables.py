@@ -9,7 +9,7 @@ from rich.table import Table
 from app.cli.client import out, print_table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from bench.answers import AnswerFigures
     from bench.chat_requests import MeasuredSide
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from bench.receipts import Report as ReceiptsReport
     from bench.retention import Report as RetentionReport
     from bench.retrieval import Figures
-    from bench.scale import Line
     from bench.server_workers import Report as WorkersReport
     from bench.view_requests import Report as ViewReport
 
@@ -171,18 +170,6 @@ def show_documents(figures: Any) -> None:
     out.print(f"{figures.positions} places checked, {figures.wrong_places} wrong")
     p50, p95 = np.quantile(figures.times_ms, (0.5, 0.95))
     out.print(f"a search took {p50:.1f} ms (p50), {p95:.1f} ms (p95), with embedding the question")
-
-
-def show_scale(lines: "Sequence[Line]") -> None:
-    """Show the cost of each kind of query as a tenant grows."""
-    table = Table(title="queries of one tenant, 384 dimensions")
-    for name in ("rows", "query", "p50 ms", "p95 ms", "CPU ms", "of it RLS", "recall@10"):
-        table.add_column(name, justify="left" if name == "query" else "right", no_wrap=True)
-    for line in lines:
-        times = (f"{value:.1f}" for value in (line.p50_ms, line.p95_ms, line.cpu_ms))
-        table.add_row(str(line.rows), line.shape, *times, f"{line.cpu_ms / line.free_cpu_ms:.2f}", f"{line.recall:.3f}")
-    print_table(table)
-    out.print("of it RLS: CPU of PostgreSQL with row-level security to CPU without; recall@10 against all distances")
 
 
 def show_retrieval(found: "dict[str, Figures]") -> None:

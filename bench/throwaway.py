@@ -5,7 +5,7 @@ import contextlib
 import random
 import tempfile
 from collections import defaultdict
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -21,7 +21,7 @@ from app.domain.changes import ChangeKind, MemoryChange, Observation
 from app.domain.memory.memory import NewMemory
 from app.domain.principal import Principal
 from app.embedded.home import DATABASE, Home
-from app.embedded.postgres import Cluster
+from app.embedded.postgres import Cluster, EmbeddedPostgres
 from app.storage.identity import new_id
 from app.storage.journal import Journal
 from app.storage.operations.spaces import active_space
@@ -59,10 +59,12 @@ class Site:
 
 
 @contextlib.contextmanager
-def open_site(rows: int) -> Iterator[Site]:
-    """Create an installation and load `rows` memories; remove everything afterwards."""
+def open_site(rows: int, settings: Mapping[str, str] | None = None) -> Iterator[Site]:
+    """Create an installation and load `rows` memories; remove everything afterwards. `settings` are PostgreSQL's."""
     with tempfile.TemporaryDirectory(prefix="mnema-bench-") as folder:
         home = Home(Path(folder))
+        if settings:
+            home.postgres = EmbeddedPostgres(home.path, settings=settings)
         try:
             cluster = home.postgres.start_server()
             site = Site(home, cluster, asyncio.run(_prepare_database(home, cluster)))

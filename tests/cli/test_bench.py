@@ -123,6 +123,22 @@ def test_a_tiny_run_measures_several_workers_beside_one(tmp_path: Path) -> None:
 
 
 @deep_only
+def test_a_tiny_run_measures_what_grows_with_a_tenant(tmp_path: Path) -> None:
+    file = tmp_path / "figures.json"
+    said = run_bench(file, "scale", "--rows", "2000,3000", "--tenants", "4", "--seconds", "1", "--changed", "50")
+    report = json.loads(file.read_text(encoding="utf-8"))
+    assert [load["rows"] for load in report["loads"]] == [2000 + 2000 + 2 * 100, 3000 + 2000 + 2 * 150]
+    assert {line["rows"] for line in report["shapes"]} == {2000, 3000}
+    assert all(line["recall"] >= 0.9 for line in report["shapes"])
+    assert all(line["figures"]["per_second"] > 0 for line in report["served"])
+    assert [line["step"] for line in report["upkeep"][:4]] == ["as loaded", "changed", "indexed", "vacuumed"]
+    assert all(line["search"]["recall"] >= 0.9 for line in report["upkeep"])
+    assert all(work["done"] > 0 for work in report["work"] if work["work"].startswith("export"))
+    assert report["growth"]["tenant, all"]["p95 at 3000"] > 0
+    assert "tenant, all: p95 at 3000" in said
+
+
+@deep_only
 def test_a_tiny_run_measures_chats_beside_what_they_replace(tmp_path: Path) -> None:
     file = tmp_path / "figures.json"
     size = ["--rows", "200", "--clients", "2", "--seconds", "1", "--warmup", "0", "--repeats", "1", "--chunks", "5"]

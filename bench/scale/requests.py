@@ -1,0 +1,81 @@
+"""Requests to the server of a loaded site, one client after another kind of request.
+
+echo '{"port": 8000, "key": "mnema_…", "kind": "write", "user": "other-"}' | python -m bench.scale.requests
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from bench import workload
+from bench.http_load import MOST_A_SECOND, encode_request
+
+TOP_K: Final = 5
+WRITERS: Final = 20
+"""Notes are written to so many users in turn."""
+
+
+MAYBE_EMPTY: Final = frozenset({"query", "list by a word"})
+"""Kinds whose right answer may have no item: a made-up vector has no meaning, so its memories may lack relevance."""
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """A load of one kind. `user` names whose memories it is about; `first` is the number of the first note or query."""
+
+    port: int
+    key: str
+    kind: str
+    user: str = ""
+    clients: int = 1
+    seconds: float = 5.0
+    warmup: float = 1.0
+    first: int = 0
+
+    def build_requests(self) -> Iterator[bytes]:
+        """Return the requests in order, none twice."""
+        make = KINDS[self.kind]
+        bound = round((self.warmup + self.seconds) * MOST_A_SECOND)
+        return (encode_request(*make(self, self.first + number)) for number in range(bound))
+
+    def is_right(self, status: int, body: bytes, *, thoroughly: bool) -> bool:
+        """Return True for an answer with what was asked for. `thoroughly`: parse it."""
+        if thoroughly:
+            json.loads(body)
+        if self.kind == "write":
+            return status == 201 and b'"created"' in body
+        return status == 200 and body.startswith(b'{"items":[' if self.kind in MAYBE_EMPTY else b'{"items":[{')
+
+
+def _ask(load: Load, number: int) -> tuple[str, str, str, dict[str, Any]]:
+    body = workload.query_body(number) | {"top_k": TOP_K, "filters": {"user_id": load.user} if load.user else {}}
+    return "POST", "/memory/query", load.key, body
+
+
+def _write(load: Load, number: int) -> tuple[str, str, str, dict[str, Any]]:
+    body = workload.write_body(number) | {"user_id": f"other-{number % WRITERS}", "thread_id": f"new/{number % 100}"}
+    return "POST", "/memory", load.key, body
+
+
+def _list(load: Load, number: int) -> tuple[str, str, str]:
+    return "GET", "/memory?limit=50&user_id=" + load.user if load.user else "/memory?limit=50", load.key
+
+
+def _words(load: Load, number: int) -> tuple[str, str, str]:
+    words = str(workload.query_body(number)["query"]).split()[1]
+    return "GET", f"/memory?limit=20&q={words}", load.key
+
+
+def _important(load: Load, number: int) -> tuple[str, str, str]:
+    return "GET", "/memory?limit=50&sort=importance", load.key
+
+
+def _categories(load: Load, number: int) -> tuple[str, str, str]:
+    return "GET", "/categories", load.key
+
+
+KINDS: Final[dict[str, Callable[[Load, int], Any]]] = {
+    **{"query": _ask, "write": _write, "list": _list, "list by a word": _words, "list by importance": _important},
+    "count by category": _categories,
+}

@@ -1,0 +1,156 @@
+"""Requests to a server process, and background work of one user, on a loaded site."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from app.bootstrap import Application, Doubles, build_application
+from app.domain.principal import Principal
+from bench import cpu_time
+from bench.child_processes import running_server
+from bench.http_load import Outcome, run_load
+from bench.http_runs import Figures
+from bench.scale.requests import Load
+from bench.scale.server import MadeUpEmbedder
+from bench.throwaway import Site
+
+FIRST_NOTE, APART = 20_000_000, 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A kind of request to measure: its name, the load's kind, the user, and whether the small tenant sends it."""
+
+    name: str
+    kind: str
+    user: str = ""
+    small: bool = False
+    clients: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ServedLine:
+    """The measurement of one kind of request. CPU in milliseconds a request; the server's RSS afterwards, in MiB."""
+
+    rows: int
+    request: str
+    clients: int
+    figures: Figures
+    server_cpu_ms: float | None
+    postgres_cpu_ms: float | None
+    rss: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class WorkLine:
+    """One run of background work: seconds, CPU seconds of this process and of PostgreSQL, and what it did."""
+
+    rows: int
+    work: str
+    seconds: float
+    cpu_s: float
+    postgres_cpu_s: float | None
+    done: int
+
+
+def requests_of(user: str) -> tuple[Request, ...]:
+    """Return what is asked; `user` has the most memories but those of `large`."""
+    return (
+        Request(f"query of the {user} user", "query", user),
+        Request("query of a user of 200", "query", "other-1"),
+        Request("query of the tenant", "query"),
+        Request("query of the small tenant", "query", small=True),
+        Request("write", "write"),
+        Request("write, 8 clients", "write", clients=8),
+        Request("list", "list"),
+        Request(f"list of the {user} user", "list", user),
+        Request("list by a word", "list by a word"),
+        Request("list by importance", "list by importance"),
+        Request("count by category", "count by category"),
+    )
+
+
+def measure_requests(
+    site: Site, rows: int, small_key: str, user: str, seconds: float, say: Callable[[str], None]
+) -> list[ServedLine]:
+    """Send each kind of request to one server process."""
+    home, lines = site.home.path, []
+    with running_server("bench.scale.server", str(home), log=home / "server.log") as (process, port):
+        for place, request in enumerate(requests_of(user)):
+            say(f"{rows}: {request.name}")
+            key, first = small_key if request.small else site.key, FIRST_NOTE + place * APART
+            load = Load(port, key, request.kind, request.user, request.clients, seconds, min(1.0, seconds), first)
+            outcome, cpu = _send(site, process.pid, load)
+            figures = Figures.from_latencies(outcome.latencies_ms, len(outcome.latencies_ms) / outcome.seconds)
+            lines.append(ServedLine(rows, request.name, request.clients, figures, *cpu, _resident_mib(process.pid)))
+    return lines
+
+
+def _send(site: Site, server: int, load: Load) -> tuple[Outcome, tuple[float | None, float | None]]:
+    """Return the outcome, and the CPU milliseconds a request of server and PostgreSQL.
+
+    Raise RuntimeError if a request was refused.
+    """
+    pids = (server, site.home.postgres.owner_pid() or 0)
+    before = [cpu_time.family_seconds(pid) for pid in pids]
+    outcome = run_load(load)
+    after = [cpu_time.family_seconds(pid) for pid in pids]
+    if outcome.refusal:
+        raise RuntimeError(f"{load.kind}: {outcome.statuses}, first {outcome.refusal}")
+    ours, theirs = (cpu_time.milliseconds_each(*ends, outcome.requests) for ends in zip(before, after, strict=True))
+    return outcome, (ours, theirs)
+
+
+def _resident_mib(pid: int) -> float | None:
+    try:
+        status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+    except OSError:
+        return None
+    return round(int(status.split("VmRSS:")[1].split()[0]) / 1024, 1)
+
+
+async def measure_work(site: Site, rows: int, user: str, say: Callable[[str], None]) -> list[WorkLine]:
+    """Consolidate one user, twice, and export the same user."""
+    async with _open_application(site) as (app, principal):
+
+        async def consolidate() -> int:
+            return (await app.consolidate.consolidate_users(principal, user_id=user)).pairs_seen
+
+        async def export() -> int:
+            records = await app.export.export_records(principal, user)
+            return sum([1 async for _record in records])
+
+        works: list[tuple[str, Callable[[], Awaitable[int]]]] = [
+            (f"export of the {user} user", export),
+            (f"consolidation of the {user} user", consolidate),
+            ("the same a day later", consolidate),
+        ]
+        return [await _measure_work(site, rows, name, work, say) for name, work in works]
+
+
+async def _measure_work(
+    site: Site, rows: int, name: str, work: Callable[[], Awaitable[int]], say: Callable[[str], None]
+) -> WorkLine:
+    say(f"{rows}: {name}")
+    postmaster = site.home.postgres.owner_pid() or 0
+    before, started, cpu = cpu_time.family_seconds(postmaster), time.perf_counter(), time.process_time()
+    done = await work()
+    seconds, cpu = time.perf_counter() - started, time.process_time() - cpu
+    await asyncio.sleep(0)
+    after = cpu_time.family_seconds(postmaster)
+    theirs = None if before is None or after is None else round(after - before, 3)
+    return WorkLine(rows, name, round(seconds, 3), round(cpu, 3), theirs, done)
+
+
+@asynccontextmanager
+async def _open_application(site: Site) -> AsyncIterator[tuple[Application, Principal]]:
+    settings = site.home.server_settings(site.cluster)
+    embedder = MadeUpEmbedder(settings.embedding_model, settings.embedding_dimension)
+    async with build_application(settings, Doubles(embedder=embedder)) as built:
+        principal = await built.tenants.authenticate(site.key)
+        if principal is None:
+            raise RuntimeError("the tenant's key is not known")
+        yield built, principal
