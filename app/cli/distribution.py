@@ -12,9 +12,10 @@ from app.cli.operators import admin_url, run_use_case
 def distribute_tables(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="only print the statements")] = False,
 ) -> None:
-    """Distribute the tables by tenant, as mnema_admin (MNEMA_ADMIN_DATABASE_URL), before the first tenant.
+    """Spread the tables over a Citus cluster.
 
-    Without the extension `citus` it does nothing. It has not been tried on a real cluster: see docs/scaling.md.
+    It distributes them by tenant, as mnema_admin (MNEMA_ADMIN_DATABASE_URL), before the first tenant. Without the
+    extension `citus` it does nothing. It has not been tried on a real cluster: see docs/scaling.md.
     """
     done = run_use_case(distribute_database(admin_url(), dry_run=dry_run))
     if dry_run or done.is_possible:

@@ -117,7 +117,7 @@ class ShapeBench:
         async with AsyncExitStack() as stack:
             both = []
             for login in ({}, {"user": FREE, "password": "bench"}):
-                connection = await asyncpg.connect(url, server_settings={"jit": "off"}, **login)
+                connection = await asyncpg.connect(url, server_settings={"jit": "off", "enable_seqscan": "off"}, **login)
                 stack.push_async_callback(connection.close)
                 await prepare_connection(connection)
                 both.append(connection)

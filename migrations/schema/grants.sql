@@ -152,6 +152,7 @@ GRANT EXECUTE ON FUNCTION net_changes(uuid,text,bigint,text[],bigint,boolean,boo
 GRANT EXECUTE ON FUNCTION never_told(text) TO mnema_app;
 GRANT EXECUTE ON FUNCTION new_id() TO mnema_app;
 GRANT EXECUTE ON FUNCTION paused_jobs() TO mnema_app;
+GRANT EXECUTE ON FUNCTION plan_for_largest_tenant(regclass) TO mnema_partitions;
 GRANT EXECUTE ON FUNCTION prune_lineages(uuid,text,text[]) TO mnema_app;
 GRANT EXECUTE ON FUNCTION purge_artifacts(uuid,text,text) TO mnema_app;
 GRANT EXECUTE ON FUNCTION purge_chunks(uuid,uuid[],text) TO mnema_app;

@@ -31,6 +31,7 @@ CAPABILITIES = (
     "sources",
     "recall_chunks",
     "receipts",
+    "planning",
     "security",
     "partitions",
     "first_space",

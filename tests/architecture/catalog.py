@@ -109,6 +109,22 @@ async def reachable_partitions(connection: asyncpg.Connection, role: str = "mnem
     )
 
 
+async def plans_for_average_tenants(connection: asyncpg.Connection, role: str = "mnema_app") -> list[str]:
+    """Plans serve tenants of all sizes, so in each table and partition the planner expects the largest one."""
+    return await _column(
+        connection,
+        """SELECT a.attrelid::regclass::text FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
+        WHERE a.attname = 'tenant_id' AND c.relkind IN ('r', 'p')
+          AND c.relnamespace IN ('public'::regnamespace, 'partitions'::regnamespace)
+          AND NOT coalesce(a.attoptions @> '{n_distinct=1,n_distinct_inherited=1}', false)
+        UNION ALL
+        SELECT 'the role reads tables sequentially' FROM pg_roles
+        WHERE rolname = $1 AND NOT coalesce('enable_seqscan=off' = ANY (rolconfig), false)
+        ORDER BY 1""",
+        role,
+    )
+
+
 async def keys_not_led_by_tenant(connection: asyncpg.Connection) -> list[str]:
     """Primary, unique and foreign keys and exclusions begin with the tenant, foreign keys on both sides."""
     return await _column(
@@ -254,6 +270,7 @@ CHECKS: list[Check] = [
     unprotected_tables,
     granted_partitions,
     reachable_partitions,
+    plans_for_average_tenants,
     keys_not_led_by_tenant,
     app_powers,
     public_functions,

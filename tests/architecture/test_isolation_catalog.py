@@ -67,6 +67,12 @@ BREAKS: list[tuple[str, Check, str, list[str]]] = [
         ["events_2001: of postgres"],
     ),
     (
+        "a table whose plans are made for the average tenant",
+        catalog.plans_for_average_tenants,
+        TABLE,
+        ["notes"],
+    ),
+    (
         "keys that do not begin with the tenant",
         catalog.keys_not_led_by_tenant,
         "CREATE TABLE notes (tenant_id uuid, id uuid PRIMARY KEY, memory uuid, FOREIGN KEY (memory, tenant_id) "
@@ -147,6 +153,14 @@ async def test_a_role_with_any_power_is_reported(superuser: asyncpg.Connection) 
         "may create in schema public",
         "owns type mood",
     ]
+
+
+async def test_a_role_that_reads_tables_sequentially_is_reported(superuser: asyncpg.Connection) -> None:
+    role = f"probe_{uuid4().hex}"
+    offences = await offences_after(
+        superuser, f"CREATE ROLE {role}", lambda c: catalog.plans_for_average_tenants(c, role)
+    )
+    assert offences == ["the role reads tables sequentially"]
 
 
 @pytest.mark.parametrize("name", ["postgres", "template1"])

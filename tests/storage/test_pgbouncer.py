@@ -97,8 +97,9 @@ async def test_a_client_that_dies_in_a_transaction_leaves_nothing_to_the_next(
         assert await tx.fetchval("SELECT count(*) FROM users") == 0
 
 
-async def test_the_planner_does_not_compile_for_the_role_of_servers(engines: list[Engine]) -> None:
-    assert await (await engines[0].get_pool()).fetchval("SHOW jit") == "off"
+@pytest.mark.parametrize("setting", ["jit", "enable_seqscan"])
+async def test_the_planner_has_the_settings_of_the_role(engines: list[Engine], setting: str) -> None:
+    assert await (await engines[0].get_pool()).fetchval(f"SHOW {setting}") == "off"
 
 
 async def test_clients_wait_for_a_connection_and_are_then_refused_for_now(

@@ -20,6 +20,7 @@ BEGIN
         v_part := partition_name(p_tables[i], p_week);
         -- To attach a table blocks no reader or writer of the parent, unlike CREATE TABLE … PARTITION OF.
         EXECUTE format('CREATE TABLE partitions.%I (LIKE public.%I INCLUDING ALL)', v_part, p_tables[i]);
+        PERFORM plan_for_largest_tenant(format('partitions.%I', v_part)::regclass);
         IF v_found THEN  -- a statement that was planned before would not find the moved rows: none may be running
             EXECUTE format('LOCK TABLE public.%I IN ACCESS EXCLUSIVE MODE', p_tables[i]);
             EXECUTE format('WITH moved AS (DELETE FROM partitions.%I WHERE %I >= $1 AND %2$I < $2 RETURNING *)

@@ -18,6 +18,7 @@ BEGIN
     FOR i IN 0 .. p_partitions - 1 LOOP
         EXECUTE format('CREATE TABLE %I PARTITION OF %I FOR VALUES WITH (MODULUS %s, REMAINDER %s)
                         WITH (toast_tuple_target = 8160)', v_table || '_p' || i, v_table, p_partitions, i);
+        PERFORM plan_for_largest_tenant(format('%I', v_table || '_p' || i)::regclass);
     END LOOP;
     -- An exact search for one user reads only the first index. Chunks have indexes of their own, so that a hundred thousand of
     -- them do not slow down the search for other memories.
@@ -30,6 +31,7 @@ BEGIN
         EXECUTE format('CREATE INDEX ON %I USING hnsw (%s) WHERE indexed AND state = ''active'' AND type %s ''chunk''', v_table,
                        CASE WHEN v_wide THEN 'signs bit_hamming_ops' ELSE 'embedding halfvec_cosine_ops' END, v_which);
     END LOOP;
+    PERFORM plan_for_largest_tenant(format('%I', v_table)::regclass);
     EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY', v_table);
     EXECUTE format('ALTER TABLE %I FORCE ROW LEVEL SECURITY', v_table);
     EXECUTE format($p$CREATE POLICY tenant ON %I

@@ -47,6 +47,7 @@ BEGIN
         v_part := partition_name(p_tables[i], p_week);
         -- To attach a table blocks no reader or writer of the parent, unlike CREATE TABLE … PARTITION OF.
         EXECUTE format('CREATE TABLE partitions.%I (LIKE public.%I INCLUDING ALL)', v_part, p_tables[i]);
+        PERFORM plan_for_largest_tenant(format('partitions.%I', v_part)::regclass);
         IF v_found THEN  -- a statement that was planned before would not find the moved rows: none may be running
             EXECUTE format('LOCK TABLE public.%I IN ACCESS EXCLUSIVE MODE', p_tables[i]);
             EXECUTE format('WITH moved AS (DELETE FROM partitions.%I WHERE %I >= $1 AND %2$I < $2 RETURNING *)
@@ -159,6 +160,7 @@ END $$;
 GRANT EXECUTE ON FUNCTION add_partitions(), longest_kept(int, int), drop_partitions(int, int, boolean) TO mnema_app;
 
 GRANT USAGE, CREATE ON SCHEMA public TO mnema_partitions;
+GRANT EXECUTE ON FUNCTION plan_for_largest_tenant(regclass) TO mnema_partitions;
 ALTER TABLE events OWNER TO mnema_partitions;
 ALTER TABLE receipts OWNER TO mnema_partitions;
 ALTER TABLE receipt_items OWNER TO mnema_partitions;
@@ -177,5 +179,7 @@ SET LOCAL ROLE mnema_partitions;
 CREATE TABLE partitions.events_default PARTITION OF events DEFAULT;  -- so that no row is ever refused
 CREATE TABLE partitions.receipts_default PARTITION OF receipts DEFAULT;
 CREATE TABLE partitions.receipt_items_default PARTITION OF receipt_items DEFAULT;
+SELECT plan_for_largest_tenant(t) FROM unnest(ARRAY['partitions.events_default', 'partitions.receipts_default',
+                                                    'partitions.receipt_items_default']::regclass[]) t;
 SELECT add_partitions();
 SET LOCAL ROLE mnema_owner;
