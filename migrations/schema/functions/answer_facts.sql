@@ -1,7 +1,6 @@
 CREATE OR REPLACE FUNCTION public.answer_facts(p_tenant uuid, p_user text, p_thread text, p_topics text[], p_across boolean, p_categories text[])
  RETURNS TABLE(place integer, fact facts)
  LANGUAGE plpgsql
- SET enable_seqscan TO 'off'
  SET plan_cache_mode TO 'force_generic_plan'
 AS $function$
 DECLARE

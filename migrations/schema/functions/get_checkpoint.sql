@@ -1,7 +1,6 @@
 CREATE OR REPLACE FUNCTION public.get_checkpoint(p_tenant uuid, p_user text, p_thread text, p_ns text, p_checkpoint text)
  RETURNS TABLE(checkpoint_id text, parent_id text, type text, data bytea, channels text[], channel_types text[], channel_values bytea[], tasks text[], idxs integer[], paths text[], write_channels text[], write_types text[], write_values bytea[])
  LANGUAGE plpgsql
- SET enable_seqscan TO 'off'
  SET plan_cache_mode TO 'force_generic_plan'
 AS $function$
 #variable_conflict use_column

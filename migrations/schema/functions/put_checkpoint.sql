@@ -1,7 +1,6 @@
 CREATE OR REPLACE FUNCTION public.put_checkpoint(p_tenant uuid, p_id uuid, p_user text, p_thread text, p_ns text, p_checkpoint text, p_parent text, p_type text, p_data bytea, p_metadata jsonb, p_versions jsonb, p_channels text[], p_channel_versions text[], p_types text[], p_values bytea[], p_most bigint)
  RETURNS void
  LANGUAGE plpgsql
- SET enable_seqscan TO 'off'
  SET plan_cache_mode TO 'force_generic_plan'
 AS $function$
 DECLARE

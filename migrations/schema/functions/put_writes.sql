@@ -1,7 +1,6 @@
 CREATE OR REPLACE FUNCTION public.put_writes(p_tenant uuid, p_id uuid, p_user text, p_thread text, p_ns text, p_checkpoint text, p_tasks text[], p_idxs integer[], p_paths text[], p_channels text[], p_types text[], p_values bytea[], p_most bigint)
  RETURNS void
  LANGUAGE plpgsql
- SET enable_seqscan TO 'off'
  SET plan_cache_mode TO 'force_generic_plan'
 AS $function$
 DECLARE

@@ -150,15 +150,12 @@ BEGIN
     RETURN v_id;
 END $$;
 
--- put_checkpoint, put_writes and get_checkpoint run at every step of a graph. They forbid sequential scans: a cached plan that
--- was made while a table was empty would be kept until the table is analysed.
-
 -- Put a checkpoint with the values of the changed channels; it replaces a checkpoint with the same id. Raises MN413 if its
 -- values have more than p_most bytes.
 CREATE FUNCTION put_checkpoint(p_tenant uuid, p_id uuid, p_user text, p_thread text, p_ns text, p_checkpoint text, p_parent text,
         p_type text, p_data bytea, p_metadata jsonb, p_versions jsonb, p_channels text[], p_channel_versions text[],
         p_types text[], p_values bytea[], p_most bigint)
-    RETURNS void LANGUAGE plpgsql SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
+    RETURNS void LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     v_thread uuid;
 BEGIN
@@ -196,7 +193,7 @@ END $$;
 -- checkpoint have more than p_most bytes.
 CREATE FUNCTION put_writes(p_tenant uuid, p_id uuid, p_user text, p_thread text, p_ns text, p_checkpoint text, p_tasks text[],
         p_idxs int[], p_paths text[], p_channels text[], p_types text[], p_values bytea[], p_most bigint)
-    RETURNS void LANGUAGE plpgsql SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
+    RETURNS void LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     v_thread uuid;
 BEGIN
@@ -236,7 +233,7 @@ $$;
 CREATE FUNCTION get_checkpoint(p_tenant uuid, p_user text, p_thread text, p_ns text, p_checkpoint text)
     RETURNS TABLE (checkpoint_id text, parent_id text, type text, data bytea, channels text[], channel_types text[],
                    channel_values bytea[], tasks text[], idxs int[], paths text[], write_channels text[], write_types text[],
-                   write_values bytea[]) LANGUAGE plpgsql SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
+                   write_values bytea[]) LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_column
 DECLARE
     v_thread uuid;

@@ -321,11 +321,10 @@ $$;
 
 -- Return the facts that answer a question, each topic's together and by rank: of this thread, else (p_across) of the
 -- user's other thread in which the topic was stated last. A NULL in p_topics is the topic stated last in this thread;
--- `place` is the place of the topic in p_topics. Sequential scans are forbidden: a cached plan that was made while the table
--- was empty would be kept until the table is analysed.
+-- `place` is the place of the topic in p_topics.
 CREATE FUNCTION answer_facts(p_tenant uuid, p_user text, p_thread text, p_topics text[], p_across boolean, p_categories text[])
     RETURNS TABLE (place int, fact facts)
-    LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
+    LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     v_tenant text := set_config('app.tenant_id', p_tenant::text, true);
     v_topic text;
