@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 SETTINGS = (
     "Mnema: `mnema serve` as shipped, no worker and no Redis beside it; vectors only: its ranking profile `dense`",
-    "mem0: Memory, infer=False, pgvector with its default HNSW index, 10 connections, behind uvicorn and Starlette",
-    "LangGraph's store: PostgresStore with its default HNSW index, 10 connections, called in its process without HTTP",
+    "mem0: Memory, infer=False, pgvector with {index}, 10 connections, behind uvicorn and Starlette",
+    "LangGraph's store: PostgresStore with {index}, 10 connections, called in its process without HTTP",
 )
 
 
@@ -29,6 +29,9 @@ def bench_rivals(
     rounds: Annotated[int, typer.Option(min=1, max=20, help="rounds; the medians are shown")] = 3,
     seconds: Annotated[float, typer.Option(min=1, max=60, help="seconds of each measurement")] = 5,
     warmup: Annotated[float, typer.Option(min=0, max=60, help="seconds before each measurement")] = 1,
+    exact: Annotated[
+        bool, typer.Option("--exact", help="mem0 and LangGraph's store without their approximate indexes")
+    ] = False,
     peers_home: Annotated[
         Path, typer.Option(file_okay=False, help="folder for the virtual environment of mem0 and LangGraph's store")
     ] = ROOT / "build" / "rivals",
@@ -38,7 +41,7 @@ def bench_rivals(
     from bench.rivals import comparison
     from bench.rivals.sides import Sizes
 
-    sizes = Sizes(memories=memories, users=users, clients=clients, seconds=seconds, warmup=warmup)
+    sizes = Sizes(memories, users, clients=clients, seconds=seconds, warmup=warmup, exact=exact)
     try:
         plan = comparison.Plan(peers_home, sizes, rounds)
         report = comparison.run(plan, lambda line: err.print(f"[dim]{line}[/]", highlight=False))
@@ -72,7 +75,9 @@ def show_rivals(report: "Report") -> None:
     for limit in report.limits():
         sign = "≥" if limit.at_least else "≤"
         out.print(f"{'pass' if limit.kept else 'FAIL'}  {limit.text}: {limit.value:.3f} ({sign} {limit.bound})")
-    for line in (*SETTINGS, ", ".join(f"{name} {value}" for name, value in report.conditions.items())):
+    index = "no approximate index" if sizes.exact else "its default HNSW index"
+    settings = [line.format(index=index) for line in SETTINGS]
+    for line in (*settings, ", ".join(f"{name} {value}" for name, value in report.conditions.items())):
         out.print(line, highlight=False, markup=False)
 
 

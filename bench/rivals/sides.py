@@ -29,7 +29,10 @@ LOADED_S: Final = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """The corpus, the number of memories of an answer, the clients, and the seconds of each measurement."""
+    """The corpus, the number of memories of an answer, the clients, and the seconds of each measurement.
+
+    `exact`: mem0 and LangGraph's store have no approximate index.
+    """
 
     memories: int = 6000
     users: int = 20
@@ -37,6 +40,7 @@ class Sizes:
     clients: int = 8
     seconds: float = 5.0
     warmup: float = 1.0
+    exact: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +145,7 @@ class StoreSide:
         graph, tokenizer = map(str, self.model)
         asked = {"url": self.site.cluster.database_url(self.database), "graph": graph, "tokenizer": tokenizer}
         given = {"kind": kind, "clients": clients, "first": first, "users": self.sizes.users}
-        load = asked | given | {"top_k": self.sizes.top_k} | times
+        load = asked | given | {"top_k": self.sizes.top_k, "exact": self.sizes.exact} | times
         limit = LOADED_S if kind == "load" else self.sizes.seconds + self.sizes.warmup
         return run_child(str(self.python), "bench.rivals.langgraph_load", load, limit)
 
@@ -197,7 +201,7 @@ def open_mem0(site: Site, sizes: Sizes, python: Path) -> Iterator[ServerSide]:
     """Run mem0 behind HTTP on a database of its own."""
     url = create_database(site, "mem0")
     variables = {"MEM0_TELEMETRY": "false", "MEM0_DIR": str(site.home.path / "mem0")}
-    arguments = (url, *map(str, model_files(site)))
+    arguments = (url, *map(str, model_files(site)), *["exact"] * sizes.exact)
     log = site.home.path / "mem0.log"
     (site.home.path / "mem0").mkdir()
     with running_server("bench.rivals.mem0_server", *arguments, log=log, variables=variables, python=str(python)) as (

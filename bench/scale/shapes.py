@@ -23,6 +23,8 @@ from bench.scale.tenants import RARE, USERS, Tenant, make_basis, text_vector
 QUERIES, WANTED, WARM = 40, 50, 5
 NEVER = 10**9
 FREE = "bench_free"
+AS_APP = {"jit": "off", "enable_seqscan": "off"}
+"""The settings of the role mnema_app."""
 LARGE, SMALL = "large", "small"
 
 
@@ -117,7 +119,7 @@ class ShapeBench:
         async with AsyncExitStack() as stack:
             both = []
             for login in ({}, {"user": FREE, "password": "bench"}):
-                connection = await asyncpg.connect(url, server_settings={"jit": "off", "enable_seqscan": "off"}, **login)
+                connection = await asyncpg.connect(url, server_settings=AS_APP, **login)
                 stack.push_async_callback(connection.close)
                 await prepare_connection(connection)
                 both.append(connection)

@@ -37,7 +37,7 @@ BEGIN
 END $$;
 ALTER ROLE mnema_app NOSUPERUSER NOBYPASSRLS NOCREATEDB NOCREATEROLE NOINHERIT;
 ALTER ROLE mnema_app SET jit = off;
-ALTER ROLE mnema_app SET enable_seqscan = off;  -- every statement is about one tenant (migrations/sql/0001/planning.sql)
+ALTER ROLE mnema_app SET enable_seqscan = off;  -- migrations/sql/0001/planning.sql says why
 GRANT mnema_owner TO mnema_admin;
 GRANT mnema_search, mnema_auth, mnema_jobs, mnema_partitions TO mnema_owner;
 """
