@@ -11,10 +11,6 @@ from app.config.settings import Settings
 from app.config.startup import read_settings, refusal_line
 from app.domain.errors import ConfigError, MnemaError
 
-GC_THRESHOLD = 10_000
-"""Net new objects that start a garbage collection. Python's default of 700 is reached within one request, whose objects
-nearly all go away with it. A collection of this many objects takes under a millisecond."""
-
 
 def load_settings() -> Settings:
     """Return the settings of this process. Exit with code 1 if they are wrong."""
@@ -26,19 +22,15 @@ def load_settings() -> Settings:
 
 @contextmanager
 def freeze_startup_objects() -> Iterator[None]:
-    """Exclude all existing objects from garbage collection and raise its threshold until the block ends.
+    """Exclude all existing objects from garbage collection until the block ends.
 
-    A collection of the objects that the start has made would stop every request for more than 100 ms. The threshold
-    GC_THRESHOLD keeps the objects of running requests from being searched again and again.
+    A collection of the objects that the start has made would stop every request for more than 100 ms.
     """
-    before = gc.get_threshold()
-    gc.set_threshold(GC_THRESHOLD, *before[1:])
     gc.freeze()
     try:
         yield
     finally:
         gc.unfreeze()
-        gc.set_threshold(*before)
 
 
 class PlainStartupErrors:
