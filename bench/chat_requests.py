@@ -15,7 +15,8 @@ from typing import Any, Final
 
 from bench.chat_site import load_conversation
 from bench.child_processes import running_server
-from bench.http_load import HOST, Load
+from bench.http_clients import HOST
+from bench.http_load import Load
 from bench.http_runs import Figures, run_load
 from bench.throwaway import Site, open_site
 

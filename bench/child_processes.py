@@ -11,7 +11,7 @@ from pathlib import Path
 
 import httpx
 
-from bench.http_load import HOST
+from bench.http_clients import HOST
 
 ROOT = Path(__file__).resolve().parents[1]
 READY_S, STOP_S = 60, 15

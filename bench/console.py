@@ -23,7 +23,7 @@ from app.embedded.postgres import free_port
 from bench import workload
 from bench.child_processes import ROOT, running_server
 from bench.console_site import load_tenant, user_name
-from bench.http_load import HOST
+from bench.http_clients import HOST
 from bench.throwaway import open_site
 from console.routes import ROUTES
 

@@ -26,7 +26,8 @@ from pgvector.asyncpg import register_vector
 from app.embedded.home import DATABASE
 from bench import cpu_time
 from bench.floor_recording import Call, Recording, record_requests
-from bench.http_load import HOST, WRITES, Load
+from bench.http_clients import HOST
+from bench.http_load import WRITES, Load
 from bench.throwaway import Site
 
 GRACE_S = 60

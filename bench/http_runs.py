@@ -19,7 +19,8 @@ from typing import Any
 from bench import cpu_time, workload
 from bench.child_processes import ROOT, running_server
 from bench.floor import Floor, build_floor, replay_floor
-from bench.http_load import Load, Outcome
+from bench.http_clients import Outcome
+from bench.http_load import Load
 from bench.throwaway import Site, open_site
 
 GRACE_S = 90

@@ -17,7 +17,7 @@ import httpx
 from bench import workload
 from bench.child_processes import ROOT, running_server
 from bench.cpu_time import process_seconds
-from bench.http_load import HOST
+from bench.http_clients import HOST
 from bench.throwaway import open_site
 
 USER: Final = "mirrored"

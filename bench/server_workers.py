@@ -1,7 +1,11 @@
 """One server process against several that share its address: `mnema bench workers`.
 
 The servers are `mnema serve --workers N` with the shipped settings and the real model on one database. They get the
-same load in turn. Clients, servers and PostgreSQL share the machine. A ratio compares measurements made seconds apart.
+same load in turn: as many requests as they answer, and half as many as the first one answers. Clients, servers and
+PostgreSQL share the machine. A ratio compares measurements made seconds apart.
+
+With as many requests as they answer, several workers use more of the machine than one. Everything on it then costs more
+CPU, since the cores share caches and clock. At the same number of requests a second, a ratio is of the workers alone.
 """
 
 import contextlib
@@ -23,11 +27,17 @@ from app.embedded.postgres import free_port
 from app.providers.embeddings.onnx_graph import ensure_graph
 from bench import cpu_time
 from bench.child_processes import READY_S, ROOT, STOP_S
-from bench.http_load import HOST, Load
+from bench.http_clients import HOST
+from bench.http_load import Load
 from bench.http_runs import Figures, run_load
+from bench.limits import Limit
 from bench.throwaway import Site, open_site
 
 KINDS: Final = ("query", "write")
+PACED: Final = ", half load"
+"""The end of the name of a kind whose clients send half as many requests as the first server answers."""
+CPU_RATIO: Final = 1.05
+"""The limit of the CPU of a request at half load, as a multiple of the first server's."""
 WRITTEN_FROM, APART = 20_000_000, 1_000_000
 QUERIES: Final = 4_000
 """The number of different queries: no query comes twice, so that no worker is helped by its cache of embeddings."""
@@ -87,6 +97,20 @@ class Report:
         known = [value for value in map(read, of_kind) if value is not None]
         return median(known) if known else float("nan")
 
+    def last_rate(self, kind: str) -> float:
+        """Return how many requests a second the first server answered in the last measurement of a kind."""
+        [*_, last] = (one for one in self.measured if (one.workers, one.kind) == (self.plan.workers[0], kind))
+        return last.figures.per_second
+
+    def limits(self) -> list[Limit]:
+        """Return the bounds of the CPU of a request with the most workers, at half load."""
+        first, most = self.plan.workers[0], self.plan.workers[-1]
+        text = "CPU of a {} of {} workers / of {}" + PACED
+        return [
+            Limit(text.format(kind, most, first), self.cpu_ratio(most, kind + PACED), CPU_RATIO, False)
+            for kind in KINDS
+        ]
+
     def cpu_ratio(self, workers: int, kind: str) -> float:
         """Return the median over the rounds of the CPU of a request, as a multiple of the first server's.
 
@@ -101,7 +125,8 @@ class Report:
 
     def as_json(self) -> dict[str, Any]:
         """Return the report as JSON values for `--json`."""
-        ratios = {kind: {str(n): self.cpu_ratio(n, kind) for n in self.plan.workers} for kind in KINDS}
+        kinds = dict.fromkeys(one.kind for one in self.measured)
+        ratios = {kind: {str(n): self.cpu_ratio(n, kind) for n in self.plan.workers} for kind in kinds}
         return asdict(self) | {"cpu_ratios": ratios, "cores": os.cpu_count()}
 
 
@@ -125,9 +150,12 @@ def run(plan: Plan, say: Callable[[str], None]) -> Report:
             for number in range(plan.repeats):
                 say(f"round {number + 1} of {plan.repeats}: {plan.clients} clients")
                 order = plan.workers if number % 2 == 0 else plan.workers[::-1]
-                for kind, workers in itertools.product(KINDS, order):
-                    load = _build_load(site, plan, kind, running[workers][1], next(numbers))
-                    report.measured.append(_measure(site, load, workers, running[workers][0].pid))
+                for kind, paced in itertools.product(KINDS, (False, True)):
+                    rate = report.last_rate(kind) / 2 if paced else 0.0
+                    for workers in order:
+                        process, port = running[workers]
+                        load = replace(_build_load(site, plan, kind, port, next(numbers)), rate=rate)
+                        report.measured.append(_measure(site, load, workers, process.pid))
     return report
 
 
@@ -148,7 +176,7 @@ def _warm_up(site: Site, plan: Plan, process: "subprocess.Popen[bytes]", port: i
 def _measure(site: Site, load: Load, workers: int, pid: int) -> MeasuredServer:
     outcome, server_cpu, postgres_cpu = run_load(site, pid, load)
     figures = Figures.from_latencies(outcome.latencies_ms, len(outcome.latencies_ms) / outcome.seconds)
-    return MeasuredServer(workers, load.kind, figures, server_cpu, postgres_cpu)
+    return MeasuredServer(workers, load.kind + PACED * bool(load.rate), figures, server_cpu, postgres_cpu)
 
 
 @contextlib.contextmanager

@@ -226,6 +226,8 @@ def show_workers(report: "WorkersReport") -> None:
                 str(workers), kind, *cells, f"{ours:.2f} + {theirs:.2f}", f"{report.cpu_ratio(workers, kind)}"
             )
     print_table(table)
+    for limit in report.limits():
+        out.print(limit.line)
     for workers in plan.workers:
         of_number = [one for one in report.memory if one.workers == workers]
         rss, pss, private = (median(getattr(one, name) for one in of_number) for name in ("rss", "pss", "private"))

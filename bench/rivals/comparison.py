@@ -18,6 +18,7 @@ import asyncpg
 import numpy as np
 
 from app.providers.embeddings.local import LocalEmbedder
+from bench.limits import Limit
 from bench.rivals.corpus import make_memory, make_question, name_user
 from bench.rivals.peers import install_peers, peer_versions
 from bench.rivals.sides import Measured, Side, Sizes, open_mem0, open_mnema, open_store, settle_databases
@@ -40,21 +41,6 @@ class Plan:
     peers_home: Path
     sizes: Sizes = field(default_factory=Sizes)
     rounds: int = 3
-
-
-@dataclass(frozen=True, slots=True)
-class Limit:
-    """A bound for Mnema. `at_least`: the value must reach it; else it must not pass it."""
-
-    text: str
-    value: float
-    bound: float
-    at_least: bool = True
-
-    @property
-    def kept(self) -> bool:
-        """True if the value is within the bound."""
-        return self.value >= self.bound if self.at_least else self.value <= self.bound
 
 
 @dataclass(slots=True)

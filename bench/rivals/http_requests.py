@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal
 
-from bench.http_load import encode_request, run_load
+from bench.http_clients import run_load
+from bench.http_load import encode_request
 from bench.rivals.corpus import CATEGORIES, make_memory, make_question
 
 AGENT: Final = "planner"

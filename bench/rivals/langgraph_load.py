@@ -36,7 +36,7 @@ class StoreLoad:
     """The parameters of a load. `kind` is load, write, query or find.
 
     `load` writes `count` memories and `find` answers `count` questions, both from `first` on and outside any
-    measurement; `write` and `query` do so for `warmup` and `seconds`. `exact`: the store has no approximate index.
+    measurement; `write` and `query` do so for `warmup` and `seconds`.
     """
 
     url: str
@@ -50,7 +50,6 @@ class StoreLoad:
     count: int = 0
     seconds: float = 0.0
     warmup: float = 0.0
-    exact: bool = False
 
 
 @dataclass(slots=True)
@@ -123,8 +122,6 @@ def run_load(load: StoreLoad) -> StoreOutcome:
     """Open the store, with its defaults and the same embedding model, and run the load."""
     embeddings = wrap_for_langchain(SentenceModel(Path(load.graph), Path(load.tokenizer)))
     index: PostgresIndexConfig = {"dims": DIMENSION, "embed": embeddings, "fields": ["text"]}
-    if load.exact:
-        index["ann_index_config"] = {"kind": "flat"}
     pool: PoolConfig = {"min_size": 1, "max_size": CONNECTIONS}
     with PostgresStore.from_conn_string(load.url, pool_config=pool, index=index) as store:
         store.setup()

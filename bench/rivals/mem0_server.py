@@ -1,9 +1,9 @@
 """mem0's Memory behind HTTP, add-only, on pgvector: it runs with the Python of the other products.
 
-    python -m bench.rivals.mem0_server DATABASE_URL GRAPH TOKENIZER [exact]
+    python -m bench.rivals.mem0_server DATABASE_URL GRAPH TOKENIZER
 
 mem0's package brings no server. This one has the HTTP libraries of Mnema's, and gives each request a thread, because
-mem0's calls block. With "exact", mem0 makes no approximate index. The server prints its port. SIGTERM ends it.
+mem0's calls block. The server prints its port. SIGTERM ends it.
 """
 
 import socket
@@ -27,10 +27,9 @@ CONNECTIONS: Final = 10
 """The size of Mnema's pool; mem0's default of 5 is fewer than the clients."""
 
 
-def build_memory(database_url: str, graph: Path, tokenizer: Path, *, exact: bool) -> Memory:
+def build_memory(database_url: str, graph: Path, tokenizer: Path) -> Memory:
     """Return mem0 with its defaults, but for PostgreSQL, the embedding model and the number of connections."""
     store = {"connection_string": database_url, "embedding_model_dims": DIMENSION, "maxconn": CONNECTIONS}
-    store["hnsw"] = not exact
     model = wrap_for_langchain(SentenceModel(graph, tokenizer))
     memory = Memory.from_config(
         {
@@ -76,7 +75,7 @@ class TellingServer(uvicorn.Server):
 
 if __name__ == "__main__":
     url, graph_file, tokenizer_file, *options = sys.argv[1:]
-    mem0 = build_memory(url, Path(graph_file), Path(tokenizer_file), exact="exact" in options)
+    mem0 = build_memory(url, Path(graph_file), Path(tokenizer_file))
     application = build_application(mem0)
     config = uvicorn.Config(application, port=0, access_log=False, log_level="warning", lifespan="off")
     uvloop.run(TellingServer(config).serve())

@@ -11,7 +11,7 @@ from app.bootstrap import Application, Doubles, build_application
 from app.domain.principal import Principal
 from bench import cpu_time
 from bench.child_processes import running_server
-from bench.http_load import Outcome, run_load
+from bench.http_clients import Outcome, run_load
 from bench.http_runs import Figures
 from bench.scale.requests import Load
 from bench.scale.server import MadeUpEmbedder

@@ -3,6 +3,10 @@
 import json
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -10,13 +14,14 @@ import pytest
 from typer.testing import CliRunner
 
 from app.domain.facts.questions import parse_question
-from bench import chat_workload, workload
+from bench import chat_workload, server_workers, workload
 from bench.command import bench_app
 from bench.constant_embedder import ConstantEmbedder
 from bench.fact_rules import load_topics
 from bench.floor import _JsonTemplate
 from bench.floor_recording import Recording
-from bench.http_load import Load, build_requests, is_right, join_chunks
+from bench.http_clients import join_chunks, run_load
+from bench.http_load import Load, build_requests, is_right
 from bench.http_runs import Figures
 from bench.stack_sampler import REST, group_of
 from tests.effort import deep_only
@@ -107,6 +112,61 @@ def test_a_tiny_run_measures_queries_with_receipts_and_without(tmp_path: Path) -
     assert all(ratio > 0 for ratio in report["ratios"].values())
 
 
+class _Answers(BaseHTTPRequestHandler):
+    """A server that answers every request alike, on kept-alive connections."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(201)
+        self.send_header("Content-Length", "11")
+        self.end_headers()
+        self.wfile.write(b'"created":1')
+
+    def log_message(self, *_args: object) -> None:
+        """Stay silent."""
+
+
+@pytest.mark.parametrize("rate", [0.0, 50.0])
+def test_clients_send_no_more_than_their_rate(rate: float) -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Answers) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        load = Load(server.server_port, "mnema_x", "write", clients=3, seconds=0.4, warmup=0.1)
+        outcome = run_load(load, rate)
+        server.shutdown()
+    assert outcome.statuses == {201: outcome.requests}
+    assert not outcome.refusal
+    assert len(outcome.latencies_ms) <= outcome.requests
+    if rate:
+        assert 0 < outcome.requests <= 1 + rate * (load.warmup + load.seconds)
+
+
+def test_a_load_ends_when_its_requests_do() -> None:
+    class FewRequests(Load):
+        def build_requests(self) -> Iterator[bytes]:
+            return islice(super().build_requests(), 5)
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Answers) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        load = FewRequests(server.server_port, "mnema_x", "write", clients=2, seconds=60, warmup=0)
+        outcome = run_load(load)
+        server.shutdown()
+    assert outcome.requests == len(outcome.latencies_ms) == 5
+    assert outcome.seconds < load.seconds
+
+
+def test_workers_are_held_against_one_at_half_load() -> None:
+    report = server_workers.Report(server_workers.Plan((1, 4)))
+    for kind, cpu in (("query", 9.0), ("query, half load", 1.05), ("write", 9.0), ("write, half load", 1.06)):
+        for workers, spent in ((1, 1.0), (4, cpu)):
+            figures = Figures(100 * workers, 1, 1, 1)
+            report.measured.append(server_workers.MeasuredServer(workers, kind, figures, spent, 1.0))
+    assert report.last_rate("query") == 100
+    assert [limit.kept for limit in report.limits()] == [True, False]
+    assert report.limits()[1].line == "FAIL  CPU of a write of 4 workers / of 1, half load: 1.060 (≤ 1.05)"
+
+
 @deep_only
 def test_a_tiny_run_measures_several_workers_beside_one(tmp_path: Path) -> None:
     file = tmp_path / "figures.json"
@@ -114,7 +174,8 @@ def test_a_tiny_run_measures_several_workers_beside_one(tmp_path: Path) -> None:
     run_bench(file, "workers", "--workers", "1,2", *size)
     report = json.loads(file.read_text(encoding="utf-8"))
     lines = [(one["workers"], one["kind"]) for one in report["measured"]]
-    assert lines == [(1, "query"), (2, "query"), (1, "write"), (2, "write")]
+    kinds = ("query", "query, half load", "write", "write, half load")
+    assert lines == [(workers, kind) for kind in kinds for workers in (1, 2)]
     assert all(one["figures"]["per_second"] > 0 for one in report["measured"])
     assert [one["workers"] for one in report["memory"]] == [1, 2]
     if sys.platform == "linux":

@@ -186,10 +186,11 @@ def test_the_other_products_have_the_same_runtime() -> None:
 
 
 @pytest.mark.skipif(not FOLDER, reason="installs mem0 and LangGraph's store: MNEMA_TEST_RIVALS")
-def test_a_tiny_run_measures_all(tmp_path: Path) -> None:
+@pytest.mark.parametrize("equal", [False, True])
+def test_a_tiny_run_measures_all(equal: bool, tmp_path: Path) -> None:
     file, size = tmp_path / "figures.json", ["--memories", "200", "--users", "4", "--clients", "2", "--rounds", "1"]
     times = ["--seconds", "1", "--warmup", "0", "--peers-home", str(FOLDER), "--json", str(file)]
-    result = CliRunner().invoke(bench_app, ["rivals", *size, *times])
+    result = CliRunner().invoke(bench_app, ["rivals", *size, *times, *["--equal-recall"] * equal])
     assert result.exit_code in (0, 1), result.output
     report = json.loads(file.read_text(encoding="utf-8"))
     sides = ["Mnema", "Mnema, vectors only", "mem0", "LangGraph's store"]
@@ -198,4 +199,5 @@ def test_a_tiny_run_measures_all(tmp_path: Path) -> None:
         assert taken == [(side, clients) for clients in (2, 1) for side in measured]
     assert all(one["figures"]["per_second"] > 0 for one in report["measured"])
     assert report["recall"]["Mnema, vectors only"] > 0.98
+    assert not equal or min(report["recall"][side] for side in ("mem0", "LangGraph's store")) > 0.98
     assert report["conditions"]["mem0ai"] == "2.2.1"
