@@ -10,8 +10,7 @@ import signal
 import socket
 import sys
 import tempfile
-import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 
 import structlog
@@ -22,7 +21,7 @@ from app.config.logs import configure_logs
 from app.config.server_worker import ServerWorker
 
 STEADY_S = 10.0
-"""The seconds after which a worker counts as healthy: if it ends then, it is restarted without a pause."""
+"""The seconds of serving after which a worker counts as healthy: if it ends then, it is restarted without a pause."""
 LONGEST_PAUSE_S = 30.0
 MARGIN_S = 12.0
 """The seconds beyond its grace that a worker has to end."""
@@ -75,6 +74,7 @@ class Supervisor:
         self._alive: set[WorkerProcess] = set()
         self._failures: dict[int, int] = {}
         self._watches: set[asyncio.Task[None]] = set()
+        self._launching = asyncio.Lock()
         self._told, self._reload = asyncio.Event(), asyncio.Event()
 
     async def run(self) -> int:
@@ -125,7 +125,7 @@ class Supervisor:
         self._current = fresh
         self._failures.clear()
         for worker in fresh.values():
-            if worker.has_ended:  # after it was ready, while the others started
+            if worker not in self._alive:  # it ended after it was ready, while the others started
                 self._begin_watch(worker)
 
     async def _start_all(self) -> dict[int, WorkerProcess]:
@@ -142,23 +142,28 @@ class Supervisor:
             for worker in fresh.values():
                 await worker.wait_ready()
         except (WorkerFailed, OSError):
-            for worker in fresh.values():
-                worker.send(signal.SIGTERM)
+            await self._end_workers(fresh.values())
             raise
         return fresh
 
     async def _launch(self, number: int) -> WorkerProcess:
-        self._serial += 1
-        place = ServerWorker(number, self._serial, self._options.workers, self._folder)
-        worker = await WorkerProcess.launch(place, self._options, self._listeners)
-        self._alive.add(worker)
+        async with self._launching:
+            self._serial += 1
+            place = ServerWorker(number, self._serial, self._options.workers, self._folder)
+            worker = await WorkerProcess.launch(place, self._options, self._listeners)
+            self._alive.add(worker)
         self._begin_watch(worker)
         return worker
 
     def _begin_watch(self, worker: WorkerProcess) -> None:
         watch = asyncio.create_task(self._watch(worker))
         self._watches.add(watch)
-        watch.add_done_callback(self._watches.discard)
+        watch.add_done_callback(self._end_watch)
+
+    def _end_watch(self, watch: asyncio.Task[None]) -> None:
+        self._watches.discard(watch)
+        if not watch.cancelled() and (error := watch.exception()) is not None:
+            log.error("watch_failed", exc_info=error)
 
     async def _watch(self, worker: WorkerProcess) -> None:
         """Wait for the worker's end, and start another one in its place, unless it was replaced or has to stop."""
@@ -167,7 +172,7 @@ class Supervisor:
         number = worker.place.number
         if self._current.get(number) is not worker:
             return
-        pause_s = self._next_pause(number, steady=time.monotonic() - worker.started > STEADY_S)
+        pause_s = self._next_pause(number, steady=worker.served_s > STEADY_S)
         log.warning("worker_ended", worker=number, pid=worker.pid, exit_code=code, restart_s=pause_s)
         await asyncio.sleep(pause_s)
         while self._current.get(number) is worker:
@@ -187,20 +192,27 @@ class Supervisor:
     def _next_pause(self, number: int, *, steady: bool) -> float:
         """Return the seconds before a restart: none for a healthy worker, then 1, 2, 4 and so on for one that fails."""
         failures = self._failures[number] = 0 if steady else self._failures.get(number, -1) + 1
-        return min(LONGEST_PAUSE_S, 2.0 ** (failures - 1)) if failures else 0.0
+        return min(LONGEST_PAUSE_S, 2.0 ** min(failures - 1, 10)) if failures else 0.0
 
     async def _stop_all(self) -> int:
         """Stop all workers, and kill those that do not end in time. Return 0 if none was killed."""
         self._current = {}
-        stopping = list(self._alive)
+        async with self._launching:  # a worker that is being started is stopped, too
+            stopping = list(self._alive)
+        codes = await self._end_workers(stopping)
+        return 0 if codes <= {0, -signal.SIGTERM} else 1  # a worker that has just begun ends by SIGTERM itself
+
+    async def _end_workers(self, workers: Iterable[WorkerProcess]) -> set[int]:
+        """Stop workers, and kill those that do not end in time. Return their exit codes."""
+        stopping = list(workers)
         for worker in stopping:
             worker.send(signal.SIGTERM)
         ended = [asyncio.create_task(worker.wait_ended()) for worker in stopping]
         if ended:
             await asyncio.wait(ended, timeout=self._options.grace_s + MARGIN_S)
-        self._kill_all()
-        codes = set(await asyncio.gather(*ended))
-        return 0 if codes <= {0, -signal.SIGTERM} else 1  # a worker that has just begun ends by SIGTERM itself
+        for worker in stopping:
+            worker.send(signal.SIGKILL)
+        return set(await asyncio.gather(*ended))
 
     def _kill_all(self) -> None:
         for worker in self._alive:
