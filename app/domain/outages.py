@@ -140,7 +140,11 @@ class DatabaseUnavailable(MnemaError):
     status = 503
 
 
-class TenantBusy(DatabaseUnavailable):
+class ConnectionsBusy(DatabaseUnavailable):
+    """Every connection of this server is busy; try again."""
+
+
+class TenantBusy(ConnectionsBusy):
     """Other requests of this tenant use all of its database connections. Nothing was started; try again."""
 
     code = "tenant_busy"

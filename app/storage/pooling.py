@@ -24,6 +24,8 @@ LOST = (asyncpg.DuplicatePreparedStatementError, asyncpg.InvalidSQLStatementName
 """Errors of the driver when a pooler does not keep count of prepared statements."""
 
 PROBE = "mnema_probe"
+TIDY_S = 1.0
+"""The seconds that a connection may take to become idle after an error; then it is closed."""
 
 
 async def prove_prepared(connection: asyncpg.Connection) -> None:
@@ -43,13 +45,13 @@ def _forget(_statement: object, _connection: asyncpg.Connection) -> None:
     """Do nothing: the statement ends with its connection."""
 
 
-async def end_session(connection: asyncpg.Connection, timeout_s: float) -> None:
+async def end_session(connection: asyncpg.Connection) -> None:
     """Roll back and end the database's side of a connection whose prepared statements no longer fit the schema.
 
     A pooler would keep that side, and give the same statement to the next client, which fails in the same way.
     """
     with contextlib.suppress(Exception):  # what succeeds ends in an error: the session is gone
-        await connection.execute("ROLLBACK; SELECT pg_terminate_backend(pg_backend_pid())", timeout=timeout_s)
+        await connection.execute("ROLLBACK; SELECT pg_terminate_backend(pg_backend_pid())", timeout=TIDY_S)
     with contextlib.suppress(Exception):
         connection.terminate()
 

@@ -10,7 +10,7 @@ import asyncpg
 import structlog
 
 from app.domain.errors import ConfigError
-from app.domain.outages import DatabaseFull, DatabaseUnavailable, WriteContention
+from app.domain.outages import ConnectionsBusy, DatabaseFull, DatabaseUnavailable, WriteContention
 from app.storage.database_errors import translate_error
 from app.storage.engine import Engine
 from app.storage.pooling import STATEMENT_CACHE
@@ -130,7 +130,7 @@ class Replicas:
         return replica
 
     def leave_replica(self, replica: Replica, reason: str) -> None:
-        """Count a read that falls back to the primary. The replica rests, except after a `conflict` with replay."""
+        """Count a read that falls back to the primary. The replica rests if the reason is one of REASONS."""
         self.fallbacks[reason] += 1
         if reason in REASONS and replica.rests_for is None:
             self._put_to_rest(replica, reason)
@@ -209,6 +209,12 @@ def fallback_reason(error: Exception) -> str | None:
     """Return the reason to repeat a statement on the primary, None for an error that the primary would raise too."""
     if isinstance(error, asyncpg.ReadOnlySQLTransactionError):
         return None  # a defect of ours: this statement writes
+    if isinstance(error, ConnectionsBusy):
+        return None  # of our own pool: the replica is well, and the primary must not get what is too much for it
+    if isinstance(error, asyncpg.InvalidCachedStatementError):
+        return "new_schema"
+    if isinstance(error, asyncpg.QueryCanceledError):
+        return "timeout"
     ours = error if isinstance(error, DatabaseUnavailable) else translate_error(error)
     if isinstance(ours, WriteContention):
         return "conflict"  # replay needed what the statement held: the statement was long, the replica is well

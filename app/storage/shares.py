@@ -5,7 +5,7 @@ import contextlib
 from collections import deque
 from uuid import UUID
 
-from app.domain.outages import DatabaseUnavailable, TenantBusy
+from app.domain.outages import ConnectionsBusy, TenantBusy
 
 
 class ConnectionShares:
@@ -45,7 +45,7 @@ class ConnectionShares:
         return True
 
     async def wait_for_place(self, tenant: UUID | None, timeout_s: float) -> None:
-        """Take a place as soon as there is one. Raise TenantBusy or DatabaseUnavailable after `timeout_s` seconds."""
+        """Take a place as soon as there is one. Raise TenantBusy or ConnectionsBusy after `timeout_s` seconds."""
         self.waits += 1
         place = asyncio.get_running_loop().create_future()
         self._queues.setdefault(tenant, deque()).append(place)
@@ -62,7 +62,7 @@ class ConnectionShares:
                 raise
             if tenant is not None and tenant in self._held:
                 raise TenantBusy() from None
-            raise DatabaseUnavailable("Every connection of this server is busy; try again.") from None
+            raise ConnectionsBusy() from None
 
     def return_place(self, tenant: UUID | None) -> None:
         """Give back a place, and hand it to the next waiting tenant that may have it."""

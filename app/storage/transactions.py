@@ -6,6 +6,7 @@ from typing import Any, TypeAlias
 import asyncpg
 
 from app.storage.engine import UNREACHABLE
+from app.storage.pooling import end_session
 from app.storage.replicas import fallback_reason
 
 Row: TypeAlias = Mapping[str, Any]
@@ -85,8 +86,12 @@ class ReplicaTx(ReadTx):
         try:
             return await fetch(statement, *args)
         except (asyncpg.PostgresError, *UNREACHABLE) as error:
-            if self._move is None or (reason := fallback_reason(error)) is None:
+            # a statement that takes too long says nothing about the replica: its position tells whether it answers
+            reason = "timeout" if isinstance(error, TimeoutError) else fallback_reason(error)
+            if self._move is None or reason is None:
                 raise
+            if isinstance(error, asyncpg.InvalidCachedStatementError):
+                await end_session(self._connection)
             move, self._move = self._move, None
             self._connection = await move(reason)
         return await fetch(statement, *args)

@@ -19,16 +19,12 @@ from app.domain.principal import Principal
 from app.ports import in_transaction
 from app.storage.database_errors import translate_error
 from app.storage.engine import UNREACHABLE, Engine
-from app.storage.pooling import end_session
+from app.storage.pooling import TIDY_S, end_session
 from app.storage.replicas import Replica, Replicas, fallback_reason
 from app.storage.transactions import ReadTx, ReplicaTx, Row, WriteTx
 
 __all__ = ["ReadTx", "Row", "UnitOfWork", "WriteTx"]
 READ_ONLY = "BEGIN READ ONLY"
-
-
-TIDY_S = 1.0
-"""The seconds that a connection may take to become idle after an error; then it is closed."""
 
 
 async def _roll_back(connection: asyncpg.Connection) -> None:
@@ -220,7 +216,7 @@ async def _borrow_connection(engine: Engine, tenant: UUID | None) -> AsyncIterat
         try:
             yield connection
         except asyncpg.InvalidCachedStatementError:
-            await end_session(connection, TIDY_S)
+            await end_session(connection)
             raise
         finally:
             with contextlib.suppress(Exception):  # the driver has closed it in that case

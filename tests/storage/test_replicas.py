@@ -4,10 +4,12 @@ import asyncio
 import itertools
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from contextvars import Context
 from urllib.parse import quote
 
 import pytest
 
+from app.domain.outages import TenantBusy
 from app.domain.principal import Principal
 from app.storage.engine import Engine
 from app.storage.positions import PrimaryPosition
@@ -61,12 +63,17 @@ class Routed:
 
 @asynccontextmanager
 async def routed(
-    pair: StreamingPair, *urls: str, wait_s: float = LONG_S, rest_s: float = 0.02
+    pair: StreamingPair,
+    *urls: str,
+    wait_s: float = LONG_S,
+    rest_s: float = 0.02,
+    timeout_s: float = LONG_S,
+    most: int = 8,
 ) -> AsyncIterator[Routed]:
     """Open units of work, by default with the standby as the only replica."""
     primary = pair.app_url(pair.source)
     engine = Engine(primary, min_size=1, max_size=8)
-    members = [Replica(n, url, (1, 8), LONG_S) for n, url in enumerate(urls or [pair.app_url(pair.copy)], 1)]
+    members = [Replica(n, url, (1, most), timeout_s) for n, url in enumerate(urls or [pair.app_url(pair.copy)], 1)]
     way = Routed(engine, Replicas(primary, members, wait_s=wait_s, rest_s=rest_s))
     try:
         await way.replicas.open_replicas()
@@ -181,6 +188,48 @@ async def test_a_read_that_replay_cancels_is_repeated_on_the_primary(pair: Strea
         assert way.resting == [None], "one long read does not stop the others"
         await primary.execute("DROP TABLE held")
         assert (await way.read())[0] is True
+
+
+async def test_a_statement_that_takes_too_long_is_repeated_and_stops_no_other_read(pair: StreamingPair) -> None:
+    async with routed(pair, timeout_s=0.5) as way:
+        pause = "SELECT pg_is_in_recovery() AS there, pg_sleep(CASE WHEN pg_is_in_recovery() THEN 60 ELSE 0 END)"
+        async with way.uow.read_anywhere(way.tenant) as tx:
+            assert [row["there"] for row in await tx.fetch(pause)] == [False]
+        assert way.replicas.fallbacks == {"timeout": 1}
+        assert way.resting == [None]
+        assert (await way.read())[0] is True
+
+
+async def test_a_busy_tenant_neither_stops_the_replica_nor_moves_to_the_primary(pair: StreamingPair) -> None:
+    async with routed(pair, timeout_s=0.5, most=2) as way:
+        async with way.uow.read_anywhere(way.tenant) as tx:
+            assert await tx.fetchval(ON_REPLICA) is True
+            with pytest.raises(TenantBusy):
+                await asyncio.create_task(way.read(), context=Context())
+        assert way.resting == [None]
+        assert way.replicas.fallbacks == {}
+        assert (await way.read())[0] is True
+
+
+async def test_a_statement_that_a_migration_outdated_ends_its_session_and_is_repeated(pair: StreamingPair) -> None:
+    async with routed(pair, most=1) as way, pair.on_primary() as primary:
+        await primary.execute("CREATE TABLE changing AS SELECT 1 AS x; GRANT SELECT ON changing TO mnema_app")
+
+        async def read() -> tuple[bool, int]:
+            async with way.uow.read_anywhere(way.tenant) as tx:
+                [row] = await tx.fetch("SELECT pg_is_in_recovery() AS there, pg_backend_pid() AS pid, * FROM changing")
+                return row["there"], row["pid"]
+
+        there, session = await read()
+        assert there is True
+        await primary.execute("ALTER TABLE changing ADD COLUMN y int")
+        assert (await read())[0] is False
+        assert way.replicas.fallbacks == {"new_schema": 1}
+        assert way.resting == [None]
+        there, later = await read()
+        assert there is True
+        assert later != session, "a pooler would give the outdated session to the next client"
+        await primary.execute("DROP TABLE changing")
 
 
 async def test_tenants_are_isolated_on_the_replica(pair: StreamingPair) -> None:
