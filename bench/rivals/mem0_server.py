@@ -74,7 +74,7 @@ class TellingServer(uvicorn.Server):
 
 
 if __name__ == "__main__":
-    url, graph_file, tokenizer_file, *options = sys.argv[1:]
+    url, graph_file, tokenizer_file = sys.argv[1:]
     mem0 = build_memory(url, Path(graph_file), Path(tokenizer_file))
     application = build_application(mem0)
     config = uvicorn.Config(application, port=0, access_log=False, log_level="warning", lifespan="off")
