@@ -25,8 +25,11 @@ def _render_json(event: structlog.types.EventDict, **options: Any) -> str:
         return json.dumps(event, **options)
 
 
-class _LineLogger(structlog.PrintLogger):
-    """A logger that writes lines to a stream. It drops and counts lines that fail (full disk, broken pipe)."""
+class _LineLogger(structlog.WriteLogger):
+    """A logger that writes lines to a stream, each at once: processes that share one do not mix their lines.
+
+    It drops and counts lines that fail (full disk, broken pipe).
+    """
 
     lost = 0
 

@@ -1,7 +1,10 @@
-"""Logging to a stream that fails on every write."""
+"""Logging to a stream that fails on every write, and to one that several processes share."""
 
 import errno
 import io
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import structlog
@@ -36,3 +39,19 @@ def test_a_line_that_cannot_be_written_is_counted_and_raises_nothing(
         monkeypatch.undo()
         configure_logs()
     assert lines_lost() == before + 5
+
+
+def test_processes_that_share_an_unbuffered_stream_do_not_mix_their_lines(tmp_path: Path) -> None:
+    code = """if True:
+        import structlog
+        from app.config.logs import configure_logs
+        configure_logs()
+        for number in range(3000):
+            structlog.get_logger("a").info("an_event", number=number)
+    """
+    with (tmp_path / "log").open("ab") as shared:
+        running = [subprocess.Popen([sys.executable, "-u", "-c", code], stderr=shared) for _ in range(3)]
+    assert [process.wait() for process in running] == [0, 0, 0]
+    lines = (tmp_path / "log").read_text(encoding="utf-8").splitlines()
+    assert len(lines) == 9000
+    assert all(line.startswith('{"number":') and line.endswith("}") and line.count("{") == 1 for line in lines)
