@@ -191,7 +191,7 @@ class Settings(LayeredSettings):
         `mnema up` (`embedded`) creates a key once in `home` if the setting is missing. Otherwise raise ConfigError for
         a missing or too short key.
         """
-        given = self.secret_key.get_secret_value().encode()
+        given = self.secret_key.get_secret_value().encode(errors="surrogateescape")  # an environment may hold any bytes
         if len(given) >= SECRET_BYTES:
             return given
         if given or not self.embedded:

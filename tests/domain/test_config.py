@@ -1,5 +1,6 @@
 """The loader of config/: a server with an invalid configuration does not start, and says what is wrong."""
 
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -313,3 +314,9 @@ def test_buckets_are_switched_off_by_name(
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     assert Settings().reconciles_memory is reconciles
+
+
+def test_a_secret_may_have_any_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    secret = bytes(range(0x80, 0xC0))
+    monkeypatch.setenv("MNEMA_SECRET_KEY", os.fsdecode(secret))
+    assert Settings().erasure_secret() == secret

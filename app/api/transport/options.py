@@ -1,6 +1,8 @@
 """The command line of `python -m app.api`, which `mnema serve` becomes."""
 
 import argparse
+import ipaddress
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -44,6 +46,10 @@ def read_options(arguments: Sequence[str] | None = None) -> ServerOptions:
     parser.add_argument("--listeners", default="", help=argparse.SUPPRESS)
     parser.add_argument("--channel", type=int, default=-1, help=argparse.SUPPRESS)
     chosen = parser.parse_args(arguments)
+    try:
+        read_networks(trusted_proxies())
+    except ValueError as error:
+        parser.error(f"FORWARDED_ALLOW_IPS: {error}; give addresses or networks with commas between them, or *")
     if chosen.workers < 1:
         parser.error("argument --workers: at least 1")
     if chosen.workers > 1 and sys.platform == "win32":
@@ -52,6 +58,16 @@ def read_options(arguments: Sequence[str] | None = None) -> ServerOptions:
     return ServerOptions(
         chosen.host, chosen.port, chosen.grace, chosen.workers, chosen.worker, listeners, chosen.channel
     )
+
+
+def trusted_proxies() -> str:
+    """Return the proxies whose X-Forwarded-Proto counts, as FORWARDED_ALLOW_IPS has them."""
+    return os.environ.get("FORWARDED_ALLOW_IPS", "127.0.0.1")
+
+
+def read_networks(proxies: str) -> list[ipaddress.IPv4Network | ipaddress.IPv6Network] | None:
+    """Return the networks of addresses with commas between them; None stands for all (`*`). Raise ValueError."""
+    return None if proxies == "*" else [ipaddress.ip_network(one.strip()) for one in proxies.split(",")]
 
 
 def address_refusal(host: str, port: int, error: OSError) -> str:

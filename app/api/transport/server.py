@@ -12,6 +12,7 @@ from starlette.types import ASGIApp, Message, Scope
 
 from app.api.transport.connections import Bounds, Connection
 from app.api.transport.exchange import Exchange
+from app.api.transport.options import read_networks
 
 log = structlog.get_logger(__name__)
 BACKLOG = 2048
@@ -35,7 +36,7 @@ class HttpServer:
         self.stopping = False
         self.retiring = False
         self._app = app
-        self._proxies = None if proxies == "*" else [ipaddress.ip_network(one.strip()) for one in proxies.split(",")]
+        self._proxies = read_networks(proxies)
         self._lifespan = _Lifespan(app)
         self._listeners: list[asyncio.Server] = []
         self._connections: set[Connection] = set()

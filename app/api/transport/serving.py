@@ -1,7 +1,6 @@
 """The process of the HTTP API: event loop, signals, exit code."""
 
 import asyncio
-import os
 import shutil
 import signal
 import socket
@@ -12,7 +11,7 @@ from typing import Any
 import structlog
 from starlette.types import ASGIApp
 
-from app.api.transport.options import ServerOptions, address_refusal
+from app.api.transport.options import ServerOptions, address_refusal, trusted_proxies
 from app.api.transport.server import HttpServer, StartFailed
 from app.api.transport.supervision import SupervisorChannel
 from app.config.server_worker import ServerWorker
@@ -48,7 +47,7 @@ class _Serving:
 
     def __init__(self, app: ASGIApp, options: ServerOptions) -> None:
         self._options = options
-        self._server = HttpServer(app, proxies=os.environ.get("FORWARDED_ALLOW_IPS", "127.0.0.1"))
+        self._server = HttpServer(app, proxies=trusted_proxies())
         self._ended, self._hurried = asyncio.Event(), asyncio.Event()
 
     async def run(self) -> int:

@@ -211,7 +211,9 @@ class Supervisor:
         if ended:
             await asyncio.wait(ended, timeout=self._options.grace_s + MARGIN_S)
         for worker in stopping:
-            worker.send(signal.SIGKILL)
+            if not worker.has_ended:
+                log.warning("worker_killed", worker=worker.place.number, pid=worker.pid)
+                worker.send(signal.SIGKILL)
         return set(await asyncio.gather(*ended))
 
     def _kill_all(self) -> None:

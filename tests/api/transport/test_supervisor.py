@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from app.api.transport import supervisor, worker_process
-from app.api.transport.options import ServerOptions
+from app.api.transport.options import ServerOptions, read_options
 from app.api.transport.supervisor import LONGEST_PAUSE_S, Supervisor
 from app.api.transport.worker_process import WorkerFailed, WorkerProcess
 from app.config.server_worker import ServerWorker
@@ -76,3 +76,15 @@ async def test_a_reload_whose_workers_do_not_start_fails_and_leaves_none_of_them
     for _turn in itertools.takewhile(lambda _: made._alive, range(1000)):
         await asyncio.sleep(0.01)
     assert made._alive == set()
+
+
+def test_proxies_that_are_no_addresses_are_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FORWARDED_ALLOW_IPS", "10.0.0.0/8, ::1")
+    assert read_options(["--workers", "2"]).workers == 2
+    monkeypatch.setenv("FORWARDED_ALLOW_IPS", "127.0.0.1,1.2.3.4.5")
+    with pytest.raises(SystemExit) as ended:
+        read_options(["--workers", "2"])
+    assert ended.value.code == 2
+    assert "error: FORWARDED_ALLOW_IPS: '1.2.3.4.5' does not appear to be" in capsys.readouterr().err
