@@ -209,7 +209,7 @@ class Settings(LayeredSettings):
         `mnema up` (`embedded`) takes the key that it made in `home`, if a setting has replaced it. Raise ConfigError
         for a too short one.
         """
-        given = self.former_secret_key.get_secret_value().encode()
+        given = self.former_secret_key.get_secret_value().encode(errors="surrogateescape")
         if given and len(given) < SECRET_BYTES:
             raise ConfigError(f"MNEMA_FORMER_SECRET_KEY is too short: at least {SECRET_BYTES} bytes")
         own = self.home / "secret.key"
