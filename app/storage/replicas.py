@@ -53,7 +53,7 @@ class Replica:
         self.rests_for: str | None = None
         """A key of REASONS; None while reads may go there."""
         self.wrong = ""
-        """What is wrong with its URL, role or database, when a check found that."""
+        """The fault of its URL, role or database that a check found; empty if none did."""
 
     async def check_identity(self, primary: tuple[int, str]) -> None:
         """Connect, and raise ConfigError unless this is `primary`'s cluster and database, or DatabaseUnavailable."""
