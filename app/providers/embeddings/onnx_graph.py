@@ -11,13 +11,15 @@ measured). One scale a token avoids that, and is nearer to float32 at the same s
 Outside the attention, the tokens of all texts stand in one matrix (batch * seq, width). There, one node quantises a
 layer's input with one scale a row. In (batch, seq, width) it takes four nodes, and a short text 10 % more time.
 
-The word vectors (47 MB) are a file beside the graph. The runtime maps it into memory, so that the processes of a
-machine share its pages, and only the words that occur are read.
+The weights are a file beside the graph, also in the layout that the runtime multiplies with. The runtime maps it into
+memory, so that the processes of a machine share its pages, and of the word vectors (47 MB) only those that occur are
+read. A processor that needs another layout makes its own, in its own memory: the runtime compares digests.
 """
 
 import hashlib
 import json
 import os
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -30,11 +32,11 @@ if TYPE_CHECKING:
     from onnx import ModelProto
 
 Precision: TypeAlias = Literal["fp32", "int8"]
-BUILDER_VERSION = 3
-"""The version of the graph, part of the cached file's name. Raise it whenever the graph built here changes."""
+BUILDER_VERSION = 4
+"""The version of both files, part of their names. Raise it whenever what is written here changes."""
 NAME = "all-MiniLM-L6-v2"
-WORDS = "words"
-"""The name of the initializer with the word vectors."""
+MIN_MAPPED = 4096
+"""Smaller arrays, in bytes, stay in the graph's file."""
 OPSET = 20
 IR_VERSION = 10
 MASKED = -10_000.0
@@ -149,7 +151,7 @@ class EncoderGraph:
         """Add the sum of word, position and (constant) token-type embeddings, normalised: (batch * seq, width)."""
         table = "embeddings.{}_embeddings.weight"
         positions = self.weights[table.format("position")] + self.weights[table.format("token_type")][0]
-        words = self.add_constant(WORDS, self.weights[table.format("word")])
+        words = self.add_constant("words", self.weights[table.format("word")])
         seq = self.add_node("Shape", ["input_ids"], start=1, end=2)
         places = self.add_node(
             "Slice", [self.add_constant("positions", positions), self.int_constant(0), seq, self.int_constant(0)]
@@ -244,7 +246,7 @@ def weights_version(model_dir: Path) -> str:
 
 
 def ensure_graph(cache_dir: Path, model_dir: Path, precision: Precision = "int8") -> Path:
-    """Return the path of the graph's file; build both files if it does not exist. Parallel processes build them once.
+    """Return the path of the graph's file; write it and its weights if it does not exist. Processes write them once.
 
     Raise OSError if `cache_dir` cannot be written.
     """
@@ -255,28 +257,30 @@ def ensure_graph(cache_dir: Path, model_dir: Path, precision: Precision = "int8"
     cache_dir.mkdir(parents=True, exist_ok=True)
     with FileLock(f"{path}.lock"):
         if not path.exists():
-            model = build_graph(model_dir, precision)
-            _write_whole(path.with_suffix(".words"), split_words(model, path.with_suffix(".words").name))
-            _write_whole(path, model.SerializeToString())  # the last one, because it says that both are there
+            _write_files(build_graph(model_dir, precision), path)
     return path
 
 
-def split_words(model: "ModelProto", file_name: str) -> bytes:
-    """Take the word vectors out of a graph, and return them as the content of the file that it then refers to."""
-    from onnx.external_data_helper import set_external_data
+def _write_files(model: "ModelProto", path: Path) -> None:
+    """Write a graph, and beside it its weights. Neither is ever seen half-written. The caller holds the lock."""
+    import onnxruntime
 
-    [words] = [tensor for tensor in model.graph.initializer if tensor.name == WORDS]
-    content: bytes = words.raw_data
-    set_external_data(words, file_name, 0, len(content))
-    words.ClearField("raw_data")
-    return content
-
-
-def _write_whole(path: Path, content: bytes) -> None:
-    """Write a file that is never seen half-written. The caller holds its lock, so one process writes."""
-    partial = path.with_name(f"{path.name}.partial")
-    with partial.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(partial, path)
+    folder, weights = path.with_suffix(".partial"), path.with_suffix(".weights")
+    shutil.rmtree(folder, ignore_errors=True)  # of a process that was killed
+    folder.mkdir()
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
+    options.optimized_model_filepath = str(folder / path.name)
+    for name, value in (
+        ("optimized_model_external_initializers_file_name", weights.name),
+        ("optimized_model_external_initializers_min_size_in_bytes", str(MIN_MAPPED)),
+        ("save_external_prepacked_constant_initializers", "1"),
+    ):
+        options.add_session_config_entry(f"session.{name}", value)
+    onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    for target in (weights, path):  # the graph last, because it says that both are there
+        with (folder / target.name).open("rb") as file:
+            os.fsync(file.fileno())
+        os.replace(folder / target.name, target)
+    folder.rmdir()
