@@ -23,8 +23,9 @@ BEGIN
     IF v_telling IS NOT NULL THEN
         SELECT array_agg(w.id), array_agg(w.r) INTO v_ids, v_ranks FROM (
             SELECT m.id, ts_rank(m.tsv, v_words) AS r
-            FROM (SELECT * FROM memories w WHERE w.tsv @@ (v_scope::tsquery && v_telling) LIMIT 3 * v_most) m  -- an estimate may be wrong
-            WHERE m.tenant_id = v_tenant AND m.state = 'active' AND m.category = ANY (p_categories) AND memory_matches(m, p_filters)
+            FROM (SELECT * FROM (SELECT * FROM memories w WHERE w.tsv @@ v_telling OFFSET 0) o
+                  WHERE o.tenant_id = v_tenant AND o.type <> 'chunk' LIMIT 3 * v_most) m  -- an estimate may be wrong
+            WHERE m.state = 'active' AND m.category = ANY (p_categories) AND memory_matches(m, p_filters)
             ORDER BY r DESC, m.id LIMIT p_limit) w;
         IF cardinality(v_ids) = p_limit THEN
             RETURN QUERY SELECT u.id, u.r FROM unnest(v_ids, v_ranks) AS u(id, r);

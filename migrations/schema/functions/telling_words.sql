@@ -13,6 +13,7 @@ DECLARE
     v_firsts int[] := '{1}';
     v_taken text[] := '{}';
     v_sets int[] := '{}';
+    v_telling tsquery;
     c record;
 BEGIN
     EXECUTE 'EXPLAIN (FORMAT JSON) ' || (SELECT string_agg(
@@ -41,6 +42,8 @@ BEGIN
         v_taken := v_taken || ('(' || c.query || ')');
         v_sets := v_sets || c.bits;
     END LOOP;
-    RETURN (SELECT string_agg(t.query, ' | ') FROM unnest(v_taken, v_sets) AS t(query, bits)  -- a pair is in its word
-            WHERE NOT EXISTS (SELECT FROM unnest(v_sets) o WHERE o <> t.bits AND o & t.bits = o))::tsquery;
+    v_telling := (SELECT string_agg(t.query, ' | ') FROM unnest(v_taken, v_sets) AS t(query, bits)  -- a pair is in its word
+                  WHERE NOT EXISTS (SELECT FROM unnest(v_sets) o WHERE o <> t.bits AND o & t.bits = o));
+    RETURN CASE WHEN v_all >= 0.8 * (SELECT reltuples FROM pg_class WHERE oid = 'memories'::regclass) THEN v_telling
+                ELSE p_scope::tsquery && v_telling END;
 END $function$;

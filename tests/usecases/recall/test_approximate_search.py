@@ -219,8 +219,8 @@ async def _words_find(town: Town, query: str, limit: int, filters: str | None = 
 async def _all_with_a_word(town: Town, query: str, condition: str = "true") -> list[tuple[UUID, float]]:
     rows = await town.sql.fetch(
         f"""SELECT m.id, ts_rank(m.tsv, any_word($2)) AS rank FROM memories m
-            WHERE m.tenant_id = $1 AND m.tsv @@ any_word($2) AND m.state = 'active' AND {condition}
-            ORDER BY 2 DESC, 1""",
+            WHERE m.tenant_id = $1 AND m.tsv @@ any_word($2) AND m.state = 'active' AND m.type <> 'chunk'
+              AND {condition} ORDER BY 2 DESC, 1""",
         town.scope.tenant_id,
         query,
     )
@@ -234,6 +234,7 @@ async def _frequent_words_cost_little_and_hide_nothing_better(town: Town) -> Non
     read = await town.sql.fetchval(telling, scope, "a boat with a lamp on the river, and ferns")
     assert "'fern'" in read.split(" | ")
     assert not {"'river'", "'boat'"} & set(read.split(" | "))
+    await _add_neighbours_with_all_words(town)
     for query in ("a boat with a lamp on the river, and ferns", "river boats", "note river boat"):
         ranked = await _all_with_a_word(town, query)
         found = await _words_find(town, query, WANTED)
@@ -243,6 +244,32 @@ async def _frequent_words_cost_little_and_hide_nothing_better(town: Town) -> Non
     rare = await _all_with_a_word(town, "note river boat", "m.run_id = 'rare'")
     assert len(rare) == ROWS // 500
     assert await _words_find(town, "note river boat", WANTED, "rare") == pytest.approx(dict(rare))
+
+
+async def _add_neighbours_with_all_words(town: Town) -> None:
+    """Add memories of another tenant, and a chunk, that match better than all others."""
+    other = (await town.app.tenants.create_tenant("neighbour")).id
+    await town.sql.execute("INSERT INTO users (tenant_id, user_id) VALUES ($1, 'u7')", other)
+    copy = """
+        INSERT INTO memories (tenant_id, id, user_pk, user_id, type, category, text, text_hash, importance, pinned,
+                              tags, state, metadata, version, created_at, updated_at)
+        SELECT $1, id, user_pk, 'u7', $2, 'tasks', 'note boat river lamp fern', uuid_send(id), 1, false,
+               '{}', 'active', '{}', 1, now(), now()
+        FROM (SELECT user_pk_of($1, 'u7') AS user_pk, gen_random_uuid() AS id FROM generate_series(1, $3::int)) n
+    """
+    async with town.sql.transaction():
+        await town.sql.execute("SET LOCAL session_replication_role = replica")
+        await town.sql.execute(copy, other, "semantic", ROWS // 10)
+        await town.sql.execute(copy, town.scope.tenant_id, "chunk", 100)
+
+
+async def _the_word_of_a_tenant_with_most_memories_is_not_read(town: Town) -> None:
+    query = "a boat with a lamp on the river"
+    telling = "SELECT telling_words($1, $2, 100)::text"
+    whole = f"'_t{town.scope.tenant_id.hex}'"
+    part = await town.sql.fetchval("SELECT quote_literal('_u' || user_pk_of($1, 'u7'))", town.scope.tenant_id)
+    assert whole not in await town.sql.fetchval(telling, whole, query)
+    assert (await town.sql.fetchval(telling, part, query)).startswith(f"{part} & ")
 
 
 async def _many_small_tenants_do_not_make_words_slow(town: Town) -> None:
@@ -292,6 +319,7 @@ async def test_a_large_tenant_is_searched_approximately_and_never_gets_less_than
     await _a_rare_filter_gets_all_there_are(town)
     await _each_shape_is_served_by_its_index(town)
     await _what_is_new_is_found_and_what_is_gone_is_not(town)
+    await _the_word_of_a_tenant_with_most_memories_is_not_read(town)
     await _frequent_words_cost_little_and_hide_nothing_better(town)
     await _another_tenant_finds_nothing(town)
     await _many_small_tenants_do_not_make_words_slow(town)
