@@ -1,6 +1,7 @@
 """mnema bench: measurements of the server, its floor and its retrieval quality, on a throw-away PostgreSQL."""
 
 import json
+import signal
 import subprocess
 import sys
 from dataclasses import asdict
@@ -32,9 +33,18 @@ from bench.tables import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-bench_app = typer.Typer(
-    no_args_is_help=True, help="Measure the server on this machine, beside the floor that it cannot beat."
-)
+bench_app = typer.Typer(no_args_is_help=True)
+
+
+@bench_app.callback()
+def remove_at_end() -> None:
+    """Measure the server on this machine. Each benchmark starts what it needs, and removes it at the end.
+
+    bench/README.md tells what each one does, and docs/benchmarks.md what it found.
+    """
+    signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))  # so that the end removes everything
+
+
 bench_app.command("rivals")(bench_rivals)
 Rows = Annotated[int, typer.Option(min=1, max=1_000_000, help="memories to load, for 10 users")]
 Clients = Annotated[str, typer.Option(help="comma-separated numbers of clients")]
@@ -276,6 +286,7 @@ def bench_scale(
     rows: Annotated[str, typer.Option(help="comma-separated sizes of the tenant, in memories")] = "10000,100000",
     tenants: Annotated[int, typer.Option(min=2, max=10_000, help="tenants, of which one is large")] = 1000,
     seconds: Seconds = 5,
+    warmup: Annotated[float, typer.Option(min=1, max=120, help="seconds of queries before the first")] = 60,
     changed: Annotated[
         int, typer.Option(min=1, max=100_000, help="vectors that change, but at most a tenth of all")
     ] = 10_000,
@@ -285,7 +296,7 @@ def bench_scale(
     bench, sizes = _load_module("scale"), _parse_numbers("--rows", rows)
     if not all(2000 <= size <= 2_000_000 for size in sizes):
         exit_with_error("--rows takes numbers from 2000 to 2000000", USAGE)
-    plan = bench.Plan(sizes, tenants, seconds, changed)
+    plan = bench.Plan(sizes, tenants, seconds, warmup, changed)
     _show_reports(lambda say: [bench.run(plan, say)], json_file, show_scale)
 
 

@@ -64,7 +64,7 @@ def measure_site(
     bench = ShapeBench(site, truths)
     asyncio.run(_measure_sql(site, plan, bench, truths[LARGE], report, say))
     key = asyncio.run(_make_key(site, small))
-    report.served += served.measure_requests(site, rows, key, user, plan.seconds, say)
+    report.served += served.measure_requests(site, rows, key, user, (plan.warmup, plan.seconds), say)
     report.work += asyncio.run(served.measure_work(site, rows, user, say))
 
 

@@ -10,19 +10,23 @@ from bench.scale.served import ServedLine, WorkLine
 from bench.scale.shapes import Line
 from bench.scale.upkeep import UpkeepLine
 
-SETTINGS: Final = {"shared_buffers": "2GB", "max_wal_size": "8GB", "checkpoint_timeout": "30min"}
+_QUARTER_MB: Final = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 4 >> 20
+SETTINGS: Final = {"shared_buffers": f"{_QUARTER_MB}MB", "max_wal_size": "8GB", "checkpoint_timeout": "30min"}
+"""Settings of PostgreSQL: a quarter of the memory, as docs/scaling.md says."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
     """The parameters: sizes of the large tenant, number of tenants, seconds of each load, number of changed vectors.
 
+    `warmup`: seconds of queries of the whole tenant before the first load, so that PostgreSQL has its pages in memory.
     At most a tenth of the vectors change. `index_memory` is maintenance_work_mem, `settings` are PostgreSQL's.
     """
 
     rows: tuple[int, ...]
     tenants: int = 1000
     seconds: float = 5.0
+    warmup: float = 60.0
     changed: int = 10_000
     index_memory: str = "2500MB"
     settings: Mapping[str, str] = field(default_factory=lambda: dict(SETTINGS))

@@ -74,11 +74,13 @@ def requests_of(user: str) -> tuple[Request, ...]:
 
 
 def measure_requests(
-    site: Site, rows: int, small_key: str, user: str, seconds: float, say: Callable[[str], None]
+    site: Site, rows: int, small_key: str, user: str, times: tuple[float, float], say: Callable[[str], None]
 ) -> list[ServedLine]:
-    """Send each kind of request to one server process."""
-    home, lines = site.home.path, []
+    """Send each kind of request to one server process. `times`: seconds of queries before, and of each kind."""
+    home, lines, (warmup, seconds) = site.home.path, [], times
     with running_server("bench.scale.server", str(home), log=home / "server.log") as (process, port):
+        say(f"{rows}: {warmup:g} s of queries of the tenant, so that PostgreSQL has its pages")
+        _send(site, process.pid, Load(port, site.key, "query", seconds=warmup, warmup=0.0, first=FIRST_NOTE - APART))
         for place, request in enumerate(requests_of(user)):
             say(f"{rows}: {request.name}")
             key, first = small_key if request.small else site.key, FIRST_NOTE + place * APART

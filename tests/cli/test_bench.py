@@ -1,9 +1,12 @@
 """mnema bench: a tiny run of each kind. No test here checks a time."""
 
 import json
+import os
+import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import islice
@@ -14,6 +17,7 @@ import pytest
 from typer.testing import CliRunner
 
 from app.domain.facts.questions import parse_question
+from app.embedded.postgres_access import command_line
 from bench import chat_workload, server_workers, workload
 from bench.command import bench_app
 from bench.constant_embedder import ConstantEmbedder
@@ -27,6 +31,7 @@ from bench.stack_sampler import REST, group_of
 from tests.effort import deep_only
 
 ROOT = Path(__file__).parents[2]
+PID_FILE = "*/postgres/data/postmaster.pid"
 ID = "01999c1e-5e1c-7c1e-8b0e-2f6f0c3b9a11"
 OTHER = "01999c1e-5e1c-7c1e-8b0e-2f6f0c3b9a22"
 
@@ -51,6 +56,20 @@ def test_a_tiny_run_measures_the_server_and_its_floor(kind: str, tmp_path: Path)
     assert line["floor"]["per_second"] > 0
     assert line["ratio"] > 0
     assert report["profile"]["requests"] > 0
+
+
+@deep_only
+def test_a_run_that_is_terminated_removes_what_it_started(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "app.cli.main", "bench", "query", "--rows", "100", "--seconds", "60"]
+    with subprocess.Popen(command, cwd=ROOT, env=os.environ | {"TMPDIR": str(tmp_path)}) as run:
+        while not (ready := [lines for lines in map(Path.read_text, tmp_path.glob(PID_FILE)) if "ready" in lines]):
+            assert run.poll() is None
+            time.sleep(0.1)
+        postgres = int(ready[0].split()[0])
+        run.terminate()
+        assert run.wait(60) == 128 + signal.SIGTERM
+    assert not list(tmp_path.glob("mnema-bench-*"))
+    assert "postgres" not in command_line(postgres)
 
 
 @deep_only
@@ -186,9 +205,10 @@ def test_a_tiny_run_measures_several_workers_beside_one(tmp_path: Path) -> None:
 @deep_only
 def test_a_tiny_run_measures_what_grows_with_a_tenant(tmp_path: Path) -> None:
     file = tmp_path / "figures.json"
-    said = run_bench(file, "scale", "--rows", "2000,3000", "--tenants", "4", "--seconds", "1", "--changed", "50")
+    size = ["--rows", "2000,3000", "--tenants", "4", "--seconds", "1", "--warmup", "1", "--changed", "50"]
+    said = run_bench(file, "scale", *size)
     report = json.loads(file.read_text(encoding="utf-8"))
-    assert [load["rows"] for load in report["loads"]] == [2000 + 2000 + 2 * 100, 3000 + 2000 + 2 * 150]
+    assert [load["rows"] for load in report["loads"]] == [2000 + 1000 + 2 * 100, 3000 + 1000 + 2 * 150]
     assert {line["rows"] for line in report["shapes"]} == {2000, 3000}
     assert all(line["recall"] >= 0.9 for line in report["shapes"])
     assert all(line["figures"]["per_second"] > 0 for line in report["served"])
