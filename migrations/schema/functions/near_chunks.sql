@@ -5,7 +5,7 @@ CREATE OR REPLACE FUNCTION public.near_chunks_minilm_l6_v2(p_tenant uuid, p_user
  STABLE
  SET plan_cache_mode TO 'force_custom_plan'
  SET enable_sort TO 'off'
- SET "hnsw.ef_search" TO '150'
+ SET "hnsw.ef_search" TO '200'
  SET "hnsw.iterative_scan" TO 'relaxed_order'
  SET "hnsw.max_scan_tuples" TO '10000'
 AS $function$

@@ -11,6 +11,7 @@ DECLARE
     v_words tsquery := any_word(p_query);
     v_scope text;
     v_telling tsquery;
+    v_read int;
     v_ids uuid[];
     v_ranks real[];
 BEGIN
@@ -18,17 +19,17 @@ BEGIN
     v_scope := CASE WHEN p_user IS NOT NULL THEN '''_u' || p_user::text || ''''
                     ELSE '''_t' || replace(v_tenant::text, '-', '') || '''' END;
     IF p_user IS NULL THEN
-        v_telling := telling_words(v_scope, p_query, v_most);
-    END IF;
-    IF v_telling IS NOT NULL THEN
-        SELECT array_agg(w.id), array_agg(w.r) INTO v_ids, v_ranks FROM (
-            SELECT m.id, ts_rank(m.tsv, v_words) AS r
-            FROM (SELECT * FROM (SELECT * FROM memories w WHERE w.tsv @@ v_telling OFFSET 0) o
-                  WHERE o.tenant_id = v_tenant AND o.type <> 'chunk' LIMIT 3 * v_most) m  -- an estimate may be wrong
-            WHERE m.state = 'active' AND m.category = ANY (p_categories) AND memory_matches(m, p_filters)
-            ORDER BY r DESC, m.id LIMIT p_limit) w;
-        IF cardinality(v_ids) = p_limit THEN
-            RETURN QUERY SELECT u.id, u.r FROM unnest(v_ids, v_ranks) AS u(id, r);
+        FOREACH v_telling IN ARRAY coalesce(telling_words(v_scope, p_query, v_most), '{}') LOOP
+            SELECT array_agg(w.id ORDER BY w.r DESC, w.id) FILTER (WHERE w.matches),
+                   array_agg(w.r ORDER BY w.r DESC, w.id) FILTER (WHERE w.matches), count(*) INTO v_ids, v_ranks, v_read
+            FROM (SELECT m.id, ts_rank(m.tsv, v_words) AS r,
+                         m.tenant_id = v_tenant AND m.state = 'active' AND m.type <> 'chunk'
+                             AND m.category = ANY (p_categories) AND memory_matches(m, p_filters) AS matches
+                  FROM (SELECT * FROM memories t WHERE t.tsv @@ v_telling LIMIT 3 * v_most) m) w;
+            EXIT WHEN v_read < 3 * v_most;  -- else an estimate was wrong, perhaps because of another tenant's memories
+        END LOOP;
+        IF cardinality(v_ids) >= p_limit THEN
+            RETURN QUERY SELECT u.id, u.r FROM unnest(v_ids[:p_limit], v_ranks[:p_limit]) AS u(id, r);
             RETURN;
         END IF;
     END IF;

@@ -1,5 +1,5 @@
 CREATE OR REPLACE FUNCTION public.telling_words(p_scope text, p_query text, p_most integer)
- RETURNS tsquery
+ RETURNS tsquery[]
  LANGUAGE plpgsql
  SET search_path TO 'pg_catalog', 'public', 'pg_temp'
 AS $function$
@@ -18,7 +18,8 @@ DECLARE
 BEGIN
     EXECUTE 'EXPLAIN (FORMAT JSON) ' || (SELECT string_agg(
         format('SELECT FROM memories WHERE tsv @@ %L::tsquery', p_scope || w), ' UNION ALL ' ORDER BY at)
-        FROM unnest(array_prepend('', ARRAY(SELECT ' & ' || u FROM unnest(v_words) u))) WITH ORDINALITY AS u(w, at)) INTO v_plan;
+        FROM unnest(array_prepend('', ARRAY(SELECT ' & ' || u FROM unnest(v_words) u))) WITH ORDINALITY AS u(w, at))
+        || ' UNION ALL SELECT FROM memories' INTO v_plan;
     v_all := (v_plan#>>'{0,Plan,Plans,0,Plan Rows}')::numeric;
     SELECT array_agg(e.w ORDER BY e.rows, e.at), array_agg(e.rows ORDER BY e.rows, e.at) INTO v_words, v_rows
         FROM (SELECT w, (v_plan#>>ARRAY['0', 'Plan', 'Plans', at::text, 'Plan Rows'])::numeric AS rows, at
@@ -44,6 +45,7 @@ BEGIN
     END LOOP;
     v_telling := (SELECT string_agg(t.query, ' | ') FROM unnest(v_taken, v_sets) AS t(query, bits)  -- a pair is in its word
                   WHERE NOT EXISTS (SELECT FROM unnest(v_sets) o WHERE o <> t.bits AND o & t.bits = o));
-    RETURN CASE WHEN v_all >= 0.8 * (SELECT reltuples FROM pg_class WHERE oid = 'memories'::regclass) THEN v_telling
-                ELSE p_scope::tsquery && v_telling END;
+    RETURN array_append(
+        CASE WHEN v_all >= 0.8 * (v_plan#>>'{0,Plan,Plans,-1,Plan Rows}')::numeric THEN ARRAY[v_telling] END,
+        p_scope::tsquery && v_telling);
 END $function$;

@@ -75,7 +75,7 @@ BEGIN
     EXECUTE format($ddl$
 CREATE OR REPLACE FUNCTION %1$I(p_tenant uuid, p_user bigint, p_thread bigint, p_shared bigint, p_vector halfvec, p_categories text[],
         p_filters jsonb, p_dense int) RETURNS uuid[]
-    LANGUAGE plpgsql STABLE SET plan_cache_mode = force_custom_plan SET enable_sort = off SET hnsw.ef_search = 150
+    LANGUAGE plpgsql STABLE SET plan_cache_mode = force_custom_plan SET enable_sort = off SET hnsw.ef_search = 200
     SET hnsw.iterative_scan = relaxed_order SET hnsw.max_scan_tuples = 10000 AS $fn$
 BEGIN
     RETURN ARRAY(SELECT x.memory_id FROM (

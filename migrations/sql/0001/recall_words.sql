@@ -9,13 +9,14 @@ CREATE FUNCTION query_words(p_query text) RETURNS text[] LANGUAGE sql IMMUTABLE 
 CREATE FUNCTION any_word(p_query text) RETURNS tsquery LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN nullif(array_to_string(query_words(p_query), ' | '), '')::tsquery;
 
--- Return a narrower query than any_word for the memories of a tenant; NULL if any_word finds few enough. To rank every
--- memory with any of the words takes 0.4 s in a tenant with a million. By the planner's estimates, words, pairs and
--- triples of words are taken from the rarest up, until all matches together would be more than p_most. What is left out
+-- Return narrower queries than any_word for the memories of a tenant, the best one first; NULL if any_word finds few enough.
+-- To rank every memory with any of the words takes 0.4 s in a tenant with a million. By the planner's estimates, words, pairs
+-- and triples of words are taken from the rarest up, until all matches together would be more than p_most. What is left out
 -- has only words that tell little. The index reads all entries of the first word of a pair, so only few frequent words
--- may be one. The query includes p_scope, the tenant's word, unless four fifths of all memories have it: then reading its
--- entries takes longer than the caller's own check of the tenant. Volatile, because EXPLAIN may not run in another function.
-CREATE FUNCTION telling_words(p_scope text, p_query text, p_most int) RETURNS tsquery LANGUAGE plpgsql
+-- may be one. The last query includes p_scope, the tenant's word. If four fifths of all memories have it, there is one
+-- without it: to read the entries of p_scope would take longer than to read other tenants' memories. The caller checks the
+-- tenant. Volatile, because EXPLAIN may not run in another function.
+CREATE FUNCTION telling_words(p_scope text, p_query text, p_most int) RETURNS tsquery[] LANGUAGE plpgsql
     SET search_path = pg_catalog, public, pg_temp AS $$
 DECLARE
     v_words text[] := query_words(p_query);
@@ -32,7 +33,8 @@ DECLARE
 BEGIN
     EXECUTE 'EXPLAIN (FORMAT JSON) ' || (SELECT string_agg(
         format('SELECT FROM memories WHERE tsv @@ %L::tsquery', p_scope || w), ' UNION ALL ' ORDER BY at)
-        FROM unnest(array_prepend('', ARRAY(SELECT ' & ' || u FROM unnest(v_words) u))) WITH ORDINALITY AS u(w, at)) INTO v_plan;
+        FROM unnest(array_prepend('', ARRAY(SELECT ' & ' || u FROM unnest(v_words) u))) WITH ORDINALITY AS u(w, at))
+        || ' UNION ALL SELECT FROM memories' INTO v_plan;
     v_all := (v_plan#>>'{0,Plan,Plans,0,Plan Rows}')::numeric;
     SELECT array_agg(e.w ORDER BY e.rows, e.at), array_agg(e.rows ORDER BY e.rows, e.at) INTO v_words, v_rows
         FROM (SELECT w, (v_plan#>>ARRAY['0', 'Plan', 'Plans', at::text, 'Plan Rows'])::numeric AS rows, at
@@ -58,8 +60,9 @@ BEGIN
     END LOOP;
     v_telling := (SELECT string_agg(t.query, ' | ') FROM unnest(v_taken, v_sets) AS t(query, bits)  -- a pair is in its word
                   WHERE NOT EXISTS (SELECT FROM unnest(v_sets) o WHERE o <> t.bits AND o & t.bits = o));
-    RETURN CASE WHEN v_all >= 0.8 * (SELECT reltuples FROM pg_class WHERE oid = 'memories'::regclass) THEN v_telling
-                ELSE p_scope::tsquery && v_telling END;
+    RETURN array_append(
+        CASE WHEN v_all >= 0.8 * (v_plan#>>'{0,Plan,Plans,-1,Plan Rows}')::numeric THEN ARRAY[v_telling] END,
+        p_scope::tsquery && v_telling);
 END $$;
 GRANT EXECUTE ON FUNCTION query_words(text), any_word(text) TO mnema_app, mnema_search;
 GRANT EXECUTE ON FUNCTION telling_words(text, text, int) TO mnema_search;
@@ -77,6 +80,7 @@ DECLARE
     v_words tsquery := any_word(p_query);
     v_scope text;
     v_telling tsquery;
+    v_read int;
     v_ids uuid[];
     v_ranks real[];
 BEGIN
@@ -84,17 +88,17 @@ BEGIN
     v_scope := CASE WHEN p_user IS NOT NULL THEN '''_u' || p_user::text || ''''
                     ELSE '''_t' || replace(v_tenant::text, '-', '') || '''' END;
     IF p_user IS NULL THEN
-        v_telling := telling_words(v_scope, p_query, v_most);
-    END IF;
-    IF v_telling IS NOT NULL THEN
-        SELECT array_agg(w.id), array_agg(w.r) INTO v_ids, v_ranks FROM (
-            SELECT m.id, ts_rank(m.tsv, v_words) AS r
-            FROM (SELECT * FROM (SELECT * FROM memories w WHERE w.tsv @@ v_telling OFFSET 0) o
-                  WHERE o.tenant_id = v_tenant AND o.type <> 'chunk' LIMIT 3 * v_most) m  -- an estimate may be wrong
-            WHERE m.state = 'active' AND m.category = ANY (p_categories) AND memory_matches(m, p_filters)
-            ORDER BY r DESC, m.id LIMIT p_limit) w;
-        IF cardinality(v_ids) = p_limit THEN
-            RETURN QUERY SELECT u.id, u.r FROM unnest(v_ids, v_ranks) AS u(id, r);
+        FOREACH v_telling IN ARRAY coalesce(telling_words(v_scope, p_query, v_most), '{}') LOOP
+            SELECT array_agg(w.id ORDER BY w.r DESC, w.id) FILTER (WHERE w.matches),
+                   array_agg(w.r ORDER BY w.r DESC, w.id) FILTER (WHERE w.matches), count(*) INTO v_ids, v_ranks, v_read
+            FROM (SELECT m.id, ts_rank(m.tsv, v_words) AS r,
+                         m.tenant_id = v_tenant AND m.state = 'active' AND m.type <> 'chunk'
+                             AND m.category = ANY (p_categories) AND memory_matches(m, p_filters) AS matches
+                  FROM (SELECT * FROM memories t WHERE t.tsv @@ v_telling LIMIT 3 * v_most) m) w;
+            EXIT WHEN v_read < 3 * v_most;  -- else an estimate was wrong, perhaps because of another tenant's memories
+        END LOOP;
+        IF cardinality(v_ids) >= p_limit THEN
+            RETURN QUERY SELECT u.id, u.r FROM unnest(v_ids[:p_limit], v_ranks[:p_limit]) AS u(id, r);
             RETURN;
         END IF;
     END IF;
