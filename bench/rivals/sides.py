@@ -15,7 +15,7 @@ import httpx
 
 from app.embedded.home import DATABASE
 from app.embedded.postgres import free_port
-from app.providers.embeddings.onnx_graph import ensure_graph
+from app.providers.embeddings.onnx_files import ensure_graph
 from bench import cpu_time
 from bench.child_processes import ROOT, running_server
 from bench.http_clients import HOST

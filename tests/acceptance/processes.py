@@ -21,7 +21,7 @@ import orjson
 
 from app.embedded.home import read_env
 from app.embedded.postgres_access import command_line
-from app.providers.embeddings.onnx_graph import ensure_graph
+from app.providers.embeddings.onnx_files import ensure_graph
 from tests.acceptance import command_server
 from tests.conftest import SECRET_KEY, model_cache, roomy_memory
 

@@ -10,7 +10,7 @@ from typing import IO
 
 import httpx
 
-from app.providers.embeddings.onnx_graph import ensure_graph
+from app.providers.embeddings.onnx_files import ensure_graph
 from tests.acceptance.processes import DEADLINE_S, REPOSITORY, environment, free_port
 from tests.conftest import Database, model_cache
 

@@ -10,7 +10,7 @@ import pytest
 
 from app.domain.errors import ConfigError
 from app.providers.embeddings import EmbedderSettings, build_embedder
-from app.providers.embeddings.onnx_graph import ensure_graph
+from app.providers.embeddings.onnx_files import ensure_graph
 from tests.conftest import model_cache
 from tests.fake_openai import fake_openai
 

@@ -1,6 +1,5 @@
 """The graph of the local model: the cost of int8, and the way its file is built."""
 
-import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -10,7 +9,7 @@ import onnx
 import pytest
 from numpy.typing import NDArray
 
-from app.providers.embeddings import onnx_graph
+from app.providers.embeddings import onnx_files, onnx_graph
 from app.providers.embeddings.batches import plan_batches
 from app.providers.embeddings.local import MiniLM
 from tests.conftest import model_cache
@@ -44,30 +43,30 @@ def test_no_pair_of_weights_can_overflow_16_bits() -> None:
 
 def test_processes_that_start_together_build_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     built: list[str] = []
-    build = onnx_graph.build_graph
+    build = onnx_files.build_graph
 
     def counting(model_dir: Path, precision: onnx_graph.Precision) -> object:
         built.append(precision)
         return build(model_dir, precision)
 
-    monkeypatch.setattr(onnx_graph, "build_graph", counting)
+    monkeypatch.setattr(onnx_files, "build_graph", counting)
     with ThreadPoolExecutor(4) as pool:
-        paths = set(pool.map(lambda _: onnx_graph.ensure_graph(tmp_path / "new", MODEL_DIR), range(4)))
+        paths = set(pool.map(lambda _: onnx_files.ensure_graph(tmp_path / "new", MODEL_DIR), range(4)))
     assert built == ["int8"]
     [path] = paths
     assert {file.suffix for file in path.parent.iterdir()} <= {".onnx", ".weights", ".lock"}
 
 
 def test_a_write_cut_short_is_not_taken_for_a_graph(tmp_path: Path) -> None:
-    path = onnx_graph.ensure_graph(tmp_path, MODEL_DIR)
+    path = onnx_files.ensure_graph(tmp_path, MODEL_DIR)
     weights = path.with_suffix(".weights")
     whole, all_weights = path.read_bytes(), weights.read_bytes()
-    partial = path.with_suffix(".partial")
+    partial = path.with_name(f"{path.name}.partial")
     partial.mkdir()
     (partial / path.name).write_bytes(whole[:1000])
     path.unlink()
     weights.write_bytes(all_weights[:1000])
-    assert onnx_graph.ensure_graph(tmp_path, MODEL_DIR).read_bytes() == whole
+    assert onnx_files.ensure_graph(tmp_path, MODEL_DIR).read_bytes() == whole
     assert weights.read_bytes() == all_weights
     assert not partial.exists()
 
@@ -82,30 +81,28 @@ def test_processes_share_the_weights() -> None:
 
 
 def test_the_mapped_layout_is_what_is_multiplied_with(tmp_path: Path) -> None:
-    path = copy_graph(tmp_path)
-    [first, *_] = stored_layouts(onnx.load(path, load_external_data=False))
-    offset, length, _ = map(int, first.value.split("|")[1].split(";"))
-    with path.with_suffix(".weights").open("r+b") as file:
-        file.seek(offset)
-        file.write(bytes(length))
-    assert (embed(tmp_path) != embed(model_cache())).any()
+    path = onnx_files.ensure_graph(tmp_path, MODEL_DIR)
+    right = embed(tmp_path)
+    empty_layouts(path, stored_layouts(onnx.load(path, load_external_data=False)))
+    assert (embed(tmp_path) != right).any()
 
 
 def test_a_layout_of_another_processor_is_left_aside(tmp_path: Path) -> None:
-    path = copy_graph(tmp_path)
-    model = onnx.load(path, load_external_data=False)
+    path = onnx_files.ensure_graph(tmp_path, MODEL_DIR)
+    model, right = onnx.load(path, load_external_data=False), embed(tmp_path)
+    empty_layouts(path, stored_layouts(model))
     for entry in stored_layouts(model):
-        kernel, place = entry.value.split("|")
-        entry.value = f"{kernel}0|{place}"
+        digest, place = entry.value.split("|")
+        entry.value = f"{digest}0|{place}"
     path.write_bytes(model.SerializeToString())
-    np.testing.assert_array_equal(embed(tmp_path), embed(model_cache()))
+    np.testing.assert_array_equal(embed(tmp_path), right)
 
 
-def copy_graph(folder: Path) -> Path:
-    """Copy both files, and return the graph's path."""
-    path = onnx_graph.ensure_graph(model_cache(), MODEL_DIR)
-    shutil.copy(path.with_suffix(".weights"), folder)
-    return Path(shutil.copy(path, folder))
+def test_a_folder_that_takes_no_file_is_an_os_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(onnx_files, "MIN_MAPPED", -1)  # the runtime refuses it, as it does a full disk
+    with pytest.raises(OSError, match="cannot be written"):
+        onnx_files.ensure_graph(tmp_path, MODEL_DIR)
+    assert {file.suffix for file in tmp_path.iterdir()} <= {".lock"}
 
 
 def stored_layouts(model: onnx.ModelProto) -> list[onnx.StringStringEntryProto]:
@@ -114,6 +111,15 @@ def stored_layouts(model: onnx.ModelProto) -> list[onnx.StringStringEntryProto]:
     found = [entry for entry in entries if entry.key.startswith("prepacked_")]
     assert len(found) == 6 * 4
     return found
+
+
+def empty_layouts(path: Path, entries: list[onnx.StringStringEntryProto]) -> None:
+    """Overwrite stored layouts with zeros."""
+    with path.with_suffix(".weights").open("r+b") as file:
+        for entry in entries:
+            offset, length, _alignment = map(int, entry.value.split("|")[1].split(";"))
+            file.seek(offset)
+            file.write(bytes(length))
 
 
 def embed(cache_dir: Path) -> NDArray[np.float32]:

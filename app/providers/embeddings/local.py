@@ -17,7 +17,8 @@ from app.domain.recall.late_interaction import MAX_WORDS, is_content, pack_token
 from app.ports import Embedding
 from app.providers.embeddings.base import CachingEmbedder, unit_vectors
 from app.providers.embeddings.batches import WaitingBatch, WaitingBatches, plan_batches
-from app.providers.embeddings.onnx_graph import NAME, Precision, ensure_graph
+from app.providers.embeddings.onnx_files import ensure_graph, session_options
+from app.providers.embeddings.onnx_graph import NAME, Precision
 from app.providers.onnx_telemetry import disable_telemetry
 
 if TYPE_CHECKING:
@@ -50,11 +51,8 @@ class MiniLM:
         vocabulary = self._tokenizer.get_vocab()
         self._content = np.zeros(max(vocabulary.values()) + 1, np.bool_)
         self._content[[place for token, place in vocabulary.items() if is_content(token)]] = True
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = 1
-        options.inter_op_num_threads = 1
-        options.log_severity_level = 3
         graph = ensure_graph(cache_dir, model_dir, precision)
+        options = session_options()
         self._session = onnxruntime.InferenceSession(str(graph), options, providers=["CPUExecutionProvider"])
 
     def tokenise_texts(self, texts: Sequence[str]) -> "list[Encoding]":

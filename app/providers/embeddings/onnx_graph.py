@@ -1,4 +1,4 @@
-"""The ONNX graph of all-MiniLM-L6-v2, built once from its safetensors into a cache directory.
+"""The ONNX graph of all-MiniLM-L6-v2, built from its safetensors.
 
 Inputs `input_ids` and `attention_mask`: int64, (batch, seq). Token types are always 0, so they are folded into the
 position table. Outputs of one pass: `token_embeddings` (batch, seq, 384), the last hidden state, and
@@ -10,33 +10,21 @@ measured). One scale a token avoids that, and is nearer to float32 at the same s
 
 Outside the attention, the tokens of all texts stand in one matrix (batch * seq, width). There, one node quantises a
 layer's input with one scale a row. In (batch, seq, width) it takes four nodes, and a short text 10 % more time.
-
-The weights are a file beside the graph, also in the layout that the runtime multiplies with. The runtime maps it into
-memory, so that the processes of a machine share its pages, and of the word vectors (47 MB) only those that occur are
-read. A processor that needs another layout makes its own, in its own memory: the runtime compares digests.
 """
 
-import hashlib
 import json
-import os
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
-from filelock import FileLock
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from onnx import ModelProto
 
 Precision: TypeAlias = Literal["fp32", "int8"]
-BUILDER_VERSION = 4
-"""The version of both files, part of their names. Raise it whenever what is written here changes."""
 NAME = "all-MiniLM-L6-v2"
-MIN_MAPPED = 4096
-"""Smaller arrays, in bytes, stay in the graph's file."""
 OPSET = 20
 IR_VERSION = 10
 MASKED = -10_000.0
@@ -235,52 +223,3 @@ def build_graph(model_dir: Path, precision: Precision) -> "ModelProto":
 
     config = json.loads((model_dir / "config.json").read_text())
     return EncoderGraph(load_file(model_dir / "model.safetensors"), config, precision).build_model()
-
-
-def weights_version(model_dir: Path) -> str:
-    """Return a digest of weights and configuration, 12 hexadecimal digits. Reads 90 MB, about 0.1 s."""
-    with (model_dir / "model.safetensors").open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256")
-    digest.update((model_dir / "config.json").read_bytes())
-    return digest.hexdigest()[:12]
-
-
-def ensure_graph(cache_dir: Path, model_dir: Path, precision: Precision = "int8") -> Path:
-    """Return the path of the graph's file; write it and its weights if it does not exist. Processes write them once.
-
-    Raise OSError if `cache_dir` cannot be written.
-    """
-    version = f"{precision}-v{BUILDER_VERSION}-{weights_version(model_dir)}"
-    path = cache_dir / f"{NAME}-{version}.onnx"
-    if path.exists():
-        return path
-    cache_dir.mkdir(parents=True, exist_ok=True)
-    with FileLock(f"{path}.lock"):
-        if not path.exists():
-            _write_files(build_graph(model_dir, precision), path)
-    return path
-
-
-def _write_files(model: "ModelProto", path: Path) -> None:
-    """Write a graph, and beside it its weights. Neither is ever seen half-written. The caller holds the lock."""
-    import onnxruntime
-
-    folder, weights = path.with_suffix(".partial"), path.with_suffix(".weights")
-    shutil.rmtree(folder, ignore_errors=True)  # of a process that was killed
-    folder.mkdir()
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
-    options.optimized_model_filepath = str(folder / path.name)
-    for name, value in (
-        ("optimized_model_external_initializers_file_name", weights.name),
-        ("optimized_model_external_initializers_min_size_in_bytes", str(MIN_MAPPED)),
-        ("save_external_prepacked_constant_initializers", "1"),
-    ):
-        options.add_session_config_entry(f"session.{name}", value)
-    onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    for target in (weights, path):  # the graph last, because it says that both are there
-        with (folder / target.name).open("rb") as file:
-            os.fsync(file.fileno())
-        os.replace(folder / target.name, target)
-    folder.rmdir()
