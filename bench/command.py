@@ -37,12 +37,18 @@ bench_app = typer.Typer(no_args_is_help=True)
 
 
 @bench_app.callback()
-def remove_at_end() -> None:
-    """Measure the server on this machine. Each benchmark starts what it needs, and removes it at the end.
+def remove_at_end(context: typer.Context) -> None:
+    """Measure the server on this machine. Each benchmark starts what it needs, and stops it at the end.
 
     bench/README.md tells what each one does, and docs/benchmarks.md what it found.
     """
-    signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))  # so that the end removes everything
+
+    def end(number: int, _frame: object) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second one would end the removal
+        sys.exit(128 + number)
+
+    former = signal.signal(signal.SIGTERM, end)
+    context.call_on_close(lambda: signal.signal(signal.SIGTERM, former))
 
 
 bench_app.command("rivals")(bench_rivals)
@@ -286,10 +292,11 @@ def bench_scale(
     rows: Annotated[str, typer.Option(help="comma-separated sizes of the tenant, in memories")] = "10000,100000",
     tenants: Annotated[int, typer.Option(min=2, max=10_000, help="tenants, of which one is large")] = 1000,
     seconds: Seconds = 5,
-    warmup: Annotated[float, typer.Option(min=1, max=120, help="seconds of queries before the first")] = 60,
+    warmup: Annotated[float, typer.Option(min=1, max=120, help="seconds of queries before the first requests")] = 60,
     changed: Annotated[
         int, typer.Option(min=1, max=100_000, help="vectors that change, but at most a tenth of all")
     ] = 10_000,
+    shared_buffers: Annotated[str, typer.Option(help="PostgreSQL's memory for pages")] = "2GB",
     json_file: Json = None,
 ) -> None:
     """Measure queries, writes, background work, recall and sizes as a tenant grows."""
@@ -297,6 +304,7 @@ def bench_scale(
     if not all(2000 <= size <= 2_000_000 for size in sizes):
         exit_with_error("--rows takes numbers from 2000 to 2000000", USAGE)
     plan = bench.Plan(sizes, tenants, seconds, warmup, changed)
+    plan.settings["shared_buffers"] = shared_buffers
     _show_reports(lambda say: [bench.run(plan, say)], json_file, show_scale)
 
 
