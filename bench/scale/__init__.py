@@ -7,6 +7,7 @@ tenant always lie beside the large one's.
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 
 import asyncpg
 
@@ -23,12 +24,19 @@ SMALL_ROWS, OTHERS_SHARE = 1000, 10
 
 
 def run(plan: Plan, say: Callable[[str], None]) -> Report:
-    """Measure each size on its own throw-away installation."""
-    report = Report(plan)
-    for rows in plan.rows:
-        with throwaway.open_site(0, plan.settings) as site:
-            tenants = asyncio.run(load_site(site, plan, rows, report, say))
-            measure_site(site, plan, tenants, report, say)
+    """Measure each size on its own throw-away installation. The requests go to all of them in turn."""
+    report, loaded = Report(plan), []
+    with ExitStack() as sites:
+        for rows in plan.rows:
+            site = sites.enter_context(throwaway.open_site(0, plan.settings))
+            large, small = asyncio.run(load_site(site, plan, rows, report, say))
+            truths = {LARGE: Truth(large), SMALL: Truth(small)}
+            asyncio.run(_measure_sql(site, plan, ShapeBench(site, truths), truths[LARGE], report, say))
+            user = "middle" if "middle" in large.users else large.users[0]
+            loaded.append(served.LoadedSite(site, rows, asyncio.run(_make_key(site, small)), user))
+        report.served = served.measure_requests(loaded, plan.warmup, plan.seconds, say)
+        for one in loaded:
+            report.work += asyncio.run(served.measure_work(one, say))
     return report
 
 
@@ -52,20 +60,6 @@ async def load_site(
         return tenants[:2]
     finally:
         await sql.close()
-
-
-def measure_site(
-    site: throwaway.Site, plan: Plan, tenants: Sequence[Tenant], report: Report, say: Callable[[str], None]
-) -> None:
-    """Measure everything on a loaded installation."""
-    large, small = tenants
-    rows, user = len(large), "middle" if "middle" in large.users else large.users[0]
-    truths = {LARGE: Truth(large), SMALL: Truth(small)}
-    bench = ShapeBench(site, truths)
-    asyncio.run(_measure_sql(site, plan, bench, truths[LARGE], report, say))
-    key = asyncio.run(_make_key(site, small))
-    report.served += served.measure_requests(site, rows, key, user, (plan.warmup, plan.seconds), say)
-    report.work += asyncio.run(served.measure_work(site, rows, user, say))
 
 
 async def _measure_sql(

@@ -2,8 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +17,18 @@ from bench.scale.requests import Load
 from bench.scale.server import MadeUpEmbedder
 from bench.throwaway import Site
 
+SERVER = "bench.scale.server"
 FIRST_NOTE, APART = 20_000_000, 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedSite:
+    """A loaded installation: the size of its large tenant, a key of the small one, and the user who is asked about."""
+
+    site: Site
+    rows: int
+    small_key: str
+    user: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,21 +85,35 @@ def requests_of(user: str) -> tuple[Request, ...]:
 
 
 def measure_requests(
-    site: Site, rows: int, small_key: str, user: str, times: tuple[float, float], say: Callable[[str], None]
+    loaded: Sequence[LoadedSite], warmup: float, seconds: float, say: Callable[[str], None]
 ) -> list[ServedLine]:
-    """Send each kind of request to one server process. `times`: seconds of queries before, and of each kind."""
-    home, lines, (warmup, seconds) = site.home.path, [], times
-    with running_server("bench.scale.server", str(home), log=home / "server.log") as (process, port):
-        say(f"{rows}: {warmup:g} s of queries of the tenant, so that PostgreSQL has its pages")
-        _send(site, process.pid, Load(port, site.key, "query", seconds=warmup, warmup=0.0, first=FIRST_NOTE - APART))
-        for place, request in enumerate(requests_of(user)):
-            say(f"{rows}: {request.name}")
-            key, first = small_key if request.small else site.key, FIRST_NOTE + place * APART
-            load = Load(port, key, request.kind, request.user, request.clients, seconds, min(1.0, seconds), first)
-            outcome, cpu = _send(site, process.pid, load)
-            figures = Figures.from_latencies(outcome.latencies_ms, len(outcome.latencies_ms) / outcome.seconds)
-            lines.append(ServedLine(rows, request.name, request.clients, figures, *cpu, _resident_mib(process.pid)))
+    """Send each kind of request to one server process of each site in turn, so that ratios are of the same minute.
+
+    Queries of the whole tenant come first, for `warmup` seconds, so that PostgreSQL has its pages in memory.
+    """
+    lines = []
+    with ExitStack() as stack:
+        servers = []
+        for one in loaded:
+            home = one.site.home.path
+            process, port = stack.enter_context(running_server(SERVER, str(home), log=home / "server.log"))
+            servers.append((one, process.pid, port))
+            say(f"{one.rows}: {warmup:g} s of queries of the tenant")
+            first = FIRST_NOTE - APART
+            _send(one.site, process.pid, Load(port, one.site.key, "query", seconds=warmup, warmup=0.0, first=first))
+        for place, requests in enumerate(zip(*(requests_of(one.user) for one in loaded), strict=True)):
+            for request, (one, server, port) in zip(requests, servers, strict=True):
+                say(f"{one.rows}: {request.name}")
+                key, first = one.small_key if request.small else one.site.key, FIRST_NOTE + place * APART
+                load = Load(port, key, request.kind, request.user, request.clients, seconds, min(1.0, seconds), first)
+                lines.append(_measure_load(one, server, request, load))
     return lines
+
+
+def _measure_load(one: LoadedSite, server: int, request: Request, load: Load) -> ServedLine:
+    outcome, cpu = _send(one.site, server, load)
+    figures = Figures.from_latencies(outcome.latencies_ms, len(outcome.latencies_ms) / outcome.seconds)
+    return ServedLine(one.rows, request.name, request.clients, figures, *cpu, _resident_mib(server))
 
 
 def _send(site: Site, server: int, load: Load) -> tuple[Outcome, tuple[float | None, float | None]]:
@@ -114,8 +139,9 @@ def _resident_mib(pid: int) -> float | None:
     return round(int(status.split("VmRSS:")[1].split()[0]) / 1024, 1)
 
 
-async def measure_work(site: Site, rows: int, user: str, say: Callable[[str], None]) -> list[WorkLine]:
+async def measure_work(one: LoadedSite, say: Callable[[str], None]) -> list[WorkLine]:
     """Consolidate one user, twice, and export the same user."""
+    site, rows, user = one.site, one.rows, one.user
     async with _open_application(site) as (app, principal):
 
         async def consolidate() -> int:
