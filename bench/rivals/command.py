@@ -23,16 +23,19 @@ SETTINGS = (
 
 
 def bench_rivals(
-    memories: Annotated[int, typer.Option(min=200, max=1_000_000, help="memories of the corpus")] = 6000,
-    users: Annotated[int, typer.Option(min=1, max=10_000, help="users that the memories belong to")] = 20,
+    memories: Annotated[int, typer.Option(min=200, max=1_000_000, help="memories of the corpus")] = 30_000,
+    users: Annotated[int, typer.Option(min=1, max=10_000, help="users that the memories belong to")] = 100,
     clients: Annotated[int, typer.Option(min=2, max=64, help="concurrent clients, beside the runs with one")] = 8,
     rounds: Annotated[int, typer.Option(min=1, max=20, help="rounds; the medians are shown")] = 3,
     seconds: Annotated[float, typer.Option(min=1, max=60, help="seconds of each measurement")] = 5,
     warmup: Annotated[float, typer.Option(min=0, max=60, help="seconds before each measurement")] = 1,
     equal_recall: Annotated[
         bool,
-        typer.Option("--equal-recall", help="set the others' indexes to find what Mnema finds"),
-    ] = False,
+        typer.Option(
+            "--equal-recall/--as-shipped",
+            help="set the others' indexes to find what Mnema finds, or leave their settings",
+        ),
+    ] = True,
     peers_home: Annotated[
         Path, typer.Option(file_okay=False, help="folder for the virtual environment of mem0 and LangGraph's store")
     ] = ROOT / "build" / "rivals",
