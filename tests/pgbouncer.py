@@ -1,9 +1,11 @@
 """A real PgBouncer in transaction mode that a test may kill.
 
-MNEMA_TEST_PGBOUNCER names its program; by default it is the `pgbouncer` on the PATH.
+MNEMA_TEST_PGBOUNCER names its program; by default it is the `pgbouncer` on the PATH, if it is new enough.
 """
 
+import functools
 import os
+import re
 import shutil
 import signal
 import socket
@@ -20,13 +22,22 @@ import pytest
 from app.embedded.postgres import free_port
 
 START_S = 60
+OLDEST = (1, 21)
+"""The first version with prepared statements in transaction mode."""
 PAGE = Path(__file__).parents[1] / "docs/pgbouncer.md"
 """The page with the file of settings that a test's PgBouncer has."""
 
 
+@functools.cache
 def find_pgbouncer() -> str | None:
-    """Return the program, or None if there is none on this machine."""
-    return os.environ.get("MNEMA_TEST_PGBOUNCER") or shutil.which("pgbouncer", path=f"{os.environ['PATH']}:/usr/sbin")
+    """Return the program, or None if there is none on this machine that knows prepared statements."""
+    if named := os.environ.get("MNEMA_TEST_PGBOUNCER"):
+        return named
+    if not (found := shutil.which("pgbouncer", path=f"{os.environ['PATH']}:/usr/sbin")):
+        return None
+    said = subprocess.run([found, "--version"], capture_output=True, text=True, check=True).stdout
+    version = re.search(r"(\d+)\.(\d+)", said)
+    return found if version and tuple(map(int, version.groups())) >= OLDEST else None
 
 
 class PgBouncer:
@@ -91,7 +102,7 @@ class PgBouncer:
 
 
 needs_pgbouncer = pytest.mark.skipif(
-    find_pgbouncer() is None, reason="no pgbouncer on the PATH; MNEMA_TEST_PGBOUNCER may name one"
+    find_pgbouncer() is None, reason="no pgbouncer 1.21 on the PATH; MNEMA_TEST_PGBOUNCER may name one"
 )
 
 
