@@ -98,6 +98,20 @@ def test_a_layout_of_another_processor_is_left_aside(tmp_path: Path) -> None:
     np.testing.assert_array_equal(embed(tmp_path), right)
 
 
+@pytest.mark.parametrize("damage", ["no weights", "short weights", "an empty graph"])
+def test_damaged_files_are_written_again(damage: str, tmp_path: Path) -> None:
+    path = onnx_files.ensure_graph(tmp_path, MODEL_DIR)
+    weights, right = path.with_suffix(".weights"), embed(tmp_path)
+    if damage == "no weights":
+        weights.unlink()
+    elif damage == "short weights":
+        weights.write_bytes(weights.read_bytes()[:1_000_000])
+    else:
+        path.write_bytes(b"")
+    np.testing.assert_array_equal(embed(tmp_path), right)
+    assert {file.suffix for file in tmp_path.iterdir()} <= {".onnx", ".weights", ".lock"}
+
+
 def test_a_folder_that_takes_no_file_is_an_os_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(onnx_files, "MIN_MAPPED", -1)  # the runtime refuses it, as it does a full disk
     with pytest.raises(OSError, match="cannot be written"):

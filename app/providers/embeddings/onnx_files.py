@@ -14,6 +14,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import structlog
 from filelock import FileLock
 
 from app.providers.embeddings.onnx_graph import NAME, Precision, build_graph
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     import onnxruntime
     from onnx import ModelProto
 
+log = structlog.get_logger(__name__)
 BUILDER_VERSION = 4
 """The version of both files, part of their names. Raise it whenever `build_graph` makes another graph."""
 MIN_MAPPED = 4096
@@ -53,8 +55,28 @@ def ensure_graph(cache_dir: Path, model_dir: Path, precision: Precision = "int8"
     return path
 
 
-def session_options() -> "onnxruntime.SessionOptions":
-    """Return options of a session that computes on the calling thread alone."""
+def open_session(cache_dir: Path, model_dir: Path, precision: Precision) -> "onnxruntime.InferenceSession":
+    """Return a session that computes on the calling thread alone. Files that cannot be loaded are written again.
+
+    Raise OSError if `cache_dir` cannot be written.
+    """
+    path = ensure_graph(cache_dir, model_dir, precision)
+    try:
+        return _load_graph(path)
+    except Exception as error:  # the runtime's errors have no base class of their own
+        log.warning("model_files_damaged", path=str(path), error=type(error).__name__)
+    path.unlink(missing_ok=True)
+    return _load_graph(ensure_graph(cache_dir, model_dir, precision))
+
+
+def _load_graph(path: Path) -> "onnxruntime.InferenceSession":
+    options = _session_options()
+    import onnxruntime
+
+    return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+
+
+def _session_options() -> "onnxruntime.SessionOptions":
     disable_telemetry()
     import onnxruntime
 
@@ -82,7 +104,7 @@ def _write_files(model: "ModelProto", path: Path) -> None:
 
 def _save_graph(model: "ModelProto", path: Path, weights: str) -> None:
     """Have the runtime write a graph, and its weights into the file of that name in the same folder."""
-    options = session_options()
+    options = _session_options()
     import onnxruntime
 
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
@@ -95,5 +117,5 @@ def _save_graph(model: "ModelProto", path: Path, weights: str) -> None:
         options.add_session_config_entry(f"session.{name}", value)
     try:
         onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # the runtime's errors have no base class of their own; a full disk is the likely one
+    except Exception as error:  # as above; a full disk is the likely one
         raise OSError(errno.EIO, "The model's graph cannot be written", str(path)) from error
