@@ -229,17 +229,19 @@ async def _prepare_database(home: Home, cluster: Cluster) -> str:
 
 
 def _await_ready(services: Services, url: str, home: Home, stopper: StopSignals) -> None:
-    deadline = time.monotonic() + READY_S
+    deadline, failed = time.monotonic() + READY_S, ""
     while time.monotonic() < deadline:
         stopper.raise_if_stopped()
         if services.server_ended() is not None:
             break
         with contextlib.suppress(httpx.HTTPError):
-            if httpx.get(f"{url}/ready", timeout=5, trust_env=False).status_code == 200:
+            answer = httpx.get(f"{url}/ready", timeout=5, trust_env=False)
+            if answer.status_code == 200:
                 return
+            failed = answer.text
         time.sleep(0.1)
     log = (home.path / "server.log").read_text(encoding="utf-8", errors="replace").splitlines()
-    exit_with_error("the server did not become ready; the end of server.log:\n" + "\n".join(log[-15:]))
+    exit_with_error(f"the server did not become ready: {failed}\nthe end of server.log:\n" + "\n".join(log[-15:]))
 
 
 def _supervise_services(home: Home, services: Services, console: ConsoleKeeper | None, stopper: StopSignals) -> None:
