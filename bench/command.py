@@ -13,6 +13,7 @@ import typer
 
 from app.cli.client import USAGE, err, exit_with_error, out
 from app.domain.errors import MnemaError
+from bench.json_option import Json
 from bench.rivals.command import bench_rivals
 from bench.scale.tables import show_scale
 from bench.tables import (
@@ -57,16 +58,6 @@ Clients = Annotated[str, typer.Option(help="comma-separated numbers of clients")
 Seconds = Annotated[float, typer.Option(min=1, max=60, help="seconds of each measurement")]
 Warmup = Annotated[float, typer.Option(min=0, max=60, help="seconds before each measurement")]
 Repeats = Annotated[int, typer.Option(min=1, max=20, help="number of measurements; the medians are shown")]
-
-
-def _check_folder(file: Path | None) -> Path | None:
-    """Return the file. Refuse it before a long run if its folder does not exist."""
-    if file is not None and not file.parent.is_dir():
-        raise typer.BadParameter(f"{file.parent} is no folder")
-    return file
-
-
-Json = Annotated[Path | None, typer.Option("--json", callback=_check_folder, help="write all figures to this file")]
 Profiled = Annotated[bool, typer.Option("--profile", help="show where the server's time goes at 8 clients")]
 
 

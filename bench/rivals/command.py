@@ -11,6 +11,7 @@ from rich.table import Table
 from app.cli.client import err, exit_with_error, out, print_table
 from app.domain.errors import MnemaError
 from bench.child_processes import ROOT
+from bench.json_option import Json
 
 if TYPE_CHECKING:
     from bench.rivals.comparison import Report
@@ -39,7 +40,7 @@ def bench_rivals(
     peers_home: Annotated[
         Path, typer.Option(file_okay=False, help="folder for the virtual environment of mem0 and LangGraph's store")
     ] = ROOT / "build" / "rivals",
-    json_file: Annotated[Path | None, typer.Option("--json", help="write all figures to this file")] = None,
+    json_file: Json = None,
 ) -> None:
     """Measure Mnema beside mem0 and LangGraph's store. Exit with 1 if a limit is broken."""
     from bench.rivals import comparison

@@ -254,6 +254,13 @@ def test_without_the_benchmarks_the_command_says_so(monkeypatch: pytest.MonkeyPa
     assert "the benchmarks need a checkout" in result.stderr
 
 
+@pytest.mark.parametrize("kind", ["scale", "rivals"])
+def test_a_file_that_cannot_be_written_is_refused_at_once(kind: str, tmp_path: Path) -> None:
+    result = CliRunner().invoke(bench_app, [kind, "--json", str(tmp_path / "no folder" / "figures.json")])
+    assert result.exit_code == 2
+    assert "is no folder" in result.stderr
+
+
 async def test_the_constant_embedder_puts_texts_that_begin_alike_close_together() -> None:
     embedder = ConstantEmbedder("any", 384)
     one, same, alike, other = await embedder.embed_texts(["Boat one.", "Boat one.", "boat two, and more", "Tree one."])
