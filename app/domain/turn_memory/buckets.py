@@ -212,31 +212,42 @@ def _state_signal(before: BucketSignal | None, signal: Signal, cited: CitedTurn)
 def _weigh_signals(signals: Iterable[BucketSignal], turns: tuple[CitedTurn, ...]) -> tuple[BucketSignal, ...]:
     """Return the signals with their weights, by identity, at most MAX_BUCKET_SIGNALS, the strongest and newest."""
     order = {turn.turn_id: place for place, turn in enumerate(turns)}
-    raw: list[tuple[BucketSignal, float]] = []
-    values: dict[tuple[str, str, str], int] = {}
+    weighed: list[BucketSignal] = []
+    rivals: dict[tuple[str, str, str], list[BucketSignal]] = {}
     for one in signals:
         cited = tuple(sorted((turn for turn in set(one.turn_ids) if turn in order), key=order.__getitem__))
-        idle = len(turns) - 1 - order[cited[-1]] if cited else 0
-        weight = min(MAX_WEIGHT, START_WEIGHT + GAIN * (len(cited) - 1)) - DECAY * idle if cited else MIN_WEIGHT
-        raw.append((replace(one, turn_ids=cited), weight))
+        weight = MIN_WEIGHT
+        if cited:
+            idle = len(turns) - 1 - order[cited[-1]]
+            weight = min(MAX_WEIGHT, START_WEIGHT + GAIN * (len(cited) - 1)) - DECAY * idle
+        signal = replace(one, turn_ids=cited, weight=weight)
         if weight > MIN_WEIGHT:
-            values[_question(one)] = values.get(_question(one), 0) + 1
-    weighed = [
-        replace(one, weight=_clamp_weight(weight, contradicted=values.get(_question(one), 0) > 1))
-        for one, weight in raw
-    ]
-    strongest = sorted(weighed, key=lambda one: (-one.weight, -one.last_seen.timestamp(), one.signal.identity))
+            rivals.setdefault(_question(one), []).append(signal)
+        else:
+            weighed.append(signal)
+    for values in rivals.values():
+        weighed += _weigh_rivals(values, order)
+    rounded = [replace(one, weight=round(max(MIN_WEIGHT, one.weight), 4)) for one in weighed]
+    strongest = sorted(rounded, key=lambda one: (-one.weight, -one.last_seen.timestamp(), one.signal.identity))
     return tuple(sorted(strongest[:MAX_BUCKET_SIGNALS], key=lambda one: one.signal.identity))
+
+
+def _weigh_rivals(values: list[BucketSignal], order: Mapping[str, int]) -> list[BucketSignal]:
+    """Return the values of one thing with the weights of a conflict, if there are several.
+
+    The latest value weighs as much as the strongest: a value that was said more often may be out of date.
+    """
+    if len(values) == 1:
+        return values
+    strongest = max(one.weight for one in values)
+    latest = max(values, key=lambda one: (order[one.turn_ids[-1]], one.weight, one.signal.identity))
+    return [replace(one, weight=CONFLICT_SHARE * (strongest if one is latest else one.weight)) for one in values]
 
 
 def _question(one: BucketSignal) -> tuple[str, str, str]:
     """Return the part of the identity that two values of one thing share."""
     key, _value, scope, applies_to = one.signal.identity
     return key, scope, applies_to
-
-
-def _clamp_weight(weight: float, *, contradicted: bool) -> float:
-    return round(max(MIN_WEIGHT, weight * CONFLICT_SHARE if contradicted else weight), 4)
 
 
 def _parse_signal(raw: Mapping[str, Any]) -> BucketSignal:

@@ -105,6 +105,14 @@ def test_a_conflict_keeps_both_values_at_lower_weight() -> None:
     assert weights(alone) == {"Porto": 0.48, "Lisbon": 0.5}
 
 
+def test_the_latest_of_contradicting_values_weighs_as_much_as_the_strongest() -> None:
+    often = [printed(turn, fact("Porto")) for turn in range(1, 5)]
+    bucket = taken(*often, printed(5, fact("Lisbon")))
+    assert weights(bucket) == {"Porto": 0.39, "Lisbon": 0.39}
+    assert weights(taken(printed(6, fact("Porto")), bucket=bucket)) == {"Porto": 0.45, "Lisbon": 0.24}
+    assert weights(taken(printed(9), bucket=bucket)) == {"Porto": 0.38, "Lisbon": 0.38}
+
+
 def test_a_value_that_wore_out_contradicts_no_more() -> None:
     bucket = taken(printed(1, fact("Porto")), *(printed(turn, fact("Lisbon")) for turn in range(2, 40)))
     assert weights(bucket) == {"Porto": 0.05, "Lisbon": 1.0}
@@ -182,6 +190,21 @@ def test_the_order_of_the_fingerprints_of_a_bucket_does_not_matter(history: Any,
     chance.shuffle(shuffled)
     one, other = taken(*fingerprints), taken(*shuffled)
     assert (one.signals, one.turns, set(one.topics)) == (other.signals, other.turns, set(other.topics))
+
+
+@given(histories)
+def test_no_value_weighs_more_than_the_latest_of_its_thing(history: Any) -> None:
+    bucket = taken(*made(history))
+    order = {turn.turn_id: place for place, turn in enumerate(bucket.turns)}
+    groups: dict[Any, list[Any]] = {}
+    for one in bucket.signals:
+        key, _value, scope, applies_to = one.signal.identity
+        if one.turn_ids:
+            groups.setdefault((key, scope, applies_to), []).append(one)
+    for values in groups.values():
+        last = max(order[one.turn_ids[-1]] for one in values)
+        latest = [one.weight for one in values if order[one.turn_ids[-1]] == last]
+        assert max(latest) >= max(one.weight for one in values)
 
 
 @given(histories)
