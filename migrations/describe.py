@@ -66,6 +66,14 @@ FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid
 WHERE c.relnamespace = 'public'::regnamespace AND NOT t.tgisinternal
 ORDER BY 1, t.tgname
 """
+VIEWS = """
+SELECT c.relname AS name, format(E'CREATE VIEW %I WITH (%s) AS\n%s', c.relname, array_to_string(c.reloptions, ', '),
+    pg_get_viewdef(c.oid, true)) AS line
+FROM pg_class c
+WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('v', 'm') AND NOT EXISTS (
+    SELECT FROM pg_depend d WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype = 'e')
+ORDER BY c.relname
+"""
 FUNCTIONS = """
 SELECT p.proname AS name, rtrim(pg_get_functiondef(p.oid), E'\n') || ';' || coalesce(
     format(E'\nCOMMENT ON FUNCTION %s IS ', p.oid::regprocedure)
@@ -96,8 +104,9 @@ ORDER BY c.relname, p.polname
 """
 OWNERS = """
 SELECT '' AS name, format('ALTER %s %s OWNER TO %s;', kind, object, owner::regrole) AS line FROM (
-    SELECT CASE c.relkind WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END, c.oid::regclass::text, c.relowner FROM pg_class c
-    WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p', 'S')
+    SELECT CASE c.relkind WHEN 'S' THEN 'SEQUENCE' WHEN 'v' THEN 'VIEW' ELSE 'TABLE' END, c.oid::regclass::text,
+        c.relowner FROM pg_class c
+    WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p', 'S', 'v')
     UNION ALL
     SELECT 'FUNCTION', p.oid::regprocedure::text, p.proowner FROM pg_proc p
     WHERE p.pronamespace = 'public'::regnamespace AND NOT EXISTS (
@@ -155,6 +164,7 @@ async def describe(url: str) -> dict[str, str]:
         return {
             **await _tables(connection),
             **await _functions(connection),
+            **{f"views/{name}.sql": _text(lines) for name, lines in (await _lines(connection, VIEWS)).items()},
             "policies.sql": await _policies(connection),
             "grants.sql": await _grants(connection),
             "rows.sql": "-- The rows of a fresh database.\n" + _text((await _lines(connection, SPACES))[""]),
@@ -212,7 +222,7 @@ async def _policies(connection: asyncpg.Connection) -> str:
 
 async def _grants(connection: asyncpg.Connection) -> str:
     sections = {
-        "Tables, sequences and functions of another owner than mnema_owner": OWNERS,
+        "Tables, views, sequences and functions of another owner than mnema_owner": OWNERS,
         "Rights of other roles than the owner; a function that is not named can be called by its owner only": GRANTS,
         "Default privileges": DEFAULT_PRIVILEGES,
     }

@@ -1,4 +1,4 @@
--- Tables, sequences and functions of another owner than mnema_owner.
+-- Tables, views, sequences and functions of another owner than mnema_owner.
 ALTER FUNCTION add_partitions() OWNER TO mnema_partitions;
 ALTER FUNCTION add_week(text[],text[],timestamp with time zone,integer) OWNER TO mnema_partitions;
 ALTER FUNCTION authenticate(bytea) OWNER TO mnema_auth;
@@ -65,6 +65,7 @@ GRANT DELETE, INSERT, SELECT ON receipt_items TO mnema_app;
 GRANT DELETE, INSERT, SELECT, UPDATE (thread_id) ON receipts TO mnema_app;
 GRANT DELETE, INSERT, SELECT, UPDATE ON reflections TO mnema_app;
 GRANT DELETE, INSERT, SELECT, UPDATE ON relations TO mnema_app;
+GRANT SELECT ON source_status TO mnema_app;
 GRANT DELETE, INSERT, SELECT, UPDATE (exclude, include, name, removed_at, updated_at, watch) ON sources TO mnema_app;
 GRANT DELETE, INSERT, SELECT, UPDATE ON store_items TO mnema_app;
 GRANT SELECT ON store_items TO mnema_search;
@@ -184,7 +185,6 @@ GRANT EXECUTE ON FUNCTION search_chunks(bigint,text,text[],jsonb,integer) TO mne
 GRANT EXECUTE ON FUNCTION search_lexical(bigint,text,text[],jsonb,integer) TO mnema_app;
 GRANT EXECUTE ON FUNCTION settle_lineage(uuid,uuid) TO mnema_app;
 GRANT EXECUTE ON FUNCTION signals_agree(context_patches) TO mnema_app;
-GRANT EXECUTE ON FUNCTION source_status(sources) TO mnema_app;
 GRANT EXECUTE ON FUNCTION start_job(uuid,uuid,text,interval,integer) TO mnema_app;
 GRANT EXECUTE ON FUNCTION store_compares(jsonb,text,jsonb) TO mnema_app;
 GRANT EXECUTE ON FUNCTION store_labels(text) TO mnema_app;

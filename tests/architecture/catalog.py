@@ -258,10 +258,11 @@ async def definer_powers(connection: asyncpg.Connection) -> list[str]:
 
 
 async def views(connection: asyncpg.Connection) -> list[str]:
-    """A view reads as its owner: there are none."""
+    """A view reads as its owner, unless it is told to read with the rights of its caller: all are told so."""
     return await _column(
         connection,
         """SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind IN ('v', 'm', 'f')
+          AND NOT (relkind = 'v' AND 'security_invoker=true' = ANY (coalesce(reloptions, '{}')))
         ORDER BY 1""",
     )
 

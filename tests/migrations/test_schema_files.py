@@ -49,6 +49,8 @@ CHANGES = {
         "ALTER TABLE checkpoint_values ALTER COLUMN data SET STORAGE EXTENDED",
         "tables/checkpoint_values.sql",
     ),
+    "a view": ("ALTER VIEW source_status RENAME COLUMN chunks TO pieces", "views/source_status.sql"),
+    "the rights of a view": ("ALTER VIEW source_status RESET (security_invoker)", "views/source_status.sql"),
     "a partition": ("DROP TABLE vec_minilm_l6_v2_p3", "tables/vec.sql"),
     "a row": ("UPDATE embedding_spaces SET ready = false", "rows.sql"),
 }

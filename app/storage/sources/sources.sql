@@ -28,7 +28,7 @@ WHERE s.tenant_id = $1 AND s.id = $2 RETURNING {columns}
 -- name: list
 -- $3 user or null, $4 time and $5 id of the last one of the previous page or null, $6 limit. Newest first.
 SELECT {columns}, t.status, t.files, t.indexed, t.waiting, t.rejected, t.chunks, t.bytes, t.synced_at, t.error
-FROM sources s CROSS JOIN LATERAL source_status(s) t
+FROM sources s JOIN source_status t ON (t.tenant_id, t.source_id) = (s.tenant_id, s.id)
 WHERE s.tenant_id = $1 AND ($2::text[] IS NULL OR s.category = ANY ($2)) AND ($3::text IS NULL OR s.user_id = $3)
   AND ($4::timestamptz IS NULL OR (s.created_at, s.id) < ($4, $5::uuid))
 ORDER BY s.created_at DESC, s.id DESC LIMIT $6
@@ -36,7 +36,7 @@ ORDER BY s.created_at DESC, s.id DESC LIMIT $6
 -- name: status
 -- $3 id.
 SELECT {columns}, t.status, t.files, t.indexed, t.waiting, t.rejected, t.chunks, t.bytes, t.synced_at, t.error
-FROM sources s CROSS JOIN LATERAL source_status(s) t
+FROM sources s JOIN source_status t ON (t.tenant_id, t.source_id) = (s.tenant_id, s.id)
 WHERE s.tenant_id = $1 AND ($2::text[] IS NULL OR s.category = ANY ($2)) AND s.id = $3
 
 -- name: folders

@@ -121,14 +121,16 @@ GRANT SELECT, INSERT, DELETE ON index_jobs TO mnema_app;
 GRANT UPDATE (kind, cause, state, files_total, files_done, added, changed, unchanged, removed, rejected, chunks_added, chunks_kept,
               chunks_removed, bytes_read, error, started_at, ended_at, updated_at) ON index_jobs TO mnema_app;
 
--- Return what a source holds and does. A function and no table, so that it is always true.
-CREATE FUNCTION source_status(s sources) RETURNS TABLE (status text, files bigint, indexed bigint, waiting bigint,
-        rejected bigint, chunks bigint, bytes bigint, synced_at timestamptz, error text) LANGUAGE sql STABLE AS $$
-    SELECT CASE WHEN s.removed_at IS NOT NULL THEN 'removing' WHEN j.state IS NOT NULL THEN 'indexing'
-                WHEN l.state = 'failed' THEN 'failed' ELSE 'ready' END,
+-- What each source holds and does. A view and no table, so that it is always true. It reads with the caller's rights.
+CREATE VIEW source_status WITH (security_invoker = true) AS
+    SELECT s.tenant_id, s.id AS source_id,
+           CASE WHEN s.removed_at IS NOT NULL THEN 'removing' WHEN j.state IS NOT NULL THEN 'indexing'
+                WHEN l.state = 'failed' THEN 'failed' ELSE 'ready' END AS status,
            f.files, f.indexed, f.waiting, f.rejected, f.chunks, f.bytes,
-           (SELECT max(ended_at) FROM index_jobs WHERE tenant_id = s.tenant_id AND source_id = s.id AND state = 'done'), l.error
-    FROM (SELECT count(*) AS files, count(*) FILTER (WHERE state = 'indexed') AS indexed,
+           (SELECT max(d.ended_at) FROM index_jobs d
+            WHERE d.tenant_id = s.tenant_id AND d.source_id = s.id AND d.state = 'done') AS synced_at, l.error
+    FROM sources s
+    CROSS JOIN LATERAL (SELECT count(*) AS files, count(*) FILTER (WHERE state = 'indexed') AS indexed,
                  count(*) FILTER (WHERE state = 'waiting') AS waiting,
                  count(*) FILTER (WHERE state = 'rejected') AS rejected, coalesce(sum(chunk_count), 0)::bigint AS chunks,
                  coalesce(sum(size) FILTER (WHERE state <> 'rejected'), 0)::bigint AS bytes
@@ -136,9 +138,8 @@ CREATE FUNCTION source_status(s sources) RETURNS TABLE (status text, files bigin
     LEFT JOIN LATERAL (SELECT state FROM index_jobs WHERE tenant_id = s.tenant_id AND source_id = s.id
         AND state IN ('queued', 'running') LIMIT 1) j ON true
     LEFT JOIN LATERAL (SELECT state, error FROM index_jobs WHERE tenant_id = s.tenant_id AND source_id = s.id
-        AND state IN ('done', 'failed') ORDER BY ended_at DESC LIMIT 1) l ON true
-$$;
-GRANT EXECUTE ON FUNCTION source_status(sources) TO mnema_app;
+        AND state IN ('done', 'failed') ORDER BY ended_at DESC LIMIT 1) l ON true;
+GRANT SELECT ON source_status TO mnema_app;
 
 -- Store a source and return it. The user's row is locked against an erasure. Raises 23505 if the folder is a source of this
 -- user and category already.

@@ -62,6 +62,15 @@ class Queue:
         """Remember the job."""
         self.published.append((tenant_id, job_id))
 
+    async def wait_for(self, count: int) -> None:
+        """Wait for the notifications: each comes after the commit that shows its job."""
+
+        async def has_all() -> bool:
+            return len(self.published) >= count
+
+        await until(has_all, f"{count} notifications", SOON_S)
+        assert len(self.published) == count
+
 
 @asynccontextmanager
 async def watching(
@@ -115,7 +124,7 @@ async def test_a_change_is_indexed(indexing: Indexing) -> None:
         await run_queued(indexing, source)
         indexing.write("a.md", "Wasps make paper.")
         await wait_for(indexing, source, request=1, watch=2)
-        assert len(queue.published) == 2
+        await queue.wait_for(2)
         await run_queued(indexing, source)
     assert [text for _start, _end, text in await indexing.texts_of("a.md")] == ["Wasps make paper."]
     assert await causes(indexing, source) == Counter(request=1, watch=2)  # reading a folder is no change
