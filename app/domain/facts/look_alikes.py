@@ -23,7 +23,8 @@ _DOUBT: Final = re.compile(
     + one_of(
         r"""if|unless|suppos\w+|imagin\w+|pretend\w*|assum\w+|hypothetical\w*|maybe|perhaps|possibly|probably|might
         |when|whenever|wish\w*|wonder\w*|hop(?:e|ed|ing)|says?|said|saying|claim\w*|thinks?|thinking|thought
-        |believ\w+|bets?|told|tells?|telling|asks?|asked|according|wrote|writes?|written|writing|reads?|quot\w+
+        |believ\w+|bets?|told|tells?|telling|asks?|asked|according|wrote|writes?|written|writing
+        |(?<!i )(?<!mostly )(?<!mainly )(?<!usually )reads?|quot\w+
         |whether|what|which|why|how|who|whose|where|did|does|do you|is it|am i|used to|once|child\w*|kid|grew up
         |growing up|back then|back at|dream\w*|guess\w*|rumou?rs?|lie[sd]?|lying|joke\w*|fake|false|untrue|wrong
         |assistant|bot|not true|isn't true|story|poem|lyrics|essay|character|sentence|phrase|paragraph
