@@ -38,7 +38,7 @@ _POINTER: Final = re.compile(
 )
 """Words for a list that stands before its sentence: "Those are my favorite colors."."""
 _ANAPHOR: Final = re.compile(
-    r"(?<=\w)(?: ?[,;:]| [-–—])+ ?(?:these|those|they|all of (?:these|those|them))$", re.IGNORECASE
+    r"(?<=\w)(?: ?[,;:]| [-–—]) ?(?:these|those|they|all of (?:these|those|them))$", re.IGNORECASE
 )
 _LIKED: Final = re.compile(
     r"(?:i (?:really |just |do |absolutely )?(?:love|like|adore) (?P<value>[^,;.]{1,60}?)(?: (?:the )?(?:most"
@@ -101,12 +101,17 @@ _BUT: Final = re.compile(
     re.IGNORECASE,
 )
 """Words between what a favorite is not and what it is: "isn't red, it's blue", "no longer red but blue"."""
+_NOT_MERELY: Final = re.compile(r"(?:just|only|merely|simply|really|about|always|an?) ")
 _LAPSED: Final = re.compile(r"[\s,]*any ?(?:more|longer)\b", re.IGNORECASE)
 _FORGET: Final = re.compile(
     r"(?:forget|ignore|disregard|unlearn|erase|delete|remove)(?: (?:that|the fact that))?", re.IGNORECASE
 )
+_ADVERBS: Final = re.compile(
+    r"(?: (?:right now|at the moment|in the (?:whole )?world|of all[- ]time|these days|so far|overall|currently|now))+",
+    re.IGNORECASE,
+)
 _NAMED: Final = re.compile(
-    r",? (?:namely|(?:and )?(?:which are|(?:they|those|these) are|they're))(?= |:)"
+    r"[,;]? (?:namely|(?:and )?(?:which are|(?:they|those|these) are|they're))(?= |:)"
     r"|(?: ?[:=]| [-–—]{1,2}(?= )|[,;])(?: namely)?| (?P<opened>\()(?=\w)",
     re.IGNORECASE,
 )
@@ -114,9 +119,11 @@ _WRAPPED: Final = re.compile(r"(?:,|,? and|,? &)\s*$", re.IGNORECASE)
 """The end of a line that goes on in the next one."""
 _COMMA_BEFORE_RANK: Final = re.compile(r", (?=(?:first|number one|#1|1st|1[.):])(?!\w))", re.IGNORECASE)
 _SMALL_WORDS: Final = frozenset({"of", "the", "and", "a", "an", "in", "on", "to", "for", "de", "la", "&"})
-_NEXT_CLAUSE: Final = re.compile(r"[\s,;]*(?:and|but|so|because) (?:my|i|it)\b", re.IGNORECASE)
+_NEXT_CLAUSE: Final = re.compile(r"[\s,;.!]*(?:(?:and|but|so|because)(?: (?:my|i|it)\b.*)?)?\s*", re.IGNORECASE)
 _DASHES: Final = frozenset({" -", " –", " —", " --"})
 _VERB: Final = re.compile(r" (?:is|are) ")
+_MAX_BEFORE: Final = 1000
+"""The longest text before "… are my favorite colors" that is read for values."""
 _MAX_INVERTED: Final = 8
 
 
@@ -199,7 +206,10 @@ def read_inverted(clause: Clause) -> Statement | None:
     match = _INVERTED.search(clause.own)
     if match is None:
         return None
-    mention, text = clause.mention, _ANAPHOR.sub("", clause.own[: match.start()])
+    mention, text = clause.mention, clause.own[: match.start()]
+    if len(text) > _MAX_BEFORE:
+        return None
+    text = _ANAPHOR.sub("", text)
     if liked := _LIKED.fullmatch(clause.own[: match.start()]):
         text = liked["value"] or liked["short"]
     mine = _OF_MINE.match(clause.after) if mention.owner == "a" else None
@@ -263,7 +273,8 @@ def _read_introduced(clause: Clause, verb: re.Match[str], rest: str) -> Statemen
 
 def _read_counted(clause: Clause) -> Statement | None:
     """Read "I have three favorite colors: red, blue and green"."""
-    named = _NAMED.match(clause.after)
+    adverbs = _ADVERBS.match(clause.after)
+    named = _NAMED.match(clause.after, adverbs.end() if adverbs else 0)
     if not named or not is_blank(clause.own) or not clause.mention.favorite:
         return None
     rest = clause.after[named.end() :].strip(" :")
@@ -303,7 +314,7 @@ def _read_negated(clause: Clause, rest: str, *, lapsed: bool) -> Statement | Non
     lapsed = lapsed or _LAPSED.search(text) is not None
     old = split_values(_LAPSED.sub("", text))
     but = _BUT.match(following)
-    if not old or not (but or lapsed):
+    if not old or not (but or lapsed) or _NOT_MERELY.match(text):
         return None
     if not but:
         return clause.state("remove", _unranked(old), used=len(clause.after) - len(following))
@@ -342,11 +353,13 @@ def _read_list_before(clause: Clause, text: str) -> list[tuple[int, str]]:
 
 def _inverted_values(text: str, *, several: bool) -> list[str]:
     """Return the values before "is" or "are". A clause or a remark among them makes the list empty."""
+    if len(text) > _MAX_BEFORE:
+        return []
     text = (
         text[0].lower() + text[1:] if text[1:2].islower() and read_value(text[0].lower() + text[1:]) is None else text
     )
     whole, rest = cut_values(text)
-    if rest or len(text) > 1000 or (not several and "," in text):
+    if rest or (not several and "," in text):
         return []
     values = split_values(whole) if several else [value for value in [read_value(whole)] if value]
     return values if all(len(value.split()) <= _MAX_INVERTED for value in values) else []
@@ -418,7 +431,7 @@ def _read_list(clause: Clause, verb: re.Match[str], rest: str) -> Statement | No
     named = rest[:1] not in {'"', "'"}
     if values and not verb["include"] and (pairs := _read_further_ranks(clause, values, following)):
         return _store_ranks(clause, pairs, len(clause.after))
-    if verb["short"] and values and not _names_after_short(values[0], following):
+    if verb["short"] and values and ("'s " in values[0] or not _names_after_short(values[0], following)):
         return None
     if one and named and any(tells_state(value, mention.noun) for value in values):
         return None
@@ -428,17 +441,17 @@ def _read_list(clause: Clause, verb: re.Match[str], rest: str) -> Statement | No
 def _read_further_ranks(clause: Clause, values: Sequence[str], following: str) -> list[tuple[int, str]]:
     """Return the ranks of "… is red, second is blue" and "… is red, then blue", the first one too; else nothing."""
     mention = clause.mention
-    if len(values) != 1 or len(mention.ranks) > 1:
+    if len(mention.ranks) > 1 or (mention.ranks and len(values) > 1):
         return []
-    rank = mention.ranks[0] if mention.ranks else 1
-    further = read_order(following, after=rank)
-    return [(rank, values[0]), *further] if further else []
+    first = mention.ranks[0] if mention.ranks else 1
+    further = read_order(following, after=first + len(values) - 1)
+    return [*enumerate(values, first), *further] if further else []
 
 
 def _names_after_short(value: str, following: str) -> bool:
     """Tell whether a verb and a name follow "my favorite song", and no possessive as in "my favorite team's coach"."""
     capital = all(word[:1].isupper() or word in _SMALL_WORDS for word in value.split())
-    return capital or following.strip(" .!") == "" or _NEXT_CLAUSE.match(following) is not None
+    return capital or _NEXT_CLAUSE.fullmatch(following) is not None
 
 
 def _store_values(clause: Clause, values: Sequence[str], used: int) -> Statement:

@@ -94,7 +94,7 @@ def strip_fillers(text: str) -> Opened:
 
 
 def drop_asides(line: str) -> str:
-    """Return a line without remarks between values: "red and, of course, blue" is "red and blue". Linear.
+    """Return lines without remarks between values: "red and, of course, blue" is "red and blue". Linear.
 
     "Not only red but also blue" is "red and also blue".
     """

@@ -21,7 +21,7 @@ class Mention:
     `start` and `end` are offsets. `owner` is "my", "have" ("I have two favorite colors"), "a" ("a favorite color of
     mine") or nothing ("Favorite colors: …"). `topic` is None if the words have no noun, or one without a topic; `noun`
     tells which. `favorite` is False for "my top 3 movies", which needs a canonical noun. `count` is the 3 of "my top 3
-    movies".
+    movies". `listed` tells of "my favorite color list".
     """
 
     start: int
@@ -32,11 +32,12 @@ class Mention:
     ranks: tuple[int, ...]
     count: int | None
     favorite: bool
+    listed: bool = False
 
     @property
     def plural(self) -> bool:
-        """Tell whether the noun is a plural."""
-        return bool(self.noun) and is_plural(self.noun[-1])
+        """Tell whether the noun is a plural, or the words name a list."""
+        return bool(self.noun) and (self.listed or is_plural(self.noun[-1]))
 
     @property
     def elliptic(self) -> bool:
@@ -86,4 +87,5 @@ def _read_mention(match: re.Match[str], text: str, topics: FactTopics) -> Mentio
         ranks=ranks,
         count=to_rank(count) if count else None,
         favorite=favorite,
+        listed=bool(noun) and text[:end].lower().endswith((" list", " ranking")),
     )

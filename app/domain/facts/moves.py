@@ -5,6 +5,7 @@ from typing import Final
 
 from app.domain.facts.clauses import Clause, Statement
 from app.domain.facts.fact import Entry, FactOperation
+from app.domain.facts.nouns import has_one_form
 from app.domain.facts.phrases import NUMBER, RANK, to_rank
 from app.domain.facts.values import read_value, split_values
 
@@ -55,6 +56,11 @@ def read_move(clause: Clause) -> Statement | None:
     own = clause.own
     if len(own) > _MAX_REQUEST or clause.mention.owner != "my":
         return None
+    made = _MADE.fullmatch(own) if len(clause.mention.ranks) == 1 and clause.ends else None
+    if made:
+        return _insert(clause, "insert", made["made"] or made["put"] or made["named"], clause.mention.ranks[0])
+    if not clause.mention.plural and not (clause.mention.noun and has_one_form(clause.mention.noun[-1])):
+        return None
     if _INSIDE.fullmatch(own) and clause.opens and (request := _AFTERWARDS.match(clause.after)):
         return _read_inner(clause, request["request"])
     old = _REPLACE_IN.fullmatch(own)
@@ -69,9 +75,6 @@ def read_move(clause: Clause) -> Statement | None:
             return _replace(clause, match, len(clause.after))
     if placed := _PLACED.fullmatch(own):
         return _insert(clause, "move" if placed["move"] else "insert", placed["value"], _spot_rank(placed))
-    made = _MADE.fullmatch(own) if len(clause.mention.ranks) == 1 else None
-    if made:
-        return _insert(clause, "insert", made["made"] or made["put"] or made["named"], clause.mention.ranks[0])
     return None
 
 

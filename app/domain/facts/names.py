@@ -7,6 +7,8 @@ from app.domain.facts.phrases import one_of
 
 _KEPT_BLANK: Final = "\ue000"
 """The blank after a comma or an "and" inside a name, while values are separated."""
+_MAX_TEXT: Final = 2000
+"""The characters in which names are looked for. More than the values of a statement need."""
 _AND: Final = r"(?:and|&|n|'n'|\+)"
 _COMMA_NAMES: Final = (
     rf"earth, wind,? {_AND} fire|crosby, stills,? (?:{_AND} nash|nash,? {_AND} young)|emerson, lake,? {_AND} palmer"
@@ -53,9 +55,10 @@ _INSIDE: Final = re.compile(rf"(?<=[,;]) | (?={_AND} )|(?<= and) |(?<= &) |(?<= 
 
 def hide_separators(text: str) -> str:
     """Return a text in which no separator of values stands inside a known name or a quotation. Linear."""
+    head, tail = text[:_MAX_TEXT], text[_MAX_TEXT:]
     for pattern in (_NAME, _PLACE, _QUOTED):
-        text = pattern.sub(lambda match: _INSIDE.sub(_KEPT_BLANK, match[0]), text)
-    return text
+        head = pattern.sub(lambda match: _INSIDE.sub(_KEPT_BLANK, match[0]), head)
+    return head + tail
 
 
 def show_separators(text: str) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from app.domain.facts.phrases import NUMBER, NUMBERED, ORDINAL, to_rank
-from app.domain.facts.values import cut_values, read_value
+from app.domain.facts.values import cut_values, read_value, split_values
 
 _ORDINALLY: Final = rf"(?:{ORDINAL}|\d{{1,2}}(?:st|nd|rd|th))"
 _SIGN: Final = r" ?[-–—:=.)/] ?"
@@ -27,6 +27,9 @@ _LINE_MARKS: Final = tuple(
     )
 )
 """The styles of the marks of lists. One list has one style, and its ranks count up."""
+_LINE_START: Final = re.compile(
+    rf"[\d\[(#①-⑩]|[a-jivx]{{1,4}}[.)]|(?:{ORDINAL}|number|no|nr|{NUMBER})\b", re.IGNORECASE
+)
 _ROMAN: Final = ("i", "ii", "iii", "iv", "v", "vi", "vii", "viii", "ix", "x")
 _INLINE_BREAK: Final = re.compile(r"(?:[,;.]|(?<=\s))(?: ?(?:and|&))? ?")
 _PLACE: Final = r"(?: (?:place|one|up|spot|choice|pick|of all))?"
@@ -34,7 +37,7 @@ _RANKED: Final = rf"(?:the |my )?(?P<rank>{_ORDINALLY}|{NUMBERED}){_PLACE}"
 _NEXT: Final = r"(?:then|next|after that|afterwards|followed by|finally|lastly|last but not least|last)"
 _BE: Final = r"(?:(?: ?[:=]| [-–—]|,)| (?:is|are|comes?|goes to|would be|has to be|must be|place goes to))"
 _OPENER: Final = re.compile(
-    rf"(?:^|[,;.!]\s+(?:(?:and|&)\s+)?|\s(?:and|&)\s+|\s+(?=then ))(?:{_RANKED}|(?P<next>{_NEXT}))"
+    rf"(?:^|[,;.!]\s+(?:(?:and|&)\s+)?|\s(?:and|&)\s+|\s+(?=(?:then|followed by) ))(?:{_RANKED}|(?P<next>{_NEXT}))"
     rf"(?P<be>{_BE})?(?: (?:is|comes?|there's|we have|it's))?\s+(?=\S)",
     re.IGNORECASE,
 )
@@ -44,6 +47,7 @@ _AFTER: Final = re.compile(
     re.IGNORECASE,
 )
 _PIECE: Final = re.compile(r"(?:[,;](?: ?(?:and|&|then))?|(?<=[\w)])(?: and| &)(?= )) ?")
+_MAX_TEXT: Final = 4000
 _MAX_MARKS: Final = 12
 
 
@@ -53,6 +57,8 @@ def number_lines(lines: Sequence[str]) -> list[str]:
     A list has at least two lines, blank ones may stand between, and its ranks count up.
     """
     numbered = list(lines)
+    if sum(_LINE_START.match(line) is not None for line in lines) < 2:
+        return numbered
     for style in _LINE_MARKS:
         for run in _find_runs(numbered, style):
             for at, rank, end in run:
@@ -120,6 +126,7 @@ def read_order(text: str, after: int | None = None) -> list[tuple[int, str]]:
 
 def _read_openers(text: str, after: int | None = None) -> list[tuple[int, str]]:
     """Read "first is red, then blue, and finally green"."""
+    text = text[:_MAX_TEXT]
     openers = list(_OPENER.finditer(text))
     if not openers or openers[0].start() or (openers[0]["next"] and after is None):
         return []
@@ -131,10 +138,11 @@ def _read_openers(text: str, after: int | None = None) -> list[tuple[int, str]]:
     for at, opener in enumerate(openers[:_MAX_MARKS]):
         end = openers[at + 1].start() if at + 1 < len(openers) else len(text)
         rank = to_rank(opener["rank"]) if opener["rank"] else (pairs[-1][0] if pairs else after or 0) + 1
-        value = read_value(cut_values(text[opener.end() : min(end, opener.end() + 1000)].strip(" ,;."))[0])
-        if value is None:
+        words = cut_values(text[opener.end() : min(end, opener.end() + 1000)].strip(" ,;."))[0]
+        values = split_values(words) if opener["next"] else [value for value in [read_value(words)] if value]
+        if not values:
             return []
-        pairs.append((rank, value))
+        pairs += enumerate(values, rank)
     return pairs
 
 

@@ -27,7 +27,7 @@ _EXTRA: Final = r"(?:(?:own|personal|all[- ]time|absolute|very|most|new|current|
 _LIST_OF: Final = r"(?:(?:(?:full|whole|complete) )?(?:list|ranking) of (?P<listed>my )?)?"
 MY_FAVORITE: Final = re.compile(
     r"(?:\b(?:(?P<my>my)|(?P<have>i(?:(?: (?:actually|only|just|really|do|now|also|currently))? have(?: got)?"
-    r"|'ve(?: got)?| got)(?: (?:just|only|a few|a couple of|a number of|a lot of|lots of|many|multiple|some"
+    r"|'ve(?: got)?| got)(?: (?:just|only|exactly|a few|a couple of|a number of|a lot of|lots of|many|multiple|some"
     r"|several|an?))*)"
     r"|(?P<a>a few|a couple of|an?|any|another|some|several)) |(?P<bare>^|(?:(?<=[,;&] )|(?<=\band ))"
     rf"(?=(?:{RANK} )?{FAVORITE} \w)|(?<= )(?={FAVORITE} \w+(?: \w+)? of mine\b)))"

@@ -16,6 +16,7 @@ _SWAP: Final = re.compile(
     r"(?: places| entries)?(?P<of>(?: (?:of|in|on|from|among))?)",
     re.IGNORECASE,
 )
+_ENDS_IN_PLACE: Final = re.compile(rf" {RANK}$", re.IGNORECASE)
 _MAX_LIKED: Final = 300
 _SWAP_WORD: Final = re.compile(r"(?:swap|switch|exchange)(?: around)?", re.IGNORECASE)
 _REMOVE_RANK: Final = re.compile(rf"(?:remove|delete|forget|drop) (?P<rank>{NUMBERED})", re.IGNORECASE)
@@ -85,7 +86,11 @@ def read_request(clause: Clause) -> Statement | None:
         values = split_values(liked["value"])
         return clause.state("append", [(None, value) for value in values]) if values else None
     if addition := _ADD.fullmatch(own):
-        values = [] if _ELSEWHERE.search(addition["value"]) else split_values(addition["value"])
+        values = (
+            []
+            if _ELSEWHERE.search(addition["value"]) or _ENDS_IN_PLACE.search(addition["value"])
+            else split_values(addition["value"])
+        )
         return clause.state("append", [(None, value) for value in values]) if values else None
     made = None if clause.mention.plural else _MAKE.fullmatch(own)
     if made and (value := read_value(made["value"] or made["made"])):

@@ -61,8 +61,8 @@ class Sentence:
 
 def split_message(clean: str) -> tuple[list[str], list[Sentence]]:
     """Return the lines of a clean message, and its sentences with single blanks."""
-    blanks = [" ".join(_EMPHASIS.sub("", line).replace("`", '"').split()) for line in clean.split("\n")]
-    lines = number_lines([drop_asides(normalize_spelling(line)) for line in blanks])
+    single_blanks = "\n".join(" ".join(_EMPHASIS.sub("", line).replace("`", '"').split()) for line in clean.split("\n"))
+    lines = number_lines(drop_asides(normalize_spelling(single_blanks)).split("\n"))
     parts = [
         (number, at == len(pieces) - 1, piece)
         for number, line in enumerate(lines)

@@ -53,7 +53,7 @@ _ORDINAL_FORMS: Final = {word: slip_forms(word) for word in ORDINALS}
 
 
 def normalize_spelling(line: str) -> str:
-    """Return a line in which "favrite" is "favorite", and a lone "n" or "r" of a chat is "and" or "are". Linear."""
+    """Return lines in which "favrite" is "favorite", and a lone "n" or "r" of a chat is "and" or "are". Linear."""
     line = _SHORTENED.sub("fav", line)
     line = _LIKE_FAVORITE.sub(_correct_favorite, line)
     line = _ORDINAL_BEFORE.sub(_correct_ordinal, line)

@@ -12,7 +12,7 @@ from app.domain.facts.clauses import Clause, Statement, read_direct, read_forget
 from app.domain.facts.cleaning import clean_message
 from app.domain.facts.fact import FactOperation
 from app.domain.facts.fillers import is_blank, strip_fillers
-from app.domain.facts.look_alikes import asks_further, casts_doubt, marks_joke, takes_back
+from app.domain.facts.look_alikes import asks_further, casts_doubt, is_given_text, marks_joke, takes_back, tells_state
 from app.domain.facts.mentions import Mention, find_mentions
 from app.domain.facts.phrases import ORDINAL, word_set
 from app.domain.facts.ranked_lists import MAX_RANK, first_ranks
@@ -28,7 +28,7 @@ from app.domain.facts.sentences import (
     split_message,
 )
 from app.domain.facts.topics import READ_LIMIT, FactTopics
-from app.domain.facts.values import split_values
+from app.domain.facts.values import read_value, split_values
 
 _HINT: Final = re.compile(
     rf"f(?:av|[aov]{{2}})|\bmy (?:#|top\b|(?:no|nr|number)\b|{ORDINAL}\b|\d)|\b"
@@ -38,6 +38,9 @@ _HINT: Final = re.compile(
     re.IGNORECASE,
 )
 """Words without which no message states or changes a favorite."""
+_MENTIONED: Final = re.compile(r"fav|\bmy\b", re.IGNORECASE)
+"""Words without which a sentence names no favorite."""
+_MAX_UNSAID: Final = 300
 _SEPARATOR: Final = re.compile(
     r"[,;] ?(?:(?:and|but|so|also|plus) )?|(?P<colon>: )| (?:and|but|so|plus|while|whereas) "
     r"| i (?:just |also )?(?:noticed|realized|realised|decided|found out|discovered|figured out) (?:that )?"
@@ -45,9 +48,12 @@ _SEPARATOR: Final = re.compile(
     re.IGNORECASE,
 )
 _OWN_WORDS: Final = re.compile(
-    r"\w+ \w+ .*\b(?:i|i'm|i've|i'll|me|my|we)\b|\b(?:thing|note|fact|detail|info|update|reminder)\b", re.IGNORECASE
+    r"(?:^|.*[\s,])(?:i|i'm|i've|i'll) (?!am\b)\w.*"
+    r"|(?:(?:and|oh|ps|also|one|another|a|some|just) )*(?:\w+ ){0,2}(?:thing|note|fact|detail|update|reminder)s?"
+    r"(?: (?:before|for|about|to|i|you|while)\b.*)?",
+    re.IGNORECASE,
 )
-"""Words before a colon that say that their user goes on speaking."""
+"""Words before a colon after which their user goes on speaking: "One thing before I forget"."""
 _JOINT: Final = re.compile(r"[ ,]*(?:(?:and|or|&) )?")
 _OVERRULING: Final = frozenset({"remove", "swap", "insert", "move", "replace"})
 """The operations after which earlier statements of the message do not matter."""
@@ -56,7 +62,9 @@ _ABOUT: Final = re.compile(
     r"|my )?(?P<noun>[a-z]+(?: [a-z]+)?),? *$",
     re.IGNORECASE,
 )
+_MAX_LEAD: Final = 1000
 _MAX_ABOUT: Final = 60
+_ANY_THING: Final = ("thing",)
 _MAX_SEPARATORS: Final = 8
 _UNSAID: Final = re.compile(r"(?: (?:is|are)(?:n't| not) [^.!?,;]{1,80})?[\s.?!:…]*", re.IGNORECASE)
 """The words after a favorite that do not say it. What it is not may stand there."""
@@ -100,8 +108,8 @@ def _read_message(clean: str, topics: FactTopics) -> Iterator[Statement]:
         if sentence.line < next_line:
             continue
         also = _read_also(sentence, before)
-        if asked and (answer := _read_answer(sentence, sentences[at - 1], asked)):
-            also = [replace(answer, next_line=0)]
+        if asked and (answer := _read_answer(sentence, lines, sentences[at - 1], asked)):
+            also = [answer]
         before, asked = None, None
         if at + 1 < len(sentences) and takes_back(sentences[at + 1].text):
             continue
@@ -130,7 +138,7 @@ def read_sentence(
     if sentence.foreign or sentence.joke:
         return
     text = sentence.text
-    mentions = list(find_mentions(text, topics, continued=True))
+    mentions = list(find_mentions(text, topics, continued=True)) if _MENTIONED.search(text) else []
     if not mentions and not sentence.quoted and (bare := read_bare_request(text)):
         yield Statement(bare, len(text))
     done, quotes, failed = 0, int(sentence.quoted), False
@@ -219,11 +227,16 @@ def _read_lead(clause: Clause, sentence: Sentence, failed: bool) -> Statement | 
     for separator in list(_SEPARATOR.finditer(lead))[-_MAX_SEPARATORS:]:
         if casts_doubt(lead[: separator.start()]):
             return None
-        if separator["colon"] and not _OWN_WORDS.search(lead[: separator.start()]):
+        if separator["colon"] and not _goes_on(lead[: separator.start()]):
             continue
         if found := _read_own(replace(clause, own=lead[separator.end() :], opens=False), sentence):
             return found
     return None
+
+
+def _goes_on(words: str) -> bool:
+    """Tell whether a user who wrote words before a colon goes on speaking, and hands over no text."""
+    return len(words) < _MAX_LEAD and _OWN_WORDS.fullmatch(words.strip()) is not None and not is_given_text(words)
 
 
 def _read_own(clause: Clause, sentence: Sentence) -> Statement | None:
@@ -250,12 +263,16 @@ def _may_lack_topic(clause: Clause, found: Statement, corrects: bool) -> bool:
     if clause.mention.topic or not found.operation:
         return True
     ends = not clause.after[found.end - clause.mention.end :].strip(" .!")
+    if any(tells_state(value, _ANY_THING) for _, value in found.operation.entries):
+        return False
     return ends and (corrects or found.operation.op == "replace")
 
 
 def _pending_mention(sentence: Sentence, topics: FactTopics) -> Mention | None:
     """Return the favorite that a sentence names without a value: "My favorite color?", "I have two favorites."."""
-    if sentence.joke or sentence.foreign or sentence.quoted:
+    if sentence.joke or sentence.foreign or sentence.quoted or not _MENTIONED.search(sentence.text):
+        return None
+    if len(sentence.text) > _MAX_UNSAID:
         return None
     mention = next(iter(list(find_mentions(sentence.text, topics))[-1:]), None)
     if not mention or not mention.topic or mention.owner not in {"my", "have", ""} or mention.elliptic:
@@ -264,13 +281,20 @@ def _pending_mention(sentence: Sentence, topics: FactTopics) -> Mention | None:
     return mention if is_blank(strip_fillers(lead).rest) and _UNSAID.fullmatch(after) else None
 
 
-def _read_answer(sentence: Sentence, asked: Sentence, mention: Mention) -> Statement | None:
+def _read_answer(sentence: Sentence, lines: Sequence[str], asked: Sentence, mention: Mention) -> Statement | None:
     """Read "Green." after "My favorite color?", and "They are red and blue." after "I have two favorite colors."."""
     match = _ANSWER.match(sentence.text)
     if not match or sentence.joke or sentence.foreign or sentence.line > asked.line + 1:
         return None
     question = asked.text.endswith("?")
-    if not match["pronoun"] and (not question or not read_enumeration(f"{match['values']}, x")):
+    lined, next_line = read_plain_lines(lines, sentence.line) if sentence.line > asked.line else ([], 0)
+    if question and mention.plural and len(lined) > 1:
+        return Statement(FactOperation("list", mention.topic, tuple(lined)), len(sentence.text), next_line)
+    named = read_enumeration(match["values"].rstrip(" .!"))
+    counted = mention.owner == "have" and len(named) == mention.count
+    if not match["pronoun"] and not counted and (not question or not read_enumeration(f"{match['values']}, x")):
+        return None
+    if not match["pronoun"] and read_value(match["values"][0].lower() + match["values"][1:]) is None:
         return None
     owned = replace(mention, owner="my", count=None)
     after = f" {'is' if not mention.plural else 'are'} {match['values']}"

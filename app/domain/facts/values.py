@@ -12,7 +12,8 @@ _BREAK: Final = re.compile(
     r"(?P<hard> [-–—]{1,3} |\.{2,}|…| \((?=[a-z])(?![^()]{0,80}\))|,? "
     + one_of(
         """because|cause|cuz|coz|since|but|although|though|if|unless|when|whenever|except|instead of|rather than|not
-        |according to|now that|wherever|no matter|and (?:as for|when it comes to|regarding)|as a (?:child|kid
+        |according to|now that|wherever|no matter
+        |followed by|and (?:as for|when it comes to|regarding)|as a (?:child|kid
         |teen|teenager|boy|girl|baby)"""
     )
     + r"\b)|(?P<so>,? (?:so|as|which|while|where)\b)|(?P<soft>[,;](?= )(?: and\b)?| and\b)"
@@ -26,7 +27,8 @@ _SUBJECTS: Final = word_set("""
 """Words in lower case that begin a clause."""
 _FINITE: Final = word_set("""
     is are was were am has have had does did would should must isn't aren't wasn't weren't don't doesn't didn't can't
-    won't i'm it's that's we're they're you're i've i'd i'll dont doesnt didnt cant couldnt wont wouldnt isnt arent
+    won't haven't hasn't hadn't i'm it's that's we're they're you're i've i'd i'll dont doesnt didnt cant couldnt
+    wont wouldnt isnt arent
     wasnt werent im ive thats theyre youre
     """)
 """Verb forms in lower case that no value has."""
@@ -44,7 +46,8 @@ _NO_VALUE_START: Final = word_set("""
     several probably perhaps maybe possibly likely supposedly apparently allegedly either neither up out over
     off back gone getting being becoming changing constantly hard impossible difficult tough easy unknown
     unclear undecided secret private unsure tbd tba todo n/a na null undefined blank insert different similar
-    depends still various numerous kinda sorta going coming playing losing winning missing doing airing sold closed
+    depends guess see ask same haven't hasn't still various numerous kinda sorta going coming playing losing winning
+    missing doing airing sold closed
     based made broken amazing awesome boring guess some sometimes usually often rarely mostly mainly almost
     nearly prob somewhat between another more favorite favourite fav delicious beautiful expensive actually also
     above below yours mine hers ours theirs obvious
@@ -194,7 +197,7 @@ def _split_last(part: str, *, alone: bool) -> list[str]:
     A part that is `alone` and has single words between several "and" is split at each.
     """
     fixed = {match.start("and") for match in _FIXED_PAIRS.finditer(part)}
-    ands = list(re.finditer(r"(?:(?<= )(?:and|&)(?: also)?|(?<=\w)\+)(?= )", part))
+    ands = list(re.finditer(r"(?:(?<= )(?:and|&)(?: also)?|(?<=\w)\+|(?<= )\+)(?= )", part))
     free = [match for match in ands if match.start() not in fixed]
     if not free:
         return [part]
@@ -215,6 +218,9 @@ def read_value(text: str) -> str | None:
     value = _ASIDE.sub("", _trim_trail(text).strip(_EDGES).lstrip("-–—• "))
     if _INITIALS.search(f"{value}.") and f"{value}." in text:
         value += "."
+    value = value.rstrip(" (")
+    if value.endswith(")") and value.count(")") > value.count("("):
+        value = value[:-1].rstrip()
     if value.count("(") > value.count(")"):
         value += ")" if text.rstrip(_EDGES.replace("'", "")).endswith(")") else ""
     if value.count('"') % 2:  # '"Hey Jude" (The Beatles)' lost its first quote
