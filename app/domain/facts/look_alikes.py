@@ -191,6 +191,12 @@ def hands_over_text(sentence: str) -> bool:
     return (opens and _GIVEN_TEXT.search(sentence) is not None) or _TEXT_TASK.search(sentence) is not None
 
 
+def find_doubt(words: str) -> int | None:
+    """Return the end of the first words that cast doubt on what follows, or None."""
+    match = _DOUBT.search(words)
+    return match.end() if match else None
+
+
 def is_given_text(words: str) -> bool:
     """Tell whether words name a text or what somebody wrote or said: "Here is my bio"."""
     return _GIVEN_TEXT.search(words) is not None

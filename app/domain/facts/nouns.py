@@ -33,7 +33,7 @@ _STOP: Final = word_set("""
     yesterday today tonight tomorrow ago lately ever again called named rated spelled pls plz thx growing
     anymore any instead too though yet either already used just really actually definitely please thanks these
     this those right stays comes except excluding besides minus rn atm fr ngl tbh imo imho lol lmao btw omg haha ofc
-    ranked sorted ordered listed gotta goes remain
+    ranked sorted ordered listed gotta goes remain means mean says
     """)
 """Words that end a noun phrase."""
 OTHER_NOUNS: Final = word_set("""
@@ -45,7 +45,7 @@ OTHER_NOUNS: Final = word_set("""
     tuned tunic tunis turn twin taken toke tower
     """)
 """Nouns that differ by one letter from a noun of a shipped topic. None is a typo of that noun."""
-EMPTY_HEADS: Final = word_set("thing part one way time place memory person kind type bit aspect moment reason")
+EMPTY_HEADS: Final = word_set("thing part one way time place memory person kind type bit aspect moment reason list")
 """Nouns that name no topic."""
 
 

@@ -32,7 +32,7 @@ MY_FAVORITE: Final = re.compile(
     r"|(?P<a>a few|a couple of|an?|any|another|some|several)) |(?P<bare>^|(?:(?<=[,;&] )|(?<=\band ))"
     rf"(?=(?:{RANK} )?{FAVORITE} \w)|(?<= )(?={FAVORITE} \w+(?: \w+)? of mine\b)))"
     rf"{_EXTRA}{_LIST_OF}{_EXTRA}"
-    rf"(?:(?:(?P<top>top |(?:first|best) (?={NUMBER} {FAVORITE}\b))(?P<count>{NUMBER})|(?P<number>{NUMBER})"
+    rf"(?:(?:(?P<top>top |(?:first|best) (?={NUMBER} {FAVORITE}\b))(?P<count>{NUMBER})|(?P<number>{NUMBER})(?: top)?"
     rf"|(?P<best>top(?= \w))|(?P<rank>{RANK})(?:(?: and| with| &|,) (?:my )?(?P<other>{RANK}))?)(?: |(?=[.,;!?]|$)))?"
     rf"{_EXTRA}(?:(?P<favorite>{FAVORITE})(?: (?P<later>(?!one\b){NUMBER})(?= \w))?(?!\w))?",
     re.IGNORECASE,

@@ -47,6 +47,7 @@ _OPENING_FORMS: Final = {
     word: slip_forms(word) for word in ("what", "whats", "which", "list", "show", "tell", "remind", "give", "name")
 }
 """The words that open a question, with their typos."""
+_CHAT_OPENERS: Final = {"wut": "what", "wot": "what", "wuts": "whats", "wots": "whats"}
 _NAME_CALL: Final = re.compile(r"(?:hey|hi|hello|ok) [\w'-]{1,30}, ", re.IGNORECASE)
 _POLITE: Final = r"(?:(?:can|could|would|will) (?:you|u|ya) (?:please |kindly )?|(?:i'?d like|i want) (?:you )?to )?"
 _BE: Final = r"(?:is|are|was|were|'s|s|'re|re)"
@@ -56,11 +57,14 @@ _ASK: Final = re.compile(
     + one_of(
         "tell|say|show|give|list|name|recall|display|print|repeat|recite|gimme|lemme (?:see|hear)|let me (?:see|hear)"
     )
-    + r"(?: (?:me|back|out|off|us))*(?: (?:all|of|again|what|which))*"
+    + r"(?: (?:me|back|out|off|us))*(?: (?:all|of|again|what(?:'?s)?|which))*"
     r"|(?:can|could|may) i (?:please )?(?:get|see|have|hear)(?: back)?"
     r"|(?:did|have) i (?:ever |already )?(?:tell|told|mention|mentioned)(?: (?:to )?you)?(?: (?:what|which|of|about))?"
-    r"|remind me(?: (?:of|about|what|which|again))*)"
-    r"|(?:do )?(?:you )?(?:still )?(?:remember|know|recall)(?: (?:what|which|all|of|again))*)(?: (?:is|are|was|were))?"
+    r"|remind me(?: (?:of|about|what(?:'?s)?|which|again))*)"
+    r"|any idea(?: (?:what|which))?|i (?:wanna|want to|would like to|need to) (?:know|see|hear)(?: (?:what|which"
+    r"|again))*"
+    r"|(?:do )?(?:you |u |ya )?(?:still )?(?:remember|know|recall)(?: (?:what|which|all|of|again))*)(?: (?:is"
+    r"|are|was|were))?"
     r"|(?:what|which)(?: one| ones)? (?:did i|have i)(?: (?:say|said|tell you|told you|mention|mentioned|call|called"
     r"|list|listed|name|named|give you|given you|state|stated))(?: (?:that|as|about|to you))?(?: (?:is|are|was|were))?"
     r"|what (?:do|did) you (?:have|know|save|store|note)(?: (?:stored|saved|noted|down|on file))?"
@@ -130,8 +134,13 @@ _IN_LIST: Final = re.compile(
 )
 _COUNTED: Final = re.compile(rf"{NUMBER}$", re.IGNORECASE)
 _CHOICE: Final = re.compile(
-    rf"(?:which|what)(?P<favorite> of my {FAVORITE})? (?P<noun>[\w' -]{{1,60}}?) "
+    rf"(?:which|what)(?P<favorite> of my {FAVORITE})? (?P<noun>[\w' -]{{1,60}}?)(?: (?:did|do) i (?:say|tell you"
+    rf"|call|think))? "
     r"(?:is|are|was|were|comes|ranks|takes|holds|has|sits|stands)(?: in| at| on)?(?: the)? (?P<what>.{1,60})$",
+    re.IGNORECASE,
+)
+_TELL_ME: Final = re.compile(
+    r"^(?:(?:can|could|would|will) (?:you|u) (?:please )?)?(?:tell|show|remind)(?: me)?(?: again)? (?=(?:which|what) )",
     re.IGNORECASE,
 )
 _MY_RANK: Final = re.compile(
@@ -147,6 +156,7 @@ _ITS_RANK: Final = re.compile(
 )
 _NO_TOPIC: Final = re.compile(
     rf"(?:(?:my|the) top (?P<count>{NUMBER})(?: {FAVORITE})?|my (?P<own>{RANK}) {FAVORITE}(?: one)?"
+    rf"|my (?P<mine>{NUMBERED})|(?:my )?fav(?:ou?rite)?s list"
     rf"|(?:(?:all )?my |(?:all )?(?=fav))(?P<all>(?:favou?rite|fav|fave)s)|my (?P<first>{FAVORITE})(?: one)?"
     rf"|(?:the )?(?P<rank>{RANK})(?: favou?rite)?{_ENTRY}(?: (?:on|in) my list)?"
     r"|them(?: all)?|they|all of them|(?:my|the|that) (?:whole |full )?list|those)$",
@@ -221,7 +231,8 @@ def _strip_opening(question: str) -> str:
     while match := (_NAME_CALL.match(question, at) or _FILLER.match(question, at)):
         at = match.end()
     first = _FIRST_WORD.match(question, at)
-    meant = find_slip(first[0].lower(), _OPENING_FORMS) if first else None
+    word = first[0].lower() if first else ""
+    meant = _CHAT_OPENERS.get(word) or (find_slip(word, _OPENING_FORMS) if word else None)
     return f"{meant}{question[first.end() :]}" if first and meant else question[at:]
 
 
@@ -320,7 +331,7 @@ def _read_top(text: str, topics: FactTopics) -> tuple[QuestionPart, ...]:
 
 def _read_choice(text: str, topics: FactTopics) -> tuple[QuestionPart, ...]:
     """Read "which movie is my third favorite?" and "which of my favorite movies is number two?"."""
-    match = _CHOICE.match(text.rstrip(" ?.!"))
+    match = _CHOICE.match(_TELL_ME.sub("", text.rstrip(" ?.!")))
     if not match:
         return ()
     noun, end = read_noun(match["noun"], 0)
@@ -366,7 +377,7 @@ def _read_topicless(text: str) -> tuple[QuestionPart, ...]:
         return ()
     if match["count"]:
         return (QuestionPart("slice", None, to_rank(match["count"])),)
-    if rank := match["own"] or match["rank"]:
+    if rank := match["own"] or match["mine"] or match["rank"]:
         return (QuestionPart("rank", None, to_rank(rank)),)
     if match["first"]:
         return (QuestionPart("first", None),)

@@ -18,6 +18,12 @@ _SWAP: Final = re.compile(
 )
 _ENDS_IN_PLACE: Final = re.compile(rf" {RANK}$", re.IGNORECASE)
 _MAX_LIKED: Final = 300
+_BARE: Final = re.compile(
+    r"\b(?:swap|switch|exchange|remove|delete|forget|drop|replace|substitute|move|bump|shift|push|bring|promote|demote|put"
+    r"|insert|place|add|slot|squeeze|list|rank|set|stick|have)\b",
+    re.IGNORECASE,
+)
+"""The verbs of requests without a topic."""
 _SWAP_WORD: Final = re.compile(r"(?:swap|switch|exchange)(?: around)?", re.IGNORECASE)
 _REMOVE_RANK: Final = re.compile(rf"(?:remove|delete|forget|drop) (?P<rank>{NUMBERED})", re.IGNORECASE)
 _RANK_ALONE: Final = re.compile(rf"(?:the )?(?P<rank>{RANK})(?: (?:one|entry|item|place))?", re.IGNORECASE)
@@ -100,7 +106,7 @@ def read_request(clause: Clause) -> Statement | None:
 
 def read_bare_request(text: str) -> FactOperation | None:
     """Return what a whole sentence without a topic asks for: "Swap first and second." or "Remove #2."."""
-    if len(text) > 200:
+    if len(text) > 200 or not _BARE.search(text):
         return None
     opened = strip_fillers(text.rstrip(" .!"))
     rest = re.sub(r",? (?:please|thanks|thank you)$", "", opened.rest.rstrip(" ?" if opened.asks else " "))

@@ -46,7 +46,8 @@ def find_slip(word: str, known: Mapping[str, frozenset[str]]) -> str | None:
     if word in known:
         return word
     forms = slip_forms(word)
-    return next((name for name, others in known.items() if name[0] == word[0] and forms & others), None)
+    near = [name for name, others in known.items() if name[0] == word[0] and forms & others]
+    return min(near, key=lambda name: word not in known[name] and name not in forms, default=None)
 
 
 _ORDINAL_FORMS: Final = {word: slip_forms(word) for word in ORDINALS}

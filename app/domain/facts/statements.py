@@ -12,7 +12,15 @@ from app.domain.facts.clauses import Clause, Statement, read_direct, read_forget
 from app.domain.facts.cleaning import clean_message
 from app.domain.facts.fact import FactOperation
 from app.domain.facts.fillers import is_blank, strip_fillers
-from app.domain.facts.look_alikes import asks_further, casts_doubt, is_given_text, marks_joke, takes_back, tells_state
+from app.domain.facts.look_alikes import (
+    asks_further,
+    casts_doubt,
+    find_doubt,
+    is_given_text,
+    marks_joke,
+    takes_back,
+    tells_state,
+)
 from app.domain.facts.mentions import Mention, find_mentions
 from app.domain.facts.phrases import ORDINAL, word_set
 from app.domain.facts.ranked_lists import MAX_RANK, first_ranks
@@ -224,8 +232,9 @@ def _read_lead(clause: Clause, sentence: Sentence, failed: bool) -> Statement | 
         return None  # "my favorite color and my favorite food are …"
     if not failed and (found := _read_own(clause, sentence)):
         return found
+    doubt = find_doubt(lead)
     for separator in list(_SEPARATOR.finditer(lead))[-_MAX_SEPARATORS:]:
-        if casts_doubt(lead[: separator.start()]):
+        if doubt is not None and doubt <= separator.start():
             return None
         if separator["colon"] and not _goes_on(lead[: separator.start()]):
             continue
@@ -272,7 +281,7 @@ def _pending_mention(sentence: Sentence, topics: FactTopics) -> Mention | None:
     """Return the favorite that a sentence names without a value: "My favorite color?", "I have two favorites."."""
     if sentence.joke or sentence.foreign or sentence.quoted or not _MENTIONED.search(sentence.text):
         return None
-    if len(sentence.text) > _MAX_UNSAID:
+    if len(sentence.text) > _MAX_UNSAID or not sentence.text.endswith(("?", ".", "!", "…")):
         return None
     mention = next(iter(list(find_mentions(sentence.text, topics))[-1:]), None)
     if not mention or not mention.topic or mention.owner not in {"my", "have", ""} or mention.elliptic:

@@ -9,7 +9,7 @@ LEAST = {
     "development": (0.98, 0.98, 0.98, 0.98),
     "held_out": (0.98, 0.98, 0.98, 0.98),
     "natural_development": (0.98, 0.95, 0.98, 0.98),
-    "natural_held_out": (0.98, 0.80, 0.90, 0.98),
+    "natural_held_out": (0.98, 0.85, 0.95, 0.98),
 }
 """The least precision and recall of messages, and the least shares of questions answered and left to search."""
 
