@@ -37,8 +37,8 @@ _RANKED: Final = rf"(?:the |my )?(?P<rank>{_ORDINALLY}|{NUMBERED}){_PLACE}"
 _NEXT: Final = r"(?:then|next|after that|afterwards|followed by|finally|lastly|last but not least|last)"
 _BE: Final = r"(?:(?: ?[:=]| [-–—]|,)| (?:is|are|comes?|goes to|would be|has to be|must be|place goes to))"
 _OPENER: Final = re.compile(
-    rf"(?:^|[,;.!]\s+(?:(?:and|&)\s+)?|\s(?:and|&)\s+|\s+(?=(?:then|followed by) ))(?:{_RANKED}|(?P<next>{_NEXT}))"
-    rf"(?P<be>{_BE})?(?: (?:is|comes?|there's|we have|it's))?\s+(?=\S)",
+    rf"(?:^|[,;.!] (?:(?:and|&) )?| (?:and|&) | (?=(?:then|followed by) ))(?:{_RANKED}|(?P<next>{_NEXT}))"
+    rf"(?P<be>{_BE})?(?: (?:is|comes?|there's|we have|it's))? (?=\S)",
     re.IGNORECASE,
 )
 _AFTER: Final = re.compile(
