@@ -1,12 +1,14 @@
 """Precision and recall of the fact rules on labelled messages, and their answers to labelled questions.
 
     python -m bench.fact_rules               prints the figures of both halves
+    python -m bench.fact_rules --groups      also prints the figures of each group of messages and questions
     python -m bench.fact_rules --failures    also prints the messages and questions that were read wrongly
 
-bench/facts/ has two halves, written by different people from the same rules, before the code was there.
-The rules were developed on `development` alone. A message says what is stored before and after it. A question says
-which facts are stored in which threads, and either the values that answer it by topic, or that it is no question for
-facts ("search"). The operations apply here to a model in memory, so the figures need no database.
+bench/facts/ has two halves, written by different people from the same rules, before the code was there, and two halves
+with natural forms (`natural_…`), by a third person who had not read the rules.
+The rules were developed on the halves named `development` alone. A message says what is stored before and after it. A
+question says which facts are stored in which threads, and either the values that answer it by topic, or that it is no
+question for facts ("search"). The operations apply here to a model in memory, so the figures need no database.
 """
 
 import argparse
@@ -25,7 +27,7 @@ from app.domain.facts.topics import FactTopics
 
 FOLDER: Final = Path(__file__).with_name("facts")
 TOPICS_FILE: Final = Path(__file__).parents[1] / "config" / "facts.yaml"
-PARTS: Final = ("development", "held_out")
+PARTS: Final = ("development", "held_out", "natural_development", "natural_held_out")
 MAX_RANK: Final = 10
 SEARCH: Final = "search"
 
@@ -47,6 +49,8 @@ class Figures:
     look_alikes: int = 0
     answers: dict[str, list[bool]] = field(default_factory=dict)
     bleed: int = 0
+    groups: dict[str, list[int]] = field(default_factory=dict)
+    """Right, wrong and missed changes of each group of messages."""
     failures: list[str] = field(default_factory=list)
 
     @property
@@ -98,7 +102,7 @@ def apply_operation(thread: Thread, operation: FactOperation) -> None:
         return
     facts = dict(thread.get(topic, {}))
     changed = _changed_facts(facts, operation)
-    if operation.op not in {"remove", "swap"}:
+    if operation.op not in {"remove", "swap", "move"}:
         thread.pop(topic, None)  # the topic stated last comes last
     if changed:
         thread[topic] = changed
@@ -128,6 +132,38 @@ def _changed_facts(facts: Ranked, operation: FactOperation) -> Ranked:
             one, other = operation.ranks
             both = one in facts and other in facts
             return facts | {one: facts[other], other: facts[one]} if both else facts
+        case "insert" | "move":
+            return _with_place(facts, operation.entries[0], known=operation.op == "move")
+        case "replace":
+            return _replaced(facts, operation.entries)
+
+
+def _with_place(facts: Ranked, entry: Entry, *, known: bool) -> Ranked:
+    """Return the facts with a value at a rank. Its old place closes; the values from the rank on move down."""
+    ranked = _appended(facts, ())
+    place = next((rank for rank, value in ranked.items() if value.casefold() == entry[1].casefold()), None)
+    if place is None and known:
+        return facts
+    others = {
+        rank - (place is not None and rank > place): value
+        for rank, value in ranked.items()
+        if rank is not None and rank != place
+    }
+    at = entry[0] or max(others, default=0) + 1
+    free = next(rank for rank in range(at, at + len(others) + 1) if rank not in others)
+    moved: Ranked = {rank + (at <= rank < free): value for rank, value in others.items()}
+    return {rank: value for rank, value in (moved | {at: entry[1]}).items() if rank is None or rank <= MAX_RANK}
+
+
+def _replaced(facts: Ranked, entries: Sequence[Entry]) -> Ranked:
+    """Return the facts with the second value at the place of the first."""
+    (_, old), (rank, new) = entries
+    place = [at for at, value in facts.items() if value.casefold() == old.casefold()]
+    if not place:
+        return _changed_facts(facts, FactOperation("set", None, ((None, new),))) if rank == 1 else facts
+    if new.casefold() in {value.casefold() for value in facts.values()}:
+        return {at: value for at, value in facts.items() if at not in place}
+    return facts | {place[0]: new}
 
 
 def _appended(facts: Ranked, entries: Sequence[Entry]) -> Ranked:
@@ -137,7 +173,7 @@ def _appended(facts: Ranked, entries: Sequence[Entry]) -> Ranked:
         rank = max((rank for rank in ranked if rank is not None), default=0) + 1
         if rank <= MAX_RANK and value.casefold() not in {old.casefold() for old in ranked.values()}:
             ranked[rank] = value
-    return ranked if len(ranked) > len(facts) else facts
+    return ranked if len(ranked) > len(facts) or not entries else facts
 
 
 def changes_between(before: Thread, after: Thread) -> set[Triple]:
@@ -189,9 +225,12 @@ def measure_messages(part: str, topics: FactTopics, figures: Figures) -> None:
         for operation in operations:
             apply_operation(thread, operation)
         expected, made = changes_between(before, read_thread(row["after"])), changes_between(before, thread)
-        figures.right += len(expected & made)
-        figures.wrong += len(made - expected)
-        figures.missed += len(expected - made)
+        counts = len(expected & made), len(made - expected), len(expected - made)
+        figures.right += counts[0]
+        figures.wrong += counts[1]
+        figures.missed += counts[2]
+        group = figures.groups.setdefault(row["group"], [0, 0, 0])
+        group[:] = [old + new for old, new in zip(group, counts, strict=True)]
         figures.look_alikes += row["group"] == "look_alike" and bool(made)
         if expected != made:
             figures.failures.append(
@@ -223,10 +262,23 @@ def measure_part(part: str, topics: FactTopics) -> Figures:
     return figures
 
 
+def group_lines(figures: Figures) -> list[str]:
+    """Return one line of figures for each group."""
+    messages = [
+        f"messages, {group}: {right} right, {wrong} wrong, {missed} missed"
+        for group, (right, wrong, missed) in sorted(figures.groups.items())
+    ]
+    questions = [
+        f"questions, {group}: {sum(rows)} of {len(rows)} right" for group, rows in sorted(figures.answers.items())
+    ]
+    return messages + questions
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print the figures of each half."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--failures", action="store_true", help="print what was read wrongly")
+    parser.add_argument("--groups", action="store_true", help="print the figures of each group")
     parser.add_argument("--part", choices=PARTS, action="append", help="only this half")
     chosen = parser.parse_args(arguments)
     topics = load_topics()
@@ -239,6 +291,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             f" fell through {figures.answers_right(search=True):.3f}, both {figures.answers_right():.3f},"
             f" topic bleed {figures.bleed}"
         )
+        for line in group_lines(figures) if chosen.groups else ():
+            print(f"  {line}")
         for failure in figures.failures if chosen.failures else ():
             print(f"  {failure}")
 

@@ -23,7 +23,8 @@ from app.domain.chat import augmentation
 from app.domain.chat import request as chat_request
 from app.domain.consent import answers as consent_answers
 from app.domain.errors import MnemaError
-from app.domain.facts import cleaning, questions, ranked_lists
+from app.domain.facts import cleaning, fillers, orders, questions, ranked_lists, spelling
+from app.domain.facts import names as fact_names
 from app.domain.facts import statements as fact_statements
 from app.domain.facts import topics as fact_topics
 from app.domain.memory import listing, procedures, same_fact, spellings
@@ -199,6 +200,22 @@ FUNCTIONS: Final[Mapping[str, Callable[[str], object]]] = {
     "read_statements, inverted": lambda text: fact_statements.read_statements(f"{text} is my favorite color", TOPICS),
     "read_statements, added": lambda text: fact_statements.read_statements(f"Add {text} to my favorite colors", TOPICS),
     "read_statements, a list": lambda text: fact_statements.read_statements(f"My favorite colors:\n{text}", TOPICS),
+    "read_statements, counted": lambda text: fact_statements.read_statements(
+        f"I have two favorite colors: {text}", TOPICS
+    ),
+    "read_statements, in order": lambda text: fact_statements.read_statements(f"My top colors: 1st {text}", TOPICS),
+    "read_statements, replaced": lambda text: fact_statements.read_statements(
+        f"Replace {text} in my favorite colors", TOPICS
+    ),
+    "read_statements, answered": lambda text: fact_statements.read_statements(f"My favorite color? {text}", TOPICS),
+    "read_statements, after": lambda text: fact_statements.read_statements(f"{text}\nare my favorite colors", TOPICS),
+    "read_statements, elliptic": lambda text: fact_statements.read_statements(f"My second isn't {text}", TOPICS),
+    "number_lines": lambda text: orders.number_lines(text[:32_000].split("\n")),
+    "mark_ranks": lambda text: orders.mark_ranks(f"1 - {text[:32_000]}"),
+    "read_order": lambda text: orders.read_order(f"first is {text[:32_000]}"),
+    "normalize_spelling": lambda text: spelling.normalize_spelling(text[:32_000]),
+    "drop_asides": lambda text: fillers.drop_asides(text[:32_000]),
+    "hide_separators": lambda text: fact_names.hide_separators(text[:32_000]),
     "parse_question": lambda text: questions.parse_question(text, TOPICS),
     "parse_question, a list": lambda text: questions.parse_question(f"list my favorite colors and {text}", TOPICS),
     "share_words": lambda text: feedback.share_words(text, [text]),

@@ -11,3 +11,11 @@ def nearest_hint(name: str, known: Iterable[str]) -> str | None:
     """Return a question that has the known name nearest to `name`, None if no name is near."""
     near = get_close_matches(name[:MAX_NAME_CHARS], sorted(known), 1)
     return f"did you mean {near[0]!r}?" if near else None
+
+
+def slip_forms(word: str) -> frozenset[str]:
+    """Return a word and the forms that lack one of its letters. Two words that share a form differ by one slip.
+
+    A slip is a letter too many, too few, wrong or in its neighbour's place. Quadratic: for a word, not for a text.
+    """
+    return frozenset({word, *(word[:at] + word[at + 1 :] for at in range(len(word)))})

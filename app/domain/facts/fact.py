@@ -49,11 +49,16 @@ class FactOperation:
     - `append`: add the values of `entries` after the highest rank, except those in the list already.
     - `remove`: remove the `ranks`, else the values of `entries`, else all facts of the topic. Other ranks stay.
     - `swap`: exchange the values of two `ranks`.
+    - `insert`: put the value of the only entry at its rank (None: after the last one). If the list has the value, its
+      old place closes first. The values from that rank on, up to a gap, move down by one.
+    - `move`: as `insert`, but only if the list has the value.
+    - `replace`: give the place of the first of two entries to the second. If no place has the first, the second is
+      stored as by `set` if its rank is 1, else not at all.
 
     `topic_key` None is the topic that was stated last in the thread.
     """
 
-    op: Literal["put", "list", "set", "append", "remove", "swap"]
+    op: Literal["put", "list", "set", "append", "remove", "swap", "insert", "move", "replace"]
     topic_key: str | None
     entries: tuple[Entry, ...] = ()
     ranks: tuple[int, ...] = ()

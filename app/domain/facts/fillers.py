@@ -32,10 +32,39 @@ _OPENING: Final = re.compile(
         |for your (?:information|records)|i want(?:ed)? you to know(?: that)?|please know(?: that)?
         |(?:it )?turns out(?: that)?|after all|these days|nowadays|lately|currently|right now|today|as of (?:now
         |today)|in fact|basically|lol|haha+|yay|wow|first(?:ly|of all)?(?=,)|secondly(?=,)|finally|lastly|next
+        |(?:as for|when it comes to|in terms of|regarding|speaking of|talking (?:of|about)|concerning)(?=\s*$)
+        |omg|tbh|imo|imho|ngl|heads up|spoiler|confession
+        |it's official
+        |i (?:keep|kept|always) tell(?:ing)? (?:her|him|them|you|everyone|everybody|people)(?: that)?
+        |i (?:just )?notice(?:d)?(?: that)?|i(?:'ve| have) noticed(?: that)?|i (?:can|must) tell you(?: that)?
+        |i(?:'m| am) telling you(?: that)?|i(?:'ll| will) tell you(?: that)?|just wanted to (?:say|mention
+        |add)(?: that)?
+        |for what it's worth|to answer (?:your question|you)|as you (?:asked|wanted|wished)|good news|ok then|hm
+        |one (?:unrelated|other|last|small|quick|random|different|more) (?:thing|note|fact|detail)|unrelated(?:ly)?
         |go ahead and|i(?:'d|would) (?:like|love)(?: you)? to|i (?:want|need)(?: you)? to|just|let's"""
     )
     + r"(?![\w'])",
     re.IGNORECASE,
+)
+_ASIDE_WORDS: Final = one_of(
+    """of course|naturally|obviously|certainly|clearly|undoubtedly|last but not least|needless to say|to be honest
+    |honestly|as always|as ever|surprisingly|believe it or not|oddly enough|strangely enough|finally|lastly|i guess
+    |i suppose|you guessed it|drumroll|yes|well|no surprise|to no one's surprise|my beloved|the classic"""
+)
+_ASIDE: Final = re.compile(rf"(?P<joint>,? (?:and|&|or))?, {_ASIDE_WORDS},(?= )", re.IGNORECASE)
+_ASIDE_IN_DASHES: Final = re.compile(
+    rf" (?P<sign>[-–—]) {_ASIDE_WORDS} (?P=sign)(?= )| \({_ASIDE_WORDS}\)", re.IGNORECASE
+)
+_AFTER_NOUN: Final = re.compile(
+    r", (?:by the way|btw|of course|for the record|incidentally|as it happens|in case you wonder(?:ed)?|honestly"
+    r"|obviously),"
+    r"(?= (?:is|are)\b)",
+    re.IGNORECASE,
+)
+_LAST_OF_ALL: Final = re.compile(r",? (?:and,? )?last but not least,? (?=\w)", re.IGNORECASE)
+_AND_COMMA: Final = re.compile(r"(?<=,) and, (?=[\w\"'])")
+_NOT_ONLY: Final = re.compile(
+    r"\bnot (?:only|just) (?P<value>[^,.;:!?]{1,80}?),? but(?: (?:it's|they're))? also ", re.IGNORECASE
 )
 _BLANK: Final = re.compile(r"[^\w\"']*")
 
@@ -62,6 +91,18 @@ def strip_fillers(text: str) -> Opened:
         if not match:
             return Opened(text[at:].rstrip(), asks, corrects)
         at = match.end()
+
+
+def drop_asides(line: str) -> str:
+    """Return lines without remarks between values: "red and, of course, blue" is "red and blue". Linear.
+
+    "Not only red but also blue" is "red and also blue".
+    """
+    line = _AFTER_NOUN.sub("", line)
+    line = _LAST_OF_ALL.sub(" and ", line)
+    line = _ASIDE.sub(lambda match: match["joint"] or ",", line)
+    line = _AND_COMMA.sub(" and ", _ASIDE_IN_DASHES.sub("", line))
+    return _NOT_ONLY.sub(r"\g<value> and also ", line)
 
 
 def is_blank(text: str) -> bool:

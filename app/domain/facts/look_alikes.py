@@ -23,7 +23,8 @@ _DOUBT: Final = re.compile(
     + one_of(
         r"""if|unless|suppos\w+|imagin\w+|pretend\w*|assum\w+|hypothetical\w*|maybe|perhaps|possibly|probably|might
         |when|whenever|wish\w*|wonder\w*|hop(?:e|ed|ing)|says?|said|saying|claim\w*|thinks?|thinking|thought
-        |believ\w+|bets?|told|tells?|telling|asks?|asked|according|wrote|writes?|written|writing|reads?|quot\w+
+        |believ\w+|bets?|told|tells?|telling|asks?|asked|according|wrote|writes?|written|writing
+        |(?<!i )(?<!mostly )(?<!mainly )(?<!usually )reads?|quot\w+
         |whether|what|which|why|how|who|whose|where|did|does|do you|is it|am i|used to|once|child\w*|kid|grew up
         |growing up|back then|back at|dream\w*|guess\w*|rumou?rs?|lie[sd]?|lying|joke\w*|fake|false|untrue|wrong
         |assistant|bot|not true|isn't true|story|poem|lyrics|essay|character|sentence|phrase|paragraph
@@ -110,7 +111,8 @@ _STATES: Final = word_set("""
     sick ill injured hurt dead pregnant lost gone stuck stolen broken dirty spicy salty hot cold warm slow fast laggy
     buggy uncomfortable comfortable comfy bankrupt full empty busy free cheap rare popular famous old new short long
     tall big small large tiny huge heavy happy sad funny scary weird healthy tasty yummy offline online single married
-    alive asleep awake away hungry thirsty angry mad worn torn shut unavailable rainy noisy loud quiet soft hard down
+    everywhere irrelevant important unimportant due overdue alive asleep awake away hungry thirsty angry mad worn
+    torn shut unavailable rainy noisy loud quiet soft hard down
     near far close next beside behind inside outside within without across along beyond under around below above
     yours mine hers ours theirs obvious clear
 """)
@@ -187,6 +189,17 @@ def hands_over_text(sentence: str) -> bool:
     """Tell whether what follows a sentence is a text to work on, or the text of somebody else."""
     opens = sentence.rstrip(" \"'").endswith((":", "-", "–", "—"))
     return (opens and _GIVEN_TEXT.search(sentence) is not None) or _TEXT_TASK.search(sentence) is not None
+
+
+def find_doubt(words: str) -> int | None:
+    """Return the end of the first words that cast doubt on what follows, or None."""
+    match = _DOUBT.search(words)
+    return match.end() if match else None
+
+
+def is_given_text(words: str) -> bool:
+    """Tell whether words name a text or what somebody wrote or said: "Here is my bio"."""
+    return _GIVEN_TEXT.search(words) is not None
 
 
 def takes_back(sentence: str) -> bool:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from app.domain.facts.nouns import is_plural, read_noun
@@ -10,6 +10,7 @@ from app.domain.facts.phrases import MY_FAVORITE, NUMBERED, to_rank
 from app.domain.facts.topics import FactTopics
 
 _LATER_RANK: Final = re.compile(rf" (?P<rank>{NUMBERED})(?!\w)", re.IGNORECASE)
+_PRONOUNS: Final = (("one",), ("ones",))
 _LIST: Final = re.compile(r" (?:list|ranking)\b", re.IGNORECASE)
 
 
@@ -17,42 +18,60 @@ _LIST: Final = re.compile(r" (?:list|ranking)\b", re.IGNORECASE)
 class Mention:
     """Words of a text that name favorites.
 
-    `start` and `end` are offsets. `owner` is "my", "a" ("a favorite color of mine") or nothing ("Favorite colors: …").
-    `topic` is None if the words have no noun, or one without a topic; `noun` tells which. `favorite` is False for
-    "my top 3 movies", which needs a canonical noun. `count` is the 3 of "my top 3 movies".
+    `start` and `end` are offsets. `owner` is "my", "have" ("I have two favorite colors"), "a" ("a favorite color of
+    mine") or nothing ("Favorite colors: …"). `topic` is None if the words have no noun, or one without a topic; `noun`
+    tells which. `favorite` is False for "my top 3 movies", which needs a canonical noun. `count` is the 3 of "my top 3
+    movies". `listed` tells of "my favorite color list".
     """
 
     start: int
     end: int
-    owner: Literal["my", "a", ""]
+    owner: Literal["my", "have", "a", ""]
     noun: tuple[str, ...]
     topic: str | None
     ranks: tuple[int, ...]
     count: int | None
     favorite: bool
+    listed: bool = False
 
     @property
     def plural(self) -> bool:
-        """Tell whether the noun is a plural."""
-        return bool(self.noun) and is_plural(self.noun[-1])
+        """Tell whether the noun is a plural, or the words name a list."""
+        return bool(self.noun) and (self.listed or is_plural(self.noun[-1]))
+
+    @property
+    def elliptic(self) -> bool:
+        """Tell whether the words leave the noun out: "my second is …", "my favorite one is …"."""
+        return (not self.noun or self.noun in _PRONOUNS) and (self.favorite or bool(self.ranks)) and self.owner == "my"
 
 
-def find_mentions(text: str, topics: FactTopics) -> Iterator[Mention]:
-    """Yield the mentions in a line with single blanks. Linear."""
-    end = 0
+def find_mentions(text: str, topics: FactTopics, *, continued: bool = False) -> Iterator[Mention]:
+    """Yield the mentions in a line with single blanks. Linear.
+
+    `continued`: a later "favorite food" without "my" is the user's own after one that is.
+    """
+    end, owner = 0, None
     for match in MY_FAVORITE.finditer(text):
+        further = match["bare"] is not None and match.start() > 0
+        if further and (mention := _read_mention(match, text, topics)) and text.startswith(" of mine", mention.end):
+            end, owner = mention.end, "a"
+            yield replace(mention, owner="a")
+            continue
+        if further and not (continued and owner in ("my", "")):
+            continue
         if match.end() > end and (mention := _read_mention(match, text, topics)):
-            end = mention.end
-            yield mention
+            end, owner = mention.end, mention.owner
+            yield replace(mention, owner="my") if further else mention
 
 
 def _read_mention(match: re.Match[str], text: str, topics: FactTopics) -> Mention | None:
     """Return the mention whose words before the noun `match` has found, or None if they name no favorite."""
     favorite = match["favorite"] is not None
-    if not favorite and (not match["my"] or not (match["top"] or match["rank"] or match["number"])):
+    if not favorite and (not match["my"] or not (match["top"] or match["best"] or match["rank"] or match["number"])):
         return None
     # without "favorite" the match ends at the blank before the noun
-    noun, end = read_noun(text, match.end() if favorite else match.end() - 1)
+    blank = favorite or text[match.end() - 1] != " "
+    noun, end = read_noun(text, match.end() if blank else match.end() - 1)
     ranks = tuple(to_rank(words) for words in (match["rank"], match["other"]) if words)
     if not ranks and (later := _LATER_RANK.match(text, end)):
         ranks, end = (to_rank(later["rank"]),), later.end()
@@ -62,10 +81,11 @@ def _read_mention(match: re.Match[str], text: str, topics: FactTopics) -> Mentio
     return Mention(
         start=match.start(),
         end=end,
-        owner="my" if match["my"] else "a" if match["a"] else "",
+        owner="my" if match["my"] or match["listed"] else "have" if match["have"] else "a" if match["a"] else "",
         noun=noun,
         topic=topics.find_topic(noun) if favorite else topics.find_canonical(noun),
         ranks=ranks,
         count=to_rank(count) if count else None,
         favorite=favorite,
+        listed=bool(noun) and text[:end].lower().endswith((" list", " ranking")),
     )

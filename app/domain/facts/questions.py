@@ -12,7 +12,9 @@ from app.domain.facts.fact import QuestionPart
 from app.domain.facts.mentions import Mention, find_mentions
 from app.domain.facts.nouns import has_one_form, is_plural, read_noun
 from app.domain.facts.phrases import FAVORITE, NUMBER, NUMBERED, ORDINAL, RANK, one_of, to_rank, word_set
+from app.domain.facts.spelling import find_slip, normalize_spelling
 from app.domain.facts.topics import FactTopics
+from app.domain.near_names import slip_forms
 from app.domain.text_rules import sentence_ends
 
 MAX_QUESTION: Final = 600
@@ -20,29 +22,54 @@ MAX_QUESTION: Final = 600
 _RAW_FACTOR: Final = 4
 """The factor by which a text may exceed its limit before it is cleaned."""
 _HINT: Final = re.compile(
-    rf"fav|\bmy\b|#|\btop\b|\b(?:number|{ORDINAL}|\d{{1,10}}(?:st|nd|rd|th)|list|show|name|tell|give|what)\b",
+    rf"f(?:av|[aov]{{2}})|\bi (?:like|love|prefer)|\bmy\b|#|\btop\b"
+    rf"|\b(?:number|{ORDINAL}|\d{{1,10}}(?:st|nd|rd|th)|list|show|name|tell|give|what)\b",
     re.IGNORECASE,
 )
 _FILLER: Final = re.compile(
     one_of(
         r"""hey|hi|hiya|hello|yo|ok|okay|so|well|oh|ah|hm+|um+|uh|and|but|also|then|now|please|pls|btw|by the way|sorry
         |thanks|cool|great|good (?:morning|evening|afternoon|day)|morning|evening|quick question|one more|just
-        |remind me(?=,)
-        |again|alright|right|there|just curious|out of curiosity|i forgot|i forget|help me out"""
+        |remind me(?=[,:])|tell me(?=:)|(?:quick )?q(?:uestion)?(?=:)|say(?=,)|lol|haha|thx|real quick|quickly|maybe
+        |again|alright|right|there|just curious|out of curiosity|help me out|let's see|let me see
+        |i(?:'m| am)? (?:just )?(?:wondering|curious)|i (?:just |already |totally |completely )?(?:forgot|forget)
+        |i (?:keep|kept) forgetting|i (?:can't|cannot|cant|don't|dont|do not) (?:quite )?(?:remember|recall)
+        |(?:i know )?(?:that )?i(?:'ve| have)? (?:already )?told you(?: (?:this|that|it|already|before|once
+        |earlier))*(?=,)
+        |sorry (?:for|to) (?:asking|ask)(?: (?:you|this|that))?(?: again)?
+        |i (?:have|need) to ask(?: again)?"""
     )
     + r"(?![\w'])[\s,:;.!…–—-]*",
     re.IGNORECASE,
 )
+_FIRST_WORD: Final = re.compile(r"[A-Za-z]{3,8}(?![\w'])")
+_OPENING_FORMS: Final = {
+    word: slip_forms(word) for word in ("what", "whats", "which", "list", "show", "tell", "remind", "give", "name")
+}
+"""The words that open a question, with their typos."""
+_CHAT_OPENERS: Final = {"wut": "what", "wot": "what", "wuts": "whats", "wots": "whats"}
 _NAME_CALL: Final = re.compile(r"(?:hey|hi|hello|ok) [\w'-]{1,30}, ", re.IGNORECASE)
 _POLITE: Final = r"(?:(?:can|could|would|will) (?:you|u|ya) (?:please |kindly )?|(?:i'?d like|i want) (?:you )?to )?"
-_BE: Final = r"(?:is|are|was|were|'s|s|'re)"
+_BE: Final = r"(?:is|are|was|were|'s|s|'re|re)"
 _ASK: Final = re.compile(
     rf"(?:(?:what ?{_BE}|which (?:ones? )?(?:is|are|was|were)|who ?{_BE})(?: again)?"
     rf"|{_POLITE}(?:(?P<request>"
-    + one_of("tell|show|give|list|name|recall|display|print|repeat|recite")
-    + r"(?: (?:me|back|out|off|us))*(?: (?:all|of|again|what))*|remind me(?: (?:of|about|what|again))*)"
-    r"|(?:do )?(?:you )?(?:still )?(?:remember|know|recall)(?: (?:what|all|of|again))*)(?: (?:is|are|was|were))?"
-    r"|what did i (?:say|tell you)(?: that)?"
+    + one_of(
+        "tell|say|show|give|list|name|recall|display|print|repeat|recite|gimme|lemme (?:see|hear)|let me (?:see|hear)"
+    )
+    + r"(?: (?:me|back|out|off|us))*(?: (?:all|of|again|what(?:'?s)?|which))*"
+    r"|(?:can|could|may) i (?:please )?(?:get|see|have|hear)(?: back)?"
+    r"|(?:did|have) i (?:ever |already )?(?:tell|told|mention|mentioned)(?: (?:to )?you)?(?: (?:what|which|of|about))?"
+    r"|remind me(?: (?:of|about|what(?:'?s)?|which|again))*)"
+    r"|any idea(?: (?:what|which))?|i (?:wanna|want to|would like to|need to) (?:know|see|hear)(?: (?:what|which"
+    r"|again))*"
+    r"|(?:do )?(?:you |u |ya )?(?:still )?(?:remember|know|recall)(?: (?:what|which|all|of|again))*)(?: (?:is"
+    r"|are|was|were))?"
+    r"|(?:what|which)(?: one| ones)? (?:did i|have i)(?: (?:say|said|tell you|told you|mention|mentioned|call|called"
+    r"|list|listed|name|named|give you|given you|state|stated))(?: (?:that|as|about|to you))?(?: (?:is|are|was|were))?"
+    r"|what (?:do|did) you (?:have|know|save|store|note)(?: (?:stored|saved|noted|down|on file))?"
+    r"(?: (?:as|for|about|under))?"
+    r"|(?:what|which|who)(?: one)? (?:comes|came|ranks|sits|stands|goes|takes|holds|has)(?: (?:at|in))?"
     r"|(?:what|how) about)(?![\w'])",
     re.IGNORECASE,
 )
@@ -55,7 +82,10 @@ _TAIL: Final = re.compile(
         r"""again|please|pls|plz|thanks|thank you|now|right now|currently|so far|then|is|are|was|were|for me|to me
         |at the moment|these days|what (?:is|was) (?:it|that)|what (?:are|were) they
         |in (?:(?:the )?(?:right|correct) )?order|by rank|ranked|(?:by|from) memory
-        |that i (?:told|gave) you|you have (?:stored|saved|on file)|if you (?:remember|know|can)|btw|by the way
+        |that i (?:told|gave) you|called|named|of mine|of all[- ]time|ever|at all|by now|until now|lol|haha|i told you
+        |i (?:told|gave) you(?: about)?(?: (?:earlier|before))?|before|earlier|was it|were they|u know|correct
+        |yes|no|right
+        |you have (?:stored|saved|on file)|if you (?:remember|know|can)|btw|by the way
         |do you (?:remember|know)|from (?:first|top) to (?:last|bottom)"""
     )
     + r"(?![\w']))*[^\w\"'#@%$&+/<>=*]*$",
@@ -65,7 +95,18 @@ _AND: Final = re.compile(r",? (?:and|&|plus|as well as)(?: also| then)? |, ", re
 _AND_BEFORE_MY: Final = re.compile(r",?(?: ?(?:and|&|plus|also|as well as))*(?: what(?: is|'s| are|s))?", re.IGNORECASE)
 _WITHOUT_MY: Final = re.compile(rf"(?:the )?(?:(?P<rank>{RANK}) )?(?:(?P<favorite>{FAVORITE}) )?(?=\w)", re.IGNORECASE)
 _BARE_TOP: Final = re.compile(rf"top (?P<count>{NUMBER})(?= \w)", re.IGNORECASE)
-_MY_TOP: Final = re.compile(rf"what ?{_BE} my top(?= \w)", re.IGNORECASE)
+_MY_TOP: Final = re.compile(r"my top(?: favou?rite)?(?= \w)", re.IGNORECASE)
+_OWN_FAVORITE: Final = re.compile(
+    rf"(?:the )?(?:{RANK} |(?:top|first|best) {NUMBER} |top )?{FAVORITE}(?= \w)", re.IGNORECASE
+)
+_LIKED: Final = re.compile(
+    r"(?:(?:which|what|the) )?(?P<noun>[\w' -]{1,60}?)(?: (?:that|which))?(?: (?:do|did|would))? i "
+    r"(?:say i |really )?"
+    rf"(?:(?:like|liked|prefer)(?: the)?(?: (?P<rank>{RANK}))?(?P<most>[ -](?:best|most))?"
+    rf"|(?:rank|ranked|put|place|placed|list|listed|rate|rated)(?: (?:at|in|as|on))?(?: the)? (?P<place>{RANK}))"
+    r"(?: place| of all| overall)?",
+    re.IGNORECASE,
+)
 _PERSONAL: Final = word_set("name names age birthday address email phone number job height weight house car")
 """Nouns of what a user has one of: "my favorite color and birthday" asks for no favorite birthday."""
 _GREETING: Final = re.compile(
@@ -74,30 +115,57 @@ _GREETING: Final = re.compile(
     re.IGNORECASE,
 )
 _OWN: Final = re.compile(r" my(?= )", re.IGNORECASE)
-_ENTRY: Final = r"(?: (?:one|entry|item|place|spot))?"
+_ENTRY: Final = r"(?: (?:one|entry|item|place|spot|position|slot|choice|pick))?"
+_MY_BEST: Final = re.compile(
+    rf"my (?P<rank>{RANK})[ -](?:best|most (?:loved|liked)|choice (?:of|for)(?: an?)?)(?= \w)", re.IGNORECASE
+)
+_ON_LIST: Final = re.compile(
+    rf"(?:at |in |on )?(?:the )?(?P<rank>{RANK}|\d{{1,10}}){_ENTRY} (?:on|in|of|from|among) my(?: list of)?(?= \w)",
+    re.IGNORECASE,
+)
+_BARE_RANK: Final = re.compile(r"(?P<rank># ?\d{1,10})(?= \w)", re.IGNORECASE)
 _OF_LIST: Final = re.compile(
-    r"on|all(?: of)?|(?:the |a )?(?:(?:full|whole|complete|entire) )?(?:list|names?|ranking) of", re.IGNORECASE
+    r"on|both|all(?: of)?|(?:the |a )?(?:(?:full|whole|complete|entire) )?(?:list|names?|ranking) of", re.IGNORECASE
 )
 _IN_LIST: Final = re.compile(
-    rf"(?:at |in )?(?:the |my )?(?P<rank>{RANK}){_ENTRY} (?:on|in|of|from|among)(?: the list of)?$", re.IGNORECASE
+    rf"(?:at |in |on )?(?:the |my )?(?:(?P<rank>{RANK}|\d{{1,10}}){_ENTRY}|(?P<top>(?:very )?top(?: spot| place)?)"
+    rf"|(?:top|first|best) (?P<count>{NUMBER})(?: ones| entries| items)?) (?:on|in|of|from|among)(?: the list of)?$",
+    re.IGNORECASE,
 )
 _COUNTED: Final = re.compile(rf"{NUMBER}$", re.IGNORECASE)
 _CHOICE: Final = re.compile(
-    rf"(?:which|what)(?P<favorite> of my {FAVORITE})? (?P<noun>[\w' -]{{1,60}}?) (?:is|are|was|were|comes|ranks)"
-    r"(?: in| at)? (?P<what>.{1,60})$",
+    rf"(?:which|what)(?P<favorite> of my {FAVORITE})? (?P<noun>[\w' -]{{1,60}}?)(?: (?:did|do) i (?:say|tell you"
+    rf"|call|think))? "
+    r"(?:is|are|was|were|comes|ranks|takes|holds|has|sits|stands)(?: in| at| on)?(?: the)? (?P<what>.{1,60})$",
+    re.IGNORECASE,
+)
+_TELL_ME: Final = re.compile(
+    r"^(?:(?:can|could|would|will) (?:you|u) (?:please )?)?(?:tell|show|remind)(?: me)?(?: again)? (?=(?:which|what) )",
     re.IGNORECASE,
 )
 _MY_RANK: Final = re.compile(
     rf"my (?:(?P<rank>{RANK}) |all-time |absolute |very ){{0,3}}{FAVORITE}(?: ones?)?$", re.IGNORECASE
+)
+_RANK_FOR_ME: Final = re.compile(
+    rf"(?:my (?P<rank>{RANK}|top)(?: choice| pick| one)?|(?:the )?(?P<place>{RANK}|top)(?: place| spot)?"
+    rf" (?:for me|(?:on|in|of|among) my (?:own )?(?:list|ranking|{FAVORITE})))$",
+    re.IGNORECASE,
 )
 _ITS_RANK: Final = re.compile(
     rf"(?:my )?(?P<rank>{NUMBERED}|{ORDINAL})(?: place)?(?: on (?:my|the) list)?$", re.IGNORECASE
 )
 _NO_TOPIC: Final = re.compile(
     rf"(?:(?:my|the) top (?P<count>{NUMBER})(?: {FAVORITE})?|my (?P<own>{RANK}) {FAVORITE}(?: one)?"
-    rf"|my (?P<all>(?:favou?rite|fav|fave)s)|my (?P<first>{FAVORITE})(?: one)?"
+    rf"|my (?P<mine>{NUMBERED})|(?:my )?fav(?:ou?rite)?s list"
+    rf"|(?:(?:all )?my |(?:all )?(?=fav))(?P<all>(?:favou?rite|fav|fave)s)|my (?P<first>{FAVORITE})(?: one)?"
     rf"|(?:the )?(?P<rank>{RANK})(?: favou?rite)?{_ENTRY}(?: (?:on|in) my list)?"
     r"|them(?: all)?|they|all of them|(?:my|the|that) (?:whole |full )?list|those)$",
+    re.IGNORECASE,
+)
+_NUMBER_ALONE: Final = re.compile(r"(?:and )?# ?\d{1,10}[ .!]*", re.IGNORECASE)
+_TOLD_AFTER: Final = re.compile(
+    r"(?:i (?:just |really |kinda )?(?:need|want|forgot|forget|keep|can't|cannot|cant|don't|dont|have to|gotta|lost"
+    r"|should|must)|i'm|im|it's|its|it is|we need|asking|just|no rush|don't|dont)\b[^?]{0,120}$",
     re.IGNORECASE,
 )
 _TOLD_BEFORE: Final = re.compile(
@@ -124,20 +192,27 @@ def parse_question(text: str, topics: FactTopics) -> tuple[QuestionPart, ...]:
         return ()
     parts: list[QuestionPart] = []
     for sentence in _split_question(clean_message(text)):
-        rest = _strip_opening(sentence)
-        found = _read_favorites(rest, topics) or _read_choice(rest, topics) or _read_top(rest, topics)
-        found = found or _read_topicless(rest)
+        found = _read_sentence(_strip_opening(sentence), topics)
         parts.extend(found)
-        if not found and (parts or not _TOLD_BEFORE.match(sentence) or _DEMAND.search(sentence)):
+        told = (_TOLD_AFTER if parts else _TOLD_BEFORE).match(sentence)
+        if not found and (not told or _DEMAND.search(sentence)):
             return ()
     return tuple(parts)
+
+
+def _read_sentence(text: str, topics: FactTopics) -> tuple[QuestionPart, ...]:
+    """Return what a sentence without its opening asks for."""
+    for reader in (_read_favorites, _read_choice, _read_liked, _read_top):
+        if found := reader(text, topics):
+            return found
+    return _read_topicless(text)
 
 
 def _split_question(clean: str) -> list[str]:
     """Return the sentences of a text without thanks at its end; nothing if the text is long."""
     if len(clean) > MAX_QUESTION:
         return []
-    line = " ".join(clean.replace("**", "").replace("`", "").split())
+    line = normalize_spelling(" ".join(clean.replace("**", "").replace("`", "").split()))
     ends = sentence_ends(line)
     pieces = [line[start:end].strip() for start, end in zip([0, *ends], [*ends, len(line)], strict=True)]
     pieces = [piece for piece in pieces if piece]
@@ -155,7 +230,10 @@ def _strip_opening(question: str) -> str:
     at = 0
     while match := (_NAME_CALL.match(question, at) or _FILLER.match(question, at)):
         at = match.end()
-    return question[at:]
+    first = _FIRST_WORD.match(question, at)
+    word = first[0].lower() if first else ""
+    meant = _CHAT_OPENERS.get(word) or (find_slip(word, _OPENING_FORMS) if word else None)
+    return f"{meant}{question[first.end() :]}" if first and meant else question[at:]
 
 
 def _read_favorites(text: str, topics: FactTopics) -> tuple[QuestionPart, ...]:
@@ -164,6 +242,9 @@ def _read_favorites(text: str, topics: FactTopics) -> tuple[QuestionPart, ...]:
     end = ask.end() if ask else 0
     mentions = [mention for mention in find_mentions(text, topics) if mention.owner == "my"]
     if not mentions:
+        own = _OWN_FAVORITE.match(text[end:].lstrip()) if not ask or ask["request"] else None
+        if own and not text[end:].lstrip().lower().startswith("my "):
+            return _read_favorites(f"{text[:end]} my {text[end:].lstrip()}".lstrip(), topics)
         return _read_own_list(text[end:], topics) if ask and ask["request"] else ()
     one = bool(ask and _SINGULAR_VERB.search(ask[0]))
     plural = bool(ask and (_LIST_WORD.search(ask[0]) or (len(mentions) == 1 and _PLURAL_VERB.search(ask[0]))))
@@ -174,7 +255,11 @@ def _read_favorites(text: str, topics: FactTopics) -> tuple[QuestionPart, ...]:
         joined = place or not between or _OF_LIST.fullmatch(between) if at == 0 else _AND_BEFORE_MY.fullmatch(between)
         if not joined or mention.topic is None:
             return ()
-        ranks = (to_rank(place["rank"]),) if place else mention.ranks
+        if place and place["count"]:
+            parts.append(QuestionPart("slice", mention.topic, to_rank(place["count"])))
+            end = mention.end
+            continue
+        ranks = (to_rank(place["rank"] or "1st"),) if place else mention.ranks
         plural = plural or between.lower() == "on" or (has_one_form(mention.noun[-1]) and not one)
         parts.extend(_make_parts(mention, mention.topic, ranks, plural))
         further, end = _read_further(text, mention, topics)
@@ -226,31 +311,60 @@ def _read_own_list(text: str, topics: FactTopics) -> tuple[QuestionPart, ...]:
 
 def _read_top(text: str, topics: FactTopics) -> tuple[QuestionPart, ...]:
     """Read "top 2 movies?" and "what's my top color": a canonical topic without the word favorite."""
-    opened = _BARE_TOP.match(text) or _MY_TOP.match(text)
+    ask = _ASK.match(text)
+    text = text[ask.end() :].lstrip() if ask else text
+    opened = _BARE_TOP.match(text) or _MY_TOP.match(text) or _MY_BEST.match(text)
+    opened = opened or _ON_LIST.match(text) or _BARE_RANK.match(text)
     if not opened:
         return ()
     noun, end = read_noun(text, opened.end())
     topic = topics.find_canonical(noun)
     if not topic or not _TAIL.match(text, end):
         return ()
-    if "count" in opened.re.groupindex:
-        return (QuestionPart("slice", topic, to_rank(opened["count"])),) if "?" in text[end:] else ()
+    if opened.re is _BARE_TOP:
+        own = "?" in text[end:] or " of mine" in text[end:]
+        return (QuestionPart("slice", topic, to_rank(opened["count"])),) if own and not ask else ()
+    if "rank" in opened.re.groupindex:
+        return (QuestionPart("rank", topic, to_rank(opened["rank"])),)
     return (QuestionPart(_kind_of(noun, None), topic),)
 
 
 def _read_choice(text: str, topics: FactTopics) -> tuple[QuestionPart, ...]:
     """Read "which movie is my third favorite?" and "which of my favorite movies is number two?"."""
-    match = _CHOICE.match(text.rstrip(" ?.!"))
+    match = _CHOICE.match(_TELL_ME.sub("", text.rstrip(" ?.!")))
     if not match:
         return ()
     noun, end = read_noun(match["noun"], 0)
     own = _MY_RANK.match(match["what"])
     place = own or (_ITS_RANK.match(match["what"]) if match["favorite"] else None)
     plain = noun and end == len(match["noun"]) and not _COUNTED.match(noun[0])
-    topic = topics.find_topic(noun) if plain else None
-    if not place or not topic:
+    mine = None if place else _RANK_FOR_ME.match(match["what"])
+    topic = None if not plain else topics.find_canonical(noun) if mine else topics.find_topic(noun)
+    if not topic or not (place or mine):
         return ()
-    rank = to_rank(place["rank"]) if place["rank"] else None
+    words = mine["rank"] or mine["place"] if mine else place["rank"] if place else None
+    rank = to_rank(words) or 1 if words else None
+    return (QuestionPart(_kind_of(noun, rank), topic, rank),)
+
+
+def _read_liked(text: str, topics: FactTopics) -> tuple[QuestionPart, ...]:
+    """Read "which color do I like second best?" and "what movie did I rank third?": a canonical topic."""
+    ask = _ASK.match(text)
+    wordings = [text, text[ask.end() :].lstrip()] if ask else [text]
+    return next((found for wording in wordings if (found := _read_wording(wording, topics))), ())
+
+
+def _read_wording(text: str, topics: FactTopics) -> tuple[QuestionPart, ...]:
+    """Read "which color do I like second best?" without the words that ask."""
+    match = _LIKED.match(text)
+    if not match or not (match["most"] or match["place"]) or not _TAIL.match(text, match.end()):
+        return ()
+    noun, end = read_noun(match["noun"], 0)
+    topic = topics.find_canonical(noun) if noun and end == len(match["noun"]) else None
+    if not topic:
+        return ()
+    place = match["rank"] or match["place"]
+    rank = to_rank(place) if place else None
     return (QuestionPart(_kind_of(noun, rank), topic, rank),)
 
 
@@ -259,11 +373,11 @@ def _read_topicless(text: str) -> tuple[QuestionPart, ...]:
     ask = _ASK.match(text)
     tail = _TAIL.search(text)
     match = _NO_TOPIC.match(text[ask.end() if ask else 0 : tail.start() if tail else len(text)].strip(" ,?.!"))
-    if not match or not (ask or match["own"] or text.endswith("?")):
+    if not match or not (ask or match["own"] or text.endswith("?") or _NUMBER_ALONE.fullmatch(text)):
         return ()
     if match["count"]:
         return (QuestionPart("slice", None, to_rank(match["count"])),)
-    if rank := match["own"] or match["rank"]:
+    if rank := match["own"] or match["mine"] or match["rank"]:
         return (QuestionPart("rank", None, to_rank(rank)),)
     if match["first"]:
         return (QuestionPart("first", None),)

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from app.domain.facts.cleaning import clean_message
+from app.domain.facts.orders import number_lines
 from app.domain.facts.phrases import ORDINAL, to_rank
 from app.domain.facts.topics import READ_LIMIT
 from app.domain.facts.values import cut_values, read_value, split_values
@@ -17,11 +18,10 @@ MARK: Final = re.compile(
     re.IGNORECASE,
 )
 """A rank's mark before its value: `1)`, `1.`, `1:`, `#1` or `first:`."""
-_LETTERED: Final = re.compile(r"(?<!\S)(?P<letter>[a-j])\) ?")
-_ORDINAL_MARK: Final = re.compile(r"(?<!\S)(?P<rank>\d{1,2})(?:st|nd|rd|th) ")
-_BARE_MARK: Final = re.compile(r"(?:^|(?<=[,;] ))(?P<rank>\d{1,2}) (?=\D)")
-_BULLET: Final = re.compile(r"[-*•–+] ")
+BULLET: Final = re.compile(r"(?:[*+] |[-•–—·◦▪‣●○■□★☆✓✔→»] ?(?=[^\W_]|[\"'(]))")
+"""A bullet before an entry of a list."""
 _ENUMERATION: Final = re.compile(r"\bare:? ")
+_EXPLANATION: Final = re.compile(r"(?<=\w): (?=[a-z]+ ?\w).*$", re.DOTALL)
 _JOINT: Final = re.compile(r"[\s,;]+(?:and )?$|[\s,;]and $")
 
 
@@ -31,7 +31,7 @@ def extract_ranked_facts(text: str, max_rank: int = MAX_RANK) -> list[tuple[int,
     Marks name the ranks; without any, bullets or the sentence "… are A, B and C" count in order. The first value of a
     rank wins. Ranks outside 1 to `max_rank` are ignored. Linear.
     """
-    lines = [line.strip() for line in clean_message(text[:READ_LIMIT]).split("\n")]
+    lines = number_lines([line.strip() for line in clean_message(text[:READ_LIMIT]).split("\n")])
     marked = [pair for line in lines for pair in read_marks(line)]
     if marked:
         return first_ranks(marked, max_rank)
@@ -43,17 +43,6 @@ def extract_ranked_facts(text: str, max_rank: int = MAX_RANK) -> list[tuple[int,
             values = split_values(cut_values(line[match.end() :])[0])
             return first_ranks(enumerate(values, 1), max_rank) if len(values) > 1 else []
     return []
-
-
-def mark_ranks(text: str) -> str:
-    """Return a text whose list counts by "a) b)", "1st 2nd" or "1 x, 2 y" with marks such as `1)`. Linear."""
-    if text.startswith("a)") and " b)" in text:
-        return _LETTERED.sub(lambda match: f"{ord(match['letter']) - 96}) ", text)
-    if text.startswith("1st ") and " 2nd " in text:
-        return _ORDINAL_MARK.sub(r"\g<rank>) ", text)
-    if text.startswith("1 ") and (", 2 " in text or "; 2 " in text):
-        return _BARE_MARK.sub(r"\g<rank>) ", text)
-    return text
 
 
 def read_marks(line: str) -> list[tuple[int, str]]:
@@ -69,13 +58,13 @@ def read_marks(line: str) -> list[tuple[int, str]]:
 
 def read_bullet(line: str) -> str | None:
     """Return the value of a line that is a bullet, else None."""
-    match = _BULLET.match(line)
+    match = BULLET.match(line)
     return read_item(line[match.end() :]) if match else None
 
 
 def read_item(text: str) -> str | None:
     """Return the value of one entry of a list, without a reason and the "and" before the next entry."""
-    return read_value(cut_values(_JOINT.sub("", text[:1000]))[0])
+    return read_value(_EXPLANATION.sub("", cut_values(_JOINT.sub("", text[:1000]))[0]))
 
 
 def first_ranks(pairs: Iterable[tuple[int, str]], max_rank: int) -> list[tuple[int, str]]:

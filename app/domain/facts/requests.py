@@ -6,6 +6,7 @@ from typing import Final
 from app.domain.facts.clauses import Clause, Statement
 from app.domain.facts.fact import FactOperation
 from app.domain.facts.fillers import strip_fillers
+from app.domain.facts.moves import read_bare_move, read_move
 from app.domain.facts.phrases import NUMBERED, RANK, to_rank
 from app.domain.facts.values import cut_value, cut_values, read_value, split_values
 
@@ -15,9 +16,25 @@ _SWAP: Final = re.compile(
     r"(?: places| entries)?(?P<of>(?: (?:of|in|on|from|among))?)",
     re.IGNORECASE,
 )
+_ENDS_IN_PLACE: Final = re.compile(rf" {RANK}$", re.IGNORECASE)
+_MAX_LIKED: Final = 300
+_BARE: Final = re.compile(
+    r"\b(?:swap|switch|exchange|remove|delete|forget|drop|replace|substitute|move|bump|shift|push|bring|promote|demote|put"
+    r"|insert|place|add|slot|squeeze|list|rank|set|stick|have)\b",
+    re.IGNORECASE,
+)
+"""The verbs of requests without a topic."""
 _SWAP_WORD: Final = re.compile(r"(?:swap|switch|exchange)(?: around)?", re.IGNORECASE)
 _REMOVE_RANK: Final = re.compile(rf"(?:remove|delete|forget|drop) (?P<rank>{NUMBERED})", re.IGNORECASE)
 _RANK_ALONE: Final = re.compile(rf"(?:the )?(?P<rank>{RANK})(?: (?:one|entry|item|place))?", re.IGNORECASE)
+_LIKED: Final = re.compile(
+    r"(?:and )?i(?:'ve| have)? (?:(?:also|really|now|just|recently|do|got to|come to) )*"
+    r"(?:love|like|enjoy|adore|loved|liked|discovered|tried|found) (?P<value>[^.!?]{1,200}?)(?: (?:too|also"
+    r"|as well|now))?"
+    r"(?:[,;]| [-–—]| and)? (?:(?:so|and|then|please|pls|can you|could you) )*(?:add|put|include|save)"
+    r" (?:it|that|this|them|those|these|that one)(?: too| also)? (?:to|in|into|on|onto)",
+    re.IGNORECASE,
+)
 _ADD: Final = re.compile(
     r"(?:add|include|put) (?:also )?(?P<value>.+) (?:to|in|into|on|onto)(?: (?:the|my) list of)?", re.IGNORECASE
 )
@@ -28,7 +45,7 @@ _REMOVE_FROM: Final = re.compile(
 )
 _REMOVE: Final = re.compile(r"(?:remove|delete|drop|forget|erase|clear|wipe|reset)(?: all)?(?: of)?", re.IGNORECASE)
 _CHANGE: Final = re.compile(
-    rf"(?:change|update|set|switch|correct|edit|make)(?: (?P<rank>{RANK}) (?:of|in|on))?", re.IGNORECASE
+    rf"(?:change|update|set|switch|correct|edit|make|replace)(?: (?P<rank>{RANK}) (?:of|in|on))?", re.IGNORECASE
 )
 _ELSEWHERE: Final = re.compile(r" to (?:my|the|our) ", re.IGNORECASE)
 _ADD_THESE: Final = re.compile(
@@ -40,7 +57,7 @@ _MAKE: Final = re.compile(
     r"(?<! about)(?<! for)(?<! from)(?<! of)(?<! with)(?<! in)(?<! to)",
     re.IGNORECASE,
 )
-_TO: Final = re.compile(r" (?:from (?:(?! to ).){1,200} )?to(?: be)? (?=\S)", re.IGNORECASE)
+_TO: Final = re.compile(r" (?:from (?:(?! to ).){1,200} )?(?:to(?: be)?|with|by|into) (?=\S)", re.IGNORECASE)
 _NOT_HAVE: Final = re.compile(r"i (?:(?P<gone>no longer) have|(?:don't|do not) (?:really )?have)", re.IGNORECASE)
 _ANYMORE: Final = re.compile(r" any ?more\b", re.IGNORECASE)
 
@@ -48,6 +65,8 @@ _ANYMORE: Final = re.compile(r" any ?more\b", re.IGNORECASE)
 def read_request(clause: Clause) -> Statement | None:
     """Return what a request with a mention of favorites asks for, or None if the clause is none."""
     own = clause.own
+    if moved := read_move(clause):
+        return moved
     swaps = len(clause.mention.ranks) == 2 and _SWAP_WORD.fullmatch(own) is not None
     if not swaps and (change := _CHANGE.fullmatch(own)):
         return _read_change(clause, change["rank"])
@@ -69,8 +88,15 @@ def read_request(clause: Clause) -> Statement | None:
         return clause.state("remove", ranks=clause.mention.ranks) if clause.mention.count is None else None
     if removal := _REMOVE_FROM.fullmatch(own):
         return _read_removal(clause, removal["value"])
+    if len(own) < _MAX_LIKED and (liked := _LIKED.fullmatch(own)):
+        values = split_values(liked["value"])
+        return clause.state("append", [(None, value) for value in values]) if values else None
     if addition := _ADD.fullmatch(own):
-        values = [] if _ELSEWHERE.search(addition["value"]) else split_values(addition["value"])
+        values = (
+            []
+            if _ELSEWHERE.search(addition["value"]) or _ENDS_IN_PLACE.search(addition["value"])
+            else split_values(addition["value"])
+        )
         return clause.state("append", [(None, value) for value in values]) if values else None
     made = None if clause.mention.plural else _MAKE.fullmatch(own)
     if made and (value := read_value(made["value"] or made["made"])):
@@ -80,14 +106,15 @@ def read_request(clause: Clause) -> Statement | None:
 
 def read_bare_request(text: str) -> FactOperation | None:
     """Return what a whole sentence without a topic asks for: "Swap first and second." or "Remove #2."."""
-    if len(text) > 200:
+    if len(text) > 200 or not _BARE.search(text):
         return None
     opened = strip_fillers(text.rstrip(" .!"))
     rest = re.sub(r",? (?:please|thanks|thank you)$", "", opened.rest.rstrip(" ?" if opened.asks else " "))
     if (swap := _SWAP.fullmatch(rest)) and not swap["of"]:
         return FactOperation("swap", None, ranks=(to_rank(swap["one"]), to_rank(swap["other"])))
-    removal = _REMOVE_RANK.fullmatch(rest)
-    return FactOperation("remove", None, ranks=(to_rank(removal["rank"]),)) if removal else None
+    if removal := _REMOVE_RANK.fullmatch(rest):
+        return FactOperation("remove", None, ranks=(to_rank(removal["rank"]),))
+    return read_bare_move(rest)
 
 
 def _read_change(clause: Clause, place: str | None) -> Statement | None:

@@ -5,18 +5,39 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from app.domain.facts.fillers import drop_asides
 from app.domain.facts.look_alikes import hands_over_text, marks_joke, opens_fiction
-from app.domain.facts.ranked_lists import MARK, read_bullet, read_marks
+from app.domain.facts.orders import number_lines, read_order
+from app.domain.facts.phrases import to_rank, word_set
+from app.domain.facts.ranked_lists import BULLET, MARK, read_bullet, read_marks
+from app.domain.facts.spelling import normalize_spelling
+from app.domain.facts.values import cut_values, read_value, split_values
 from app.domain.text_rules import sentence_ends
 
 _EMPHASIS: Final = re.compile(r"\*\*|(?<![\w*])[*_](?=[^\W_])|(?<=[^\W_])[*_](?![\w*])")
-_ITEM: Final = re.compile(rf"(?:[-*•–+] |{MARK.pattern})", re.IGNORECASE)
+_ITEM: Final = re.compile(rf"(?:{BULLET.pattern}|{MARK.pattern})", re.IGNORECASE)
 _INITIALS: Final = re.compile(r"(?:^|[\s(\"'])(?:[^\W\d_]\.){2,8}$")
 _NEW_SUBJECT: Final = re.compile(
     r" (?:I|My|It|He|She|We|They|You|The|This|That|And|But|Also|Now|Please|Thanks)\b| [a-z]"
 )
 _FORM_LINE: Final = re.compile(r"(?!.{0,40}(?:fav|\btop ))[^\W\d_][\w ]{0,30}: \S", re.IGNORECASE)
 _MAIL_HEADER: Final = re.compile(r"(?:subject: |(?:from|to|cc): .{0,80}@)", re.IGNORECASE)
+_MENTIONS: Final = re.compile(r"f(?:av|[aov]{2})|\b(?:my|top)\b", re.IGNORECASE)
+_LINE_LEAD: Final = re.compile(r"^(?:[^\w\s\"'(\\[<{$#@/]{1,4} )?(?:and |& )?")
+"""A sign such as an emoji, and "and", before the value of a line."""
+_MAX_PLAIN: Final = 30
+_PLAIN_WORDS: Final = 8
+_NAME_WORDS: Final = 3
+_SMALL_WORDS: Final = word_set("of the and to a an in for with on at from by or vs & n de la le el der die das")
+_COURTESIES: Final = word_set("""
+    thanks thank thx please hi hello dear regards cheers yes no ok okay sure bye best sincerely anyway also note ps
+    """)
+FUNCTION_WORDS: Final = word_set("""
+    i me my you your we us it this that please thanks thank thx cheers can could what how is
+    are hi hello hey dear regards best love yes no ok okay sure now also but if when why who where do does did will
+    would should let let's i'm i'll i've it's that's there here make give show tell write find plan help
+    """)
+"""Words that stand in a sentence and seldom in a value."""
 _DOTTED: Final = re.compile(r"(?:^|[\s(,;:.])(\d{1,2})\.$")
 
 
@@ -40,7 +61,8 @@ class Sentence:
 
 def split_message(clean: str) -> tuple[list[str], list[Sentence]]:
     """Return the lines of a clean message, and its sentences with single blanks."""
-    lines = [" ".join(_EMPHASIS.sub("", line).replace("`", '"').split()) for line in clean.split("\n")]
+    single_blanks = "\n".join(" ".join(_EMPHASIS.sub("", line).replace("`", '"').split()) for line in clean.split("\n"))
+    lines = number_lines(drop_asides(normalize_spelling(single_blanks)).split("\n"))
     parts = [
         (number, at == len(pieces) - 1, piece)
         for number, line in enumerate(lines)
@@ -96,6 +118,14 @@ def is_item(line: str) -> bool:
     return _ITEM.match(line) is not None
 
 
+def rank_of_line(line: str) -> int | None:
+    """Return the rank that a line's mark names, 0 for a bullet, None if the line is no entry of a list."""
+    mark = MARK.match(line)
+    if mark:
+        return to_rank(mark["mark"].rstrip(" .:)"))
+    return 0 if is_item(line) else None
+
+
 def read_block(lines: Sequence[str], start: int) -> tuple[list[str], bool, int]:
     """Return the list that begins at line `start` or after one blank line: its lines and whether marks rank them.
 
@@ -121,3 +151,73 @@ def read_entries(block: list[str], *, ranked: bool) -> list[tuple[int, str]]:
     if ranked:
         return [pair for line in block for pair in read_marks(line)]
     return list(enumerate((value for line in block if (value := read_bullet(line))), 1))
+
+
+def read_plain_lines(lines: Sequence[str], start: int) -> tuple[list[tuple[int, str]], int]:
+    """Return the values of the lines from `start` on that are only values, and the number of the line after them.
+
+    At least two lines in turn, or one that enumerates at least two values. A blank line ends them.
+    """
+    values: list[str] = []
+    at = start
+    while at < len(lines) and len(values) < _MAX_PLAIN and (value := _plain_value(lines[at])):
+        values.append(value)
+        at += 1
+    if len(values) < 2:
+        several = read_enumeration(lines[start]) if start < len(lines) else []
+        if several or not values:
+            return list(enumerate(several, 1)), start + 1
+    if any(line.endswith(",") and "," in line[:-1] for line in lines[start : at - 1]):  # a wrapped enumeration
+        values = read_enumeration(" ".join(lines[start:at])) or values
+    if order := read_order(", ".join(values)):
+        return order, at
+    return list(enumerate(values, 1)), at
+
+
+def read_lines_before(lines: Sequence[str], line: int) -> list[tuple[int, str]]:
+    """Return the ranks and values of the list that ends on the line before `line`, or before a blank line above it."""
+    end = line - 1 if line > 1 and not lines[line - 1] else line
+    start = end
+    while start > 0 and is_item(lines[start - 1]):
+        start -= 1
+    if start < end:
+        ranked = MARK.match(lines[start]) is not None
+        return read_entries([at for at in lines[start:end] if (MARK.match(at) is not None) == ranked], ranked=ranked)
+    while start > 0 and end - start < _MAX_PLAIN and _plain_value(lines[start - 1]):
+        start -= 1
+    found, _ = read_plain_lines(lines[:end], start)
+    return found if start < end and (start == 0 or not lines[start - 1]) else []
+
+
+def _plain_value(line: str) -> str | None:
+    """Return the value of a line that is nothing but one short value, else None."""
+    text = _LINE_LEAD.sub("", line.rstrip(" ,;"), count=1)
+    words = text.split()
+    if text.endswith(".") and len(words) <= _NAME_WORDS:
+        text = text[:-1]
+    if not text or not 0 < len(words) <= _PLAIN_WORDS or text[-1] in ".?!:" or not _is_plain(text):
+        return None
+    whole, rest = cut_values(text)
+    return read_value(whole) if not rest and not _MENTIONS.search(text) else None
+
+
+def read_enumeration(line: str) -> list[str]:
+    """Return the values of a line that is nothing but an enumeration."""
+    whole, rest = cut_values(line[:1000])
+    values = [] if rest.strip(" .!") or _MENTIONS.search(line) or "?" in line else split_values(whole)
+    short = all(len(value.split()) <= _PLAIN_WORDS and _is_plain(value) for value in values)
+    return values if len(values) > 1 and short else []
+
+
+def _is_plain(value: str) -> bool:
+    """Tell whether a line is a name and no sentence: a title, or words without a function word."""
+    words = value.split()
+    title = all(word[:1].isupper() or word.lower() in _SMALL_WORDS for word in words) and words[0][:1].isupper()
+    if title and words[0].lower().strip(",!") not in _COURTESIES:
+        return True
+    return FUNCTION_WORDS.isdisjoint(_lowered(words))
+
+
+def _lowered(words: Sequence[str]) -> list[str]:
+    """Return words in lower case. A word after the first that has a capital is left out: it belongs to a name."""
+    return [word.lower() for at, word in enumerate(words) if at == 0 or word[:1].islower()]

@@ -8,34 +8,80 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from app.domain.facts.clauses import Clause, Statement, read_direct, read_inverted
+from app.domain.facts.clauses import Clause, Statement, read_direct, read_forgetting, read_inverted
 from app.domain.facts.cleaning import clean_message
 from app.domain.facts.fact import FactOperation
-from app.domain.facts.fillers import strip_fillers
-from app.domain.facts.look_alikes import asks_further, casts_doubt, marks_joke, takes_back
-from app.domain.facts.mentions import find_mentions
-from app.domain.facts.phrases import one_of, word_set
+from app.domain.facts.fillers import is_blank, strip_fillers
+from app.domain.facts.look_alikes import (
+    asks_further,
+    casts_doubt,
+    find_doubt,
+    is_given_text,
+    marks_joke,
+    takes_back,
+    tells_state,
+)
+from app.domain.facts.mentions import Mention, find_mentions
+from app.domain.facts.phrases import ORDINAL, word_set
 from app.domain.facts.ranked_lists import MAX_RANK, first_ranks
 from app.domain.facts.requests import read_bare_request, read_request
-from app.domain.facts.sentences import Sentence, read_block, read_entries, split_message
+from app.domain.facts.sentences import (
+    Sentence,
+    rank_of_line,
+    read_block,
+    read_entries,
+    read_enumeration,
+    read_lines_before,
+    read_plain_lines,
+    split_message,
+)
 from app.domain.facts.topics import READ_LIMIT, FactTopics
-from app.domain.facts.values import split_values
+from app.domain.facts.values import read_value, split_values
 
 _HINT: Final = re.compile(
-    r"fav|\b"
-    + one_of(
-        r"""top (?:\d|one|two|three|four|five|six|seven|eight|nine|ten)|swap\b|switch\b|exchange\b|remove\b|forget\b
-        |delete\b|drop\b"""
-    ),
+    rf"f(?:av|[aov]{{2}})|\bmy (?:#|top\b|(?:no|nr|number)\b|{ORDINAL}\b|\d)|\b"
+    r"(?:swap|switch|exchange|remove|forget|delete|drop|replace|substitute)\b"
+    r"|\b(?:move|bump|shift|push|bring|promote|demote|put|place|rank|insert)\b[^.!?\n]{1,80}?"
+    rf"(?:#|\b(?:top|bottom|last|end|number|{ORDINAL}|\d{{1,2}}(?:st|nd|rd|th))\b)",
     re.IGNORECASE,
 )
+"""Words without which no message states or changes a favorite."""
+_MENTIONED: Final = re.compile(r"fav|\bmy\b", re.IGNORECASE)
+"""Words without which a sentence names no favorite."""
+_MAX_UNSAID: Final = 300
 _SEPARATOR: Final = re.compile(
-    r"[,;] ?(?:(?:and|but|so|also|plus) )?| (?:and|but|so|plus|while|whereas) "
+    r"[,;] ?(?:(?:and|but|so|also|plus) )?|(?P<colon>: )| (?:and|but|so|plus|while|whereas) "
+    r"| i (?:just |also )?(?:noticed|realized|realised|decided|found out|discovered|figured out) (?:that )?"
     r"| (?:[-–—]{1,3}|:-?[)(DP]|;-?\)|<3|\^\^|[\u2600-\u27bf\U0001f300-\U0001faff]+) ",
     re.IGNORECASE,
 )
+_OWN_WORDS: Final = re.compile(
+    r"(?:^|.*[\s,])(?:i|i'm|i've|i'll) (?!am\b)\w.*"
+    r"|(?:(?:and|oh|ps|also|one|another|a|some|just) )*(?:\w+ ){0,2}(?:thing|note|fact|detail|update|reminder)s?"
+    r"(?: (?:before|for|about|to|i|you|while)\b.*)?",
+    re.IGNORECASE,
+)
+"""Words before a colon after which their user goes on speaking: "One thing before I forget"."""
 _JOINT: Final = re.compile(r"[ ,]*(?:(?:and|or|&) )?")
+_OVERRULING: Final = frozenset({"remove", "swap", "insert", "move", "replace"})
+"""The operations after which earlier statements of the message do not matter."""
+_ABOUT: Final = re.compile(
+    r"\b(?:as for|when it comes to|of|for|in terms of|regarding|with|about) (?:the "
+    r"|my )?(?P<noun>[a-z]+(?: [a-z]+)?),? *$",
+    re.IGNORECASE,
+)
+_MAX_LEAD: Final = 1000
+_MAX_ABOUT: Final = 60
+_ANY_THING: Final = ("thing",)
 _MAX_SEPARATORS: Final = 8
+_UNSAID: Final = re.compile(r"(?: (?:is|are)(?:n't| not) [^.!?,;]{1,80})?[\s.?!:…]*", re.IGNORECASE)
+"""The words after a favorite that do not say it. What it is not may stand there."""
+_ANSWER: Final = re.compile(
+    r"(?:oh,? |well,? |hm+,? |easy[:,] |definitely |that's easy[:,] )?"
+    r"(?P<pronoun>(?:they|it|that|those|these)(?:'re|'s|s| are| is"
+    r"| would be)(?: definitely)? )?(?P<values>[^?]{1,200})$",
+    re.IGNORECASE,
+)
 _ALSO: Final = re.compile(r"(?:oh,? )?(?:and )?also[,:]? (?P<values>[^.!?]{1,200})[.!]*$", re.IGNORECASE)
 _FUNCTION_WORDS: Final = word_set(
     "i me my you your we us it this that the a an to for at in on of with please thanks can could what how is are"
@@ -65,43 +111,79 @@ def _rank_first(operation: FactOperation) -> FactOperation:
 def _read_message(clean: str, topics: FactTopics) -> Iterator[Statement]:
     """Yield the statements of a clean message."""
     lines, sentences = split_message(clean)
-    next_line, before = 0, None
+    next_line, before, topic, asked = 0, None, None, None
     for at, sentence in enumerate(sentences):
         if sentence.line < next_line:
             continue
         also = _read_also(sentence, before)
-        before = None
+        if asked and (answer := _read_answer(sentence, lines, sentences[at - 1], asked)):
+            also = [answer]
+        before, asked = None, None
         if at + 1 < len(sentences) and takes_back(sentences[at + 1].text):
             continue
-        for statement in also or read_sentence(sentence, lines, topics):
+        previous = sentences[at - 1] if at else None
+        for statement in also or read_sentence(sentence, lines, topics, topic, previous):
             next_line = max(next_line, statement.next_line)
             if statement.operation:
                 before = statement.operation
+                topic = statement.operation.topic_key
                 yield statement
+        if before is None:
+            asked = _pending_mention(sentence, topics)
 
 
-def read_sentence(sentence: Sentence, lines: Sequence[str], topics: FactTopics) -> Iterator[Statement]:
-    """Yield the statements of a sentence, in order. The lists on the lines after it belong to it."""
+def read_sentence(
+    sentence: Sentence,
+    lines: Sequence[str],
+    topics: FactTopics,
+    topic: str | None = None,
+    before: Sentence | None = None,
+) -> Iterator[Statement]:
+    """Yield the statements of a sentence, in order. The lists on the lines after it belong to it.
+
+    `topic` is the topic that the message stated last, `before` the sentence before this one.
+    """
     if sentence.foreign or sentence.joke:
         return
     text = sentence.text
-    mentions = list(find_mentions(text, topics))
+    mentions = list(find_mentions(text, topics, continued=True)) if _MENTIONED.search(text) else []
     if not mentions and not sentence.quoted and (bare := read_bare_request(text)):
         yield Statement(bare, len(text))
     done, quotes, failed = 0, int(sentence.quoted), False
     for at, mention in enumerate(mentions):
+        if mention.elliptic:
+            noun = _last_noun(text[done : mention.start], topics)
+            mention = replace(mention, topic=noun or topic, noun=())
         lead = text[done : mention.start]
         quotes += lead.count('"')
         until = mentions[at + 1].start if at + 1 < len(mentions) else len(text)
         opens = done == 0 and not sentence.in_form
-        clause = Clause(lead, mention, text[mention.end : until], opens, lambda: _read_lines(sentence, lines))
+        clause = Clause(
+            own=lead,
+            mention=mention,
+            after=text[mention.end : until],
+            opens=opens,
+            read_block=lambda: _read_lines(sentence, lines),
+            read_before=lambda: _read_before(sentence, lines, before),
+            rank=rank_of_line(lines[sentence.line]),
+        )
         statement = _read_lead(clause, sentence, failed) if quotes % 2 == 0 else None
+        if statement and statement.operation:
+            topic = statement.operation.topic_key
         if statement:
             yield statement
+            for operation in statement.further:
+                yield replace(statement, operation=operation, further=())
         elif casts_doubt(lead):
             return
         failed, done = statement is None, max(mention.end, statement.end if statement else 0)
         quotes += text.count('"', mention.start, done)
+
+
+def _last_noun(lead: str, topics: FactTopics) -> str | None:
+    """Return the canonical topic that words before "my favorite is" name: "as for songs, my favorite is …"."""
+    match = _ABOUT.search(lead[-_MAX_ABOUT:])
+    return topics.find_canonical(match["noun"].lower().split()) if match else None
 
 
 def _read_lines(sentence: Sentence, lines: Sequence[str]) -> tuple[list[tuple[int, str]], int]:
@@ -109,10 +191,38 @@ def _read_lines(sentence: Sentence, lines: Sequence[str]) -> tuple[list[tuple[in
     if not sentence.last:
         return [], 0
     block, ranked, next_line = read_block(lines, sentence.line + 1)
+    if not block:
+        return _read_plain(sentence, lines)
     after = lines[next_line] if next_line < len(lines) else ""
     if any(line.endswith("?") for line in block) or marks_joke(after):
         return [], 0
     return read_entries(block, ranked=ranked), next_line
+
+
+def _read_plain(sentence: Sentence, lines: Sequence[str]) -> tuple[list[tuple[int, str]], int]:
+    """Return the values on the lines after a sentence that have no mark. One blank line may follow a colon.
+
+    One line alone is a value only if the sentence ends within its enumeration.
+    """
+    start = sentence.line + 1
+    if (
+        sentence.text.endswith((":", " are", " is", " follows", " following"))
+        and start < len(lines)
+        and not lines[start]
+    ):
+        start += 1
+    found, next_line = read_plain_lines(lines, start)
+    goes_on = sentence.text.endswith((",", " and", "&"))
+    alone = sentence.text.endswith((" is", ":", "'s")) and not "".join(lines[start + 1 : start + 2])
+    return (found, next_line) if len(found) > 1 or (found and (goes_on or alone)) else ([], 0)
+
+
+def _read_before(sentence: Sentence, lines: Sequence[str], before: Sentence | None) -> list[tuple[int, str]]:
+    """Return the ranks and values of the list on the lines before a sentence, or in the sentence before it."""
+    if before and before.line == sentence.line:
+        text = before.text.rstrip(" .!")
+        return list(enumerate(read_enumeration(text), 1)) if not before.joke and not before.foreign else []
+    return read_lines_before(lines, sentence.line)
 
 
 def _read_lead(clause: Clause, sentence: Sentence, failed: bool) -> Statement | None:
@@ -122,12 +232,20 @@ def _read_lead(clause: Clause, sentence: Sentence, failed: bool) -> Statement | 
         return None  # "my favorite color and my favorite food are …"
     if not failed and (found := _read_own(clause, sentence)):
         return found
+    doubt = find_doubt(lead)
     for separator in list(_SEPARATOR.finditer(lead))[-_MAX_SEPARATORS:]:
-        if casts_doubt(lead[: separator.start()]):
+        if doubt is not None and doubt <= separator.start():
             return None
+        if separator["colon"] and not _goes_on(lead[: separator.start()]):
+            continue
         if found := _read_own(replace(clause, own=lead[separator.end() :], opens=False), sentence):
             return found
     return None
+
+
+def _goes_on(words: str) -> bool:
+    """Tell whether a user who wrote words before a colon goes on speaking, and hands over no text."""
+    return len(words) < _MAX_LEAD and _OWN_WORDS.fullmatch(words.strip()) is not None and not is_given_text(words)
 
 
 def _read_own(clause: Clause, sentence: Sentence) -> Statement | None:
@@ -135,13 +253,61 @@ def _read_own(clause: Clause, sentence: Sentence) -> Statement | None:
     opened = strip_fillers(clause.own)
     clause = replace(clause, own=opened.rest)
     asked = sentence.text.rstrip("\"') ").endswith("?")
-    if found := read_request(clause):
+    if found := read_forgetting(clause) or read_request(clause):
         return None if asked and not opened.asks else replace(found, corrects=True)
     direct = read_direct(clause)
     found = direct or read_inverted(clause)
+    if found and clause.mention.elliptic and not _may_lack_topic(clause, found, opened.corrects):
+        return None
     if found is None or (asked and not (opened.asks and direct) and not asks_further(sentence.text[found.end :])):
         return None
     return replace(found, corrects=opened.corrects)
+
+
+def _may_lack_topic(clause: Clause, found: Statement, corrects: bool) -> bool:
+    """Tell whether a statement without a noun may be about the topic that the thread stated last.
+
+    It corrects something and nothing follows: "Actually, my second is blue.", "My second isn't red, it's blue.".
+    """
+    if clause.mention.topic or not found.operation:
+        return True
+    ends = not clause.after[found.end - clause.mention.end :].strip(" .!")
+    if any(tells_state(value, _ANY_THING) for _, value in found.operation.entries):
+        return False
+    return ends and (corrects or found.operation.op == "replace")
+
+
+def _pending_mention(sentence: Sentence, topics: FactTopics) -> Mention | None:
+    """Return the favorite that a sentence names without a value: "My favorite color?", "I have two favorites."."""
+    if sentence.joke or sentence.foreign or sentence.quoted or not _MENTIONED.search(sentence.text):
+        return None
+    if len(sentence.text) > _MAX_UNSAID or not sentence.text.endswith(("?", ".", "!", "…")):
+        return None
+    mention = next(iter(list(find_mentions(sentence.text, topics))[-1:]), None)
+    if not mention or not mention.topic or mention.owner not in {"my", "have", ""} or mention.elliptic:
+        return None
+    lead, after = sentence.text[: mention.start], sentence.text[mention.end :]
+    return mention if is_blank(strip_fillers(lead).rest) and _UNSAID.fullmatch(after) else None
+
+
+def _read_answer(sentence: Sentence, lines: Sequence[str], asked: Sentence, mention: Mention) -> Statement | None:
+    """Read "Green." after "My favorite color?", and "They are red and blue." after "I have two favorite colors."."""
+    match = _ANSWER.match(sentence.text)
+    if not match or sentence.joke or sentence.foreign or sentence.line > asked.line + 1:
+        return None
+    question = asked.text.endswith("?")
+    lined, next_line = read_plain_lines(lines, sentence.line) if sentence.line > asked.line else ([], 0)
+    if question and mention.plural and len(lined) > 1:
+        return Statement(FactOperation("list", mention.topic, tuple(lined)), len(sentence.text), next_line)
+    named = read_enumeration(match["values"].rstrip(" .!"))
+    counted = mention.owner == "have" and len(named) == mention.count
+    if not match["pronoun"] and not counted and (not question or not read_enumeration(f"{match['values']}, x")):
+        return None
+    if not match["pronoun"] and read_value(match["values"][0].lower() + match["values"][1:]) is None:
+        return None
+    owned = replace(mention, owner="my", count=None)
+    after = f" {'is' if not mention.plural else 'are'} {match['values']}"
+    return read_direct(Clause("", owned, after, True, lambda: ([], 0)))
 
 
 def _read_also(sentence: Sentence, before: FactOperation | None) -> list[Statement]:
@@ -164,7 +330,7 @@ def _settle_ranks(statements: Iterator[Statement], max_rank: int) -> Iterator[Fa
         if operation is None:
             continue
         ranks = taken.setdefault(operation.topic_key, set())
-        if statement.corrects or operation.op in {"remove", "swap"}:
+        if statement.corrects or operation.op in _OVERRULING:
             ranks.clear()
         if settled := _settle_one(operation, ranks, max_rank):
             yield settled
@@ -178,6 +344,11 @@ def _settle_one(operation: FactOperation, taken: set[int], max_rank: int) -> Fac
     if operation.op == "remove":
         valid = tuple(rank for rank in operation.ranks if 1 <= rank <= max_rank)
         return replace(operation, ranks=valid) if valid or not operation.ranks else None
+    if operation.op == "replace":
+        return operation
+    if operation.op in {"insert", "move"}:
+        rank = operation.entries[0][0]
+        return operation if rank is None or 1 <= rank <= max_rank else None
     if operation.op == "append":
         return replace(operation, entries=operation.entries[:max_rank])
     if operation.op == "set":

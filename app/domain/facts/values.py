@@ -3,6 +3,7 @@
 import re
 from typing import Final
 
+from app.domain.facts.names import hide_separators, show_separators
 from app.domain.facts.phrases import one_of, word_set
 
 MAX_VALUE: Final = 200
@@ -10,8 +11,10 @@ _MAX_WORDS: Final = 12
 _BREAK: Final = re.compile(
     r"(?P<hard> [-–—]{1,3} |\.{2,}|…| \((?=[a-z])(?![^()]{0,80}\))|,? "
     + one_of(
-        """because|cause|cuz|since|but|although|though|if|unless|when|whenever|except|instead of|rather than|not
-        |according to|now that|as a (?:child|kid|teen|teenager|boy|girl|baby)"""
+        """because|cause|cuz|coz|since|but|although|though|if|unless|when|whenever|except|instead of|rather than|not
+        |according to|now that|wherever|no matter
+        |followed by|and (?:as for|when it comes to|regarding)|as a (?:child|kid
+        |teen|teenager|boy|girl|baby)"""
     )
     + r"\b)|(?P<so>,? (?:so|as|which|while|where)\b)|(?P<soft>[,;](?= )(?: and\b)?| and\b)"
 )
@@ -24,7 +27,9 @@ _SUBJECTS: Final = word_set("""
 """Words in lower case that begin a clause."""
 _FINITE: Final = word_set("""
     is are was were am has have had does did would should must isn't aren't wasn't weren't don't doesn't didn't can't
-    won't i'm it's that's we're they're you're i've i'd i'll
+    won't haven't hasn't hadn't i'm it's that's we're they're you're i've i'd i'll dont doesnt didnt cant couldnt
+    wont wouldnt isnt arent
+    wasnt werent im ive thats theyre youre
     """)
 """Verb forms in lower case that no value has."""
 _FAVORITES: Final = word_set("favorite favourite favorites favourites fav fave")
@@ -41,7 +46,8 @@ _NO_VALUE_START: Final = word_set("""
     several probably perhaps maybe possibly likely supposedly apparently allegedly either neither up out over
     off back gone getting being becoming changing constantly hard impossible difficult tough easy unknown
     unclear undecided secret private unsure tbd tba todo n/a na null undefined blank insert different similar
-    still various numerous kinda sorta going coming playing losing winning missing doing airing sold closed
+    depends guess see ask same haven't hasn't still various numerous kinda sorta going coming playing losing winning
+    missing doing airing sold closed
     based made broken amazing awesome boring guess some sometimes usually often rarely mostly mainly almost
     nearly prob somewhat between another more favorite favourite fav delicious beautiful expensive actually also
     above below yours mine hers ours theirs obvious
@@ -62,7 +68,8 @@ _TEMPLATE: Final = re.compile(r"[\[<{][^\]>}]{0,60}[\]>}]|_{2,}|\$\{?\w|%s\b|\?{
 _LEAD: Final = re.compile(
     r"[\s:,]+|"
     + one_of(
-        """definitely|still|now|currently|just|simply|obviously|clearly|always|of course|absolutely|honestly|easily
+        """definitely|both|defo|deffo|def|totally|100%|gotta be|still|now|currently|just|simply|obviously
+        |clearly|always|of course|absolutely|honestly|easily
         |drumroll(?: please)?|without a doubt|hands down|by far|undoubtedly|actually|also|surely|certainly"""
     )
     + r"\b(?=[ ,:]),?"
@@ -70,7 +77,8 @@ _LEAD: Final = re.compile(
 _TRAIL: Final = re.compile(
     r"(?:[,\s]+"
     + one_of(
-        """too|tho|though|as well|lol|lmao|ha(?:ha)+|btw|tbh|imo|by far|hands down|for sure|right now|for now
+        """too|tho|though|fr|ngl|rn|atm|ofc|imho|as well|lol|lmao|ha(?:ha)+|btw|tbh|imo|by far|hands down
+        |for sure|right now|for now
         |at the moment|these days|nowadays|of course|obviously|honestly|thanks|thank you|thx|please|now|anymore
         |etc|in (?:that|this|no)(?: particular| special| specific)? order|and so (?:on|forth)
         |respectively|always|again|today|actually|for (?:next time|later|the record
@@ -81,10 +89,14 @@ _TRAIL: Final = re.compile(
 _EDGES: Final = " \t.,;:!?…\"'`*_~"
 _DANGLING: Final = re.compile(r"[\s,]+(?:and|or|&)$")
 _COMMA: Final = re.compile(r"[,;](?! D\.? ?C\b)(?: |$)")
+_TIGHT: Final = re.compile(r"(?<=[^\W\d_])[,;](?=[^\W\d_])")
 _SEMICOLON: Final = re.compile(r";(?: |$)")
-_CHAIN: Final = re.compile(r" > | then (?=[\w\"'])")
+_CHAIN: Final = re.compile(r" [>+|·•→] | then (?=[\w\"'])")
 _SLASHED: Final = re.compile(r"[a-z]{2,30}(?: ?/ ?[a-z]{2,30}){1,20}")
 _ASIDE: Final = re.compile(r" \((?=[a-z])[^()]{0,80}\)?$")
+_LEADING_LINK: Final = re.compile(
+    r"^(?:(?:also|then|and|followed by|after that|next|finally|lastly|last but not least) )+"
+)
 _INITIALS: Final = re.compile(r"(?<![^\s.])[^\W\d_]\.[^\W\d_]\.$")
 _FIXED_PAIRS: Final = re.compile(
     r"\b"
@@ -105,21 +117,25 @@ _FIXED_PAIRS: Final = re.compile(
 
 def cut_values(text: str) -> tuple[str, str]:
     """Return the part of `text` that names values, and the rest, which begins at the next clause."""
+    text = hide_separators(text)
     view = text.lower() if text.isupper() and text.isascii() else text
     lead = _skip_lead(view)
     for match in _BREAK.finditer(view, lead):
         if view[lead : match.start()].strip(_EDGES) and _ends_values(match, view):
             end = match.start()
             dangling = _DANGLING.search(text, max(lead, end - 8), end)
-            return text[lead : dangling.start() if dangling else end].strip(), text[end:]
-    return text[lead:].strip(), ""
+            return show_separators(text[lead : dangling.start() if dangling else end].strip()), show_separators(
+                text[end:]
+            )
+    return show_separators(text[lead:].strip()), ""
 
 
 def cut_value(text: str) -> tuple[str, str]:
     """Return the part of `text` that names one value, and the rest. "A, B and C" is one value."""
     whole, rest = cut_values(text)
-    comma = _COMMA.search(whole)
-    if not comma or (comma[0] == ", " and re.search(r",? (?:and|&) [^,;]*$", whole[comma.start() :])):
+    hidden = hide_separators(whole)
+    comma = _COMMA.search(hidden)
+    if not comma or (comma[0] == ", " and re.search(r",? (?:and|&) [^,;]*$", hidden[comma.start() :])):
         return whole, rest
     return whole[: comma.start()], whole[comma.start() :] + rest
 
@@ -153,12 +169,14 @@ def split_values(text: str) -> list[str]:
 
     After a comma before the last "and", an "and" inside a value stays. Any value that is none makes the list empty.
     """
-    text = _trim_trail(text)
+    text = hide_separators(_trim_trail(text))
     if text.isupper():
         text = text.replace(" AND ", " and ")
     text = text.replace(" as well as ", " and ")
     if "," not in text and ";" not in text:
         text = _CHAIN.sub(", ", text.replace("/", ", ") if _SLASHED.fullmatch(text) else text)
+    if ", " not in text and "; " not in text:
+        text = _TIGHT.sub(r"\g<0> ", text)
     separator = _SEMICOLON if "; " in text else _COMMA
     parts = [part for part in separator.split(text) if part.strip()]
     last = parts[-1].strip() if parts else ""
@@ -168,7 +186,8 @@ def split_values(text: str) -> list[str]:
             parts[-2:-1] = _split_last(parts[-2].strip(), alone=len(parts) == 2)
     elif parts:
         parts[-1:] = _split_last(last, alone=len(parts) == 1)
-    values = [read_value(re.sub(r"^(?:also|then|and|followed by|finally|lastly) ", "", part.strip())) for part in parts]
+    named = [show_separators(_LEADING_LINK.sub("", part.strip())) for part in parts]
+    values = [read_value(value) for value in named]
     return [value for value in values if value] if all(values) else []
 
 
@@ -178,7 +197,7 @@ def _split_last(part: str, *, alone: bool) -> list[str]:
     A part that is `alone` and has single words between several "and" is split at each.
     """
     fixed = {match.start("and") for match in _FIXED_PAIRS.finditer(part)}
-    ands = list(re.finditer(r"(?:(?<= )(?:and|&)(?: also)?|(?<=\w)\+)(?= )", part))
+    ands = list(re.finditer(r"(?:(?<= )(?:and|&)(?: also)?|(?<=\w)\+|(?<= )\+)(?= )", part))
     free = [match for match in ands if match.start() not in fixed]
     if not free:
         return [part]
@@ -199,6 +218,9 @@ def read_value(text: str) -> str | None:
     value = _ASIDE.sub("", _trim_trail(text).strip(_EDGES).lstrip("-–—• "))
     if _INITIALS.search(f"{value}.") and f"{value}." in text:
         value += "."
+    value = value.rstrip(" (")
+    if value.endswith(")") and value.count(")") > value.count("("):
+        value = value[:-1].rstrip()
     if value.count("(") > value.count(")"):
         value += ")" if text.rstrip(_EDGES.replace("'", "")).endswith(")") else ""
     if value.count('"') % 2:  # '"Hey Jude" (The Beatles)' lost its first quote

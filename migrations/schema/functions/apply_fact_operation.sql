@@ -18,6 +18,10 @@ BEGIN
                     jsonb_build_object('value', v_two[3 - i].value, 'key', v_two[3 - i].value_key), NULL);
             END LOOP;
         END IF;
+    ELSIF o->>'op' IN ('insert', 'move') THEN
+        RETURN QUERY SELECT * FROM insert_fact(p_tenant, p_said, p_topic, o->'entries'->0, o->>'op' = 'move');
+    ELSIF o->>'op' = 'replace' THEN
+        RETURN QUERY SELECT * FROM replace_fact(p_tenant, p_said, p_topic, o->'entries'->0, o->'entries'->1);
     ELSIF o->>'op' = 'append' THEN
         IF EXISTS (SELECT FROM facts_of_topic(p_tenant, p_said, p_topic) f
                    WHERE f.listed_at > (p_said->>'stated_at')::timestamptz) THEN

@@ -181,6 +181,78 @@ BEGIN
     END LOOP;
 END $$;
 
+-- Put a value at a rank (NULL: after the last one) of the topic's list. Its old place closes first; the values from the rank on,
+-- up to a gap, move down by one, and a value above max_rank goes. p_known: only if the list has the value. A list of which a
+-- newer statement decided anything stays as it is.
+CREATE FUNCTION insert_fact(p_tenant uuid, p_said jsonb, p_topic text, p_entry jsonb, p_known boolean)
+    RETURNS SETOF jsonb LANGUAGE plpgsql AS $$
+DECLARE
+    v_at timestamptz := p_said->>'stated_at';
+    v_from int;
+    v_to int := (p_entry->>'rank')::int;
+    v_free int;
+    v_places jsonb;
+    p jsonb;
+BEGIN
+    IF EXISTS (SELECT FROM facts_of_topic(p_tenant, p_said, p_topic) f WHERE greatest(f.created_at, f.listed_at) > v_at)
+       OR p_known AND NOT EXISTS (SELECT FROM facts_of_topic(p_tenant, p_said, p_topic) f
+                                  WHERE f.removed_at IS NULL AND f.value_key = p_entry->>'key') THEN
+        RETURN;
+    END IF;
+    RETURN NEXT rank_single(p_tenant, p_said, p_topic, false);
+    SELECT min(f.rank) INTO v_from FROM facts_of_topic(p_tenant, p_said, p_topic) f
+        WHERE f.kind = 'ranked' AND f.removed_at IS NULL AND f.value_key = p_entry->>'key';
+    -- the other values after the old place has closed: [{rank, value, key, id}]
+    SELECT coalesce(jsonb_agg(jsonb_build_object('rank', f.rank - CASE WHEN f.rank > v_from THEN 1 ELSE 0 END, 'was', f.rank,
+                                                 'value', f.value, 'key', f.value_key, 'id', new_id())), '[]')
+        INTO v_places FROM facts_of_topic(p_tenant, p_said, p_topic) f
+        WHERE f.kind = 'ranked' AND f.removed_at IS NULL AND f.rank IS DISTINCT FROM v_from;
+    v_to := coalesce(v_to, (SELECT coalesce(max((x->>'rank')::int), 0) + 1 FROM jsonb_array_elements(v_places) x));
+    v_free := v_to;
+    WHILE v_places @> jsonb_build_array(jsonb_build_object('rank', v_free)) LOOP
+        v_free := v_free + 1;
+    END LOOP;
+    SELECT jsonb_agg(x ORDER BY (x->>'rank')::int) INTO v_places FROM (
+        SELECT p_entry || jsonb_build_object('rank', v_to, 'was', v_from) AS x
+        UNION ALL
+        SELECT y || CASE WHEN (y->>'rank')::int >= v_to AND (y->>'rank')::int < v_free
+                         THEN jsonb_build_object('rank', (y->>'rank')::int + 1) ELSE '{}' END
+        FROM jsonb_array_elements(v_places) y) placed;
+    FOR p IN SELECT x FROM jsonb_array_elements(v_places) x
+             WHERE (x->>'rank')::int <= (p_said->>'max_rank')::int AND x->'rank' IS DISTINCT FROM x->'was' LOOP
+        RETURN NEXT put_fact(p_tenant, p_said, p_topic, (p->>'rank')::int, p, NULL);
+    END LOOP;
+    RETURN QUERY SELECT * FROM remove_facts(p_tenant, p_said, p_topic, jsonb_build_object('entries', '[]'::jsonb, 'ranks', (
+        SELECT coalesce(jsonb_agg(f.rank), '[0]') FROM facts_of_topic(p_tenant, p_said, p_topic) f
+        WHERE f.kind = 'ranked' AND f.removed_at IS NULL
+          AND NOT v_places @> jsonb_build_array(jsonb_build_object('rank', f.rank)))), NULL);
+END $$;
+
+-- Give the place of the first of two entries to the second. A value that is in the list already has no second place. Without a
+-- place to give, the second is stored as by `set` if its rank is 1.
+CREATE FUNCTION replace_fact(p_tenant uuid, p_said jsonb, p_topic text, p_old jsonb, p_new jsonb)
+    RETURNS SETOF jsonb LANGUAGE plpgsql AS $$
+DECLARE
+    v_old facts;
+    v_rank int;
+BEGIN
+    SELECT * INTO v_old FROM facts_of_topic(p_tenant, p_said, p_topic) f
+        WHERE f.removed_at IS NULL AND f.value_key = p_old->>'key' ORDER BY f.rank LIMIT 1;
+    IF v_old.id IS NULL THEN
+        SELECT min(1) INTO v_rank FROM facts_of_topic(p_tenant, p_said, p_topic) f
+            WHERE f.kind = 'ranked' AND f.removed_at IS NULL;
+        IF (p_new->>'rank')::int = 1 THEN
+            RETURN NEXT put_fact(p_tenant, p_said, p_topic, v_rank, p_new, NULL);
+        END IF;
+    ELSIF p_new->>'key' <> p_old->>'key' AND EXISTS (SELECT FROM facts_of_topic(p_tenant, p_said, p_topic) f
+              WHERE f.removed_at IS NULL AND f.kind = v_old.kind AND f.value_key = p_new->>'key') THEN
+        RETURN QUERY SELECT * FROM remove_facts(p_tenant, p_said, p_topic,
+                                                jsonb_build_object('ranks', '[]'::jsonb, 'entries', jsonb_build_array(p_old)), NULL);
+    ELSE
+        RETURN NEXT put_fact(p_tenant, p_said, p_topic, v_old.rank, p_new, NULL);
+    END IF;
+END $$;
+
 -- Apply one operation (domain/facts/fact.py: FactOperation) and return what it did, one row a fact.
 CREATE FUNCTION apply_fact_operation(p_tenant uuid, p_said jsonb, p_topic text, o jsonb) RETURNS SETOF jsonb LANGUAGE plpgsql AS $$
 DECLARE
@@ -199,6 +271,10 @@ BEGIN
                     jsonb_build_object('value', v_two[3 - i].value, 'key', v_two[3 - i].value_key), NULL);
             END LOOP;
         END IF;
+    ELSIF o->>'op' IN ('insert', 'move') THEN
+        RETURN QUERY SELECT * FROM insert_fact(p_tenant, p_said, p_topic, o->'entries'->0, o->>'op' = 'move');
+    ELSIF o->>'op' = 'replace' THEN
+        RETURN QUERY SELECT * FROM replace_fact(p_tenant, p_said, p_topic, o->'entries'->0, o->'entries'->1);
     ELSIF o->>'op' = 'append' THEN
         IF EXISTS (SELECT FROM facts_of_topic(p_tenant, p_said, p_topic) f
                    WHERE f.listed_at > (p_said->>'stated_at')::timestamptz) THEN
@@ -370,6 +446,7 @@ GRANT EXECUTE ON FUNCTION purge_facts(uuid, uuid, timestamptz, int, text, boolea
 GRANT EXECUTE ON FUNCTION fact_json(facts), fact_text(facts), facts_of_topic(uuid, jsonb, text),
     change_fact(jsonb, text, facts, facts), put_fact(uuid, jsonb, text, int, jsonb, int),
     rank_single(uuid, jsonb, text, boolean), remove_facts(uuid, jsonb, text, jsonb, int),
+    insert_fact(uuid, jsonb, text, jsonb, boolean), replace_fact(uuid, jsonb, text, jsonb, jsonb),
     apply_fact_operation(uuid, jsonb, text, jsonb), record_facts(uuid, jsonb, jsonb), apply_facts(uuid, jsonb),
     last_topic(uuid, text, text, text[]), known_facts(uuid, text, text, text, text[]),
     answer_facts(uuid, text, text, text[], boolean, text[]) TO mnema_app;

@@ -50,6 +50,18 @@ def swap(one: int, other: int, topic: str | None = COLORS) -> FactOperation:
     return FactOperation("swap", topic, ranks=(one, other))
 
 
+def insert(rank: int | None, value: str) -> FactOperation:
+    return FactOperation("insert", COLORS, ((rank, value),))
+
+
+def move(rank: int | None, value: str, topic: str | None = COLORS) -> FactOperation:
+    return FactOperation("move", topic, ((rank, value),))
+
+
+def replaced(old: str, new: str, rank: int | None = None, topic: str | None = COLORS) -> FactOperation:
+    return FactOperation("replace", topic, ((None, old), (rank, new)))
+
+
 class Talk:
     """One user's thread, and what the user states in it."""
 
@@ -285,3 +297,62 @@ async def test_the_order_of_arrival_does_not_matter(
     for minute, operation in moments:
         await shuffled.state(minute, operation)
     assert await shuffled.facts() == await in_order.facts()
+
+
+@pytest.mark.parametrize(
+    ("operation", "after"),
+    [
+        (insert(2, "teal"), {1: "red", 2: "teal", 3: "blue", 4: "green"}),
+        (insert(1, "Green"), {1: "Green", 2: "red", 3: "blue"}),
+        (insert(None, "red"), {1: "blue", 2: "green", 3: "red"}),
+        (insert(5, "teal"), {1: "red", 2: "blue", 3: "green", 5: "teal"}),
+        (insert(2, "blue"), {1: "red", 2: "blue", 3: "green"}),
+        (move(3, "red"), {1: "blue", 2: "green", 3: "red"}),
+        (move(3, "red", topic=None), {1: "blue", 2: "green", 3: "red"}),
+        (move(1, "pink"), {1: "red", 2: "blue", 3: "green"}),
+        (replaced("blue", "teal"), {1: "red", 2: "teal", 3: "green"}),
+        (replaced("BLUE", "teal", topic=None), {1: "red", 2: "teal", 3: "green"}),
+        (replaced("blue", "red"), {1: "red", 3: "green"}),
+        (replaced("pink", "teal"), {1: "red", 2: "blue", 3: "green"}),
+        (replaced("pink", "teal", rank=1), {1: "teal", 2: "blue", 3: "green"}),
+    ],
+)
+async def test_a_value_gets_another_place_or_gives_its_place(
+    talk: Talk, operation: FactOperation, after: dict[int, str]
+) -> None:
+    await talk.state(0, a_list("red", "blue", "green"))
+    await talk.state(1, operation)
+    assert await talk.facts() == after
+
+
+async def test_a_place_in_a_full_list_drops_the_last_value(talk: Talk) -> None:
+    await talk.state(0, a_list(*"abcdefghij"))
+    await talk.state(1, insert(1, "z"))
+    assert await talk.facts() == dict(enumerate("zabcdefghi", 1))
+
+
+async def test_a_place_after_a_gap_fills_it_first(talk: Talk) -> None:
+    await talk.state(0, put(1, "red"), put(2, "blue"), put(4, "green"))
+    await talk.state(1, insert(1, "teal"))
+    assert await talk.facts() == {1: "teal", 2: "red", 3: "blue", 4: "green"}
+
+
+async def test_a_place_or_a_replacement_of_a_single_value(talk: Talk) -> None:
+    await talk.state(0, first("red"))
+    await talk.state(1, replaced("red", "blue", rank=1))
+    assert await talk.facts() == {None: "blue"}
+    await talk.state(2, insert(1, "teal"))
+    assert await talk.facts() == {1: "teal", 2: "blue"}
+
+
+async def test_an_older_place_or_replacement_changes_nothing_that_is_newer(talk: Talk) -> None:
+    await talk.state(5, a_list("red", "blue", "green"))
+    assert await talk.state(1, insert(1, "teal"), move(1, "green")) == []
+    await talk.state(1, replaced("red", "teal"))
+    assert await talk.facts() == {1: "red", 2: "blue", 3: "green"}
+
+
+async def test_a_place_tells_what_it_changed(talk: Talk) -> None:
+    await talk.state(0, a_list("red", "blue"))
+    assert await talk.state(1, insert(1, "teal")) == ["update", "update", "store"]
+    assert await talk.state(2, move(3, "teal")) == ["update", "update", "update"]

@@ -11,13 +11,16 @@ import pytest
 
 from app.bootstrap import Application
 from app.domain.facts.fact import FactFilter, FactKind
+from app.domain.facts.statements import read_statements
 from app.domain.principal import Principal
 from app.domain.text_rules import normalise_text
 from app.usecases.facts.store import FactPlace, NewFact
+from bench import fact_rules
 from tests.factories import Caller
 
 CORPUS = Path(__file__).resolve().parents[3] / "bench" / "facts"
 HALVES = ("development", "held_out")
+NATURAL = ("natural_development", "natural_held_out")
 START = datetime(2026, 1, 1, tzinfo=UTC)
 Facts = dict[str, dict[int | None, str]]
 
@@ -86,6 +89,26 @@ async def test_every_message_leaves_the_labelled_facts(app: Application, caller:
         return None if got == wished else (row["id"], row["text"], wished, got)
 
     assert len(rows) >= 200
+    assert await try_rows(rows, check) == []
+
+
+@pytest.mark.parametrize("half", NATURAL)
+async def test_a_message_changes_the_database_as_the_bench_counts_it(
+    app: Application, caller: Caller, half: str
+) -> None:
+    rows = rows_of(f"{half}_messages")
+    topics = fact_rules.load_topics()
+
+    async def check(row: dict[str, Any]) -> Any:
+        user = User(app, caller.scope, row["id"])
+        await user.put("talk", row["stored"])
+        await app.facts.store.store_text(caller.scope, user.place("talk"), row["text"])
+        wished = fact_rules.read_thread(row["stored"])
+        for operation in read_statements(normalise_text(row["text"], keep_lines=True), topics):
+            fact_rules.apply_operation(wished, operation)
+        got = await user.facts("talk")
+        return None if got == wished else (row["id"], row["text"], wished, got)
+
     assert await try_rows(rows, check) == []
 
 

@@ -1,0 +1,95 @@
+"""Spelling of messages about favorites: plain typos and the short forms of chats, in lower case.
+
+Values keep their spelling: only the words of the grammar change.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from app.domain.facts.phrases import FAVORITE, ORDINALS, one_of, word_set
+from app.domain.near_names import slip_forms
+
+_LIKE_FAVORITE: Final = re.compile(r"(?<![\w'])[Ff](?=[avlo])\w{4,12}(?![\w'])")
+_EXACT: Final = re.compile(rf"{FAVORITE}(?!\w)", re.IGNORECASE)
+_OTHER_WORDS: Final = word_set("""
+    favor favour favors favours favored favoured favorer favourer favorited favourited favoriting favouriting
+    favorably favoritism favorito favoritos favorita favoritas favoriete favorieten favoriten favoriter favori favoris
+    favoriti favorevole favorable favourable favorise favorize flavorful flavored flavor flavors flavour flavours
+    """)
+"""English words that are near to "favorite", and its forms in other languages."""
+_SHORTENED: Final = re.compile(r"\bfav\.(?= [a-z])", re.IGNORECASE)
+_ORDINAL_BEFORE: Final = re.compile(rf"\bmy (?P<word>[a-z]{{4,8}})(?= {FAVORITE}\b)", re.IGNORECASE)
+_AND: Final = re.compile(r"(?<=[^\s,;] )n(?= [\w\"'])|(?<=[,;] )n(?= [\w\"'])")
+_ARE: Final = re.compile(r"(?<=[a-z\d] )r(?= [\w\"'#(])")
+_NAMES_WITH_LETTERS: Final = re.compile(
+    r"\b"
+    + one_of(
+        """mac n cheese|rock n roll|salt n \\w+|surf n turf|guns n roses|drum n bass|bread n butter|chips n \\w+
+        |fish n chips|ham n \\w+|bacon n \\w+|biscuits n gravy|cookies n (?:cream|creme)|toys r us|babies r us
+        |rhythm n blues|gin n tonic|peanut butter n \\w+|beans n rice|rice n \\w+"""
+    )
+    + r"\b",
+    re.IGNORECASE,
+)
+_FAVORITE_FORMS: Final = {
+    word: frozenset(form for once in slip_forms(word) for form in slip_forms(once))
+    for word in ("favorite", "favourite", "favorites", "favourites")
+}
+
+
+def find_slip(word: str, known: Mapping[str, frozenset[str]]) -> str | None:
+    """Return the known word that `word` is with one slip, or None. Both begin with the same letter.
+
+    `known` has the forms of each word (`slip_forms`).
+    """
+    if word in known:
+        return word
+    forms = slip_forms(word)
+    near = [name for name, others in known.items() if name[0] == word[0] and forms & others]
+    return min(near, key=lambda name: word not in known[name] and name not in forms, default=None)
+
+
+_ORDINAL_FORMS: Final = {word: slip_forms(word) for word in ORDINALS}
+
+
+def normalize_spelling(line: str) -> str:
+    """Return lines in which "favrite" is "favorite", and a lone "n" or "r" of a chat is "and" or "are". Linear."""
+    line = _SHORTENED.sub("fav", line)
+    line = _LIKE_FAVORITE.sub(_correct_favorite, line)
+    line = _ORDINAL_BEFORE.sub(_correct_ordinal, line)
+    kept = [match.span() for match in _NAMES_WITH_LETTERS.finditer(line)]
+    line_and = _replace_outside(line, _AND, "and", kept)
+    kept = [match.span() for match in _NAMES_WITH_LETTERS.finditer(line_and)]
+    return _replace_outside(line_and, _ARE, "are", kept)
+
+
+def _correct_favorite(match: re.Match[str]) -> str:
+    word = match[0].lower()
+    if _EXACT.fullmatch(word) or word in _OTHER_WORDS or (word == "favorit" and not match.start()):
+        return match[0]  # "Favorit" alone is German, too
+    plural = word.endswith("s")
+    near = {name: forms for name, forms in _FAVORITE_FORMS.items() if name.endswith("s") == plural}
+    found = find_slip(word, near)
+    return match[0] if found is None else found if match[0][0] == "f" else found.capitalize()
+
+
+def _correct_ordinal(match: re.Match[str]) -> str:
+    found = find_slip(match["word"].lower(), _ORDINAL_FORMS)
+    return f"my {found}" if found else match[0]
+
+
+def _replace_outside(line: str, pattern: re.Pattern[str], word: str, kept: list[tuple[int, int]]) -> str:
+    """Replace a pattern, but not inside the kept parts of the line."""
+    spans = iter(kept)
+    span = next(spans, None)
+    pieces: list[str] = []
+    at = 0
+    for match in pattern.finditer(line):
+        while span and span[1] <= match.start():
+            span = next(spans, None)
+        if span and span[0] <= match.start():
+            continue
+        pieces += [line[at : match.start()], word]
+        at = match.end()
+    return "".join([*pieces, line[at:]])
