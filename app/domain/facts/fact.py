@@ -1,6 +1,7 @@
 """A stored fact, what a statement does to stored facts, and what a question asks of them."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Literal, TypeAlias
@@ -49,11 +50,12 @@ class FactOperation:
     - `append`: add the values of `entries` after the highest rank, except those in the list already.
     - `remove`: remove the `ranks`, else the values of `entries`, else all facts of the topic. Other ranks stay.
     - `swap`: exchange the values of two `ranks`.
+    - `retell`: change no fact; write the memory that tells the topic anew.
 
     `topic_key` None is the topic that was stated last in the thread.
     """
 
-    op: Literal["put", "list", "set", "append", "remove", "swap"]
+    op: Literal["put", "list", "set", "append", "remove", "swap", "retell"]
     topic_key: str | None
     entries: tuple[Entry, ...] = ()
     ranks: tuple[int, ...] = ()
@@ -87,11 +89,19 @@ class FactFilter:
 
 
 @dataclass(frozen=True, slots=True)
+class TopicNames:
+    """The names of a topic for people: `one` such as "favorite tea", `many` such as "favorite teas"."""
+
+    one: str
+    many: str
+
+
+@dataclass(frozen=True, slots=True)
 class FactStatement:
     """A statement of one message, or one request, about a user's facts.
 
     `stated_at` is the time of the message: an older statement never overwrites a newer one. `turn` is the memory with
-    the message, if it is stored. Values above `max_rank` are not appended.
+    the message, if it is stored. Values above `max_rank` are not appended. `names` has the topics' names for people.
     """
 
     user_id: str
@@ -102,6 +112,7 @@ class FactStatement:
     source_message_id: str | None = None
     turn: UUID | None = None
     max_rank: int = 10
+    names: Mapping[str, TopicNames] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +135,15 @@ class FactOutcome:
 
     stated: tuple[StatedFact, ...] = ()
     revision: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FactMemory:
+    """A memory that tells facts, whose present text has no vector yet."""
+
+    id: UUID
+    version: int
+    text: str
 
 
 def value_key(value: str) -> str:
