@@ -186,7 +186,8 @@ class ChatWithMemory:
             return
         await self._find_memories(chat, question, embedding)
         if answer.answered:
-            chat.memories = replace(chat.memories, hits=(_hit_of(answer), *chat.memories.hits))
+            other = (hit for hit in chat.memories.hits if hit.fact_topic not in answer.topic_keys)
+            chat.memories = replace(chat.memories, hits=(_hit_of(answer), *other))
             self._count_retrieved(chat, answer)
         elif parts[0].topic_key and _asks_memory_alone(chat) and not (chat.memories.found or chat.actions.failed):
             chat.answer = answer
