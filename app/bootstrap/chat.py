@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from app.bootstrap.adapters import upstream_settings
 from app.bootstrap.database import open_database
-from app.bootstrap.facts import FactUseCases
+from app.bootstrap.facts import FactUseCases, build_fact_memories
 from app.bootstrap.memory import MemoryUseCases
 from app.bootstrap.parts import SharedParts
 from app.bootstrap.recall import build_ranking
@@ -54,7 +54,8 @@ def build_retrieval(parts: SharedParts) -> RetrieveForChat:
 def build_conversations(parts: SharedParts, forgetting: ForgetMemories) -> Conversations:
     """Build the use-cases that read and delete conversations."""
     stored = ConversationStorage(), _build_summaries(parts), FactStorage(parts.uow), ArtifactRetention(parts.uow)
-    return Conversations(parts.uow, *stored, forgetting, parts.journal, parts.policies, parts.clock)
+    told = build_fact_memories(parts)
+    return Conversations(parts.uow, *stored, forgetting, parts.journal, told, parts.policies, parts.clock)
 
 
 def build_chat(

@@ -4,7 +4,9 @@ from dataclasses import dataclass
 
 from app.bootstrap.parts import SharedParts
 from app.storage.facts.facts import FactStorage
+from app.storage.operations.vectors import VectorStorage
 from app.usecases.facts.answer import AnswerFacts
+from app.usecases.facts.memories import EmbedFactMemories
 from app.usecases.facts.read import ReadFacts
 from app.usecases.facts.store import StoreFacts
 from app.usecases.tenancy.limits import Limits
@@ -23,7 +25,12 @@ def build_facts(parts: SharedParts, limits: Limits) -> FactUseCases:
     """Build the use-cases of facts."""
     storage, policies = FactStorage(parts.uow), parts.policies
     return FactUseCases(
-        store=StoreFacts(parts.uow, storage, parts.journal, limits, policies, parts.clock),
+        store=StoreFacts(parts.uow, storage, parts.journal, build_fact_memories(parts), limits, policies, parts.clock),
         read=ReadFacts(parts.uow, storage, policies),
         answer=AnswerFacts(storage, parts.access, policies),
     )
+
+
+def build_fact_memories(parts: SharedParts) -> EmbedFactMemories:
+    """Build the step that embeds the memories of facts."""
+    return EmbedFactMemories(VectorStorage(parts.uow, parts.space.name), parts.embedder)

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from app.bootstrap.facts import build_fact_memories
 from app.bootstrap.parts import SharedParts
 from app.storage.memory.batches import BatchStorage
 from app.storage.memory.memories import MemoryStorage
@@ -37,10 +38,11 @@ def build_memory(parts: SharedParts, limits: Limits) -> MemoryUseCases:
     batches = BatchStorage()
     planner = BatchPlanner(batches, policies, clock)
     later = LaterCheck(parts.publisher if parts.chat.is_available else None, policies.defaults.bands)
-    write = WriteMemories(memories, journal, parts.access, embedder, limits, policies, clock, later)
+    told = build_fact_memories(parts)
+    write = WriteMemories(memories, journal, parts.access, embedder, told, limits, policies, clock, later)
     return MemoryUseCases(
         write=write,
-        turns=StoreTurn(write, journal, embedder, parts.publisher, limits, policies),
+        turns=StoreTurn(write, journal, embedder, told, parts.publisher, limits, policies),
         bulk=BulkWrite(write, limits),
         edit=EditMemories(uow, memories, journal, embedder, policies, clock),
         read=ReadMemories(uow, memories),

@@ -21,6 +21,7 @@ from app.storage.jobs.jobs import JobStorage
 from app.storage.journal import Journal
 from app.storage.memory.memories import MemoryStorage
 from app.storage.operations.spaces import require_space
+from app.storage.operations.vectors import VectorStorage
 from app.storage.reflection.fact_extraction import TurnFactStorage
 from app.storage.reflection.model_calls import ModelCallStorage
 from app.storage.reflection.reconcile import ReconcileStorage
@@ -29,6 +30,7 @@ from app.storage.tenancy.tenants import TenantStorage
 from app.storage.uow import UnitOfWork
 from app.usecases.consent.generated_proposals import ProposeProfileFields
 from app.usecases.consent.proposals import Proposals
+from app.usecases.facts.memories import EmbedFactMemories
 from app.usecases.jobs.handlers import ReflectionJobs
 from app.usecases.memory.later_check import LaterCheck
 from app.usecases.memory.write import WriteMemories
@@ -150,7 +152,8 @@ async def _open_parts(settings: Settings) -> AsyncIterator[ReflectionParts]:
             access = AccessLog(uow, journal, clock)
             limits = Limits(policies.defaults.limits, None, TenantStorage(uow).get_tenant_name, access, clock)
             later = LaterCheck(None, policies.defaults.bands)  # facts of turns are judged already
-            write = WriteMemories(memories, journal, access, embedder, limits, policies, clock, later)
+            told = EmbedFactMemories(VectorStorage(uow, space), embedder)
+            write = WriteMemories(memories, journal, access, embedder, told, limits, policies, clock, later)
             yield ReflectionParts(uow, space, journal, chat, embedder, policies, clock, write, consent.proposals)
             await access.flush_pending()
     finally:

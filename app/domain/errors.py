@@ -195,6 +195,13 @@ class WrongState(MnemaError):
     status = 409
 
 
+class FactMemory(MnemaError):
+    """This memory tells facts and changes only with them; use the routes of /facts."""
+
+    code = "fact_memory"
+    status = 409
+
+
 class RootUnavailable(MnemaError):
     """The folder is missing or cannot be read here; mount it, or correct the path."""
 

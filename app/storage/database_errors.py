@@ -5,6 +5,7 @@ import asyncpg
 from app.domain.errors import (
     DuplicateText,
     ErasedText,
+    FactMemory,
     IdempotencyKeyUsed,
     MnemaError,
     NotFound,
@@ -21,6 +22,7 @@ _ERROR_BY_STATE: dict[str, type[MnemaError]] = {
     "MN409": WrongState,
     "MN410": ErasedText,
     "MN412": VersionConflict,
+    "MN423": FactMemory,
     "MN413": StateTooLarge,
     "MN425": IdempotencyKeyUsed,
     "23503": WriteContention,  # the user was erased while the memory was written

@@ -5,7 +5,16 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from app.domain.facts.fact import Fact, FactKind, FactOperation, FactOutcome, FactStatement, StatedFact, value_key
+from app.domain.facts.fact import (
+    Fact,
+    FactKind,
+    FactMemory,
+    FactOperation,
+    FactOutcome,
+    FactStatement,
+    StatedFact,
+    value_key,
+)
 from app.storage.identity import new_id
 
 
@@ -20,6 +29,7 @@ def statement_row(statement: FactStatement, actor: str) -> dict[str, Any]:
         "turn": str(statement.turn) if statement.turn else None,
         "stated_at": statement.stated_at.isoformat(),
         "max_rank": statement.max_rank,
+        "names": {key: {"one": names.one, "many": names.many} for key, names in statement.names.items()},
         "operations": [_operation_row(operation) for operation in statement.operations],
     }
 
@@ -64,3 +74,8 @@ def outcome_from_json(answer: Mapping[str, Any]) -> FactOutcome:
     """Build the outcome of one statement from the answer of `apply_facts`."""
     stated = tuple(StatedFact(done["action"], fact_from_json(done["fact"])) for done in answer["done"])
     return FactOutcome(stated, answer["revision"])
+
+
+def fact_memory_from_json(row: Mapping[str, Any]) -> FactMemory:
+    """Build the memory of a topic from what `write_fact_memory` returns."""
+    return FactMemory(UUID(row["id"]), row["version"], row["text"])

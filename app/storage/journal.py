@@ -16,13 +16,13 @@ from pgvector import HalfVector
 from app.domain.changes import Edge, MemoryChange, Observation
 from app.domain.consent.patches import ConsentEntry
 from app.domain.errors import IdempotencyMismatch
-from app.domain.facts.fact import FactOutcome, FactStatement
+from app.domain.facts.fact import FactMemory, FactOutcome, FactStatement
 from app.domain.idempotency import IdempotencyKey
 from app.domain.memory.memory import Memory
 from app.domain.principal import Principal
 from app.domain.tombstones import compute_tombstones
 from app.storage.change_batch import change_batch, event_row, hex_bytes
-from app.storage.fact_rows import outcome_from_json
+from app.storage.fact_rows import fact_memory_from_json, outcome_from_json
 from app.storage.identity import new_id
 from app.storage.relation_rows import edge_rows
 from app.storage.rows import memory_from_json
@@ -63,11 +63,13 @@ class KeyRecord:
 class Outcome:
     """The recorded changes, or the first response given for the same idempotency key.
 
-    `facts` has one outcome for each statement of the changes and then for each other statement.
+    `facts` has one outcome for each statement of the changes and then for each other statement. `fact_memories` are the
+    memories of facts that wait for a vector (`app/usecases/facts/memories.py`).
     """
 
     recorded: tuple[RecordedChange, ...] = ()
     facts: tuple[FactOutcome, ...] = ()
+    fact_memories: tuple[FactMemory, ...] = ()
     replay: dict[str, Any] | None = None
 
 
@@ -109,7 +111,11 @@ class Journal:
             if not answer["same_body"]:
                 raise IdempotencyMismatch()
             return Outcome(replay=answer["replay"])
-        return Outcome(_recorded_changes(changes, answer), tuple(map(outcome_from_json, answer["facts"] or ())))
+        return Outcome(
+            recorded=_recorded_changes(changes, answer),
+            facts=tuple(map(outcome_from_json, answer["facts"] or ())),
+            fact_memories=tuple(map(fact_memory_from_json, answer["fact_memories"] or ())),
+        )
 
     async def find_response(self, principal: Principal, key: IdempotencyKey) -> dict[str, Any] | None:
         """Return the response kept for a used key, None for a new key. Raise IdempotencyMismatch."""

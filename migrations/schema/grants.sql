@@ -122,6 +122,7 @@ GRANT EXECUTE ON FUNCTION expire_artifacts(uuid,timestamp with time zone,integer
 GRANT EXECUTE ON FUNCTION expire_receipts(uuid,timestamp with time zone,timestamp with time zone,integer,boolean) TO mnema_app;
 GRANT EXECUTE ON FUNCTION expire_records(uuid,bigint,timestamp with time zone,timestamp with time zone,timestamp with time zone,integer,boolean) TO mnema_app;
 GRANT EXECUTE ON FUNCTION fact_json(facts) TO mnema_app;
+GRANT EXECUTE ON FUNCTION fact_memory_text(text,text,facts[]) TO mnema_app;
 GRANT EXECUTE ON FUNCTION fact_text(facts) TO mnema_app;
 GRANT EXECUTE ON FUNCTION facts_of_topic(uuid,jsonb,text) TO mnema_app;
 GRANT EXECUTE ON FUNCTION fill_vectors_minilm_l6_v2(uuid,uuid[],integer[],halfvec[],bytea[]) TO mnema_app;
@@ -158,6 +159,7 @@ GRANT EXECUTE ON FUNCTION plan_for_largest_tenant(regclass) TO mnema_partitions;
 GRANT EXECUTE ON FUNCTION prune_lineages(uuid,text,text[]) TO mnema_app;
 GRANT EXECUTE ON FUNCTION purge_artifacts(uuid,text,text) TO mnema_app;
 GRANT EXECUTE ON FUNCTION purge_chunks(uuid,uuid[],text) TO mnema_app;
+GRANT EXECUTE ON FUNCTION purge_fact_memories(uuid,text[],text) TO mnema_app;
 GRANT EXECUTE ON FUNCTION purge_facts(uuid,uuid,timestamp with time zone,integer,text,boolean) TO mnema_app;
 GRANT EXECUTE ON FUNCTION purge_memory(memories) TO mnema_app;
 GRANT EXECUTE ON FUNCTION purged_meanwhile() TO mnema_app;
@@ -167,7 +169,7 @@ GRANT EXECUTE ON FUNCTION put_buckets(uuid,text,text,jsonb,jsonb,jsonb) TO mnema
 GRANT EXECUTE ON FUNCTION put_checkpoint(uuid,uuid,text,text,text,text,text,text,bytea,jsonb,jsonb,text[],text[],text[],bytea[],bigint) TO mnema_app;
 GRANT EXECUTE ON FUNCTION put_fact(uuid,jsonb,text,integer,jsonb,integer) TO mnema_app;
 GRANT EXECUTE ON FUNCTION put_state(uuid,uuid,text,text,text,bytea,bigint) TO mnema_app;
-GRANT EXECUTE ON FUNCTION put_vectors_minilm_l6_v2(uuid,uuid[],halfvec[],bytea[],uuid[]) TO mnema_app;
+GRANT EXECUTE ON FUNCTION put_vectors_minilm_l6_v2(uuid,uuid[],halfvec[],bytea[],uuid[],uuid[]) TO mnema_app;
 GRANT EXECUTE ON FUNCTION put_writes(uuid,uuid,text,text,text,text,text[],integer[],text[],text[],text[],bytea[],bigint) TO mnema_app;
 GRANT EXECUTE ON FUNCTION query_words(text) TO mnema_app, mnema_search;
 GRANT EXECUTE ON FUNCTION queue_index_job(uuid,uuid,uuid,uuid,text,text) TO mnema_app;
@@ -199,10 +201,12 @@ GRANT EXECUTE ON FUNCTION tell_threads(uuid,jsonb,jsonb) TO mnema_app;
 GRANT EXECUTE ON FUNCTION telling_words(text,text,integer) TO mnema_search;
 GRANT EXECUTE ON FUNCTION thread_key(text) TO mnema_app;
 GRANT EXECUTE ON FUNCTION thread_place(text) TO mnema_app;
+GRANT EXECUTE ON FUNCTION told_facts(uuid,text,text) TO mnema_app;
 GRANT EXECUTE ON FUNCTION told_since(uuid,text,bigint,integer) TO mnema_app;
 GRANT EXECUTE ON FUNCTION turn_memory_context(uuid,text,text,text,text[],timestamp with time zone,boolean,integer,integer,integer,integer,integer) TO mnema_app;
 GRANT EXECUTE ON FUNCTION update_memory(memories,jsonb) TO mnema_app;
 GRANT EXECUTE ON FUNCTION user_pk_of(uuid,text) TO mnema_app;
+GRANT EXECUTE ON FUNCTION write_fact_memory(uuid,text,text,jsonb) TO mnema_app;
 
 -- Default privileges.
 -- of mnema_owner for objects of type 'f': {mnema_owner=X/mnema_owner}

@@ -36,7 +36,10 @@ class RetrievalOptions:
 
 @dataclass(frozen=True, slots=True)
 class MemoryHit:
-    """A memory that may help to answer. `role` is that of a turn, else `memory`. A higher `score` is better."""
+    """A memory that may help to answer. `role` is that of a turn, else `memory`. A higher `score` is better.
+
+    `fact_topic`: the topic whose facts it tells.
+    """
 
     id: UUID
     role: str
@@ -44,6 +47,7 @@ class MemoryHit:
     created_at: datetime
     score: float
     category: str
+    fact_topic: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

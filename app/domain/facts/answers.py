@@ -14,14 +14,14 @@ _ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", 
 class FactAnswer:
     """The answer to a question. `facts` has those that it tells, topic by topic and by rank.
 
-    `asked` is False if the text is no question about facts; `text` is then empty. `is_complete`: every part of the
-    question has an answer.
+    `asked` is False if the text is no question about facts; `text` is then empty. `is_settled`: every part of the
+    question has an answer, or its topic is known and has no such rank.
     """
 
     asked: bool = False
     text: str = ""
     facts: tuple[Fact, ...] = ()
-    is_complete: bool = False
+    is_settled: bool = False
 
     @property
     def answered(self) -> bool:
@@ -37,11 +37,14 @@ class FactAnswer:
 def compose_answer(parts: Sequence[QuestionPart], stored: Sequence[Sequence[Fact]], topics: FactTopics) -> FactAnswer:
     """Return the answer to a question. `stored` has the facts of each part's topic, by rank."""
     chosen = [_facts_asked_for(part, facts) for part, facts in zip(parts, stored, strict=True)]
+    is_settled = bool(parts) and all(
+        found or (part.kind == "rank" and known) for part, known, found in zip(parts, stored, chosen, strict=True)
+    )
     if not any(chosen):
-        return FactAnswer(asked=bool(parts), text=NOTHING_STORED if parts else "")
+        return FactAnswer(asked=bool(parts), text=NOTHING_STORED if parts else "", is_settled=is_settled)
     sentences = [_sentence(part, facts, topics) for part, facts in zip(parts, chosen, strict=True)]
     told = dict.fromkeys(fact for facts in chosen for fact in facts)
-    return FactAnswer(True, " ".join(dict.fromkeys(sentences)), tuple(told), all(chosen))
+    return FactAnswer(True, " ".join(dict.fromkeys(sentences)), tuple(told), is_settled)
 
 
 def _facts_asked_for(part: QuestionPart, facts: Sequence[Fact]) -> list[Fact]:
@@ -70,6 +73,8 @@ def _starts_at_one(facts: Sequence[Fact]) -> bool:
 def _sentence(part: QuestionPart, facts: Sequence[Fact], topics: FactTopics) -> str:
     if not facts:
         assert part.topic_key is not None  # a question without a topic has one part only
+        if part.kind == "rank" and part.rank:
+            return f"I don't have your {ordinal_word(part.rank)} {topics.singular_name(part.topic_key)} stored yet."
         return f"I don't have your {topics.topic_name(part.topic_key)} stored yet."
     key = facts[0].topic_key
     if part.kind == "rank" and part.rank != 1:

@@ -1,6 +1,7 @@
 """A stored fact, what a statement does to stored facts, and what a question asks of them."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Literal, TypeAlias
@@ -54,11 +55,12 @@ class FactOperation:
     - `move`: as `insert`, but only if the list has the value.
     - `replace`: give the place of the first of two entries to the second. If no place has the first, the second is
       stored as by `set` if its rank is 1, else not at all.
+    - `retell`: change no fact; write the memory that tells the topic anew.
 
     `topic_key` None is the topic that was stated last in the thread.
     """
 
-    op: Literal["put", "list", "set", "append", "remove", "swap", "insert", "move", "replace"]
+    op: Literal["put", "list", "set", "append", "remove", "swap", "insert", "move", "replace", "retell"]
     topic_key: str | None
     entries: tuple[Entry, ...] = ()
     ranks: tuple[int, ...] = ()
@@ -92,11 +94,19 @@ class FactFilter:
 
 
 @dataclass(frozen=True, slots=True)
+class TopicNames:
+    """The names of a topic for people: `one` such as "favorite tea", `many` such as "favorite teas"."""
+
+    one: str
+    many: str
+
+
+@dataclass(frozen=True, slots=True)
 class FactStatement:
     """A statement of one message, or one request, about a user's facts.
 
     `stated_at` is the time of the message: an older statement never overwrites a newer one. `turn` is the memory with
-    the message, if it is stored. Values above `max_rank` are not appended.
+    the message, if it is stored. Values above `max_rank` are not appended. `names` has the topics' names for people.
     """
 
     user_id: str
@@ -107,6 +117,7 @@ class FactStatement:
     source_message_id: str | None = None
     turn: UUID | None = None
     max_rank: int = 10
+    names: Mapping[str, TopicNames] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +140,15 @@ class FactOutcome:
 
     stated: tuple[StatedFact, ...] = ()
     revision: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FactMemory:
+    """A memory that tells facts, whose present text has no vector yet."""
+
+    id: UUID
+    version: int
+    text: str
 
 
 def value_key(value: str) -> str:

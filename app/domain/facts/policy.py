@@ -1,7 +1,9 @@
 """The settings of facts."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from app.domain.facts.fact import FactOperation, TopicNames
 from app.domain.facts.topics import FactTopics
 
 
@@ -26,3 +28,8 @@ class FactPolicy:
             raise ValueError("max_rank must be from 1 to 1000")
         if not 1 <= self.value_chars <= 1000:
             raise ValueError("value_chars must be from 1 to 1000")
+
+    def name_topics(self, operations: Iterable[FactOperation]) -> dict[str, TopicNames]:
+        """Return the names of the topics that these operations are about."""
+        keys = {operation.topic_key for operation in operations if operation.topic_key is not None}
+        return {key: TopicNames(self.topics.singular_name(key), self.topics.topic_name(key)) for key in sorted(keys)}

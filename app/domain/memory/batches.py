@@ -41,6 +41,7 @@ class SkipReason(StrEnum):
 
     unchanged = "unchanged"
     chunk = "chunk"
+    fact_memory = "fact_memory"
     procedural = "procedural"
     duplicate_text = "duplicate_text"
     too_many_tags = "too_many_tags"
@@ -78,8 +79,8 @@ class BatchEdit:
 class BatchMemory:
     """The part of a stored memory that a batch reads.
 
-    `metadata` is None if the batch does not need it. `placed`: it is a chunk of a file or turn. `twin`: another active
-    memory has its text in the category to which it would move.
+    `metadata` is None if the batch does not need it. `placed`: it is a chunk of a file or turn. `tells_facts`: it
+    changes with its facts alone. `twin`: another active memory has its text in the category to which it would move.
     """
 
     id: UUID
@@ -95,6 +96,7 @@ class BatchMemory:
     characters: int
     metadata: Mapping[str, Any] | None = None
     placed: bool = False
+    tells_facts: bool = False
     twin: bool = False
 
 
@@ -125,8 +127,8 @@ UNDONE_FIELDS: Final = ("category", "importance", "pinned", "tags", "metadata", 
 
 def plan_edit(memory: BatchMemory, edit: BatchEdit) -> dict[str, Any] | SkipReason:
     """Return the fields that the edit changes, with their new values, or the reason why it changes none."""
-    if memory.placed:
-        return SkipReason.chunk
+    if reason := _kept_reason(memory):
+        return reason
     fields: dict[str, Any] = {}
     if edit.category not in (None, memory.category):
         if memory.type is MemoryType.procedural:
@@ -152,7 +154,14 @@ def plan_edit(memory: BatchMemory, edit: BatchEdit) -> dict[str, Any] | SkipReas
 
 def plan_delete(memory: BatchMemory, now: datetime, purge_at: datetime) -> dict[str, Any] | SkipReason:
     """Return the fields of a soft-deleted memory, or the reason why it stays."""
-    return SkipReason.chunk if memory.placed else deleted_fields(now, purge_at)
+    return _kept_reason(memory) or deleted_fields(now, purge_at)
+
+
+def _kept_reason(memory: BatchMemory) -> SkipReason | None:
+    """Return the reason why no batch changes this memory, None if one may."""
+    if memory.placed:
+        return SkipReason.chunk
+    return SkipReason.fact_memory if memory.tells_facts else None
 
 
 def deleted_fields(now: datetime, purge_at: datetime) -> dict[str, Any]:

@@ -66,7 +66,10 @@ class NewMemory:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """A stored memory. `last_accessed` and `hits` come from the access log, not from the row."""
+    """A stored memory. `last_accessed` and `hits` come from the access log, not from the row.
+
+    `fact_topic`: the topic whose facts it tells. Such a memory changes only with its facts.
+    """
 
     id: UUID
     user_id: str
@@ -91,6 +94,7 @@ class Memory:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     superseded_by: UUID | None = None
     purge_at: datetime | None = None
+    fact_topic: str | None = None
     last_accessed: datetime | None = None
     hits: int = 0
 

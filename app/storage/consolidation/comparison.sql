@@ -1,4 +1,4 @@
--- Daily consolidation: $1 tenant; semantic, active memories only. {columns} are a memory's, {vec} the active space's table.
+-- Daily consolidation: $1 tenant; semantic, active memories only, none that tells facts. {columns} are a memory's, {vec} the active space's table.
 
 -- name: users
 -- Users with memories in the pool: $2 one user or null, $3 the key's categories or null, $4 the oldest time, $5 new or changed
@@ -6,7 +6,7 @@
 SELECT u.user_id FROM users u
 WHERE u.tenant_id = $1 AND ($2::text IS NULL OR u.user_id = $2) AND EXISTS (
     SELECT 1 FROM memories m LEFT JOIN memory_access a ON a.tenant_id = m.tenant_id AND a.memory_id = m.id
-    WHERE m.tenant_id = $1 AND m.user_pk = u.user_pk AND m.state = 'active' AND m.type = 'semantic'
+    WHERE m.tenant_id = $1 AND m.user_pk = u.user_pk AND m.state = 'active' AND m.type = 'semantic' AND m.fact_topic IS NULL
       AND ($3::text[] IS NULL OR m.category = ANY ($3)) AND greatest(m.created_at, m.updated_at) >= $4
       AND (greatest(m.created_at, m.updated_at) >= $5 OR m.importance >= $6 OR a.hits > 0))
 ORDER BY u.user_id
@@ -16,7 +16,7 @@ ORDER BY u.user_id
 SELECT {columns}, a.last_accessed, a.hits FROM memories m
 LEFT JOIN memory_access a ON a.tenant_id = m.tenant_id AND a.memory_id = m.id
 WHERE m.tenant_id = $1 AND m.user_pk = user_pk_of($1, $2) AND m.state = 'active' AND m.type = 'semantic'
-  AND ($3::text[] IS NULL OR m.category = ANY ($3)) AND ($4::uuid[] IS NULL OR m.id = ANY ($4))
+  AND m.fact_topic IS NULL AND ($3::text[] IS NULL OR m.category = ANY ($3)) AND ($4::uuid[] IS NULL OR m.id = ANY ($4))
 
 -- name: pairs
 -- For each of $4 the nearest $7 among $5, all of user $2 and category $3, with a cosine of at least $6. Exact; each pair once.

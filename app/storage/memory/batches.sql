@@ -4,6 +4,7 @@
 SELECT m.id, m.user_id, m.thread_id, m.category, m.type, m.text_hash, m.importance, m.pinned, m.tags, m.version,
        length(m.text) AS characters, CASE WHEN $9 THEN m.metadata END AS metadata,
        m.type = 'chunk' AND EXISTS (SELECT FROM chunks c WHERE c.tenant_id = $1 AND c.memory_id = m.id) AS placed,
+       m.fact_topic IS NOT NULL AS tells_facts,
        $8::text IS NOT NULL AND m.type = 'semantic' AND m.category <> $8 AND EXISTS (
            SELECT FROM memories o WHERE o.tenant_id = $1 AND o.user_pk = m.user_pk AND o.category = $8
                                     AND o.text_hash = m.text_hash AND o.type = 'semantic' AND o.state = 'active') AS twin
@@ -30,8 +31,8 @@ SELECT count(*) FROM (
 SELECT user_id FROM users WHERE tenant_id = $1 AND user_id = ANY ($2::text[]) ORDER BY user_id FOR KEY SHARE
 
 -- name: lock_memories
--- $2 ids. In order, so that two batches cannot deadlock.
-SELECT id FROM memories WHERE tenant_id = $1 AND id = ANY ($2::uuid[]) ORDER BY id FOR UPDATE
+-- $2 ids. In order, so that two batches cannot deadlock. No batch changes a memory of facts, whose writer locks its thread first.
+SELECT id FROM memories WHERE tenant_id = $1 AND id = ANY ($2::uuid[]) AND fact_topic IS NULL ORDER BY id FOR UPDATE
 
 -- name: lock_threads
 -- $2 ids. The threads whose deltas will tell of these memories, in order and after the memories, as every writer locks them.

@@ -1,9 +1,10 @@
 -- name: forgettable
 -- Not read, changed or stored since $2, importance below $3, not pinned; oldest first, at most $4. The chunks of a file or turn go
--- with it.
+-- with it, a memory of facts with its facts.
 SELECT {columns} FROM memories m
 LEFT JOIN memory_access a ON a.tenant_id = m.tenant_id AND a.memory_id = m.id
 WHERE m.tenant_id = $1 AND m.state = 'active' AND NOT m.pinned AND m.importance < $3 AND m.updated_at < $2
+  AND m.fact_topic IS NULL
   AND greatest(coalesce(a.last_accessed, m.created_at), m.stored_at) < $2
   AND NOT (m.type = 'chunk' AND EXISTS (SELECT FROM chunks c WHERE c.tenant_id = $1 AND c.memory_id = m.id))
 ORDER BY m.updated_at, m.id LIMIT $4

@@ -92,6 +92,7 @@ memories = Table(
     Column("created_at", _time, nullable=False),
     Column("updated_at", _time, nullable=False),
     Column("stored_at", _time, nullable=False),
+    text_column("fact_topic", null=True),
     Column("tsv", TSVECTOR, Computed(_tsv, persisted=True), nullable=False),
     ForeignKeyConstraint(["tenant_id", "user_pk"], ["users.tenant_id", "users.user_pk"]),
 )
@@ -100,6 +101,12 @@ Index(
     *(memories.c[name] for name in ("tenant_id", "user_pk", "category", "text_hash")),
     unique=True,
     postgresql_where=sql("type = 'semantic' AND state = 'active'"),
+)
+Index(
+    "memories_of_facts",
+    *(memories.c[name] for name in ("tenant_id", "user_pk", "fact_topic")),
+    unique=True,
+    postgresql_where=sql("fact_topic IS NOT NULL"),
 )
 Index("memories_by_created", memories.c.tenant_id, desc("created_at"), desc("id"))
 Index("memories_by_user", memories.c.tenant_id, memories.c.user_pk, desc("created_at"), desc("id"))

@@ -49,6 +49,13 @@ Index(
     postgresql_where=sql("removed_at IS NULL"),
 )
 Index(
+    "facts_by_topic",
+    *(facts.c[name] for name in ("tenant_id", "user_id", "topic_key")),
+    desc("created_at"),
+    desc("updated_at"),
+    postgresql_where=sql("removed_at IS NULL"),
+)
+Index(
     "facts_purgeable",
     *(facts.c[name] for name in ("tenant_id", "removed_at")),
     postgresql_where=sql("removed_at IS NOT NULL"),

@@ -1,7 +1,7 @@
 """The versions of tenants' own rules."""
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -88,9 +88,13 @@ class TenantConfigStorage:
     async def list_moving(
         self, tx: ReadTx, principal: Principal, categories: Collection[str]
     ) -> tuple[list[UUID], list[str]]:
-        """Return the ids of all memories of these categories in any state, and their users."""
+        """Return the ids of all memories of these categories in any state, and the users of these and of facts."""
         rows = await tx.fetch(_format_statement("moving"), principal.tenant_id, list(categories))
-        return [row["id"] for row in rows], sorted({row["user_id"] for row in rows})
+        return [row["id"] for row in rows if row["id"]], sorted({row["user_id"] for row in rows})
+
+    async def lock_users(self, tx: WriteTx, principal: Principal, user_ids: Sequence[str]) -> None:
+        """Lock the rows of these users against an erasure and against statements of facts."""
+        await tx.fetch(_format_statement("lock_users"), principal.tenant_id, list(user_ids))
 
     async def lock_memories(
         self, tx: WriteTx, principal: Principal, category: str, target: str, after: UUID | None, limit: int
@@ -99,9 +103,12 @@ class TenantConfigStorage:
         rows = await tx.fetch(_format_statement("lock_memories"), principal.tenant_id, category, target, after, limit)
         return [MovingMemory(memory_from_row(row), row["same"]) for row in rows]
 
-    async def move_facts(self, tx: WriteTx, principal: Principal, category: str, target: str) -> None:
-        """Give the facts of a category another one."""
-        await tx.execute(_format_statement("move_facts"), principal.tenant_id, category, target)
+    async def move_facts(
+        self, tx: WriteTx, principal: Principal, category: str, target: str
+    ) -> list[tuple[str, list[str]]]:
+        """Give the facts of a category another one. Return their users, each with the topics."""
+        rows = await tx.fetch(_format_statement("move_facts"), principal.tenant_id, category, target)
+        return [(row["user_id"], row["topics"]) for row in rows]
 
     async def list_bound_keys(self, tx: ReadTx, principal: Principal) -> list[tuple[str, list[str]]]:
         """Return the names and agents of the valid keys that are bound to agents."""

@@ -42,25 +42,33 @@ UNION ALL
 SELECT f.category, 'facts', count(*) FROM facts f
 WHERE f.tenant_id = $1 AND f.removed_at IS NULL AND f.category <> ALL ($2::text[]) GROUP BY f.category
 
+-- name: lock_users
+-- $2 users. Facts of these users may move, so their statements wait; in order and before the memories, as every writer does.
+SELECT user_id FROM users WHERE tenant_id = $1 AND user_id = ANY ($2::text[]) ORDER BY user_id FOR NO KEY UPDATE
+
 -- name: moving
--- $2 categories.
-SELECT id, user_id FROM memories WHERE tenant_id = $1 AND category = ANY ($2::text[])
+-- $2 categories. Memories, and the users of facts.
+SELECT id, user_id FROM memories WHERE tenant_id = $1 AND category = ANY ($2::text[]) AND fact_topic IS NULL
+UNION ALL SELECT NULL, user_id FROM facts WHERE tenant_id = $1 AND category = ANY ($2::text[])
 
 -- name: lock_memories
 -- $2 category, $3 the category that they move to, $4 the last id of the batch before or null, $5 limit. `same`: an active
--- memory there that has the text already. A chunk of a turn moves with its turn.
+-- memory there that has the text already. A chunk of a turn moves with its turn,
+-- a memory of facts with its facts.
 SELECT {columns}, (
     SELECT o.id FROM memories o
     WHERE m.type = 'semantic' AND m.state = 'active' AND o.tenant_id = $1 AND o.user_pk = m.user_pk AND o.category = $3
       AND o.text_hash = m.text_hash AND o.type = 'semantic' AND o.state = 'active') AS same
 FROM memories m
-WHERE m.tenant_id = $1 AND m.category = $2 AND ($4::uuid IS NULL OR m.id > $4) AND NOT EXISTS (
+WHERE m.tenant_id = $1 AND m.category = $2 AND m.fact_topic IS NULL AND ($4::uuid IS NULL OR m.id > $4) AND NOT EXISTS (
     SELECT 1 FROM chunks c WHERE c.tenant_id = $1 AND c.memory_id = m.id AND c.turn_id IS NOT NULL)
 ORDER BY m.id LIMIT $5 FOR UPDATE OF m
 
 -- name: move_facts
 -- $2 category, $3 the category that they move to.
-UPDATE facts SET category = $3 WHERE tenant_id = $1 AND category = $2
+-- Returns the users and topics whose facts moved.
+WITH moved AS (UPDATE facts SET category = $3 WHERE tenant_id = $1 AND category = $2 RETURNING user_id, topic_key)
+SELECT user_id, array_agg(DISTINCT topic_key ORDER BY topic_key) AS topics FROM moved GROUP BY user_id ORDER BY user_id
 
 -- name: keys
 SELECT name, agents FROM api_keys

@@ -172,19 +172,22 @@ class ChatWithMemory:
     async def _answer_question(
         self, chat: Chat, question: str, parts: tuple[QuestionPart, ...], embedding: _EmbeddingUnderWay
     ) -> None:
-        """Answer from facts if they have all that is asked. Else the upstream gets them with the memories.
+        """Answer from facts if they settle all that is asked: they have it, or their topic is known without that rank.
+
+        Else the upstream gets them with the memories.
 
         Only if nothing at all is known, no part of the memory failed, and the request has no other message, the answer
         says so without a model.
         """
         answer = await self._facts.find_answer(chat.principal, chat.user_id, chat.request.memory_id, question)
-        if answer.is_complete and chat.request.is_plain:
+        if answer.is_settled and chat.request.is_plain:
             chat.answer = answer
             self._count_retrieved(chat, answer)
             return
         await self._find_memories(chat, question, embedding)
         if answer.answered:
-            chat.memories = replace(chat.memories, hits=(_hit_of(answer), *chat.memories.hits))
+            other = (hit for hit in chat.memories.hits if hit.fact_topic not in answer.topic_keys)
+            chat.memories = replace(chat.memories, hits=(_hit_of(answer), *other))
             self._count_retrieved(chat, answer)
         elif parts[0].topic_key and _asks_memory_alone(chat) and not (chat.memories.found or chat.actions.failed):
             chat.answer = answer

@@ -21,6 +21,7 @@ from app.storage.journal import Journal
 from app.storage.turn_memory.retention import ArtifactRetention
 from app.storage.uow import UnitOfWork
 from app.usecases.chat.summary import ReadSummary
+from app.usecases.facts.memories import EmbedFactMemories
 from app.usecases.memory.relations import threads_of
 from app.usecases.retention.forgetting import ForgetMemories
 
@@ -61,6 +62,7 @@ class Conversations:
         artifacts: ArtifactRetention,
         forgetting: ForgetMemories,
         journal: Journal,
+        fact_memories: EmbedFactMemories,
         policies: TenantPolicies,
         clock: Clock,
     ) -> None:
@@ -71,6 +73,7 @@ class Conversations:
         self._artifacts = artifacts
         self._forgetting = forgetting
         self._journal = journal
+        self._fact_memories = fact_memories
         self._policies = policies
         self._clock = clock
 
@@ -146,14 +149,17 @@ class Conversations:
     async def _remove_batch(self, principal: Principal, place: Place, facts: Sequence[PlacedFact]) -> int:
         """Remove the facts of these topics in one statement, later than each of them; return how many."""
         policy = self._policies.of(principal).facts
+        operations = tuple(FactOperation("remove", topic) for topic in sorted({f.topic_key for f in facts}))
         statement = FactStatement(
             *place,
             category=policy.category,
-            operations=tuple(FactOperation("remove", topic) for topic in sorted({f.topic_key for f in facts})),
+            operations=operations,
             stated_at=max(self._clock.now(), *(fact.created_at for fact in facts)),
             max_rank=policy.max_rank,
+            names=policy.name_topics(operations),
         )
         outcome = await self._journal.record(principal, [], facts=[statement])
+        await self._fact_memories.embed_memories(principal, outcome.fact_memories)  # of other conversations
         return sum(stated.action == "remove" for done in outcome.facts for stated in done.stated)
 
     async def _purge_facts(self, principal: Principal, place: Place) -> int:

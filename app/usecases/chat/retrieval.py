@@ -256,4 +256,4 @@ def _hit_of(scored: ScoredCandidate, memory: Memory, most: int) -> MemoryHit:
     is_turn = memory.type is MemoryType.turn
     role = (memory.role if is_turn else None) or MEMORY_ROLE
     text, score = trim_text(memory.text, most), round(scored.total, 4)
-    return MemoryHit(memory.id, role, text, memory.created_at, score, memory.category)
+    return MemoryHit(memory.id, role, text, memory.created_at, score, memory.category, memory.fact_topic)

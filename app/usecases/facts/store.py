@@ -23,6 +23,7 @@ from app.ports import Clock
 from app.storage.facts.facts import FactStorage
 from app.storage.journal import Journal, KeyRecord
 from app.storage.uow import UnitOfWork
+from app.usecases.facts.memories import EmbedFactMemories
 from app.usecases.facts.read import NO_SUCH_FACT, known_key
 from app.usecases.tenancy.limits import Limits
 
@@ -62,6 +63,7 @@ class StoreFacts:
         uow: UnitOfWork,
         facts: FactStorage,
         journal: Journal,
+        memories: EmbedFactMemories,
         limits: Limits,
         policies: TenantPolicies,
         clock: Clock,
@@ -69,6 +71,7 @@ class StoreFacts:
         self._uow = uow
         self._facts = facts
         self._journal = journal
+        self._memories = memories
         self._limits = limits
         self._policies = policies
         self._clock = clock
@@ -191,6 +194,7 @@ class StoreFacts:
             stated_at=moment,
             source_message_id=place.source_message_id,
             max_rank=policy.max_rank,
+            names=policy.name_topics(operations),
         )
         keys = [] if key is None else [KeyRecord(key, {"id": str(fact_id) if fact_id else None}, place.user_id)]
         for attempt in range(ATTEMPTS):
@@ -199,6 +203,7 @@ class StoreFacts:
                 outcome = await self._journal.record(principal, [], keys=keys, facts=[statement])
             except WriteContention:
                 continue
+            await self._memories.embed_memories(principal, outcome.fact_memories)
             return outcome.facts[0] if outcome.replay is None else await self._replayed(principal, outcome.replay)
         raise WriteContention()
 

@@ -37,5 +37,6 @@ def facts_of_turn(
         source_message_id=message,
         turn=memory_id,
         max_rank=policy.max_rank,
+        names=policy.name_topics(operations),
     )
     return (statement,)

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from app.config.tenant_policies import TenantPolicies
 from app.domain.changes import ChangeKind, MemoryChange
-from app.domain.errors import DuplicateText, InvalidInput, NotFound, VersionConflict, WrongState
+from app.domain.errors import DuplicateText, FactMemory, InvalidInput, NotFound, VersionConflict, WrongState
 from app.domain.idempotency import OptionalKey
 from app.domain.memory.memory import Memory, MemoryState, MemoryType
 from app.domain.memory.presentation import embedded_text
@@ -231,6 +231,8 @@ class EditMemories:
             placed = memory is not None and await self._memories.is_placed(tx, principal, memory)
         if memory is None:
             raise NotFound()
+        if memory.fact_topic is not None:
+            raise FactMemory()
         if placed:
             raise WrongState("the memory is a chunk: it changes only with its file or turn")
         return memory

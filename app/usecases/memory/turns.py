@@ -19,6 +19,7 @@ from app.domain.principal import Principal
 from app.ports import Embedder, Embedding, JobQueue
 from app.storage.identity import new_id
 from app.storage.journal import Journal, KeyRecord, Outcome
+from app.usecases.facts.memories import EmbedFactMemories
 from app.usecases.facts.turns import facts_of_turn
 from app.usecases.memory.merge import write_event
 from app.usecases.memory.relations import delta_meta, threads_of
@@ -48,6 +49,7 @@ class StoreTurn:
         write: WriteMemories,
         journal: Journal,
         embedder: Embedder,
+        fact_memories: EmbedFactMemories,
         queue: JobQueue,
         limits: Limits,
         policies: TenantPolicies,
@@ -56,6 +58,7 @@ class StoreTurn:
         self._queue = queue
         self._journal = journal
         self._embedder = embedder
+        self._fact_memories = fact_memories
         self._limits = limits
         self._policies = policies
 
@@ -124,6 +127,8 @@ class StoreTurn:
         outcome = await self._journal.record(principal, [change], keys=_key_records(key, new, turn))
         if outcome.replay is None:
             self._queue.publish_job(principal.tenant_id, job_id)
+        if embedding is not None:  # without it, the embedder is away: its job embeds both later
+            await self._fact_memories.embed_memories(principal, outcome.fact_memories)
         return _turn_from_outcome(new, turn, outcome)
 
     async def _record_refusal(self, principal: Principal, new: NewMemory, key: IdempotencyKey | None) -> StoredTurn:

@@ -31,6 +31,7 @@ from app.ports import Clock, Embedder, Embedding
 from app.storage.access_log import AccessLog
 from app.storage.journal import Journal, KeyRecord, RecordedChange
 from app.storage.memory.memories import ComparedMemory, MemoryStorage
+from app.usecases.facts.memories import EmbedFactMemories
 from app.usecases.facts.turns import facts_of_turn
 from app.usecases.memory.draft_checks import check_draft
 from app.usecases.memory.edit_records import cutting_jobs
@@ -55,6 +56,7 @@ class WriteMemories:
         journal: Journal,
         access: AccessLog,
         embedder: Embedder,
+        fact_memories: EmbedFactMemories,
         limits: Limits,
         policies: TenantPolicies,
         clock: Clock,
@@ -64,6 +66,7 @@ class WriteMemories:
         self._journal = journal
         self._access = access
         self._embedder = embedder
+        self._fact_memories = fact_memories
         self._limits = limits
         self._policies = policies
         self._clock = clock
@@ -166,6 +169,7 @@ class WriteMemories:
         outcome = await self._journal.record(principal, changes, keys=keys)
         if outcome.replay is not None:  # one key only, and it was used before
             raise WriteContention()
+        await self._fact_memories.embed_memories(principal, outcome.fact_memories)
         self._later.publish_jobs(principal, changes)
         return [
             self._finish_unchanged(principal, new, written)
@@ -238,6 +242,7 @@ class WriteMemories:
         outcome = await self._journal.record(principal, changes, keys=key_records(key, new, written))
         if outcome.replay is not None:
             return result_from_replay(new, outcome.replay)
+        await self._fact_memories.embed_memories(principal, outcome.fact_memories)
         self._later.publish_jobs(principal, changes)
         if not changes:
             return self._finish_unchanged(principal, new, written)

@@ -1,9 +1,10 @@
 """Categories that new rules lack: refuse the rules while they hold memories, or move the memories."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 from app.domain.categories import PROCEDURAL, CategoryPolicy
 from app.domain.changes import ChangeKind, MemoryChange, Observation
+from app.domain.facts.fact import FactOperation, FactStatement
 from app.domain.memory.memory import MemoryState
 from app.domain.principal import Principal
 from app.domain.tenancy.rules import MAX_MOVED, CategoryInUse, InvalidConfig
@@ -71,7 +72,7 @@ class MoveCategories:
     async def lock_categories(self, tx: WriteTx, principal: Principal, categories: Collection[str]) -> None:
         """Lock what the moves of these categories change: users, then memories, then threads, as every writer does."""
         ids, users = await self._storage.list_moving(tx, principal, categories)
-        await self._batches.lock_users(tx, principal, users)
+        await self._storage.lock_users(tx, principal, users)
         await self._batches.lock_memories(tx, principal, ids)
 
     async def move_memories(self, tx: WriteTx, principal: Principal, category: str, target: str) -> None:
@@ -81,7 +82,15 @@ class MoveCategories:
             changes = [self._move_change(principal, moving, target) for moving in batch]
             await self._journal.record(principal, changes, tx=tx)
             after = batch[-1].memory.id
-        await self._storage.move_facts(tx, principal, category, target)
+        moved = await self._storage.move_facts(tx, principal, category, target)
+        statements = [self._retelling(user_id, topics, target) for user_id, topics in moved]
+        for start in range(0, len(statements), BATCH):
+            await self._journal.record(principal, [], facts=statements[start : start + BATCH], tx=tx)
+
+    def _retelling(self, user_id: str, topics: Sequence[str], category: str) -> FactStatement:
+        """Return the statement that moves the memories of a user's facts behind the facts."""
+        operations = tuple(FactOperation("retell", topic) for topic in topics)
+        return FactStatement(user_id, None, category, operations, self._clock.now())
 
     def _move_change(self, principal: Principal, moving: MovingMemory, target: str) -> MemoryChange:
         memory, now = moving.memory, self._clock.now()

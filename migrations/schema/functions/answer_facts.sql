@@ -16,7 +16,7 @@ BEGIN
         SELECT f.thread_id INTO v_other FROM facts f
             WHERE f.tenant_id = p_tenant AND f.user_id = p_user AND f.topic_key = v_topic AND f.removed_at IS NULL
               AND (p_categories IS NULL OR f.category = ANY (p_categories))
-            ORDER BY f.created_at DESC LIMIT 1;
+            ORDER BY f.created_at DESC, f.updated_at DESC LIMIT 1;
         CONTINUE WHEN NOT FOUND;
         RETURN QUERY SELECT v_place, f FROM known_facts(p_tenant, p_user, v_other, v_topic, p_categories) f;
     END LOOP;

@@ -9,6 +9,7 @@ DECLARE
     v_related jsonb := coalesce(p_batch->'related', '{}');
     v_revs jsonb;
     v_facts jsonb;
+    v_told jsonb;
     v_erased boolean;
     v_known boolean;
 BEGIN
@@ -52,9 +53,18 @@ BEGIN
     ELSE
         v_revs := record_changes_minilm_l6_v2(p_tenant, p_batch, p_vector_ids, p_vectors, p_tokens, v_images);
     END IF;
-    IF p_batch ? 'facts' THEN v_facts := apply_facts(p_tenant, p_batch->'facts'); END IF;
+    IF p_batch ? 'facts' THEN
+        v_facts := apply_facts(p_tenant, p_batch->'facts');
+        v_told := v_facts->'memories';
+        v_facts := v_facts->'answers';
+        IF v_told @? '$[*] ? (@.version > 1)' THEN  -- a new memory has no vector that could be wrong
+            PERFORM put_vectors_minilm_l6_v2(p_tenant, '{}', '{}', '{}', ARRAY (SELECT (t->>'id')::uuid FROM jsonb_array_elements(v_told) t),
+                         ARRAY (SELECT (t->>'id')::uuid FROM jsonb_array_elements(v_told) t WHERE (t->>'retold')::boolean));
+        END IF;
+    END IF;
     IF v_images <> '{}' THEN
-        PERFORM put_vectors_minilm_l6_v2(p_tenant, p_vector_ids, p_vectors, p_tokens, ARRAY (SELECT id::uuid FROM jsonb_object_keys(v_images) id));
+        PERFORM put_vectors_minilm_l6_v2(p_tenant, p_vector_ids, p_vectors, p_tokens, ARRAY (SELECT id::uuid FROM jsonb_object_keys(v_images) id),
+                     '{}');
     END IF;
     IF p_batch ? 'edges' OR p_batch ? 'retold' THEN
         v_related := v_related || add_edges(p_tenant, coalesce(p_batch->'edges', '[]'),
@@ -77,5 +87,6 @@ BEGIN
             FROM jsonb_to_recordset(p_keys) AS k(key_id uuid, route text, key text, memory_id text, response jsonb)
             WHERE i.tenant_id = p_tenant AND i.key_id = k.key_id AND i.route = k.route AND i.key = k.key;
     END IF;
-    RETURN jsonb_build_object('revs', v_revs, 'rows', v_images, 'related', v_related, 'facts', v_facts);
+    RETURN jsonb_build_object('revs', v_revs, 'rows', v_images, 'related', v_related, 'facts', v_facts,
+                              'fact_memories', jsonb_path_query_array(v_told, '$[*] ? (@.retold == true)'));
 END $function$;

@@ -7,7 +7,9 @@ DECLARE
     v_rank int;
     v_two facts[];
 BEGIN
-    IF o->>'op' = 'remove' THEN
+    IF o->>'op' = 'retell' THEN
+        RETURN;  -- the facts stay; apply_facts writes the topic's memory anew
+    ELSIF o->>'op' = 'remove' THEN
         RETURN QUERY SELECT * FROM remove_facts(p_tenant, p_said, p_topic, o, NULL);
     ELSIF o->>'op' = 'swap' THEN
         v_two := ARRAY (SELECT f FROM facts_of_topic(p_tenant, p_said, p_topic) f

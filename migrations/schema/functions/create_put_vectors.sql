@@ -6,15 +6,18 @@ DECLARE
     v_others text;
 BEGIN
     SELECT coalesce(string_agg(format($ddl$
-    DELETE FROM %1$I WHERE tenant_id = p_tenant AND memory_id = ANY (p_ids) AND memory_id = ANY (p_changed);
+    DELETE FROM %1$I WHERE tenant_id = p_tenant
+        AND (memory_id = ANY (p_ids) AND memory_id = ANY (p_changed) OR memory_id = ANY (p_stale));
     UPDATE %1$I v SET category = m.category, state = m.state, indexed = false FROM memories m
         WHERE m.tenant_id = p_tenant AND m.id = ANY (p_changed) AND v.tenant_id = p_tenant AND v.memory_id = m.id
           AND (v.category, v.state) IS DISTINCT FROM (m.category, m.state);$ddl$, 'vec_' || name), ''), '')
         INTO v_others FROM embedding_spaces WHERE name <> p_name;
     EXECUTE format($ddl$
-CREATE OR REPLACE FUNCTION %1$I(p_tenant uuid, p_ids uuid[], p_vectors halfvec[], p_tokens bytea[], p_changed uuid[])
+CREATE OR REPLACE FUNCTION %1$I(p_tenant uuid, p_ids uuid[], p_vectors halfvec[], p_tokens bytea[], p_changed uuid[],
+                                  p_stale uuid[])
     RETURNS void LANGUAGE plpgsql AS $fn$
 BEGIN
+    IF p_stale <> '{}' THEN DELETE FROM %2$I WHERE tenant_id = p_tenant AND memory_id = ANY (p_stale); END IF;
     INSERT INTO %2$I AS v (tenant_id, user_pk, memory_id, type, category, state, thread_key, embedding, tokens)
         SELECT m.tenant_id, m.user_pk, m.id, m.type, m.category, m.state, thread_key(m.thread_id), x.embedding, x.tokens
         FROM unnest(p_ids, p_vectors, p_tokens) AS x(id, embedding, tokens) JOIN memories m ON m.tenant_id = p_tenant AND m.id = x.id
@@ -35,7 +38,8 @@ DECLARE
 BEGIN
     PERFORM set_config('app.tenant_id', p_tenant::text, true);
     WITH same AS MATERIALIZED (
-        SELECT m.user_pk, m.id, m.type, m.category, m.state, thread_key(m.thread_id) AS thread_key, x.embedding, x.tokens
+        SELECT m.user_pk, m.id, CASE WHEN m.fact_topic IS NULL THEN m.type ELSE 'fact' END AS type, m.category, m.state,
+               thread_key(m.thread_id) AS thread_key, x.embedding, x.tokens
         FROM unnest(p_ids, p_versions, p_vectors, p_tokens) AS x(id, version, embedding, tokens)
         JOIN memories m ON m.tenant_id = p_tenant AND m.id = x.id AND m.version = x.version
         ORDER BY m.id FOR SHARE OF m)

@@ -86,6 +86,7 @@ BEGIN
     ELSIF v_user IS NOT NULL AND p_filters - '{thread_id,shared_thread,type,embedded}'::text[] = '{}' THEN
         v_types := CASE jsonb_typeof(p_filters->'type') WHEN 'string' THEN ARRAY[p_filters->>'type']
                         WHEN 'array' THEN ARRAY(SELECT jsonb_array_elements_text(p_filters->'type')) END;
+        IF 'semantic' = ANY (v_types) THEN v_types := v_types || 'fact'::text; END IF;  -- the memories of facts
         v_dense := ARRAY(%10$s);
         IF cardinality(v_dense) < p_dense THEN
             v_found := CASE WHEN p_filters ? 'embedded' THEN v_dense ELSE ARRAY(

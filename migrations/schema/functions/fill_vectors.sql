@@ -8,7 +8,8 @@ DECLARE
 BEGIN
     PERFORM set_config('app.tenant_id', p_tenant::text, true);
     WITH same AS MATERIALIZED (
-        SELECT m.user_pk, m.id, m.type, m.category, m.state, thread_key(m.thread_id) AS thread_key, x.embedding, x.tokens
+        SELECT m.user_pk, m.id, CASE WHEN m.fact_topic IS NULL THEN m.type ELSE 'fact' END AS type, m.category, m.state,
+               thread_key(m.thread_id) AS thread_key, x.embedding, x.tokens
         FROM unnest(p_ids, p_versions, p_vectors, p_tokens) AS x(id, version, embedding, tokens)
         JOIN memories m ON m.tenant_id = p_tenant AND m.id = x.id AND m.version = x.version
         ORDER BY m.id FOR SHARE OF m)

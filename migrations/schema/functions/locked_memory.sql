@@ -7,6 +7,9 @@ DECLARE
 BEGIN
     SELECT * INTO r FROM memories WHERE tenant_id = p_tenant AND id = (p_change->>'id')::uuid FOR UPDATE;
     IF NOT FOUND THEN RAISE EXCEPTION 'no such memory' USING ERRCODE = 'MN404'; END IF;
+    IF r.fact_topic IS NOT NULL AND NOT (p_change->>'op' = 'purge' AND r.state = 'soft_deleted') THEN
+        RAISE EXCEPTION 'this memory tells facts' USING ERRCODE = 'MN423';
+    END IF;
     IF NOT (coalesce(p_change->'expect_states', jsonb_build_array(r.state)) ? r.state) THEN
         RAISE EXCEPTION 'memory is %', r.state USING ERRCODE = 'MN409';
     END IF;

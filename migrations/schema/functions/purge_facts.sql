@@ -17,6 +17,8 @@ BEGIN
     UPDATE change_log SET meta = '{}' WHERE tenant_id = p_tenant AND memory_id = ANY (v_ids::text[]);
     INSERT INTO history (tenant_id, id, memory_id, event, actor)
         SELECT p_tenant, gen_random_uuid(), i::text, 'PURGE', p_actor FROM unnest(v_ids) i;
+    PERFORM purge_fact_memories(p_tenant, array_agg(ARRAY[f.user_id, f.topic_key]), p_actor) FROM (
+        SELECT DISTINCT user_id, topic_key FROM facts WHERE tenant_id = p_tenant AND id = ANY (v_ids)) f HAVING count(*) > 0;
     DELETE FROM facts WHERE tenant_id = p_tenant AND id = ANY (v_ids);
     RETURN cardinality(v_ids);
 END $function$;

@@ -1,9 +1,10 @@
 -- Each embedding space has one. This is the one of the space minilm_l6_v2.
-CREATE OR REPLACE FUNCTION public.put_vectors_minilm_l6_v2(p_tenant uuid, p_ids uuid[], p_vectors halfvec[], p_tokens bytea[], p_changed uuid[])
+CREATE OR REPLACE FUNCTION public.put_vectors_minilm_l6_v2(p_tenant uuid, p_ids uuid[], p_vectors halfvec[], p_tokens bytea[], p_changed uuid[], p_stale uuid[])
  RETURNS void
  LANGUAGE plpgsql
 AS $function$
 BEGIN
+    IF p_stale <> '{}' THEN DELETE FROM vec_minilm_l6_v2 WHERE tenant_id = p_tenant AND memory_id = ANY (p_stale); END IF;
     INSERT INTO vec_minilm_l6_v2 AS v (tenant_id, user_pk, memory_id, type, category, state, thread_key, embedding, tokens)
         SELECT m.tenant_id, m.user_pk, m.id, m.type, m.category, m.state, thread_key(m.thread_id), x.embedding, x.tokens
         FROM unnest(p_ids, p_vectors, p_tokens) AS x(id, embedding, tokens) JOIN memories m ON m.tenant_id = p_tenant AND m.id = x.id

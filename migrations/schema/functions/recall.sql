@@ -40,6 +40,7 @@ BEGIN
     ELSIF v_user IS NOT NULL AND p_filters - '{thread_id,shared_thread,type,embedded}'::text[] = '{}' THEN
         v_types := CASE jsonb_typeof(p_filters->'type') WHEN 'string' THEN ARRAY[p_filters->>'type']
                         WHEN 'array' THEN ARRAY(SELECT jsonb_array_elements_text(p_filters->'type')) END;
+        IF 'semantic' = ANY (v_types) THEN v_types := v_types || 'fact'::text; END IF;  -- the memories of facts
         v_dense := ARRAY(SELECT v.memory_id FROM vec_minilm_l6_v2 v WHERE v.tenant_id = p_tenant AND v.state = 'active' AND v.type <> 'chunk'
         AND v.category = ANY (p_categories) AND v.user_pk = v_user AND (v_thread IS NULL OR v.thread_key = v_thread)
         AND (v_shared IS NULL OR v.thread_key IS NULL OR v.thread_key = v_shared) AND (v_types IS NULL OR v.type = ANY (v_types)) ORDER BY (v.embedding <=> p_vector) + 0, v.memory_id LIMIT p_dense);

@@ -25,6 +25,7 @@ CREATE TABLE facts (
 );
 
 CREATE INDEX facts_by_thread ON facts USING btree (tenant_id, user_id, thread_place(thread_id), created_at DESC) WHERE removed_at IS NULL;
+CREATE INDEX facts_by_topic ON facts USING btree (tenant_id, user_id, topic_key, created_at DESC, updated_at DESC) WHERE removed_at IS NULL;
 CREATE INDEX facts_purgeable ON facts USING btree (tenant_id, removed_at) WHERE removed_at IS NOT NULL;
 CREATE UNIQUE INDEX facts_place ON facts USING btree (tenant_id, user_id, topic_key, thread_place(thread_id), kind, rank) NULLS NOT DISTINCT;
 

@@ -35,6 +35,7 @@ CASE
     ELSE ARRAY['_t'::text || replace(tenant_id::text, '-'::text, ''::text), '_u'::text || user_pk::text]
 END)) STORED,
     stored_at timestamp with time zone NOT NULL DEFAULT now(),
+    fact_topic text,
     CONSTRAINT memories_pkey PRIMARY KEY (tenant_id, id),
     CONSTRAINT memories_tenant_id_user_pk_fkey FOREIGN KEY (tenant_id, user_pk) REFERENCES users(tenant_id, user_pk),
     CONSTRAINT memories_check CHECK ((type = 'procedural'::text) = (category = 'procedural'::text)),
@@ -57,5 +58,6 @@ CREATE INDEX memories_purgeable ON memories USING btree (tenant_id, purge_at) WH
 CREATE INDEX memories_summaries ON memories USING btree (tenant_id, user_pk, thread_id) WHERE type = 'summary'::text AND state = 'active'::text;
 CREATE INDEX memories_tsv ON memories USING gin (tsv);
 CREATE UNIQUE INDEX memories_active_text ON memories USING btree (tenant_id, user_pk, category, text_hash) WHERE type = 'semantic'::text AND state = 'active'::text;
+CREATE UNIQUE INDEX memories_of_facts ON memories USING btree (tenant_id, user_pk, fact_topic) WHERE fact_topic IS NOT NULL;
 
 CREATE CONSTRAINT TRIGGER memories_tripwire AFTER INSERT OR DELETE OR UPDATE ON memories DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION refuse_silent_change();

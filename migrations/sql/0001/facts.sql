@@ -32,6 +32,8 @@ CREATE TABLE facts (
 -- One fact for each rank. Facts without a thread, and single values without a rank, are equal too.
 CREATE UNIQUE INDEX facts_place ON facts (tenant_id, user_id, topic_key, thread_place(thread_id), kind, rank) NULLS NOT DISTINCT;
 CREATE INDEX facts_by_thread ON facts (tenant_id, user_id, thread_place(thread_id), created_at DESC) WHERE removed_at IS NULL;
+-- The thread in which a topic was stated last.
+CREATE INDEX facts_by_topic ON facts (tenant_id, user_id, topic_key, created_at DESC, updated_at DESC) WHERE removed_at IS NULL;
 CREATE INDEX facts_purgeable ON facts (tenant_id, removed_at) WHERE removed_at IS NOT NULL;
 GRANT SELECT, INSERT, DELETE ON facts TO mnema_app;
 GRANT UPDATE (kind, rank, value, value_key, category, source_message_id, list_length, listed_at, created_at, updated_at, removed_at)
@@ -260,7 +262,9 @@ DECLARE
     v_rank int;
     v_two facts[];
 BEGIN
-    IF o->>'op' = 'remove' THEN
+    IF o->>'op' = 'retell' THEN
+        RETURN;  -- the facts stay; apply_facts writes the topic's memory anew
+    ELSIF o->>'op' = 'remove' THEN
         RETURN QUERY SELECT * FROM remove_facts(p_tenant, p_said, p_topic, o, NULL);
     ELSIF o->>'op' = 'swap' THEN
         v_two := ARRAY (SELECT f FROM facts_of_topic(p_tenant, p_said, p_topic) f
@@ -347,9 +351,131 @@ BEGIN
     RETURN v_rev;
 END $$;
 
--- Apply statements [{user_id, thread_id, category, actor, source_message_id, turn, stated_at, max_rank, operations: [{op,
--- topic_key, entries: [{rank, value, key, id}], ranks}]}]. Returns one {turn, revision, done: [{action, fact}]} a statement;
--- `turn` is the memory with the statement's text, if there is one.
+-- Return the facts of a topic that its memory tells, by rank: those of the thread in which the user stated the topic last,
+-- in the form (list or single value) and the category of the latest one.
+CREATE FUNCTION told_facts(p_tenant uuid, p_user text, p_topic text) RETURNS SETOF facts LANGUAGE plpgsql STABLE
+    SET plan_cache_mode = force_generic_plan AS $$
+DECLARE
+    v_latest facts;
+BEGIN
+    -- two small statements: as one join, the planner reads the topic's facts of all threads
+    SELECT f.* INTO v_latest FROM facts f
+        WHERE f.tenant_id = p_tenant AND f.user_id = p_user AND f.topic_key = p_topic AND f.removed_at IS NULL
+        ORDER BY f.created_at DESC, f.updated_at DESC LIMIT 1;
+    RETURN QUERY SELECT f.* FROM facts f
+        WHERE f.tenant_id = p_tenant AND f.user_id = p_user AND f.topic_key = p_topic AND f.removed_at IS NULL
+          AND thread_place(f.thread_id) = thread_place(v_latest.thread_id) AND f.kind = v_latest.kind
+          AND f.category = v_latest.category ORDER BY f.rank;
+END $$;
+
+-- Return the text of the memory that tells facts, such as "The user's favorite colors, in order: red, white, blue.". p_one
+-- and p_many name the topic in singular and plural. Ranks with gaps are named: "…: 2) teal, 4) red.". Values that would
+-- make a text of more than 2,000 characters are counted, not told.
+CREATE FUNCTION fact_memory_text(p_one text, p_many text, p_facts facts[]) RETURNS text LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+    v_in_order boolean := p_facts[cardinality(p_facts)].rank = cardinality(p_facts);
+    v_text text;
+    v_more text;
+BEGIN
+    IF cardinality(p_facts) = 1 AND coalesce(p_facts[1].rank, 1) = 1 THEN
+        v_text := format('The user''s %s is %s', p_one, p_facts[1].value);
+    ELSE
+        v_text := format('The user''s %s%s: ', p_many, CASE WHEN v_in_order THEN ', in order' ELSE '' END);
+        FOR i IN 1 .. cardinality(p_facts) LOOP
+            v_more := CASE WHEN i > 1 THEN ', ' ELSE '' END
+                      || CASE WHEN v_in_order THEN '' ELSE p_facts[i].rank || ') ' END || p_facts[i].value;
+            IF i > 1 AND length(v_text) + length(v_more) > 2000 THEN
+                v_text := v_text || format(' and %s more', cardinality(p_facts) - i + 1);
+                EXIT;
+            END IF;
+            v_text := v_text || v_more;
+        END LOOP;
+    END IF;
+    RETURN v_text || CASE WHEN right(v_text, 1) IN ('.', '!', '?') THEN '' ELSE '.' END;
+END $$;
+
+-- Write the memory of a topic anew from its facts: make, change, restore or soft-delete it, with its history. p_by has the
+-- actor, and the topic's names `one` and `many` (null: those that the memory has). The delta tells the facts themselves,
+-- so the memory is no bullet. A soft-deleted memory goes with the facts that it told: purge_facts purges it. Returns
+-- {id, version, text, retold: its text is new}, NULL if nothing changed.
+CREATE FUNCTION write_fact_memory(p_tenant uuid, p_user text, p_topic text, p_by jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
+DECLARE
+    v_facts facts[] := ARRAY (SELECT f FROM told_facts(p_tenant, p_user, p_topic) f);
+    v_pk bigint := user_pk_of(p_tenant, p_user);
+    v_source jsonb;
+    v_text text;
+    v_at timestamptz;
+    v_event text;
+    v_old memories;
+    v_new memories;
+    v_set jsonb;
+BEGIN
+    SELECT * INTO v_old FROM memories m
+        WHERE m.tenant_id = p_tenant AND m.user_pk = v_pk AND m.fact_topic = p_topic FOR UPDATE;
+    IF v_pk IS NULL OR v_facts = '{}' AND v_old.state IS DISTINCT FROM 'active' THEN RETURN NULL; END IF;
+    IF v_facts = '{}' THEN
+        v_event := 'DELETE';
+        v_set := jsonb_build_object('state', 'soft_deleted');
+    ELSE
+        v_source := jsonb_build_object('topic_key', p_topic,
+            'one', coalesce(p_by->>'one', v_old.source->>'one', replace(p_topic, '_', ' ')),
+            'many', coalesce(p_by->>'many', v_old.source->>'many', replace(p_topic, '_', ' ')));
+        v_text := fact_memory_text(v_source->>'one', v_source->>'many', v_facts);
+        IF (v_old.text, v_old.category, v_old.state) IS NOT DISTINCT FROM (v_text, v_facts[1].category, 'active') THEN
+            RETURN NULL;
+        END IF;
+        SELECT max(f.created_at) INTO v_at FROM unnest(v_facts) f;
+        v_event := CASE WHEN v_old.id IS NULL THEN 'ADD' WHEN v_old.state = 'active' THEN 'UPDATE' ELSE 'RESTORE' END;
+        v_set := jsonb_build_object('text', v_text, 'category', v_facts[1].category, 'state', 'active', 'purge_at', NULL,
+            'source', v_source, 'created_at', v_at,
+            -- never the key of a memory that a user writes: those are of texts in lower case on one line
+            'text_hash', sha256(convert_to(E'FACT
+' || p_topic || E'
+' || v_text, 'UTF8')));
+    END IF;
+    v_set := v_set || jsonb_build_object('updated_at', clock_timestamp());
+    IF v_old.id IS NULL THEN
+        v_new := jsonb_populate_record(NULL::memories, v_set);
+        INSERT INTO memories (tenant_id, id, user_pk, user_id, type, category, text, text_hash, importance, pinned, tags, state,
+                              source, metadata, version, created_at, updated_at, fact_topic)
+            VALUES (p_tenant, new_id(), v_pk, p_user, 'semantic', v_new.category, v_new.text, v_new.text_hash, 3, false, '{}',
+                    'active', v_source, '{}', 1, v_at, v_new.updated_at, p_topic)
+            RETURNING * INTO v_new;
+    ELSE
+        v_new := update_memory(v_old, jsonb_build_object('set', v_set));
+    END IF;
+    INSERT INTO history (tenant_id, id, memory_id, event, actor, meta, ts)
+        VALUES (p_tenant, gen_random_uuid(), v_new.id::text, v_event, p_by->>'actor',
+                CASE WHEN v_old.id IS NULL THEN '{}' ELSE jsonb_build_object('before', memory_json(v_old)) END
+                || jsonb_build_object('after', memory_json(v_new)), clock_timestamp());
+    RETURN jsonb_build_object('id', v_new.id, 'version', v_new.version, 'text', v_new.text,
+                              'retold', v_old.text IS DISTINCT FROM v_new.text);
+END $$;
+
+-- Purge the texts that memories of facts have from purged facts, given as [user, topic]: their older history, and the
+-- memory itself if no fact is left.
+CREATE FUNCTION purge_fact_memories(p_tenant uuid, p_topics text[][], p_actor text) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    v_topic text[];
+    v_memory memories;
+BEGIN
+    FOREACH v_topic SLICE 1 IN ARRAY p_topics LOOP
+        SELECT * INTO v_memory FROM memories m WHERE m.tenant_id = p_tenant AND m.user_pk = user_pk_of(p_tenant, v_topic[1])
+            AND m.fact_topic = v_topic[2] FOR UPDATE;
+        CONTINUE WHEN NOT FOUND;
+        UPDATE history SET meta = '{}' WHERE tenant_id = p_tenant AND memory_id = v_memory.id::text;
+        IF v_memory.state = 'soft_deleted' THEN
+            PERFORM purge_memory(v_memory);
+            INSERT INTO history (tenant_id, id, memory_id, event, actor)
+                VALUES (p_tenant, gen_random_uuid(), v_memory.id::text, 'PURGE', p_actor);
+        END IF;
+    END LOOP;
+END $$;
+
+-- Apply statements [{user_id, thread_id, category, actor, source_message_id, turn, stated_at, max_rank, names: {topic_key:
+-- {one, many}}, operations: [{op, topic_key, entries: [{rank, value, key, id}], ranks}]}]. Returns {answers, memories}:
+-- one answer {turn, revision, done: [{action, fact}]} a statement, where `turn` is the memory with the statement's text, if
+-- there is one; and what write_fact_memory returns of each topic that was stated.
 -- The caller holds the locks of the users' rows, so that concurrent statements of a user are one sequence.
 CREATE FUNCTION apply_facts(p_tenant uuid, p_statements jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
@@ -358,6 +484,8 @@ DECLARE
     v_some jsonb;
     v_topic text;
     v_rev bigint;
+    v_topics jsonb := '{}';
+    v_memories jsonb;
     s jsonb;
     o jsonb;
 BEGIN
@@ -366,6 +494,8 @@ BEGIN
         FOR o IN SELECT value FROM jsonb_array_elements(s->'operations') LOOP
             v_topic := coalesce(o->>'topic_key', last_topic(p_tenant, s->>'user_id', s->>'thread_id', NULL));
             CONTINUE WHEN v_topic IS NULL;
+            v_topics := v_topics || jsonb_build_object(jsonb_build_array(s->>'user_id', v_topic)::text,
+                jsonb_build_object('actor', s->'actor') || coalesce(s->'names'->v_topic, '{}'));
             SELECT jsonb_agg(d) INTO v_some FROM apply_fact_operation(p_tenant, s, v_topic, o) d WHERE d IS NOT NULL;
             v_done := v_done || coalesce(v_some, '[]');
         END LOOP;
@@ -374,7 +504,11 @@ BEGIN
                 jsonb_build_object('action', d->>'action', 'fact', d->'after') ORDER BY n), '[]'))
             INTO v_answers FROM jsonb_array_elements(v_done) WITH ORDINALITY x(d, n);
     END LOOP;
-    RETURN v_answers;
+    -- once a topic, after all statements, and in order
+    SELECT jsonb_agg(m) INTO v_memories FROM (
+        SELECT write_fact_memory(p_tenant, t.key::jsonb->>0, t.key::jsonb->>1, t.value) AS m
+        FROM jsonb_each(v_topics) t ORDER BY t.key) w WHERE m IS NOT NULL;
+    RETURN jsonb_build_object('answers', v_answers, 'memories', coalesce(v_memories, '[]'));
 END $$;
 
 -- Return the topic that a user stated last in a thread, in categories that the caller may see (NULL: all).
@@ -414,7 +548,7 @@ BEGIN
         SELECT f.thread_id INTO v_other FROM facts f
             WHERE f.tenant_id = p_tenant AND f.user_id = p_user AND f.topic_key = v_topic AND f.removed_at IS NULL
               AND (p_categories IS NULL OR f.category = ANY (p_categories))
-            ORDER BY f.created_at DESC LIMIT 1;
+            ORDER BY f.created_at DESC, f.updated_at DESC LIMIT 1;
         CONTINUE WHEN NOT FOUND;
         RETURN QUERY SELECT v_place, f FROM known_facts(p_tenant, p_user, v_other, v_topic, p_categories) f;
     END LOOP;
@@ -439,6 +573,8 @@ BEGIN
     UPDATE change_log SET meta = '{}' WHERE tenant_id = p_tenant AND memory_id = ANY (v_ids::text[]);
     INSERT INTO history (tenant_id, id, memory_id, event, actor)
         SELECT p_tenant, gen_random_uuid(), i::text, 'PURGE', p_actor FROM unnest(v_ids) i;
+    PERFORM purge_fact_memories(p_tenant, array_agg(ARRAY[f.user_id, f.topic_key]), p_actor) FROM (
+        SELECT DISTINCT user_id, topic_key FROM facts WHERE tenant_id = p_tenant AND id = ANY (v_ids)) f HAVING count(*) > 0;
     DELETE FROM facts WHERE tenant_id = p_tenant AND id = ANY (v_ids);
     RETURN cardinality(v_ids);
 END $$;
@@ -448,5 +584,7 @@ GRANT EXECUTE ON FUNCTION fact_json(facts), fact_text(facts), facts_of_topic(uui
     rank_single(uuid, jsonb, text, boolean), remove_facts(uuid, jsonb, text, jsonb, int),
     insert_fact(uuid, jsonb, text, jsonb, boolean), replace_fact(uuid, jsonb, text, jsonb, jsonb),
     apply_fact_operation(uuid, jsonb, text, jsonb), record_facts(uuid, jsonb, jsonb), apply_facts(uuid, jsonb),
+    told_facts(uuid, text, text), fact_memory_text(text, text, facts[]), write_fact_memory(uuid, text, text, jsonb),
+    purge_fact_memories(uuid, text[][], text),
     last_topic(uuid, text, text, text[]), known_facts(uuid, text, text, text, text[]),
     answer_facts(uuid, text, text, text[], boolean, text[]) TO mnema_app;

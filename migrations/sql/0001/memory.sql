@@ -39,6 +39,9 @@ CREATE TABLE memories (
     ) STORED,
     -- When Mnema stored the row. created_at may be older, as an import sets it; forgetting counts from stored_at.
     stored_at      timestamptz NOT NULL DEFAULT now(),
+    -- The topic whose facts this memory tells; NULL for any other memory. Only the statements of facts write such a memory
+    -- (write_fact_memory); the vector tables give its type as 'fact', so that no memory is compared with it.
+    fact_topic     text,
     PRIMARY KEY (tenant_id, id),
     FOREIGN KEY (tenant_id, user_pk) REFERENCES users (tenant_id, user_pk),
     CHECK ((type = 'procedural') = (category = 'procedural')),
@@ -54,6 +57,7 @@ CREATE INDEX memories_by_category ON memories (tenant_id, category, state);
 CREATE INDEX memories_forgettable ON memories (tenant_id, updated_at) WHERE state = 'active' AND NOT pinned;
 CREATE INDEX memories_purgeable ON memories (tenant_id, purge_at) WHERE purge_at IS NOT NULL;
 CREATE INDEX memories_summaries ON memories (tenant_id, user_pk, thread_id) WHERE type = 'summary' AND state = 'active';
+CREATE UNIQUE INDEX memories_of_facts ON memories (tenant_id, user_pk, fact_topic) WHERE fact_topic IS NOT NULL;
 CREATE INDEX memories_tsv ON memories USING gin (tsv);
 -- Every column that a filter reads: a filtered query reads this index, then the vectors of the memories that match.
 CREATE INDEX memories_filtered ON memories (tenant_id, user_pk)

@@ -22,10 +22,10 @@
 -- p_keys are the idempotency records [{key_id, route, key, body_hash, user_id, memory_id, response}].
 --
 -- Returns {replay, same_body} if the one idempotency key was used before, else {revs: [[memory_id, thread_id, rev]],
--- rows: {memory_id: {before, after}} of updated memories, related: {memory_id: number of new relations}, facts: [what
--- apply_facts returns]}.
--- Errors: MN404 not visible, MN409 wrong state, MN410 erased text, MN412 wrong version, MN425 one of several
--- idempotency keys was used before, 40001 a related memory was purged meanwhile.
+-- rows: {memory_id: {before, after}} of updated memories, related: {memory_id: number of new relations}, facts: [the answers
+-- of apply_facts], fact_memories: [{id, version, text}: the memories of facts that have no vector yet]}.
+-- Errors: MN404 not visible, MN409 wrong state, MN410 erased text, MN412 wrong version, MN423 the memory tells facts,
+-- MN425 one of several idempotency keys was used before, 40001 a related memory was purged meanwhile.
 
 -- Return a memory as history keeps it and as the application reads it: without the text index and the internal user key.
 CREATE FUNCTION memory_json(r memories) RETURNS jsonb LANGUAGE sql STABLE
@@ -63,14 +63,17 @@ BEGIN
 END $$;
 GRANT EXECUTE ON FUNCTION claim_keys(uuid, jsonb) TO mnema_app;
 
--- Lock and return a memory. Raises MN404 if it does not exist, MN409 if it is in another state than expected and MN412
--- if it is at another version than expected.
+-- Lock and return a memory. Raises MN404 if it does not exist, MN423 if it tells facts (only one that is soft-deleted may
+-- be purged), MN409 if it is in another state than expected and MN412 if it is at another version than expected.
 CREATE FUNCTION locked_memory(p_tenant uuid, p_change jsonb) RETURNS memories LANGUAGE plpgsql AS $$
 DECLARE
     r memories;
 BEGIN
     SELECT * INTO r FROM memories WHERE tenant_id = p_tenant AND id = (p_change->>'id')::uuid FOR UPDATE;
     IF NOT FOUND THEN RAISE EXCEPTION 'no such memory' USING ERRCODE = 'MN404'; END IF;
+    IF r.fact_topic IS NOT NULL AND NOT (p_change->>'op' = 'purge' AND r.state = 'soft_deleted') THEN
+        RAISE EXCEPTION 'this memory tells facts' USING ERRCODE = 'MN423';
+    END IF;
     IF NOT (coalesce(p_change->'expect_states', jsonb_build_array(r.state)) ? r.state) THEN
         RAISE EXCEPTION 'memory is %', r.state USING ERRCODE = 'MN409';
     END IF;
@@ -341,6 +344,7 @@ DECLARE
     v_related jsonb := coalesce(p_batch->'related', '{}');
     v_revs jsonb;
     v_facts jsonb;
+    v_told jsonb;
     v_erased boolean;
     v_known boolean;
 BEGIN
@@ -384,9 +388,18 @@ BEGIN
     ELSE
         v_revs := %2$I(p_tenant, p_batch, p_vector_ids, p_vectors, p_tokens, v_images);
     END IF;
-    IF p_batch ? 'facts' THEN v_facts := apply_facts(p_tenant, p_batch->'facts'); END IF;
+    IF p_batch ? 'facts' THEN
+        v_facts := apply_facts(p_tenant, p_batch->'facts');
+        v_told := v_facts->'memories';
+        v_facts := v_facts->'answers';
+        IF v_told @? '$[*] ? (@.version > 1)' THEN  -- a new memory has no vector that could be wrong
+            PERFORM %3$I(p_tenant, '{}', '{}', '{}', ARRAY (SELECT (t->>'id')::uuid FROM jsonb_array_elements(v_told) t),
+                         ARRAY (SELECT (t->>'id')::uuid FROM jsonb_array_elements(v_told) t WHERE (t->>'retold')::boolean));
+        END IF;
+    END IF;
     IF v_images <> '{}' THEN
-        PERFORM %3$I(p_tenant, p_vector_ids, p_vectors, p_tokens, ARRAY (SELECT id::uuid FROM jsonb_object_keys(v_images) id));
+        PERFORM %3$I(p_tenant, p_vector_ids, p_vectors, p_tokens, ARRAY (SELECT id::uuid FROM jsonb_object_keys(v_images) id),
+                     '{}');
     END IF;
     IF p_batch ? 'edges' OR p_batch ? 'retold' THEN
         v_related := v_related || add_edges(p_tenant, coalesce(p_batch->'edges', '[]'),
@@ -409,7 +422,8 @@ BEGIN
             FROM jsonb_to_recordset(p_keys) AS k(key_id uuid, route text, key text, memory_id text, response jsonb)
             WHERE i.tenant_id = p_tenant AND i.key_id = k.key_id AND i.route = k.route AND i.key = k.key;
     END IF;
-    RETURN jsonb_build_object('revs', v_revs, 'rows', v_images, 'related', v_related, 'facts', v_facts);
+    RETURN jsonb_build_object('revs', v_revs, 'rows', v_images, 'related', v_related, 'facts', v_facts,
+                              'fact_memories', jsonb_path_query_array(v_told, '$[*] ? (@.retold == true)'));
 END $fn$
     $ddl$, 'apply_changes_' || p_space, 'record_changes_' || p_space, 'put_vectors_' || p_space);
     EXECUTE format('GRANT EXECUTE ON FUNCTION %I, %I TO mnema_app', 'record_changes_' || p_space,

@@ -98,7 +98,8 @@ END $space$;
 
 -- Make the functions of a space that store vectors.
 -- put_vectors_<space> stores vectors and tokens of existing memories. Of the memories p_changed, it also copies category
--- and state into every space, and deletes the vectors of a changed text from the other spaces.
+-- and state into every space, and deletes the vectors of a changed text from the other spaces. The memories p_stale lose
+-- their vectors in every space, because their text is new and has no vector yet.
 -- fill_vectors_<space> stores vectors and tokens that are missing, of each memory that still has the version which was read:
 -- a concurrent change of the text brings its own vector. Returns how many.
 -- index_vectors_<space> puts up to p_limit active vectors of a tenant into the approximate index. Returns how many.
@@ -107,15 +108,18 @@ DECLARE
     v_others text;
 BEGIN
     SELECT coalesce(string_agg(format($ddl$
-    DELETE FROM %1$I WHERE tenant_id = p_tenant AND memory_id = ANY (p_ids) AND memory_id = ANY (p_changed);
+    DELETE FROM %1$I WHERE tenant_id = p_tenant
+        AND (memory_id = ANY (p_ids) AND memory_id = ANY (p_changed) OR memory_id = ANY (p_stale));
     UPDATE %1$I v SET category = m.category, state = m.state, indexed = false FROM memories m
         WHERE m.tenant_id = p_tenant AND m.id = ANY (p_changed) AND v.tenant_id = p_tenant AND v.memory_id = m.id
           AND (v.category, v.state) IS DISTINCT FROM (m.category, m.state);$ddl$, 'vec_' || name), ''), '')
         INTO v_others FROM embedding_spaces WHERE name <> p_name;
     EXECUTE format($ddl$
-CREATE OR REPLACE FUNCTION %1$I(p_tenant uuid, p_ids uuid[], p_vectors halfvec[], p_tokens bytea[], p_changed uuid[])
+CREATE OR REPLACE FUNCTION %1$I(p_tenant uuid, p_ids uuid[], p_vectors halfvec[], p_tokens bytea[], p_changed uuid[],
+                                  p_stale uuid[])
     RETURNS void LANGUAGE plpgsql AS $fn$
 BEGIN
+    IF p_stale <> '{}' THEN DELETE FROM %2$I WHERE tenant_id = p_tenant AND memory_id = ANY (p_stale); END IF;
     INSERT INTO %2$I AS v (tenant_id, user_pk, memory_id, type, category, state, thread_key, embedding, tokens)
         SELECT m.tenant_id, m.user_pk, m.id, m.type, m.category, m.state, thread_key(m.thread_id), x.embedding, x.tokens
         FROM unnest(p_ids, p_vectors, p_tokens) AS x(id, embedding, tokens) JOIN memories m ON m.tenant_id = p_tenant AND m.id = x.id
@@ -136,7 +140,8 @@ DECLARE
 BEGIN
     PERFORM set_config('app.tenant_id', p_tenant::text, true);
     WITH same AS MATERIALIZED (
-        SELECT m.user_pk, m.id, m.type, m.category, m.state, thread_key(m.thread_id) AS thread_key, x.embedding, x.tokens
+        SELECT m.user_pk, m.id, CASE WHEN m.fact_topic IS NULL THEN m.type ELSE 'fact' END AS type, m.category, m.state,
+               thread_key(m.thread_id) AS thread_key, x.embedding, x.tokens
         FROM unnest(p_ids, p_versions, p_vectors, p_tokens) AS x(id, version, embedding, tokens)
         JOIN memories m ON m.tenant_id = p_tenant AND m.id = x.id AND m.version = x.version
         ORDER BY m.id FOR SHARE OF m)

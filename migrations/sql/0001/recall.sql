@@ -140,6 +140,7 @@ BEGIN
     ELSIF v_user IS NOT NULL AND p_filters - '{thread_id,shared_thread,type,embedded}'::text[] = '{}' THEN
         v_types := CASE jsonb_typeof(p_filters->'type') WHEN 'string' THEN ARRAY[p_filters->>'type']
                         WHEN 'array' THEN ARRAY(SELECT jsonb_array_elements_text(p_filters->'type')) END;
+        IF 'semantic' = ANY (v_types) THEN v_types := v_types || 'fact'::text; END IF;  -- the memories of facts
         v_dense := ARRAY(%10$s);
         IF cardinality(v_dense) < p_dense THEN
             v_found := CASE WHEN p_filters ? 'embedded' THEN v_dense ELSE ARRAY(
@@ -253,7 +254,7 @@ CREATE FUNCTION read_answer(p_tenant uuid, p_user text, p_categories text[], p_f
     RETURNS TABLE (part text, strength real, via uuid, id uuid, user_id text, thread_id text, seq bigint, agent_id text, run_id text,
         actor_id text, role text, type text, category text, text text, steps_text text, importance smallint, pinned boolean,
         tags text[], state text, source jsonb, metadata jsonb, superseded_by uuid, purge_at timestamptz, version int,
-        created_at timestamptz, updated_at timestamptz)
+        created_at timestamptz, updated_at timestamptz, fact_topic text)
     LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan AS $fn$
 #variable_conflict use_column
 DECLARE
@@ -291,7 +292,7 @@ BEGIN
     END IF;
     RETURN QUERY SELECT a.part, a.strength, a.via, m.id, m.user_id, m.thread_id, m.seq, m.agent_id, m.run_id, m.actor_id, m.role,
         m.type, m.category, m.text, m.steps_text, m.importance, m.pinned, m.tags, m.state, m.source, m.metadata, m.superseded_by,
-        m.purge_at, m.version, m.created_at, m.updated_at
+        m.purge_at, m.version, m.created_at, m.updated_at, m.fact_topic
     FROM (SELECT 1 AS rank, 'whole' AS part, w.at, w.id, NULL::real AS strength, NULL::uuid AS via
               FROM unnest(v_whole) WITH ORDINALITY AS w(id, at)
           UNION ALL SELECT 2, 'chosen', c.at, c.id, NULL, NULL FROM unnest(p_chosen) WITH ORDINALITY AS c(id, at)

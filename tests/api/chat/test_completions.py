@@ -56,6 +56,25 @@ async def test_a_correction_counts_as_an_update_and_unknown_facts_are_told_as_su
     assert len(talk.upstream.log) == asked
 
 
+async def test_a_rank_that_a_known_topic_lacks_is_answered_here(talk: Talk) -> None:
+    await talk.say(COLORS)
+    await talk.say("I painted the fence in a dark color last summer.")
+    asked = len(talk.upstream.log)
+    for memory_id in ("talk", "elsewhere"):
+        ninth = await talk.say("What's my ninth favorite color?", memory_id=memory_id)
+        assert said(ninth) == "I don't have that stored yet."
+        assert ninth.json()["model_label"] == "Model: scripted-1"
+        assert ninth.json()["meta"]["memory_actions"] == {"S": 0, "U": 0, "R": 0, "F": False}
+    assert len(talk.upstream.log) == asked, "the upstream was not asked"
+
+
+async def test_a_task_that_uses_favorites_gets_them_in_another_conversation(talk: Talk) -> None:
+    await talk.say(COLORS)
+    await talk.say("Plan a party that uses my favorite colors", memory_id="elsewhere")
+    sent = talk.last.json["messages"][-1]["content"]
+    assert "The user's favorite colors, in order: red, white, blue." in sent
+
+
 @pytest.mark.parametrize(
     "texts",
     [

@@ -301,7 +301,7 @@ async def test_an_export_has_the_facts_and_an_erasure_removes_them(http: httpx.A
     await http.post("/facts", json={"user_id": "ben", "thread_id": "talk", "facts": [fact("ochre")]})
     lines = [line for line in (await http.get("/users/maya/export")).text.splitlines() if "zebra" in line]
     kinds = sorted(line.split('"kind":')[1].strip(' "').split('"')[0] for line in lines)
-    assert kinds == ["fact"] * 2 + ["fact_change"] * 2 + ["fact_history"] * 2
+    assert kinds == ["fact"] * 2 + ["fact_change"] * 2 + ["fact_history"] * 2 + ["history", "memory"]
     receipt = (await http.post("/users/maya/erase")).json()
     assert receipt["counts"]["facts"] == 2
     assert await values(http) == {}

@@ -281,6 +281,8 @@ class TestMoves:
         async with stylist.client(server) as client:
             facts = (await client.get("/facts", params={"user_id": "maya"})).json()["items"]
         assert [fact["value"] for fact in facts] == ["blue", "green"]
+        listed = (await http.get("/memory", params={"category": "preferences"})).json()["items"]
+        assert [memory["text"] for memory in listed] == ["The user's favorite colors, in order: blue, green."]
 
     async def test_a_long_turn_moves_with_its_chunks(
         self, http: httpx.AsyncClient, app: Application, caller: Caller

@@ -30,6 +30,7 @@ Action = Literal["edit", "delete", "undo"]
 Reason = Literal[
     "unchanged",
     "chunk",
+    "fact_memory",
     "procedural",
     "duplicate_text",
     "too_many_tags",
