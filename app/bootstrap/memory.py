@@ -3,8 +3,10 @@
 from dataclasses import dataclass
 
 from app.bootstrap.parts import SharedParts
+from app.storage.facts.facts import FactStorage
 from app.storage.memory.batches import BatchStorage
 from app.storage.memory.memories import MemoryStorage
+from app.usecases.facts.turns import ReadTurnFacts
 from app.usecases.memory.batch_plans import BatchPlanner
 from app.usecases.memory.batches import MemoryBatches
 from app.usecases.memory.bulk import BulkWrite
@@ -37,10 +39,11 @@ def build_memory(parts: SharedParts, limits: Limits) -> MemoryUseCases:
     batches = BatchStorage()
     planner = BatchPlanner(batches, policies, clock)
     later = LaterCheck(parts.publisher if parts.chat.is_available else None, policies.defaults.bands)
-    write = WriteMemories(memories, journal, parts.access, embedder, limits, policies, clock, later)
+    facts = ReadTurnFacts(FactStorage(uow), policies)
+    write = WriteMemories(memories, journal, parts.access, embedder, limits, policies, clock, later, facts)
     return MemoryUseCases(
         write=write,
-        turns=StoreTurn(write, journal, embedder, parts.publisher, limits, policies),
+        turns=StoreTurn(write, journal, embedder, parts.publisher, limits, policies, facts),
         bulk=BulkWrite(write, limits),
         edit=EditMemories(uow, memories, journal, embedder, policies, clock),
         read=ReadMemories(uow, memories),

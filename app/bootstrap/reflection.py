@@ -17,6 +17,7 @@ from app.providers.chat_models import build_chat_model
 from app.providers.clock import SystemClock
 from app.providers.embeddings import build_embedder
 from app.storage.access_log import AccessLog
+from app.storage.facts.facts import FactStorage
 from app.storage.jobs.jobs import JobStorage
 from app.storage.journal import Journal
 from app.storage.memory.memories import MemoryStorage
@@ -29,6 +30,7 @@ from app.storage.tenancy.tenants import TenantStorage
 from app.storage.uow import UnitOfWork
 from app.usecases.consent.generated_proposals import ProposeProfileFields
 from app.usecases.consent.proposals import Proposals
+from app.usecases.facts.turns import ReadTurnFacts
 from app.usecases.jobs.handlers import ReflectionJobs
 from app.usecases.memory.later_check import LaterCheck
 from app.usecases.memory.write import WriteMemories
@@ -150,7 +152,8 @@ async def _open_parts(settings: Settings) -> AsyncIterator[ReflectionParts]:
             access = AccessLog(uow, journal, clock)
             limits = Limits(policies.defaults.limits, None, TenantStorage(uow).get_tenant_name, access, clock)
             later = LaterCheck(None, policies.defaults.bands)  # facts of turns are judged already
-            write = WriteMemories(memories, journal, access, embedder, limits, policies, clock, later)
+            facts = ReadTurnFacts(FactStorage(uow), policies)
+            write = WriteMemories(memories, journal, access, embedder, limits, policies, clock, later, facts)
             yield ReflectionParts(uow, space, journal, chat, embedder, policies, clock, write, consent.proposals)
             await access.flush_pending()
     finally:

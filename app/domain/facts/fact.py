@@ -18,7 +18,8 @@ class FactKind(StrEnum):
 class Fact:
     """A value that a user stated about a topic. `rank` counts from 1; it is None if the kind is `single`.
 
-    `created_at` is the time of the statement, `updated_at` the time at which the row changed.
+    `created_at` is the time of the statement, `updated_at` the time at which the row changed. `doubted_at`: the time of
+    a later message that may take the value back; only the facts of an answer have it.
     """
 
     id: UUID
@@ -32,6 +33,7 @@ class Fact:
     source_message_id: str | None
     created_at: datetime
     updated_at: datetime
+    doubted_at: datetime | None = None
 
 
 Entry: TypeAlias = tuple[int | None, str]
@@ -49,11 +51,12 @@ class FactOperation:
     - `append`: add the values of `entries` after the highest rank, except those in the list already.
     - `remove`: remove the `ranks`, else the values of `entries`, else all facts of the topic. Other ranks stay.
     - `swap`: exchange the values of two `ranks`.
+    - `doubt`: mark the values of `entries`; they answer no question until they are stated again.
 
     `topic_key` None is the topic that was stated last in the thread.
     """
 
-    op: Literal["put", "list", "set", "append", "remove", "swap"]
+    op: Literal["put", "list", "set", "append", "remove", "swap", "doubt"]
     topic_key: str | None
     entries: tuple[Entry, ...] = ()
     ranks: tuple[int, ...] = ()
