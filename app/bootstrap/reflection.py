@@ -90,12 +90,10 @@ def build_fact_extraction(parts: ReflectionParts, gateway: ModelGateway) -> Extr
 
 
 def build_capture(parts: ReflectionParts) -> CaptureFacts:
-    """Build the capture of plainly stated facts, which leaves to a chat model what that will read."""
+    """Build the capture of plainly stated facts."""
     turns = TurnFactStorage(parts.uow, MemoryStorage(parts.uow, parts.space))
     consent = ProposeProfileFields(parts.proposals, parts.policies)
-    return CaptureFacts(
-        parts.write, turns, parts.journal, parts.policies, parts.clock, consent, has_model=parts.chat.is_available
-    )
+    return CaptureFacts(parts.write, turns, parts.journal, parts.policies, parts.clock, consent)
 
 
 def build_reflection(parts: ReflectionParts) -> Reflect:
