@@ -1,6 +1,7 @@
 """The English words by which a message takes back, corrects or doubts a stored fact, as patterns.
 
-A message is matched with marks instead of its values and topics: `\\x01n\\x01` is the n-th stored value that it names,
+A message is matched with marks instead of its values and topics: `\\x01n\\x01` is the n-th stored value that it names
+,
 `\\x02n\\x02` the n-th mention of a topic ("my favorite color").
 """
 
@@ -48,7 +49,8 @@ CUE: Final = re.compile(
         |betray\w*|let(?:s)? me down|let ?down|un\w+able|insufferable|tasteless|bland|stale|childish
         |over(?:played|hyped|done)|anything but|crush|new|found|discovered|number one|top spot|crown\w*|throne
         |contender|rival|runner-up|second place|eclips\w+|upstag\w+|usurp\w+|edged|competition|challenger
-        |recently|makes me|really|said|should|havent|hasnt|couldnt|wouldnt|aint|arent|werent|shouldnt|hmm+|idk|certain
+        |recently|makes me|nvm|edit|update|you know what|on reflection|come to think|really|said|should|havent
+        |hasnt|couldnt|wouldnt|aint|arent|werent|shouldnt|hmm+|idk|certain
         |fence|torn|waver\w*|second-guess\w*|question\w*|debatable|toss-?up|tie|tied|leaning|warming|growing
         |not for me|nah|whatever|through|finished|downhill|adieu|sayonara|ciao|bin|curb|sigh|sadly|unfortunately
         |younger|teenager|back then|back in the|growing up|as a (?:kid|child|teen)|ended|funeral|grave|buried
@@ -66,7 +68,8 @@ CUE: Final = re.compile(
 
 FOREIGN_NEGATION: Final = re.compile(
     r"\bn(?:e |')[^.!?\n]{1,60}\b(?:plus|pas|jamais|guère)\b"
-    r"|\b(?:nicht|keine?[nrms]?|nie(?:mals)?|ya no|nunca|tampoco|non [^.!?\n]{1,40}più|mai più|não|nunca mais|niet|geen"
+    r"|\b(?:nicht|keine?[nrms]?|nie(?:mals)?|ya no|nunca|tampoco|non [^.!?\n]{1,40}più|mai più|não"
+    r"|nunca mais|niet|geen"
     r"|nooit|inte|ikke|aldrig|nie|już nie|değil|artık|sevmiyorum|не|нет|больше|никогда|вже|więcej|že ne|nem)\b"
     r"|不再|不喜|不是|没有|沒有|ない|ません|じゃな|않|안 |못 |아니|नहीं|لا |لم |لن |ليس|لست|ไม่|không|tidak|bukan"
     r"|δεν|לא ",
@@ -163,7 +166,8 @@ GONE_VALUE: Final = tuple(
         rf"\b(?:i'm|im|am|i've been){_ADVERBS} (?:over|done with|through with|finished with|sick of|tired of|bored of"
         rf"|bored with|fed up with|so over|not into|no longer into|not a fan of|no fan of"
         rf"|no longer a fan of) {VALUE}{END}",
-        rf"^(?:over|done with|sick of|tired of|bored of|fed up with|not into|no longer into|not a fan of) {VALUE}{END}",
+        rf"^(?:over|done with|sick of|tired of|bored of|fed up with|not into|no longer into"
+        rf"|not a fan of) {VALUE}{END}",
         rf"\bca(?:n't|nnot|nt|n not){_ADVERBS} (?:stand|bear|stomach|abide|tolerate) {VALUE}{END}",
         rf"\bi{_ADVERBS} (?:hate|loathe|detest|despise|dislike) {VALUE}{END}",
         rf"\b(?:stopped|quit|gave up) (?:liking|loving|enjoying|being (?:into|a fan of)) {VALUE}{END}",
@@ -214,13 +218,20 @@ SWAPPED_VALUE: Final = tuple(
     re.compile(pattern, re.IGNORECASE)
     for pattern in (
         rf"{_ANY_TOPIC} (?:is|are)(?: ?n't|nt| not| no longer){_ADVERBS} {VALUE}[,;.! –—-]+(?:{_IS} )?{NEW}",
-        rf"{_ANY_TOPIC} (?:used to be|was) {VALUE}[,;.! –—-]+(?:(?:but|and|so) )?(?:now|these days|today|nowadays)[, ]+"
+        rf"{_ANY_TOPIC} (?:used to be|was) {VALUE}[,;.! –—-]+(?:(?:but|and|so) )?(?:now|these days|today"
+        rf"|nowadays)[, ]+"
         rf"(?:{_IS} )?{NEW}",
         rf"{_ANY_TOPIC} (?:used to be|was) {VALUE}[,;.! –—-]+(?:but|and|so) (?:it's|its|it is)(?: now)? {NEW}",
         rf"\b(?:said|wrote|typed|put) {VALUE},? (?:but|when)? ?(?:i |really |actually )*(?:meant?|wanted"
         rf"|should have said)"
         rf"(?: to (?:say|write|type|put))? {NEW}",
         rf"\b(?:when i (?:said|wrote)|by) {VALUE},? i (?:actually |really )?meant?(?: to (?:say|write|type))? {NEW}",
+        rf"\b(?:scratch|strike|forget|drop|remove|delete) {VALUE}[,;.! –—-]+(?:and |instead )?(?:put|add"
+        rf"|use|go with|{_IS}) {NEW}",
+        rf"{VALUE} (?:used to be|was) {_FAVORITE},? (?:but |and |so )?(?:now |these days )?(?:it's|its"
+        rf"|it is)(?: now)? {NEW}",
+        rf"{VALUE} (?:used to be|was) {_FAVORITE},? (?:but |and )?now (?P<new>[^.!?;,\n]{{1,80}}?) (?:is"
+        rf"|are|has taken over)\b",
         rf"{VALUE} should (?:be|have been|read) {NEW}",
         rf"{VALUE} (?:was|is) (?:a (?:typo|mistake|slip|lie|joke)|wrong|not right)[,;.! –—-]+(?:{_IS} )?{NEW}",
         rf"^{VALUE}\? (?:no|nope|sorry|wait|i meant?)[,;.! –—-]+(?:{_IS} )?{NEW}",
@@ -261,7 +272,8 @@ CORRECTS: Final = re.compile(
         |my mistake|my bad|let me correct that|i misspoke|i mistyped|(?:i )?should(?: have|of|'ve|a) (?:said
         |written|put)|let me (?:rephrase(?: that)?|correct (?:that|myself))|lemme correct that|(?:i )?(?:typed
         |wrote|said|got) (?:that|it|this) wrong|autocorrect\w*|meant(?: to (?:say|write|type|put))?
-        |second thoughts?(?=[ ]?[:,])|change (?:that|it) to|on reflection|come to think of it
+        |second thoughts?(?=[ ]?[:,])|change (?:that|it) to|on reflection|come to think of it|you know what
+        |(?:hang on|nvm|never ?mind|edit|update|fix|typo)(?=[ ]?[,.:;!–—-])
         |now that i think (?:about|of) it|thinking about it(?: more)?|it's actually|its actually|it is actually
         |it's really|it's now|(?:set|put) it to|(?:that was|that's|i was) (?:wrong|a lie|a typo
         |a mistake)(?= ?[,.:;!–—-])"""
@@ -271,6 +283,9 @@ CORRECTS: Final = re.compile(
 )
 COPULA: Final = re.compile(
     r"[\s,.:;!–—-]*(?:(?:it's|its|it is|that's|that is|make it|make that|it should be|should be"
+    r"|it has to be|it would be"
+    r"|it'd be|it must be|let's say|i think it's|i'd say|i would say|i'd go with|i'll go with|go with|put down"
+    r"|my fav(?:ou?rites?|es?|s)? (?:is|are|would be|has to be|should be)"
     r"|i meant|i mean)(?: actually"
     r"| really| now| rather)?(?![\w']) ?)?",
     re.IGNORECASE,
@@ -279,7 +294,8 @@ TRAILING: Final = re.compile(
     r"(?:[,.]? (?:"
     + one_of(
         r"""actually|instead|really|sorry|now|lol|haha|i think|please|thanks|of course|tbh|these days|then|that is
-        |is what i meant|as \x02\d+\x02|is \x02\d+\x02(?: now)?|for \x02\d+\x02|to be exact|obviously|my bad
+        |is what i meant|is my (?:new )?(?:fav(?:ou?rites?|es?|s)?|number one|top pick|#1)(?: now)?|is the one
+        |is better|as \x02\d+\x02|is \x02\d+\x02(?: now)?|for \x02\d+\x02|to be exact|obviously|my bad
         |i meant"""
     )
     + r")|[!\s.])+$",
@@ -338,7 +354,7 @@ MARKED_CORRECTION: Final = re.compile(
 )
 """A correction by its form: "*navy", "navy*", "Navy, actually."."""
 POINTS: Final = re.compile(
-    r"\b(?:ones?|it|you|me|i|he|she|they|we|this|these|those)\b"
+    r"\b(?:ones?|options?|versions?|ideas?|approach|suggestions?|it|you|me|i|he|she|they|we|this|these|those)\b"
     r"|\b(?:in|on|at|from|for|with|about|of|to) (?:the|my|this|that|your|a)\b"
 )
 """Words of a lower-case phrase that points at something and names no value."""

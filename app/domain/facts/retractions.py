@@ -337,6 +337,7 @@ def _read_correction(
         rest, corrects = marked["before"] or marked["after"] or marked["said"], True
     if not corrects or stated or not rest or rest.endswith("?"):
         return
+    rest = rest.removeprefix("that ")
     mention = next(iter(find_mentions(rest, topics)), None)
     if mention is not None and mention.topic is not None:
         after = re.match(r" (?:is|are|=|:|was supposed to be|should be) ?(?P<new>.+)", rest[mention.end :])

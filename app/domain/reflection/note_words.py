@@ -8,10 +8,11 @@ from app.domain.reflection import disclosure_words as words_of
 _OPENS: Final = (
     r"(?:(?:oh|ok|okay|so|and|also|but|hey|hi|thanks|thank you|btw|by the way|please|pls|plz|kindly|well"
     r"|great|cool|sure|yes"
-    r"|no|sorry|one more thing|quick note)[,!.:]? ){0,5}"
+    r"|no|sorry|just|do|actually|one more thing|quick note)[,!.:]? ){0,5}"
 )
 _ASKS: Final = (
-    r"(?:(?:can|could|would|will) you (?:please |pls |also )?|(?:i|i'd) (?:want|need|like|would like) you to )?"
+    r"(?:(?:can|could|would|will) you (?:please |pls |also )?|(?:i|i'd) (?:want|need|like|would like) you to "
+    r"|(?:make sure|be sure|try) (?:you |to )|you (?:should|must|need to|have to) )?(?:always )?"
 )
 _KEEPS: Final = (
     r"(?:(?P<bare>rem?e?m?b?e?r|don't forget|do not forget|dont forget|never forget)"
@@ -24,7 +25,9 @@ _KEEPS: Final = (
     r"|keep (?:a )?note|commit (?:this |it )?to memory|file this away|stash this"
     r"|remember (?:this )?for (?:later|next time)"
     r"|(?:just )?so you (?:remember|know for (?:later|next time))|(?:just )?for future ref|to remember"
-    r"|thing to remember|mental note)"
+    r"|thing to remember|mental note|(?:save|store|log|record|memori[sz]e|note|(?:write|jot"
+    r"|note) down)(?: the fact)?(?= that )"
+    r"|(?:add|save|put|commit|store)(?: this| it| that)? (?:to|in|into) (?:your |the |my )?(?:memory|notes))"
 )
 REMEMBER: Final = re.compile(
     rf"{_OPENS}(?P<asks>{_ASKS}){_KEEPS}(?:,? (?:please|pls|for me|for later|for next time|for the future))?"
@@ -116,6 +119,27 @@ ORDER: Final = tuple(
         rf"|refer) .*\b(?:{_ALWAYS})\b.*)$",
         rf"{_OPENS}(?P<order>(?:(?:you can |you may "
         rf"|just )?call me (?-i:[A-Z])[\w'-]*(?: (?-i:[A-Z])[\w'-]*)?(?:, not \S+)?))$",
+        rf"{_OPENS}(?P<order>.{{3,100}}?(?:,? (?:so|and|therefore)|;) (?:please )?(?:never|always"
+        rf"|don't(?: ever)?|do not(?: ever)?"
+        rf"|only) (?:{_ORDERS}) \S.*)$",
+        rf"{_OPENS}(?P<order>(?:if|for|when|in|on) [^,]{{3,80}}, (?:please )?(?:always|never|only"
+        rf"|don't ever) (?:{_ORDERS}) \S.*)$",
+        rf"{_OPENS}(?P<order>be (?:more |very |as )?(?:brief|concise|blunt|honest|direct|polite|formal"
+        rf"|informal|casual|gentle|patient"
+        rf"|kind|short|specific|strict|frank) (?:with me|in (?:your|all)|when|as possible).*)$",
+        rf"{_OPENS}(?P<order>(?:skip|drop|cut|leave out|ditch|spare me|no need for) (?:out )?(?:the |all "
+        rf"|your |any )?(?:small talk"
+        rf"|pleasantries|intros?|introductions?|disclaimers?|preambles?|caveats|fluff|filler|sugarcoating"
+        rf"|lectures?|jokes|emojis?"
+        rf"|jargon|apologies|praise|compliments)\b.*)$",
+        rf"{_OPENS}(?P<order>treat (?!this|that|it\b)\S.* as (?:confidential|private|secret|off the record).*)$",
+        rf"{_OPENS}(?P<order>keep (?!this|that|it\b)\S.* (?:private|secret|confidential|between us|to yourself))$",
+        rf"{_OPENS}(?P<order>(?:ask|check with|consult|confirm with|warn|tell|remind) me (?:first )?before \S.*)$",
+        rf"{_OPENS}(?P<order>(?:get my (?:ok|okay|approval|permission)|wait for my (?:ok|okay|approval"
+        rf"|permission)) \S.*)$",
+        rf"{_OPENS}(?P<order>use (?:the |a )?(?:metric|imperial|celsius|fahrenheit|24-?hour|12-?hour"
+        rf"|british|american|formal|informal"
+        rf"|gender-neutral|plain|simple)\b(?: \S+){{0,5}})$",
         rf"{_OPENS}(?P<order>(?:address me as|refer to me as|treat me (?:like|as)|(?:speak|talk|write"
         rf"|reply) to me (?:in|like|as)"
         r"|contact me|reach me|only contact me) \S.*)$",
@@ -176,7 +200,10 @@ _DATE_TEXT: Final = (
     rf"(?:\b\d{{1,2}}(?:st|nd|rd|th)?(?: of)? {_MONTHS}\b|{_MONTHS} (?:the )?\d{{1,2}}(?:st|nd|rd|th)?\b"
     rf"|(?:in|by|until|this|next) "
     rf"(?:early |late |mid-?)?{_MONTHS}\b|\d{{4}}-\d\d-\d\d|\b\d{{1,2}}[/.]\d{{1,2}}(?:[/.]\d{{2,4}})?\b"
-    rf"|the \d{{1,2}}(?:st|nd|rd|th)\b)(?:,? (?:19|20)\d\d\b)?"
+    rf"|the \d{{1,2}}(?:st|nd|rd|th)\b"
+    rf"|\b(?:on|at|before|after|by|over) (?:christmas(?: eve| day)?|easter|thanksgiving"
+    rf"|new year'?s(?: eve| day)?|halloween"
+    rf"|valentine'?s day|boxing day)\b)(?:,? (?:19|20)\d\d\b)?"
 )
 DATE: Final = re.compile(_DATE_TEXT, re.IGNORECASE)
 _KIN: Final = (
@@ -189,7 +216,7 @@ _KIN: Final = (
     r"|nana|nan|gran|papa|mama|auntie?s?|aunts?|uncles?|cousins?|nieces?|nephews?|twins|baby|family|hubby"
     r"|wifey|kiddo|pops|in-laws|mother-in-law"
     r"|father-in-law|sister-in-law|brother-in-law|goddaughter|godson|anniversary|wedding|firstborn"
-    r"|newborn|toddler|best friend)"
+    r"|newborn|toddler|best friend|due date|engagement|honeymoon|housewarming)"
 )
 FAMILY: Final = tuple(
     re.compile(pattern, re.IGNORECASE)
@@ -197,11 +224,15 @@ FAMILY: Final = tuple(
         rf"{_OPENS}(?P<said>(?:my|our) {_KIN}\b.*)$",
         rf"{_OPENS}(?P<said>(?:mom|mum|mama|dad|papa|grandma|grandpa|granny|nana|gran|grandad|granddad"
         rf"|auntie? \w+|uncle \w+)\b.*)$",
-        rf"{_OPENS}(?P<said>the (?:twins|kids|children|baby|boys|girls|grandkids|grandchildren) .*)$",
+        rf"{_OPENS}(?P<said>the (?:twins|kids|children|baby|boys|girls|grandkids|grandchildren|wedding"
+        rf"|christening|baptism"
+        rf"|funeral|baby shower|family reunion|in-laws) .*)$",
         rf"{_OPENS}(?P<said>(?:we're|we are|i'm|i am|we|i) (?:\w+ ){{1,4}}(?:my |our |up |with |for )*{_KIN}\b.*)$",
         rf"(?P<said>(?i:on|in|next|this)? ?{_DATE_TEXT},? (?:is |we're |we are |i'm |it's |we "
         rf"|i )?(?:\w+ ){{0,4}}(?:my |our )?{_KIN}\b.*)$",
-        r"(?P<said>(?-i:[A-Z])\w+(?:'s|s') (?:\w+ ){0,2}(?:birthday|graduation|recital|communion|christening"
+        r"(?P<said>(?-i:[A-Z])\w+(?: and (?-i:[A-Z])\w+)?(?:'s|s') (?:\w+ ){0,2}(?:first day|party|exam"
+        r"|concert|match|tournament"
+        r"|check-?up|appointment|vaccination|birthday|graduation|recital|communion|christening"
         r"|baptism|wedding|surgery"
         r"|bar mitzvah|bat mitzvah|due date|school play)\b.*)$",
         r"(?P<said>(?:it's |its |it is )?(?:little |baby )(?-i:[A-Z])\w+(?:'s)? .*)$",
@@ -216,7 +247,8 @@ EVENT: Final = re.compile(
     r"|moving|moved|retires?|retired"
     r"|graduates?|graduated|marri\w+|leaves?|leaving|arrives?|arriving|comes?|coming|visits?|visiting"
     r"|flies|flying|due|born|birthday"
-    r"|picking|celebrat\w+|finish\w*|returns?|returning|goes|going|died|passed|taking|takes|expect\w*|surgery|on)\b",
+    r"|picking|celebrat\w+|finish\w*|returns?|returning|goes|going|died|passed|taking|takes"
+    r"|expect\w*|surgery|on|\w+(?:s|ed|ing))\b",
     re.IGNORECASE,
 )
 ASIDE: Final = re.compile(r"(?:, |; | [-–—] |! |\? | and (?=i |we |he |she |they )| so | but )", re.IGNORECASE)

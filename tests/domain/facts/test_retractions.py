@@ -10,7 +10,7 @@ from bench.retractions import OUTCOMES, PARTS, Memory, is_right, load_threads, l
 TOPICS = load_topics()
 TEAL = KnownFact("one", "favorite_colors", None, "teal", latest=True)
 PULP = KnownFact("two", "favorite_bands", 2, "Pulp")
-LEAST = {"removed": 1.0, "corrected": 0.76, "unchanged": 0.93, "unsure": 0.45}
+LEAST = {"removed": 1.0, "corrected": 0.84, "unchanged": 0.93, "unsure": 0.45}
 """The least share of threads of either half that are answered right, by outcome."""
 
 

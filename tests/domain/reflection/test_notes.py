@@ -19,7 +19,7 @@ def keep(text: str) -> list[tuple[str, str]]:
 def test_labelled_turns_are_kept_and_look_alikes_are_not(part: str) -> None:
     rows = [row for row in load_notes() if row["part"] == part]
     kept = [is_kept(row, keep_texts(row["text"], POLICY)) for row in rows if row["kind"] != NEGATIVE]
-    assert sum(kept) / len(kept) >= 0.73
+    assert sum(kept) / len(kept) >= 0.8
     assert [row["text"] for row in rows if row["kind"] == NEGATIVE and keep_texts(row["text"], POLICY)] == []
 
 
