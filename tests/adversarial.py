@@ -16,14 +16,14 @@ from typing import Final
 from uuid import UUID
 
 from app.config import tenant_documents as rule_documents
-from app.domain import ids, text_rules
+from app.domain import client_prompts, ids, text_rules
 from app.domain.agent_state import store_items as store
 from app.domain.chat import answer as chat_answer
-from app.domain.chat import augmentation
+from app.domain.chat import augmentation, thoughts
 from app.domain.chat import request as chat_request
 from app.domain.consent import answers as consent_answers
 from app.domain.errors import MnemaError
-from app.domain.facts import cleaning, fillers, orders, questions, ranked_lists, spelling
+from app.domain.facts import cleaning, fillers, orders, questions, ranked_lists, retractions, spelling
 from app.domain.facts import names as fact_names
 from app.domain.facts import statements as fact_statements
 from app.domain.facts import topics as fact_topics
@@ -35,7 +35,7 @@ from app.domain.mirror.front_matter import BrokenFile
 from app.domain.recall import citations, near_duplicates, statements, supersession
 from app.domain.recall import delta_header as delta
 from app.domain.recall import time_spans as dates
-from app.domain.reflection import capture, grounding, reconcile
+from app.domain.reflection import capture, grounding, notes, reconcile
 from app.domain.reflection import echoes as own_words
 from app.domain.reflection import fact_extraction as multi_fact
 from app.domain.reflection import self_disclosure as telling
@@ -82,6 +82,7 @@ CAPTURE: Final = capture.CapturePolicy(
     tuple(capture.CaptureRule(form, "goals") for form in capture.FORMS), max_characters=1 << 40
 )
 NOW: Final = datetime(2026, 4, 1, tzinfo=UTC)
+KNOWN: Final = [retractions.KnownFact(None, "favorite_colors", None, value, True) for value in ("teal", "a b", "。」")]
 TOPICS: Final = fact_topics.FactTopics({"favorite_colors": ("color",), "favorite_tv": ("show", "tv show")})
 
 
@@ -216,6 +217,12 @@ FUNCTIONS: Final[Mapping[str, Callable[[str], object]]] = {
     "normalize_spelling": lambda text: spelling.normalize_spelling(text[:32_000]),
     "drop_asides": lambda text: fillers.drop_asides(text[:32_000]),
     "hide_separators": lambda text: fact_names.hide_separators(text[:32_000]),
+    "read_retractions": lambda text: retractions.read_retractions(text, KNOWN, TOPICS),
+    "read_retractions, a correction": lambda text: retractions.read_retractions(f"Actually, {text}", KNOWN, TOPICS),
+    "strip_thoughts": lambda text: (thoughts.strip_thoughts(text), thoughts.shorten_thoughts(f"<think>{text}")),
+    "is_client_prompt": lambda text: client_prompts.is_client_prompt(f"### Task:\n{text}"),
+    "find_user_words": lambda text: client_prompts.find_user_words(f"### Task:\nRespond to the user query\n{text}"),
+    "read_notes": lambda text: list(notes.read_notes(text)),
     "parse_question": lambda text: questions.parse_question(text, TOPICS),
     "parse_question, a list": lambda text: questions.parse_question(f"list my favorite colors and {text}", TOPICS),
     "share_words": lambda text: feedback.share_words(text, [text]),

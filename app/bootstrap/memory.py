@@ -4,8 +4,10 @@ from dataclasses import dataclass
 
 from app.bootstrap.facts import build_fact_memories
 from app.bootstrap.parts import SharedParts
+from app.storage.facts.facts import FactStorage
 from app.storage.memory.batches import BatchStorage
 from app.storage.memory.memories import MemoryStorage
+from app.usecases.facts.turns import ReadTurnFacts
 from app.usecases.memory.batch_plans import BatchPlanner
 from app.usecases.memory.batches import MemoryBatches
 from app.usecases.memory.bulk import BulkWrite
@@ -39,10 +41,11 @@ def build_memory(parts: SharedParts, limits: Limits) -> MemoryUseCases:
     planner = BatchPlanner(batches, policies, clock)
     later = LaterCheck(parts.publisher if parts.chat.is_available else None, policies.defaults.bands)
     told = build_fact_memories(parts)
-    write = WriteMemories(memories, journal, parts.access, embedder, told, limits, policies, clock, later)
+    facts = ReadTurnFacts(FactStorage(uow), policies)
+    write = WriteMemories(memories, journal, parts.access, embedder, told, limits, policies, clock, later, facts)
     return MemoryUseCases(
         write=write,
-        turns=StoreTurn(write, journal, embedder, told, parts.publisher, limits, policies),
+        turns=StoreTurn(write, journal, embedder, told, parts.publisher, limits, policies, facts),
         bulk=BulkWrite(write, limits),
         edit=EditMemories(uow, memories, journal, embedder, policies, clock),
         read=ReadMemories(uow, memories),

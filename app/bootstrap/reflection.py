@@ -17,6 +17,7 @@ from app.providers.chat_models import build_chat_model
 from app.providers.clock import SystemClock
 from app.providers.embeddings import build_embedder
 from app.storage.access_log import AccessLog
+from app.storage.facts.facts import FactStorage
 from app.storage.jobs.jobs import JobStorage
 from app.storage.journal import Journal
 from app.storage.memory.memories import MemoryStorage
@@ -31,6 +32,7 @@ from app.storage.uow import UnitOfWork
 from app.usecases.consent.generated_proposals import ProposeProfileFields
 from app.usecases.consent.proposals import Proposals
 from app.usecases.facts.memories import EmbedFactMemories
+from app.usecases.facts.turns import ReadTurnFacts
 from app.usecases.jobs.handlers import ReflectionJobs
 from app.usecases.memory.later_check import LaterCheck
 from app.usecases.memory.write import WriteMemories
@@ -90,12 +92,10 @@ def build_fact_extraction(parts: ReflectionParts, gateway: ModelGateway) -> Extr
 
 
 def build_capture(parts: ReflectionParts) -> CaptureFacts:
-    """Build the capture of plainly stated facts, which leaves to a chat model what that will read."""
+    """Build the capture of plainly stated facts."""
     turns = TurnFactStorage(parts.uow, MemoryStorage(parts.uow, parts.space))
     consent = ProposeProfileFields(parts.proposals, parts.policies)
-    return CaptureFacts(
-        parts.write, turns, parts.journal, parts.policies, parts.clock, consent, has_model=parts.chat.is_available
-    )
+    return CaptureFacts(parts.write, turns, parts.journal, parts.policies, parts.clock, consent)
 
 
 def build_reflection(parts: ReflectionParts) -> Reflect:
@@ -153,7 +153,8 @@ async def _open_parts(settings: Settings) -> AsyncIterator[ReflectionParts]:
             limits = Limits(policies.defaults.limits, None, TenantStorage(uow).get_tenant_name, access, clock)
             later = LaterCheck(None, policies.defaults.bands)  # facts of turns are judged already
             told = EmbedFactMemories(VectorStorage(uow, space), embedder)
-            write = WriteMemories(memories, journal, access, embedder, told, limits, policies, clock, later)
+            facts = ReadTurnFacts(FactStorage(uow), policies)
+            write = WriteMemories(memories, journal, access, embedder, told, limits, policies, clock, later, facts)
             yield ReflectionParts(uow, space, journal, chat, embedder, policies, clock, write, consent.proposals)
             await access.flush_pending()
     finally:

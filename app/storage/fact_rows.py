@@ -61,6 +61,7 @@ def fact_from_row(row: Mapping[str, Any]) -> Fact:
         source_message_id=row["source_message_id"],
         created_at=row["created_at"],
         updated_at=row["updated_at"],
+        doubted_at=row.get("doubted_at"),
     )
 
 

@@ -1,13 +1,17 @@
 """A scripted chat model behind applications, and the stored records of its calls."""
 
+import re
+import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import asyncpg
 
 from app.bootstrap import Application
 from app.bootstrap.reflection import build_model_gateway
+from app.config.loader import CONFIG_DIR
 from app.config.settings import Settings
 from app.domain.reflection.model_usage import LlmPolicy
 from app.providers.chat_models.none import NullChatModel
@@ -24,6 +28,15 @@ def with_model(settings: Settings, llm: FakeLlm, timeout_s: float = 30.0) -> Set
     """Return settings whose chat model is the scripted one."""
     given = {"llm": "openai", "llm_base_url": llm.base_url, "llm_model": "scripted", "llm_timeout_s": timeout_s}
     return settings.model_copy(update=given)
+
+
+def without_capture(settings: Settings, directory: Path) -> Settings:
+    """Return settings under which a turn leaves only what the model reads. `directory` gets the configuration."""
+    copied = directory / "no-capture"
+    shutil.copytree(settings.config_dir or CONFIG_DIR, copied)
+    table = copied / "capture.yaml"
+    table.write_text(re.sub(r"^per_turn: \d+", "per_turn: 0", table.read_text(), flags=re.MULTILINE))
+    return settings.model_copy(update={"config_dir": copied})
 
 
 @asynccontextmanager

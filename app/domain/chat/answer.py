@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from app.domain.chat.thoughts import shorten_thoughts
+
 MAX_HELD: Final = 1 << 20
 """The largest event in bytes that is read; a larger one passes unread."""
 DONE: Final = b"[DONE]"
@@ -44,8 +46,8 @@ class EventStream:
     """A reader of a stream of server-sent events, fed chunk by chunk.
 
     The last event with a part of the answer is held back until the next one or the end, because Mnema's members belong
-    into it. `text` is the first choice's text so far, at most `most_text` characters. `is_complete`: the answer has
-    ended as it should. `has_failed`: the endpoint told of an error.
+    into it. `text` is the first choice's text so far, at most `most_text` characters without finished thoughts.
+    `is_complete`: the answer has ended as it should. `has_failed`: the endpoint told of an error.
     """
 
     most_text: int
@@ -143,9 +145,13 @@ class EventStream:
 
     def _add_text(self, text: str) -> None:
         room = self.most_text - self._said_chars
-        if text and room > 0:
-            self._said.append(text[:room])
-            self._said_chars += len(text[:room])
+        if not text or room <= 0:
+            return
+        self._said.append(text)
+        self._said_chars += len(text)
+        if self._said_chars >= self.most_text:  # a long thought must not crowd out what is said after it
+            said = shorten_thoughts(self.text)[: self.most_text]
+            self._said, self._said_chars = [said], len(said)
 
     def _release(self) -> bytes:
         held, self._held, self._after_held = self._held + self._after_held, b"", b""

@@ -19,7 +19,8 @@ class FactKind(StrEnum):
 class Fact:
     """A value that a user stated about a topic. `rank` counts from 1; it is None if the kind is `single`.
 
-    `created_at` is the time of the statement, `updated_at` the time at which the row changed.
+    `created_at` is the time of the statement, `updated_at` the time at which the row changed. `doubted_at`: the time of
+    a later message that may take the value back; only the facts of an answer have it.
     """
 
     id: UUID
@@ -33,6 +34,7 @@ class Fact:
     source_message_id: str | None
     created_at: datetime
     updated_at: datetime
+    doubted_at: datetime | None = None
 
 
 Entry: TypeAlias = tuple[int | None, str]
@@ -56,11 +58,12 @@ class FactOperation:
     - `replace`: give the place of the first of two entries to the second. If no place has the first, the second is
       stored as by `set` if its rank is 1, else not at all.
     - `retell`: change no fact; write the memory that tells the topic anew.
+    - `doubt`: mark the values of `entries`; they answer no question until they are stated again.
 
     `topic_key` None is the topic that was stated last in the thread.
     """
 
-    op: Literal["put", "list", "set", "append", "remove", "swap", "insert", "move", "replace", "retell"]
+    op: Literal["put", "list", "set", "append", "remove", "swap", "insert", "move", "replace", "doubt", "retell"]
     topic_key: str | None
     entries: tuple[Entry, ...] = ()
     ranks: tuple[int, ...] = ()

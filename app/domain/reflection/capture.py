@@ -6,23 +6,34 @@ can be said in the third person, and a rule of `config/capture.yaml` names the c
 """
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 from app.domain.consent.profile_fields import ProfileField, sensitive_fields
 from app.domain.memory.memory import MemoryType
+from app.domain.memory.same_fact import content_stems, negation_words
 from app.domain.reflection import disclosure_words as words_of
 from app.domain.reflection.clauses import Clause, Sentence, split_statements
+from app.domain.reflection.grounding import find_foreign
+from app.domain.reflection.notes import Note, NoteForm, read_notes
 from app.domain.reflection.plain_forms import is_plain
 from app.domain.reflection.self_disclosure import FORMS, Form, classify_clause
 from app.domain.reflection.third_person import USER, rewrite_clause
 from app.domain.reflection.writing_rules import broken_rule
-from app.domain.text_rules import TextLimits
+from app.domain.text_rules import TextLimits, one_line
 
 MAX_PER_TURN: Final = 10
 _WORD: Final = re.compile(r"[\w'-]+")
 _GREETING: Final = re.compile(r"^(?:by the way|for the record|just so (?:we|you) know|from now on)\b")
+_CALL_ME: Final = re.compile(r"\b[Cc]all me (?P<name>[A-Z][\w'-]*(?: [A-Z][\w'-]*)?)(?:, not [\w'-]+)?$")
+_OWN: Final = re.compile(r"(?:my|our)\b", re.IGNORECASE)
+_INTRODUCTIONS: Final[Mapping[NoteForm, str]] = {
+    "note": "The user's note",
+    "order": "The user's rule",
+    "family_date": "A date of the user's family",
+}
+"""The words before a note that stays as the user said it."""
 _TAIL_WORDS: Final = 4
 """Maximum words of a part after a comma that belongs to the clause before it ("two daughters, Mia and Zoe")."""
 _TAIL_BARRED: Final = words_of.word_set(
@@ -95,13 +106,17 @@ class CapturePolicy:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A certain clause. `text` is in the third person, `quote` has the user's words, `heads` decide its category."""
+    """A certain clause. `text` is in the third person, `quote` has the user's words, `heads` decide its category.
+
+    `noted`: the user asked to remember it, so that it is kept also if no rule matches its form.
+    """
 
     form: Form
     text: str
     quote: str
     heads: frozenset[str]
     negated: bool
+    noted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +147,7 @@ def capture_facts(message: str, policy: CapturePolicy, limits: TextLimits, profi
     facts: list[CapturedFact] = []
     fields: list[ProfileField] = []
     for statement in find_statements(message, policy, limits):
-        rule = next((rule for rule in policy.rules if rule.applies_to(statement)), None)
+        rule = _find_rule(statement, policy)
         category = profile if rule is None else rule.category
         about_user = statement.text.startswith(USER)  # "The project is called …" names no user
         if sensitive := sensitive_fields(statement.text, statement.quote, category, profile) if about_user else []:
@@ -142,17 +157,111 @@ def capture_facts(message: str, policy: CapturePolicy, limits: TextLimits, profi
     return Capture(facts[: policy.per_turn], fields)
 
 
+def _find_rule(statement: Statement, policy: CapturePolicy) -> CaptureRule | None:
+    """Return the first rule that matches a statement; for one that the user asked to remember, else that of notes."""
+    rule = next((rule for rule in policy.rules if rule.applies_to(statement)), None)
+    if rule is None and statement.noted:
+        note = replace(statement, form="note", heads=_all_words(statement.text))
+        return next((rule for rule in policy.rules if rule.applies_to(note)), None)
+    return rule
+
+
+def is_captured(text: str, quote: str, captured: Iterable[CapturedFact]) -> bool:
+    """Tell whether a sentence that a model drew from `quote` says what capture has stored of the same turn.
+
+    It does if both say the same content words, or if the sentence comes from the captured words alone and adds no name,
+    number or negation to them.
+    """
+    return any(_says_no_more(text, quote, fact) for fact in captured)
+
+
+def _says_no_more(text: str, quote: str, fact: CapturedFact) -> bool:
+    stems, known = content_stems(text), content_stems(f"{fact.text} {fact.quote}")
+    if bool(negation_words(text)) != bool(negation_words(fact.text)):
+        return False
+    if stems <= known:
+        return True
+    if one_line(quote).casefold().strip(" .!") not in one_line(fact.quote).casefold():
+        return False
+    return find_foreign(text, f"{fact.text} {fact.quote}") is None
+
+
 def find_statements(message: str, policy: CapturePolicy, limits: TextLimits) -> list[Statement]:
     """Return the certain statements of a message, also those without a rule."""
     if len(message) > policy.max_characters or "\n\n" in message or _OTHER_VOICE.search(message):
         return []
-    return [
+    statements = [
         statement
         for sentence in split_statements(message)
         if not (sentence.quotes or sentence.labels)
         for clause in _plain_clauses(sentence)
         if (statement := _read_statement(clause, limits)) is not None
     ]
+    notes = [_read_note(note, limits) for note in read_notes(message)]
+    ruled = [statement for statement in statements if _find_rule(statement, policy) is not None]
+    return _join_notes(statements, ruled, [note for note in notes if note is not None])
+
+
+def _read_note(note: Note, limits: TextLimits) -> Statement | None:
+    """Return a note in the third person, or else as the user said it. None if it breaks a writing rule.
+
+    Words about a field that the user decides about are never kept as said: the statement about the field stays alone.
+    """
+    if named := _CALL_ME.search(note.quote):
+        return Statement("belonging", f"{USER} is called {named['name']}.", note.quote, frozenset({"called"}), False)
+    if (private := _find_private(note, limits)) is not None:
+        return private
+    if note.form == "note" and (plain := _read_statement(note.quote, limits)) is not None:
+        whole = _WORD.findall(plain.quote)[-1:] == _WORD.findall(note.quote)[-1:]
+        return replace(plain, noted=True) if whole else _quote_note(note, limits)
+    if note.form == "family_date" and _OWN.match(note.quote):
+        text = rewrite_clause(note.quote, "belonging")
+        if text is not None and broken_rule(text, MemoryType.semantic, limits) is None:
+            return Statement(note.form, text, note.quote, _all_words(text), _is_negated(text))
+    return _quote_note(note, limits)
+
+
+def _find_private(note: Note, limits: TextLimits) -> Statement | None:
+    """Return the statement of a note about a sensitive field of the user, or None."""
+    for sentence in split_statements(note.quote):
+        for clause in _plain_clauses(sentence):
+            statement = _read_statement(clause, limits)
+            if statement is not None and sensitive_fields(statement.text, statement.quote):
+                return statement
+    return None
+
+
+def _quote_note(note: Note, limits: TextLimits) -> Statement | None:
+    text = f'{_INTRODUCTIONS[note.form]}: "{note.quote}".'
+    if broken_rule(text, MemoryType.semantic, limits) is not None:
+        return None
+    return Statement(note.form, text, note.quote, _all_words(note.quote), _is_negated(note.quote))
+
+
+def _join_notes(
+    statements: Sequence[Statement], ruled: Sequence[Statement], notes: Sequence[Statement]
+) -> list[Statement]:
+    """Return statements and notes, each of the user's words once. A note has all of a statement's words and more.
+
+    A standing rule that was read in the third person goes before the order as the user said it. Only statements that a
+    rule matches (`ruled`) go before a note.
+    """
+    kept = [
+        note
+        for note in notes
+        if not any(one.form == "rule" or note.quote in one.quote for one in ruled if _overlap(one, note))
+    ]
+    others = [
+        one
+        for one in statements
+        if not any(_overlap(one, note) for note in kept if note.form != "order" or one.form == "rule")
+    ]
+    return [*others, *kept]
+
+
+def _overlap(one: Statement, other: Statement) -> bool:
+    left, right = one.quote.rstrip(" .!"), other.quote.rstrip(" .!")
+    return left in right or right in left
 
 
 def _plain_clauses(sentence: Sentence) -> Iterator[str]:
@@ -195,8 +304,15 @@ def _read_statement(clause: str, limits: TextLimits) -> Statement | None:
         or broken_rule(text, MemoryType.semantic, limits) is not None
     ):
         return None
-    negated = re.search(r"\b(?:not|no|never|cannot|longer)\b", text) is not None
-    return Statement(form, text, quote.strip(), _head_words(form, text), negated)
+    return Statement(form, text, quote.strip(), _head_words(form, text), _is_negated(text))
+
+
+def _is_negated(text: str) -> bool:
+    return re.search(r"\b(?:not|no|never|cannot|longer)\b", text) is not None
+
+
+def _all_words(text: str) -> frozenset[str]:
+    return frozenset(word.casefold().removesuffix("'s") for word in _WORD.findall(text))
 
 
 def _without_opening(clause: str) -> str:

@@ -61,12 +61,18 @@ class Sentence(NamedTuple):
     labels: bool
 
 
-def split_statements(text: str) -> Iterator[Sentence]:
-    """Yield the sentences that state something. A turn with code, a joke or a text to work on states nothing."""
+def states_nothing(text: str) -> bool:
+    """Tell whether a turn has code, a joke or a text to work on: its sentences need not be the speaker's own."""
     plain = normalise_text(text)
     low = plain.casefold()
-    if _CODE.search(plain) or _JOKES.search(low) or _MATERIAL.search(low):
+    return any(pattern.search(read) for pattern, read in ((_CODE, plain), (_JOKES, low), (_MATERIAL, low)))
+
+
+def split_statements(text: str) -> Iterator[Sentence]:
+    """Yield the sentences that state something. A turn with code, a joke or a text to work on states nothing."""
+    if states_nothing(text):
         return
+    plain = normalise_text(text)
     sentences = [*_SENTENCE.split(_QUOTED.sub(' " ', plain)), ""]
     for sentence, following in pairwise(sentences):
         if not _WITHDRAWN.match(following.casefold()) and (read := read_sentence(sentence)) is not None:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
+from app.domain.client_prompts import is_client_prompt
+
 _CUT: Final = "\0"
 _MAX_OBJECTS: Final = 1000
 _MAX_READ_FACTOR: Final = 64
@@ -44,8 +46,11 @@ def strip_echoes(turn: str, marks: EchoMarks) -> str:
     """Return the turn without Mnema's answers, headers, profiles and histories.
 
     An echo starts at its mark, also after a quotation mark or inside a line, and ends with the line. A line with only
-    one benign field ("Goals: …") may be the speaker's own, so it stays.
+    one benign field ("Goals: …") may be the speaker's own, so it stays. A prompt of the chat client itself leaves
+    nothing.
     """
+    if is_client_prompt(turn):
+        return ""
     text = _FENCE.sub(_CUT, _cut_objects(_BLOCK.sub(_CUT, turn), marks))
     lines = (_echo_pattern(marks).sub(_CUT, line) for line in text.split("\n"))
     return "\n".join(_remove_cuts(line) for line in lines if not _is_echo(line)).strip()

@@ -114,6 +114,25 @@ class ReconcilePlan:
         """The number of writes and deletions."""
         return len(self.writes) + len(self.forgets)
 
+    def without_captured(
+        self, captured: Collection[int], facts: Mapping[int, str], stored: Sequence[StoredNeighbour], room: int
+    ) -> "ReconcilePlan":
+        """Return this plan without writes of facts that are stored already, with at most `room` changes.
+
+        A memory that such a fact would have updated is deleted if the fact alone may replace it.
+        """
+        writes = [write for write in self.writes if write.fact not in captured]
+        replaced = [
+            MemoryDeletion(write.memory, write.fact)
+            for write in self.writes
+            if write.fact in captured and write.memory is not None and write.text is None
+            if may_replace(stored[write.memory].text, facts[write.fact])
+        ]
+        known = {fact: at for fact, at in self.known.items() if fact not in captured}
+        left = [fact for fact in self.left if fact not in captured]
+        forgets = list(dict.fromkeys([*self.forgets, *replaced]))
+        return replace(self, writes=writes, forgets=forgets, known=known, left=left).limit_writes(room)
+
     def limit_writes(self, room: int) -> "ReconcilePlan":
         """Return this plan with at most `room` changes, writes before deletions."""
         writes, excess = self.writes[:room], self.writes[room:]

@@ -30,8 +30,11 @@ Form = Literal[
     "schedule",
     "done",
     "event",
+    "note",
+    "order",
+    "family_date",
 ]
-"""The forms of a clause that discloses a fact."""
+"""The forms of a clause that discloses a fact, and of a note that the user lays down (notes.py)."""
 FORMS: Final[tuple[Form, ...]] = get_args(Form)
 _EXPANDED: Final = (
     (re.compile(r"\b(i|we|you)'m\b|\bim\b"), "i am"),

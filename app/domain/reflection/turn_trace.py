@@ -46,8 +46,8 @@ REASONS: Final[Mapping[str, str]] = {
 """The sentence for each code."""
 _SHARED: Final = frozenset({"gone", "not_a_users", "somebody_else", "known", "not_stored", "proposed"})
 """Reasons that have the same code for both readers of a turn."""
-_NO_NEWS: Final = frozenset({"done", "model", "no_model"})
-"""Reasons of a reader that say nothing about the turn: it was read before, or another reader reads it."""
+_NO_NEWS: Final = frozenset({"done", "no_model"})
+"""Reasons of a reader that say nothing about the turn: it was read before, or the reader is not there."""
 
 
 @dataclass(frozen=True, slots=True)

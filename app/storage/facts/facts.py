@@ -6,6 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from app.domain.facts.fact import Fact, FactFilter
+from app.domain.facts.retractions import KnownFact
 from app.domain.paging import Position
 from app.domain.principal import Principal
 from app.storage.fact_rows import fact_from_json, fact_from_row
@@ -36,6 +37,17 @@ class FactStorage:
         for row in rows:
             found[row["place"] - 1].append(fact_from_row(row))
         return found
+
+    async def list_touchable(
+        self, principal: Principal, user_id: str, thread_id: str | None, *, across: bool, limit: int
+    ) -> list[KnownFact]:
+        """Return at most `limit` facts that a message in a thread may take back, in one round trip.
+
+        With `across`, those of the user's other threads come after those of the thread.
+        """
+        place = user_id, thread_id, across, principal.category_list, limit
+        rows = await self._uow.call(principal, _SQL["touchable"], *place)
+        return [KnownFact(r["thread_id"], r["topic_key"], r["rank"], r["value"], r["latest"]) for r in rows]
 
     async def get_fact(self, tx: ReadTx, principal: Principal, fact_id: UUID) -> Fact | None:
         """Return the fact, None if it does not exist, was removed or this key may not see it."""

@@ -1,8 +1,11 @@
 -- name: answer
 -- Columns and not JSON: a question reads more facts than it tells.
 SELECT place, (fact).id, (fact).user_id, (fact).thread_id, (fact).topic_key, (fact).kind, (fact).rank, (fact).value,
-       (fact).category, (fact).source_message_id, (fact).created_at, (fact).updated_at
+       (fact).category, (fact).source_message_id, (fact).created_at, (fact).updated_at, (fact).doubted_at
 FROM answer_facts($1, $2, $3, $4, $5, $6)
+
+-- name: touchable
+SELECT thread_id, topic_key, rank, value, latest FROM touchable_facts($1, $2, $3, $4, $5, $6)
 
 -- name: get
 SELECT fact_json(f) AS fact FROM facts f

@@ -31,6 +31,7 @@ facts = Table(
     Column("list_length", Integer),
     Column("listed_at", _time),
     *(Column(name, _time, nullable=False) for name in ("created_at", "updated_at")),
+    Column("doubted_at", _time),
     Column("removed_at", _time),
     ForeignKeyConstraint(["tenant_id", "user_id"], ["users.tenant_id", "users.user_id"]),
     CheckConstraint("(kind = 'ranked') = (rank IS NOT NULL)"),

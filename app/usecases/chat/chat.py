@@ -18,6 +18,8 @@ from app.domain.chat.augmentation import memory_preface
 from app.domain.chat.conversation import default_user
 from app.domain.chat.memories import MEMORY_ROLE, ChatMemories, MemoryHit, RetrievalOptions
 from app.domain.chat.request import ChatRequest
+from app.domain.chat.thoughts import strip_thoughts
+from app.domain.client_prompts import find_user_words, is_client_prompt
 from app.domain.errors import CategoryNotAllowed, IdempotencyMismatch
 from app.domain.facts.answers import FactAnswer
 from app.domain.facts.fact import QuestionPart
@@ -61,6 +63,11 @@ class Chat:
     actions: MemoryActions = field(default_factory=MemoryActions)
     memories: ChatMemories = field(default_factory=ChatMemories)
     answer: FactAnswer | None = None
+
+    @property
+    def is_client_prompt(self) -> bool:
+        """True if the chat client itself asks, in the user's name."""
+        return self.request.message is not None and is_client_prompt(self.request.message.text)
 
     @property
     def label(self) -> str:
@@ -114,14 +121,15 @@ class ChatWithMemory:
     async def begin_chat(self, principal: Principal, request: ChatRequest, key: OptionalKey = None) -> Chat:
         """Store the user's message; answer it from facts, or find the memories to put before it.
 
-        Raise CategoryNotAllowed if the key may not see turns, IdempotencyMismatch for a key of another request.
+        A prompt of the chat client itself (a title, tags) is only forwarded. Raise CategoryNotAllowed if the key
+        may not see turns, IdempotencyMismatch for a key of another request.
         """
         principal.require_categories([self._policies.of(principal).turn_category])
         chat = Chat(principal, request, request.user or default_user(principal), self._clock.now(), key)
-        if request.message is not None:
+        if request.message is not None and not chat.is_client_prompt:
             try:
                 async with asyncio.timeout(self._policies.defaults.chat.memory_timeout_s):
-                    await self._use_memory(chat, request.message.text)
+                    await self._use_memory(chat, find_user_words(request.message.text))
             except CALLER_ERRORS:
                 raise
             except Exception as error:
@@ -129,8 +137,12 @@ class ChatWithMemory:
         return chat
 
     async def record_answer(self, chat: Chat, text: str, *, incomplete: bool = False) -> None:
-        """Store what the assistant said; `incomplete` marks an answer that was broken off. Store no empty text."""
-        if not text.strip():
+        """Store what the assistant said, without a model's thoughts; `incomplete` marks an answer that was broken off.
+
+        Store nothing if nothing else was said, or if the chat client itself asked.
+        """
+        text = strip_thoughts(text)
+        if not text or chat.is_client_prompt:
             return
         metadata: dict[str, Any] = {
             "model": chat.request.model,
@@ -189,7 +201,12 @@ class ChatWithMemory:
             other = (hit for hit in chat.memories.hits if hit.fact_topic not in answer.topic_keys)
             chat.memories = replace(chat.memories, hits=(_hit_of(answer), *other))
             self._count_retrieved(chat, answer)
-        elif parts[0].topic_key and _asks_memory_alone(chat) and not (chat.memories.found or chat.actions.failed):
+        elif (
+            answer.asked
+            and parts[0].topic_key
+            and _asks_memory_alone(chat)
+            and not (chat.memories.found or chat.actions.failed)
+        ):
             chat.answer = answer
 
     async def _store_message(self, chat: Chat, text: str, question: str, embedding: _EmbeddingUnderWay) -> None:

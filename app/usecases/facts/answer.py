@@ -43,7 +43,10 @@ class AnswerFacts:
         return CountedAnswer(answer, MemoryActions(retrieved=len(answer.topic_keys)))
 
     async def find_answer(self, principal: Principal, user_id: str, thread_id: str | None, query: str) -> FactAnswer:
-        """Return the answer to a question about facts; `asked` is False for any other text."""
+        """Return the answer to a question about facts; `asked` is False for any other text.
+
+        A question that a fact in doubt would answer counts as any other text.
+        """
         policy = self._policies.of(principal).facts
         parts = parse_question(normalise_text(query), policy.topics)
         if not parts:
@@ -51,6 +54,8 @@ class AnswerFacts:
         topics = [part.topic_key for part in parts]
         stored = await self._facts.find_answers(principal, user_id, thread_id, topics, across=policy.across_threads)
         answer = compose_answer(parts, stored, policy.topics)
+        if any(fact.doubted_at is not None for fact in answer.facts):
+            return _NO_QUESTION  # a later message took it back in words that were not read
         self._access.record_access(principal, (), _answer_event(answer, policy.category, user_id, thread_id))
         return answer
 

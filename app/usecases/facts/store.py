@@ -4,16 +4,16 @@ import asyncio
 import contextlib
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Literal
 from uuid import UUID
 
 from app.config.tenant_policies import TenantPolicies
+from app.domain.client_prompts import is_client_prompt
 from app.domain.errors import EmptyText, InvalidInput, NotFound, RankOutOfRange, TextTooLong
 from app.domain.facts.fact import Entry, Fact, FactKind, FactOperation, FactOutcome, FactStatement, StatedFact
 from app.domain.facts.policy import FactPolicy
-from app.domain.facts.statements import read_statements
 from app.domain.idempotency import OptionalKey
 from app.domain.ids import past_moment
 from app.domain.outages import WriteContention
@@ -25,6 +25,7 @@ from app.storage.journal import Journal, KeyRecord
 from app.storage.uow import UnitOfWork
 from app.usecases.facts.memories import EmbedFactMemories
 from app.usecases.facts.read import NO_SUCH_FACT, known_key
+from app.usecases.facts.turns import ReadTurnFacts, read_operations
 from app.usecases.tenancy.limits import Limits
 
 ATTEMPTS = 10
@@ -70,6 +71,7 @@ class StoreFacts:
     ) -> None:
         self._uow = uow
         self._facts = facts
+        self._read = ReadTurnFacts(facts, policies)
         self._journal = journal
         self._memories = memories
         self._limits = limits
@@ -79,10 +81,18 @@ class StoreFacts:
     async def store_text(
         self, principal: Principal, place: FactPlace, text: str, key: OptionalKey = None
     ) -> FactOutcome:
-        """Store what a user's own message states, in one round trip. A message without facts stores nothing."""
+        """Store what a user's own message states, and remove, correct or doubt what it takes back.
+
+        A message without facts stores nothing. The facts of other threads are no part of the outcome.
+        """
         policy = self._policies.of(principal).facts
-        operations = read_statements(normalise_text(text, keep_lines=True), policy.topics, policy.max_rank)
-        return await self._store_statement(principal, place, operations, key)
+        principal.require_categories([policy.category])
+        message = normalise_text(text, keep_lines=True)
+        if is_client_prompt(message):
+            message = ""
+        known = await self._read.load_known(principal, place.user_id, place.thread_id, message)
+        found = read_operations(policy, place.thread_id, message, known)
+        return await self._store_statements(principal, place, found, key)
 
     async def store_values(
         self, principal: Principal, place: FactPlace, facts: Sequence[NewFact], key: OptionalKey = None
@@ -169,12 +179,24 @@ class StoreFacts:
     async def _store_statement(
         self, principal: Principal, place: FactPlace, operations: tuple[FactOperation, ...], key: OptionalKey
     ) -> FactOutcome:
+        return await self._store_statements(principal, place, [(place.thread_id, operations)], key)
+
+    async def _store_statements(
+        self,
+        principal: Principal,
+        place: FactPlace,
+        found: Sequence[tuple[str | None, tuple[FactOperation, ...]]],
+        key: OptionalKey,
+    ) -> FactOutcome:
+        """Store the operations of a message, by thread. The outcome is that of the message's own thread."""
         principal.require_categories([self._policies.of(principal).facts.category])
         moment = past_moment(place.stated_at, self._clock.now())
-        if not operations and key is None:
+        own = tuple(operation for thread, some in found for operation in some if thread == place.thread_id)
+        others = [(thread, some) for thread, some in found if thread != place.thread_id]
+        if not own and not others and key is None:
             return FactOutcome()
         async with self._limits.reserve_write(principal):
-            return await self._record(principal, place, operations, moment, key)
+            return await self._record(principal, place, own, moment, key, others=others)
 
     async def _record(
         self,
@@ -184,6 +206,7 @@ class StoreFacts:
         moment: datetime,
         key: OptionalKey,
         fact_id: UUID | None = None,
+        others: Sequence[tuple[str | None, tuple[FactOperation, ...]]] = (),
     ) -> FactOutcome:
         policy = self._policies.of(principal).facts
         statement = FactStatement(
@@ -196,11 +219,15 @@ class StoreFacts:
             max_rank=policy.max_rank,
             names=policy.name_topics(operations),
         )
+        elsewhere = [
+            replace(statement, thread_id=thread, operations=some, names=policy.name_topics(some))
+            for thread, some in others
+        ]
         keys = [] if key is None else [KeyRecord(key, {"id": str(fact_id) if fact_id else None}, place.user_id)]
         for attempt in range(ATTEMPTS):
             await asyncio.sleep(random.uniform(0, 0.005) * attempt)
             try:
-                outcome = await self._journal.record(principal, [], keys=keys, facts=[statement])
+                outcome = await self._journal.record(principal, [], keys=keys, facts=[statement, *elsewhere])
             except WriteContention:
                 continue
             await self._memories.embed_memories(principal, outcome.fact_memories)

@@ -1,42 +1,109 @@
-"""The facts that a turn states about its own user."""
+"""The facts that a turn states about its own user, and those that it takes back."""
 
+from collections.abc import Iterable, Sequence
 from uuid import UUID
 
-from app.domain.facts.fact import FactStatement
+from app.config.tenant_policies import TenantPolicies
+from app.domain.client_prompts import is_client_prompt
+from app.domain.facts.fact import FactOperation, FactStatement
 from app.domain.facts.policy import FactPolicy
+from app.domain.facts.retractions import (
+    MAX_KNOWN,
+    KnownFact,
+    ThreadOperation,
+    is_taken_back,
+    may_retract,
+    read_retractions,
+)
 from app.domain.facts.statements import read_statements
 from app.domain.memory.memory import MemoryType, NewMemory
 from app.domain.principal import Principal
+from app.storage.facts.facts import FactStorage
 
 USER_ROLE = "user"
 
 
-def facts_of_turn(
-    policy: FactPolicy, principal: Principal, new: NewMemory, memory_id: UUID
-) -> tuple[FactStatement, ...]:
-    """Return the statement of a user's own turn, nothing for any other memory.
+class ReadTurnFacts:
+    """The use-case that reads the statements of a message, and what it retracts of the stored facts."""
 
-    An assistant's turn and a turn that another actor spoke state nothing. Nor does a turn stored with a key that
-    may not write the category of facts.
+    def __init__(self, facts: FactStorage, policies: TenantPolicies) -> None:
+        self._facts = facts
+        self._policies = policies
+
+    async def load_known(
+        self, principal: Principal, user_id: str, thread_id: str | None, text: str
+    ) -> tuple[KnownFact, ...]:
+        """Return the stored facts that a message may take back. Read nothing if it has no word of a change."""
+        if not may_retract(text):
+            return ()
+        across = self._policies.of(principal).facts.across_threads
+        known = await self._facts.list_touchable(principal, user_id, thread_id, across=across, limit=MAX_KNOWN)
+        return tuple(known)
+
+    async def read_turn(self, principal: Principal, new: NewMemory) -> tuple[KnownFact, ...]:
+        """Return the stored facts that a turn may take back, nothing for a memory that states none."""
+        if not _may_state(self._policies.of(principal).facts, principal, new):
+            return ()
+        return await self.load_known(principal, new.user_id, new.thread_id, new.text)
+
+    def facts_of_turn(
+        self, principal: Principal, new: NewMemory, memory_id: UUID, known: Sequence[KnownFact]
+    ) -> tuple[FactStatement, ...]:
+        """Return the statements of a user's own turn, that of its own thread first; nothing for any other memory."""
+        policy = self._policies.of(principal).facts
+        if not _may_state(policy, principal, new):
+            return ()
+        assert new.created_at is not None  # check_draft has set it
+        message = (new.source or {}).get("turn_id") or str(memory_id)
+        return tuple(
+            FactStatement(
+                user_id=new.user_id,
+                thread_id=thread_id,
+                category=policy.category,
+                operations=operations,
+                stated_at=new.created_at,
+                source_message_id=message,
+                turn=memory_id,
+                max_rank=policy.max_rank,
+                names=policy.name_topics(operations),
+            )
+            for thread_id, operations in read_operations(policy, new.thread_id, new.text, known)
+        )
+
+
+def _may_state(policy: FactPolicy, principal: Principal, new: NewMemory) -> bool:
+    """Tell whether a memory is a user's own turn, stored with a key that may write the category of facts.
+
+    An assistant's turn, a turn that another actor spoke and a prompt of the chat client state nothing.
     """
     if new.type is not MemoryType.turn or new.role != USER_ROLE or new.actor_id not in (None, new.user_id):
-        return ()
+        return False
     if principal.categories is not None and policy.category not in principal.categories:
-        return ()
-    operations = read_statements(new.text, policy.topics, policy.max_rank)
-    if not operations:
-        return ()
-    assert new.created_at is not None  # check_draft has set it
-    message = (new.source or {}).get("turn_id") or str(memory_id)
-    statement = FactStatement(
-        user_id=new.user_id,
-        thread_id=new.thread_id,
-        category=policy.category,
-        operations=operations,
-        stated_at=new.created_at,
-        source_message_id=message,
-        turn=memory_id,
-        max_rank=policy.max_rank,
-        names=policy.name_topics(operations),
-    )
-    return (statement,)
+        return False
+    return not is_client_prompt(new.text)
+
+
+def read_operations(
+    policy: FactPolicy, thread_id: str | None, text: str, known: Sequence[KnownFact]
+) -> list[tuple[str | None, tuple[FactOperation, ...]]]:
+    """Return what a message does to stored facts, by thread, its own thread first."""
+    stated = read_statements(text, policy.topics, policy.max_rank)
+    retracted = read_retractions(text, known, policy.topics, stated, thread_id)
+    kept = tuple(operation for operation in stated if not is_taken_back(operation, retracted))
+    groups: dict[str | None, list[FactOperation]] = {thread_id: []}
+    for one in _without_replaced(retracted, kept, thread_id):
+        groups.setdefault(one.thread_id, []).append(one.operation)
+    groups[thread_id] += kept
+    return [(thread, tuple(operations)) for thread, operations in groups.items() if operations]
+
+
+def _without_replaced(
+    retracted: Iterable[ThreadOperation], stated: Sequence[FactOperation], thread_id: str | None
+) -> list[ThreadOperation]:
+    """Leave out removals of a single value that the message replaces anyway, so that it counts as an update."""
+    replaced = {operation.topic_key for operation in stated if operation.op in ("set", "list")}
+    return [
+        one
+        for one in retracted
+        if one.thread_id != thread_id or one.operation.op != "remove" or one.operation.topic_key not in replaced
+    ]

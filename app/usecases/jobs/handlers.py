@@ -55,7 +55,7 @@ class ReflectionJobs:
         self._has_model = has_model
 
     async def capture_turn(self, principal: Principal, memory_id: UUID) -> Mapping[str, Any]:
-        """Store what a turn plainly states, unless a chat model is going to read it."""
+        """Store what a turn plainly states. A chat model reads the turn afterwards."""
         return (await self._capture.capture_turn(principal, memory_id)).as_json()
 
     async def queue_turn(self, principal: Principal, job: Job, memory_id: UUID) -> Mapping[str, Any]:
@@ -70,20 +70,14 @@ class ReflectionJobs:
     async def reflect_turn(self, principal: Principal, job: Job) -> Mapping[str, Any]:
         """Reflect on one turn. Raise Deferral until the next day (UTC) if the day's tokens are spent.
 
-        A turn that the model will not read after all is captured: it waited too long, or the day's facts are stored.
+        A job that waited too long for tokens ends; the plain facts of its turn are captured already.
         """
-        turn = _turn_from_job(job)
         try:
-            report = await self._reflect.reflect_turn(principal, *turn)
-            if report["multi_fact"].get("why") != "cap":
-                return report
-            captured = await self._capture.capture_turn(principal, turn[2], unread=True)
-            return {**report, "capture": captured.as_json()}
+            return await self._reflect.reflect_turn(principal, *_turn_from_job(job))
         except TokensSpent:
             wait_s = self._policy.wait_s(job.created_at, self._clock.now())
             if wait_s is None:
-                captured = await self._capture.capture_turn(principal, turn[2], unread=True)
-                return {"why": "spent", "capture": captured.as_json()}
+                return {"why": "spent"}
             why = f"{TokensSpent.code}: the job waits for the next day's tokens"
             raise Deferral(wait_s + random.uniform(0, SPREAD_S), why) from None
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -10,6 +10,7 @@ from app.config.tenant_policies import TenantPolicies
 from app.domain.changes import ChangeKind, MemoryChange
 from app.domain.errors import ErasedText
 from app.domain.facts.label import MemoryActions
+from app.domain.facts.retractions import KnownFact
 from app.domain.idempotency import IdempotencyKey
 from app.domain.jobs.job import JobKind, NewJob
 from app.domain.memory.memory import NewMemory
@@ -20,7 +21,7 @@ from app.ports import Embedder, Embedding, JobQueue
 from app.storage.identity import new_id
 from app.storage.journal import Journal, KeyRecord, Outcome
 from app.usecases.facts.memories import EmbedFactMemories
-from app.usecases.facts.turns import facts_of_turn
+from app.usecases.facts.turns import ReadTurnFacts
 from app.usecases.memory.merge import write_event
 from app.usecases.memory.relations import delta_meta, threads_of
 from app.usecases.memory.write import RACE_LOST, WriteMemories
@@ -53,8 +54,10 @@ class StoreTurn:
         queue: JobQueue,
         limits: Limits,
         policies: TenantPolicies,
+        facts: ReadTurnFacts,
     ) -> None:
         self._write = write
+        self._facts = facts
         self._queue = queue
         self._journal = journal
         self._embedder = embedder
@@ -79,16 +82,22 @@ class StoreTurn:
         """
         new = self._write.check_draft(principal, draft, trim)
         async with self._limits.reserve_write(principal):
-            embedded = await (embedding or self._embed_turn(new))
-            return await self._store_with_retries(principal.speaking_as(new.agent_id), new, embedded, key)
+            speaker = principal.speaking_as(new.agent_id)
+            known, embedded = await _await_both(self._facts.read_turn(speaker, new), embedding or self._embed_turn(new))
+            return await self._store_with_retries(speaker, new, embedded, key, known)
 
     async def _store_with_retries(
-        self, principal: Principal, new: NewMemory, embedding: Embedding | None, key: IdempotencyKey | None
+        self,
+        principal: Principal,
+        new: NewMemory,
+        embedding: Embedding | None,
+        key: IdempotencyKey | None,
+        known: Sequence[KnownFact],
     ) -> StoredTurn:
         for attempt in range(self._policies.defaults.write.attempts):
             await asyncio.sleep(random.uniform(0, 0.005) * attempt)
             try:
-                return await self._record_turn(principal, new, embedding, key)
+                return await self._record_turn(principal, new, embedding, key, known)
             except ErasedText:
                 return await self._record_refusal(principal, new, key)
             except RACE_LOST:
@@ -102,7 +111,12 @@ class StoreTurn:
             return None
 
     async def _record_turn(
-        self, principal: Principal, new: NewMemory, embedding: Embedding | None, key: IdempotencyKey | None
+        self,
+        principal: Principal,
+        new: NewMemory,
+        embedding: Embedding | None,
+        key: IdempotencyKey | None,
+        known: Sequence[KnownFact],
     ) -> StoredTurn:
         memory_id, job_id = new_id(), new_id()
         events = [write_event(new, "create", memory_id=memory_id)]
@@ -121,7 +135,7 @@ class StoreTurn:
             delta_meta=delta_meta(new.text, new.importance),
             observations=tuple(events),
             jobs=(NewJob(JobKind.after_turn, new.user_id, payload, job_id),),
-            facts=facts_of_turn(self._policies.of(principal).facts, principal, new, memory_id),
+            facts=self._facts.facts_of_turn(principal, new, memory_id, known),
         )
         turn = StoredTurn(memory_id, jobs=(job_id,))
         outcome = await self._journal.record(principal, [change], keys=_key_records(key, new, turn))
@@ -139,6 +153,13 @@ class StoreTurn:
                 return _turn_from_outcome(new, refused, outcome)
         await self._journal.record_event(principal, [write_event(new, "create", "skipped")])
         return refused
+
+
+async def _await_both(
+    known: Awaitable[Sequence[KnownFact]], embedding: Awaitable[Embedding | None]
+) -> tuple[Sequence[KnownFact], Embedding | None]:
+    """Wait for both at the same time."""
+    return await asyncio.gather(known, embedding)
 
 
 def _key_records(key: IdempotencyKey | None, new: NewMemory, turn: StoredTurn) -> list[KeyRecord]:

@@ -32,7 +32,7 @@ from app.storage.access_log import AccessLog
 from app.storage.journal import Journal, KeyRecord, RecordedChange
 from app.storage.memory.memories import ComparedMemory, MemoryStorage
 from app.usecases.facts.memories import EmbedFactMemories
-from app.usecases.facts.turns import facts_of_turn
+from app.usecases.facts.turns import ReadTurnFacts
 from app.usecases.memory.draft_checks import check_draft
 from app.usecases.memory.edit_records import cutting_jobs
 from app.usecases.memory.later_check import Compared, LaterCheck
@@ -43,6 +43,8 @@ from app.usecases.tenancy.limits import Limits
 log = structlog.get_logger(__name__)
 RACE_LOST = (NotFound, WrongState, VersionConflict, DuplicateText, WriteContention)
 """Errors of a write whose compared memories another write changed first; it starts again."""
+Composed: TypeAlias = tuple[list[MemoryChange], WriteResult]
+"""The changes of a write, and its result."""
 Storable: TypeAlias = tuple[NewMemory, Embedding, OptionalKey]
 MAX_BATCH = 64
 
@@ -61,6 +63,7 @@ class WriteMemories:
         policies: TenantPolicies,
         clock: Clock,
         later: LaterCheck,
+        facts: ReadTurnFacts,
     ) -> None:
         self._memories = memories
         self._journal = journal
@@ -71,6 +74,7 @@ class WriteMemories:
         self._policies = policies
         self._clock = clock
         self._later = later
+        self._facts = facts
 
     async def write_memory(
         self, principal: Principal, draft: NewMemory, *, trim: bool = False, key: OptionalKey = None
@@ -157,7 +161,7 @@ class WriteMemories:
         for new, embedding, key in items:
             speaker = principal.speaking_as(new.agent_id)
             compared = await self._find_neighbours(speaker, new, embedding)
-            composed = self._compose_write(speaker, new, embedding, compared)
+            composed = await self._add_facts(speaker, new, self._compose_write(speaker, new, embedding, compared))
             if composed is None or not touched.isdisjoint(ids := {composed[1].id, *(c.memory_id for c in composed[0])}):
                 raise WriteContention()
             touched |= ids
@@ -223,7 +227,7 @@ class WriteMemories:
         key: OptionalKey,
         check: bool,
     ) -> WriteResult:
-        composed = self._compose_write(principal, new, embedding, compared)
+        composed = await self._add_facts(principal, new, self._compose_write(principal, new, embedding, compared))
         if composed is None:
             best = self._decide_merge(principal, new, compared).best_similarity
             skipped = WriteResult(None, "skipped", similarity=best, reason="below_min_importance")
@@ -234,7 +238,7 @@ class WriteMemories:
         return await self._record_write(principal, new, (changes, written), key)
 
     async def _record_write(
-        self, principal: Principal, new: NewMemory, composed: tuple[list[MemoryChange], WriteResult], key: OptionalKey
+        self, principal: Principal, new: NewMemory, composed: Composed, key: OptionalKey
     ) -> WriteResult:
         changes, written = composed
         if not changes and key is None:
@@ -264,7 +268,7 @@ class WriteMemories:
 
     def _compose_write(
         self, principal: Principal, new: NewMemory, embedding: Embedding, compared: Sequence[ComparedMemory]
-    ) -> tuple[list[MemoryChange], WriteResult] | None:
+    ) -> Composed | None:
         """Return the changes to record and the result, None if the memory is not important enough to be created."""
         policies = self._policies.of(principal)
         decision = self._decide_merge(principal, new, compared)
@@ -273,10 +277,18 @@ class WriteMemories:
             return None
         plan = WritePlan(principal, new, embedding, compared, decision, match, self._clock.now())
         changes, written = compose_write(plan, recreate=self._recreates(principal))
-        if written.id is not None and (facts := facts_of_turn(policies.facts, principal, new, written.id)):
-            changes[-1] = replace(changes[-1], facts=facts)
         if written.id is not None and (jobs := cutting_jobs(written.id, new, self._policies.defaults.sources)):
             changes[-1] = replace(changes[-1], jobs=jobs)
+        return changes, written
+
+    async def _add_facts(self, principal: Principal, new: NewMemory, composed: Composed | None) -> Composed | None:
+        """Add what a user's own turn states of facts to its change."""
+        if composed is None or composed[1].id is None or new.type is not MemoryType.turn:
+            return composed
+        changes, written = composed
+        known = await self._facts.read_turn(principal, new)
+        if facts := self._facts.facts_of_turn(principal, new, composed[1].id, known):
+            changes[-1] = replace(changes[-1], facts=facts)
         return changes, written
 
     async def record_skip(

@@ -1,7 +1,7 @@
 """Capture of the facts that a user's turn plainly states. It needs no chat model.
 
-One reader has each turn, so that no fact is stored twice: with a chat model, capture takes only what that does not
-read. Extraction also compares a fact with what is stored; capture could only add.
+Capture reads every turn, before a chat model does, so that a weak or silent model never leaves less than none. What the
+model then finds in the same words is known already (fact_extraction.py).
 Only a user's own turns are a source, without the text that Mnema put into them. Each fact is written like any memory,
 with the user's words as evidence. Capture is idempotent: each fact has an idempotency key, and so has the end of the
 turn.
@@ -32,7 +32,7 @@ ROUTE = "capture"
 VERSION = "capture.v1"
 COUNTER: Counter = "captured"
 STORED = ("created", "updated")
-SkipReason = Literal["gone", "not_a_users", "done", "model", "nothing", "no_category", "cap", "quota"]
+SkipReason = Literal["gone", "not_a_users", "done", "nothing", "no_category", "cap", "quota"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +60,6 @@ class CaptureFacts:
         policies: TenantPolicies,
         clock: Clock,
         consent: ProposeProfileFields,
-        *,
-        has_model: bool,
     ) -> None:
         self._write = write
         self._storage = storage
@@ -69,12 +67,10 @@ class CaptureFacts:
         self._policies = policies
         self._clock = clock
         self._consent = consent
-        self._has_model = has_model
 
-    async def capture_turn(self, principal: Principal, turn_id: UUID, *, unread: bool = False) -> CaptureResult:
+    async def capture_turn(self, principal: Principal, turn_id: UUID) -> CaptureResult:
         """Store what a turn plainly states: at most `per_turn` facts, and `per_user_day` for its user and day (UTC).
 
-        Leave a turn to the chat model if that is going to read it; `unread` says that it is not.
         Sensitive fields become proposals. Raise EmbedderUnavailable or WriteContention; a retry goes on from there.
         """
         state = await self._storage.load_state(principal, turn_id, self._start_of_day(), ROUTE, COUNTER)
@@ -87,8 +83,6 @@ class CaptureFacts:
             return CaptureResult("done")
         policies = self._policies.of(principal)
         message = strip_echoes(turn.text, policies.echo_marks)
-        if self._has_model and not unread and policies.multi_fact.is_worth_asking(message):
-            return CaptureResult("model")
         limits, profile = policies.write.text_limits, policies.consent.category
         captured = capture_facts(message, policies.capture, limits, profile)
         if not captured.facts and not captured.fields:

@@ -20,6 +20,7 @@ from app.domain.consent.profile_fields import ProfileField, benign_fields
 from app.domain.memory.memory import Memory, MemoryState, MemoryType
 from app.domain.outages import TokensSpent
 from app.domain.principal import Principal
+from app.domain.reflection.capture import CapturedFact, capture_facts, is_captured
 from app.domain.reflection.echoes import strip_echoes
 from app.domain.reflection.fact_extraction import MAX_CANDIDATES, Candidate, FactExtractionPolicy
 from app.domain.text_rules import split_text
@@ -28,6 +29,7 @@ from app.prompts.fact_extraction import MAX_MESSAGE, VERSION, fact_extraction_pr
 from app.storage.journal import Journal, KeyRecord
 from app.storage.reflection.fact_extraction import ExtractionState, TurnFactStorage
 from app.usecases.consent.generated_proposals import ProposeProfileFields
+from app.usecases.reflection.capture import ROUTE as CAPTURE
 from app.usecases.reflection.model_gateway import ModelGateway
 from app.usecases.reflection.reconcile import WRITE_ACTIONS, PlannedReconcile, Reconcile, ReconcileOutcome
 from app.usecases.reflection.turn_agents import visible_categories, writable_categories
@@ -44,6 +46,7 @@ class ExtractionResult:
     `candidates` are the valid ones; `planned` and `outcome` cover those that no earlier run settled. `fields` are the
     user's context fields found in the turn; facts with a sensitive one are not candidates. `proposed`: how many of the
     fields became proposals. `refused`: the numbers of items of the model's answer that broke a rule, by rule.
+    `captured`: how many candidates capture had stored of the same turn; they are no candidates for a write.
     """
 
     why: SkipReason | None = None
@@ -54,6 +57,7 @@ class ExtractionResult:
     fields: Sequence[ProfileField] = ()
     proposed: int = 0
     refused: Mapping[str, int] = field(default_factory=dict)
+    captured: int = 0
 
     def as_json(self) -> dict[str, Any]:
         """Return the counts without any text of a user, or the reason why the model was not asked."""
@@ -61,7 +65,7 @@ class ExtractionResult:
             return {"why": self.why}
         results = self.outcome.written.values()
         stored = sum(result.action in WRITE_ACTIONS for result in results)
-        known = sum(result.action == "unchanged" or result.reason == "known" for result in results)
+        known = self.captured + sum(result.action == "unchanged" or result.reason == "known" for result in results)
         counts = {"facts": stored, "candidates": len(self.candidates), "tokens": self.tokens}
         more: dict[str, Any] = {"proposed": self.proposed} if self.fields else {}
         if self.refused:
@@ -122,18 +126,31 @@ class ExtractFacts:
         except TokensSpent:
             return ExtractionResult("spent")
         candidates, fields = self._split_profile_fields(principal, turn, candidates)
+        stored = await self._load_captured(principal, turn, message)
+        known = frozenset(at for at, one in enumerate(candidates) if is_captured(one.text, one.quote, stored))
         new = {at: one for at, one in enumerate(candidates) if str(at) not in before.settled}
         drafts = {at: build_fact_draft(turn, one, {"prompt": VERSION}) for at, one in new.items()}
         visible = visible_categories(before, policies.categories)
-        planned = await self._reconcile.decide_writes(principal, turn, drafts, visible, room)
+        planned = await self._reconcile.decide_writes(principal, turn, drafts, visible, room, known)
         tokens += planned.tokens
-        result = ExtractionResult(None, candidates, planned, tokens=tokens, fields=fields, refused=refused)
+        result = ExtractionResult(
+            None, candidates, planned, tokens=tokens, fields=fields, refused=refused, captured=len(known)
+        )
         if dry_run:
             return result
         proposed = 0
         if self._consent.is_visible_in(principal, visible):
             proposed = await self._consent.propose_fields(principal, turn.user_id, fields, turn.id, turn.thread_id)
         return replace(result, outcome=await self._store_facts(principal, turn, planned), proposed=proposed)
+
+    async def _load_captured(self, principal: Principal, turn: Memory, message: str) -> list[CapturedFact]:
+        """Return the facts of this turn that capture has settled, as its rules read them."""
+        state = await self._storage.load_state(principal, turn.id, self._start_of_day(), CAPTURE)
+        if not state.settled:
+            return []
+        policies = self._policies.of(principal)
+        read = capture_facts(message, policies.capture, policies.write.text_limits, policies.consent.category)
+        return [fact for number, fact in enumerate(read.facts) if str(number) in state.settled]
 
     def _split_profile_fields(
         self, principal: Principal, turn: Memory, candidates: Sequence[Candidate]

@@ -53,12 +53,16 @@ class NewFact:
 
 @dataclass(frozen=True, slots=True)
 class PlannedReconcile:
-    """The facts by number, the neighbours that the model judged, and the plan, which refers to both by number."""
+    """The facts by number, the neighbours that the model judged, and the plan, which refers to both by number.
+
+    `captured`: the facts that capture has stored of the same turn. They only replace older memories.
+    """
 
     facts: Mapping[int, NewFact]
     neighbours: Sequence[FactNeighbour]
     plan: ReconcilePlan
     tokens: int = 0
+    captured: frozenset[int] = frozenset()
 
     def fact_text(self, number: int) -> str:
         """Return the text of the new fact with this number."""
@@ -104,11 +108,13 @@ class Reconcile:
         drafts: Mapping[int, NewMemory],
         visible: Collection[str] | None,
         room: int,
+        captured: frozenset[int] = frozenset(),
     ) -> PlannedReconcile:
         """Return the plan for a turn's facts, with at most `room` writes.
 
-        `visible` are the categories that the turn's agent may see; None means all. The model judges only facts with a
-        neighbour and without an identical memory. Raise EmbedderUnavailable and the errors of `check_draft`.
+        `visible` are the categories that the turn's agent may see; None means all. `captured` are the facts that
+        capture has stored: they are compared with older memories alone. The model judges only facts with a neighbour
+        and without an identical memory. Raise EmbedderUnavailable and the errors of `check_draft`.
         """
         checked = {number: self._write.check_draft(principal, draft) for number, draft in drafts.items()}
         embeddings = await self._write.embed_drafts(principal, list(checked.values())) if checked else []
@@ -118,11 +124,22 @@ class Reconcile:
             replace(principal, categories=_narrowed_categories(principal, visible)), turn, facts
         )
         least = self._policies.of(principal).reconcile.min_similarity
-        open_ = [n for n, fact in facts.items() if _has_near(near, fact, least) and not _has_same_text(near, fact)]
-        judged = [neighbour for neighbour in near if any(_is_near(neighbour, facts[n], least) for n in open_)]
+        older = [neighbour for neighbour in near if not _is_captured(neighbour, turn)]
+        near_to = {n: older if n in captured else near for n in facts}
+        open_ = [
+            n
+            for n, fact in facts.items()
+            if _has_near(near_to[n], fact, least) and not _has_same_text(near_to[n], fact)
+        ]
+        judged = [
+            neighbour
+            for neighbour in near
+            if any(neighbour in near_to[n] and _is_near(neighbour, facts[n], least) for n in open_)
+        ]
         texts = {number: fact.new.text for number, fact in facts.items()}
         if not judged:
-            return PlannedReconcile(facts, (), plan_writes(texts, (), None, room))
+            plan = plan_writes(texts, (), None, len(texts)).without_captured(captured, texts, (), room)
+            return PlannedReconcile(facts, (), plan, captured=captured)
         answer, tokens = await self._ask_decisions(
             principal, turn, [texts[n] for n in open_], [neighbour.memory.text for neighbour in judged]
         )
@@ -130,12 +147,14 @@ class Reconcile:
         stored = [
             StoredNeighbour(
                 neighbour.memory.text,
-                frozenset(n for n in open_ if _is_near(neighbour, facts[n], least)),
+                frozenset(n for n in open_ if neighbour in near_to[n] and _is_near(neighbour, facts[n], least)),
                 _is_fixed(neighbour, turn),
             )
             for neighbour in judged
         ]
-        return PlannedReconcile(facts, judged, plan_writes(texts, stored, decisions, room), tokens)
+        plan = plan_writes(texts, stored, decisions, len(texts) + len(stored))
+        plan = plan.without_captured(captured, texts, stored, room)
+        return PlannedReconcile(facts, judged, plan, tokens, captured)
 
     async def carry_out(
         self, principal: Principal, turn: Memory, planned: PlannedReconcile, key: Keys
@@ -154,7 +173,7 @@ class Reconcile:
                 neighbour.memory.id, "skipped", neighbour.memory.id, neighbour.similarities[fact.order], reason="known"
             )
             written[number] = await self._write.record_skip(principal, fact.new, known, key(str(number)))
-        stored = {number for number, result in written.items() if result.id is not None}
+        stored = {number for number, result in written.items() if result.id is not None} | planned.captured
         forgotten = [
             planned.neighbours[deletion.memory].memory
             for deletion in planned.plan.forgets
@@ -260,6 +279,12 @@ def _has_same_text(neighbours: Sequence[FactNeighbour], fact: NewFact) -> bool:
     """Return True if a memory of the same category has the same text: the write merges them without the model."""
     key = text_key(fact.new.text)
     return any(n.memory.category == fact.new.category and text_key(n.memory.text) == key for n in neighbours)
+
+
+def _is_captured(neighbour: FactNeighbour, turn: Memory) -> bool:
+    """Return True if capture has stored the memory from this turn."""
+    memory = neighbour.memory
+    return "rule" in memory.metadata and (memory.source or {}).get("turn_id") == str(turn.id)
 
 
 def _is_fixed(neighbour: FactNeighbour, turn: Memory) -> bool:

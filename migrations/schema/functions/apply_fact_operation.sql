@@ -11,6 +11,8 @@ BEGIN
         RETURN;  -- the facts stay; apply_facts writes the topic's memory anew
     ELSIF o->>'op' = 'remove' THEN
         RETURN QUERY SELECT * FROM remove_facts(p_tenant, p_said, p_topic, o, NULL);
+    ELSIF o->>'op' = 'doubt' THEN
+        PERFORM doubt_facts(p_tenant, p_said, p_topic, o);
     ELSIF o->>'op' = 'swap' THEN
         v_two := ARRAY (SELECT f FROM facts_of_topic(p_tenant, p_said, p_topic) f
                         WHERE f.removed_at IS NULL AND o->'ranks' @> to_jsonb(f.rank) ORDER BY f.rank);

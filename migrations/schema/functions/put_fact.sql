@@ -35,7 +35,8 @@ BEGIN
         RETURN CASE WHEN v_old.removed_at IS NULL THEN jsonb_build_object('after', fact_json(v_old)) END;
     END IF;
     IF v_old.removed_at IS NULL AND v_old.value_key = p_entry->>'key' THEN  -- stated again: only the time is new
-        UPDATE facts f SET created_at = v_at, list_length = v_new.list_length, listed_at = v_new.listed_at
+        UPDATE facts f SET created_at = v_at, list_length = v_new.list_length, listed_at = v_new.listed_at,
+                doubted_at = NULL
             WHERE f.tenant_id = p_tenant AND f.id = v_old.id RETURNING * INTO v_new;
         RETURN jsonb_build_object('after', fact_json(v_new));
     END IF;

@@ -14,6 +14,7 @@ CREATE TABLE facts (
     listed_at timestamp with time zone,
     created_at timestamp with time zone NOT NULL,
     updated_at timestamp with time zone NOT NULL,
+    doubted_at timestamp with time zone,
     removed_at timestamp with time zone,
     CONSTRAINT facts_pkey PRIMARY KEY (tenant_id, id),
     CONSTRAINT facts_tenant_id_user_id_fkey FOREIGN KEY (tenant_id, user_id) REFERENCES users(tenant_id, user_id),

@@ -23,6 +23,7 @@ CREATE TABLE facts (
     listed_at          timestamptz,                  -- when that list was stated
     created_at         timestamptz NOT NULL,         -- when the value, or its removal, was stated
     updated_at         timestamptz NOT NULL,         -- when the row changed
+    doubted_at         timestamptz,                  -- a later message may take the value back; it answers no question
     removed_at         timestamptz,                  -- the row stays, so that an older statement cannot bring the value back
     PRIMARY KEY (tenant_id, id),
     FOREIGN KEY (tenant_id, user_id) REFERENCES users (tenant_id, user_id),
@@ -36,7 +37,8 @@ CREATE INDEX facts_by_thread ON facts (tenant_id, user_id, thread_place(thread_i
 CREATE INDEX facts_by_topic ON facts (tenant_id, user_id, topic_key, created_at DESC, updated_at DESC) WHERE removed_at IS NULL;
 CREATE INDEX facts_purgeable ON facts (tenant_id, removed_at) WHERE removed_at IS NOT NULL;
 GRANT SELECT, INSERT, DELETE ON facts TO mnema_app;
-GRANT UPDATE (kind, rank, value, value_key, category, source_message_id, list_length, listed_at, created_at, updated_at, removed_at)
+GRANT UPDATE (kind, rank, value, value_key, category, source_message_id, list_length, listed_at, created_at, updated_at, removed_at,
+              doubted_at)
     ON facts TO mnema_app;
 
 -- Refuse, at commit, a change of a fact without a history row of the same transaction. The time of a statement that says
@@ -85,7 +87,8 @@ BEGIN
     p_new.source_message_id := p_said->>'source_message_id';
     UPDATE facts f SET kind = p_new.kind, rank = p_new.rank, value = p_new.value, value_key = p_new.value_key,
             source_message_id = p_new.source_message_id, list_length = p_new.list_length, listed_at = p_new.listed_at,
-            created_at = p_new.created_at, updated_at = p_new.updated_at, removed_at = p_new.removed_at
+            created_at = p_new.created_at, updated_at = p_new.updated_at, removed_at = p_new.removed_at,
+            doubted_at = CASE WHEN p_action IS NULL THEN p_new.doubted_at END
         WHERE f.tenant_id = p_old.tenant_id AND f.id = p_old.id;
     RETURN jsonb_build_object('action', p_action, 'before', fact_json(p_old), 'after', fact_json(p_new),
                               'was', fact_text(p_old), 'now', fact_text(p_new));
@@ -128,7 +131,8 @@ BEGIN
         RETURN CASE WHEN v_old.removed_at IS NULL THEN jsonb_build_object('after', fact_json(v_old)) END;
     END IF;
     IF v_old.removed_at IS NULL AND v_old.value_key = p_entry->>'key' THEN  -- stated again: only the time is new
-        UPDATE facts f SET created_at = v_at, list_length = v_new.list_length, listed_at = v_new.listed_at
+        UPDATE facts f SET created_at = v_at, list_length = v_new.list_length, listed_at = v_new.listed_at,
+                doubted_at = NULL
             WHERE f.tenant_id = p_tenant AND f.id = v_old.id RETURNING * INTO v_new;
         RETURN jsonb_build_object('after', fact_json(v_new));
     END IF;
@@ -254,6 +258,13 @@ BEGIN
         RETURN NEXT put_fact(p_tenant, p_said, p_topic, v_old.rank, p_new, NULL);
     END IF;
 END $$;
+-- Put in doubt the values of a topic that an operation names. A value that was stated later is in no doubt.
+CREATE FUNCTION doubt_facts(p_tenant uuid, p_said jsonb, p_topic text, p_operation jsonb) RETURNS void LANGUAGE sql AS $$
+UPDATE facts f SET doubted_at = (p_said->>'stated_at')::timestamptz
+WHERE f.tenant_id = p_tenant AND f.removed_at IS NULL AND f.created_at <= (p_said->>'stated_at')::timestamptz
+  AND f.id IN (SELECT t.id FROM facts_of_topic(p_tenant, p_said, p_topic) t)
+  AND f.value_key IN (SELECT e->>'key' FROM jsonb_array_elements(p_operation->'entries') e)
+$$;
 
 -- Apply one operation (domain/facts/fact.py: FactOperation) and return what it did, one row a fact.
 CREATE FUNCTION apply_fact_operation(p_tenant uuid, p_said jsonb, p_topic text, o jsonb) RETURNS SETOF jsonb LANGUAGE plpgsql AS $$
@@ -266,6 +277,8 @@ BEGIN
         RETURN;  -- the facts stay; apply_facts writes the topic's memory anew
     ELSIF o->>'op' = 'remove' THEN
         RETURN QUERY SELECT * FROM remove_facts(p_tenant, p_said, p_topic, o, NULL);
+    ELSIF o->>'op' = 'doubt' THEN
+        PERFORM doubt_facts(p_tenant, p_said, p_topic, o);
     ELSIF o->>'op' = 'swap' THEN
         v_two := ARRAY (SELECT f FROM facts_of_topic(p_tenant, p_said, p_topic) f
                         WHERE f.removed_at IS NULL AND o->'ranks' @> to_jsonb(f.rank) ORDER BY f.rank);
@@ -352,7 +365,7 @@ BEGIN
 END $$;
 
 -- Return the facts of a topic that its memory tells, by rank: those of the thread in which the user stated the topic last,
--- in the form (list or single value) and the category of the latest one.
+-- in the form (list or single value) and the category of the latest one. A value in doubt is not told.
 CREATE FUNCTION told_facts(p_tenant uuid, p_user text, p_topic text) RETURNS SETOF facts LANGUAGE plpgsql STABLE
     SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
@@ -361,9 +374,11 @@ BEGIN
     -- two small statements: as one join, the planner reads the topic's facts of all threads
     SELECT f.* INTO v_latest FROM facts f
         WHERE f.tenant_id = p_tenant AND f.user_id = p_user AND f.topic_key = p_topic AND f.removed_at IS NULL
+          AND f.doubted_at IS NULL
         ORDER BY f.created_at DESC, f.updated_at DESC LIMIT 1;
     RETURN QUERY SELECT f.* FROM facts f
         WHERE f.tenant_id = p_tenant AND f.user_id = p_user AND f.topic_key = p_topic AND f.removed_at IS NULL
+          AND f.doubted_at IS NULL
           AND thread_place(f.thread_id) = thread_place(v_latest.thread_id) AND f.kind = v_latest.kind
           AND f.category = v_latest.category ORDER BY f.rank;
 END $$;
@@ -554,6 +569,38 @@ BEGIN
     END LOOP;
 END $$;
 
+-- Return at most p_limit facts that a message in a thread may take back: of the thread, then (p_across) of the user's other
+-- threads, the newest first, in categories that the caller may see (NULL: all). `latest`: the last statement of the thread
+-- made the fact, and no turn of the user came after it.
+CREATE FUNCTION touchable_facts(p_tenant uuid, p_user text, p_thread text, p_across boolean, p_categories text[], p_limit int)
+    RETURNS TABLE (thread_id text, topic_key text, rank int, value text, latest boolean)
+    LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan AS $$
+DECLARE
+    v_tenant text := set_config('app.tenant_id', p_tenant::text, true);
+    v_stated timestamptz;
+    v_said timestamptz;
+    v_count int;
+BEGIN
+    SELECT f.created_at INTO v_stated FROM facts f
+        WHERE f.tenant_id = p_tenant AND f.user_id = p_user AND thread_place(f.thread_id) = thread_place(p_thread)
+          AND f.removed_at IS NULL ORDER BY f.created_at DESC LIMIT 1;
+    IF v_stated IS NOT NULL AND p_thread IS NOT NULL THEN
+        SELECT m.created_at INTO v_said FROM memories m  -- the bound in time keeps the scan short
+            WHERE m.tenant_id = p_tenant AND m.user_pk = user_pk_of(p_tenant, p_user) AND m.created_at > v_stated
+              AND m.thread_id = p_thread AND m.type = 'turn' AND m.role = 'user' AND m.state = 'active' LIMIT 1;
+    END IF;
+    RETURN QUERY SELECT f.thread_id, f.topic_key, f.rank, f.value, v_said IS NULL AND f.created_at = v_stated FROM facts f
+        WHERE f.tenant_id = p_tenant AND f.user_id = p_user AND thread_place(f.thread_id) = thread_place(p_thread)
+          AND f.removed_at IS NULL AND (p_categories IS NULL OR f.category = ANY (p_categories))
+        ORDER BY f.created_at DESC, f.rank LIMIT p_limit;
+    GET DIAGNOSTICS v_count = ROW_COUNT;
+    IF NOT p_across OR v_count >= p_limit THEN RETURN; END IF;
+    RETURN QUERY SELECT f.thread_id, f.topic_key, f.rank, f.value, false FROM facts f
+        WHERE f.tenant_id = p_tenant AND f.user_id = p_user AND thread_place(f.thread_id) <> thread_place(p_thread)
+          AND f.removed_at IS NULL AND (p_categories IS NULL OR f.category = ANY (p_categories))
+        ORDER BY f.created_at DESC, f.rank LIMIT p_limit - v_count;
+END $$;
+
 -- Delete removed facts for good, with their values in history and in the change log: the fact p_id, else (NULL) the p_limit
 -- facts that were removed first, before p_before. Returns their number; with p_dry_run, the number of all that would go.
 CREATE FUNCTION purge_facts(p_tenant uuid, p_id uuid, p_before timestamptz, p_limit int, p_actor text, p_dry_run boolean)
@@ -583,6 +630,7 @@ GRANT EXECUTE ON FUNCTION fact_json(facts), fact_text(facts), facts_of_topic(uui
     change_fact(jsonb, text, facts, facts), put_fact(uuid, jsonb, text, int, jsonb, int),
     rank_single(uuid, jsonb, text, boolean), remove_facts(uuid, jsonb, text, jsonb, int),
     insert_fact(uuid, jsonb, text, jsonb, boolean), replace_fact(uuid, jsonb, text, jsonb, jsonb),
+    doubt_facts(uuid, jsonb, text, jsonb), touchable_facts(uuid, text, text, boolean, text[], int),
     apply_fact_operation(uuid, jsonb, text, jsonb), record_facts(uuid, jsonb, jsonb), apply_facts(uuid, jsonb),
     told_facts(uuid, text, text), fact_memory_text(text, text, facts[]), write_fact_memory(uuid, text, text, jsonb),
     purge_fact_memories(uuid, text[][], text),

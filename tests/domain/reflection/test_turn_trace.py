@@ -17,7 +17,7 @@ def test_the_documentation_has_each_code_with_its_sentence() -> None:
 
 
 def test_every_reason_of_a_reader_has_a_code_or_leaves_the_turn_to_another() -> None:
-    left = {"done", "model", "no_model"}
+    left = {"done", "no_model"}
     for reader, reasons in (("capture", capture.SkipReason), ("multi_fact", fact_extraction.SkipReason)):
         for why in get_args(reasons):
             codes = reading_reasons(read_reports([{reader: {"why": why}}]), capture_detail=None)
@@ -25,7 +25,7 @@ def test_every_reason_of_a_reader_has_a_code_or_leaves_the_turn_to_another() -> 
 
 
 def test_the_last_report_on_a_reader_counts() -> None:
-    first, second = {"capture": {"why": "model"}}, {"capture": {"facts": 2}, "multi_fact": {"why": "cap"}}
+    first, second = {"capture": {"why": "nothing"}}, {"capture": {"facts": 2}, "multi_fact": {"why": "cap"}}
     readings = read_reports([first, second])
     assert [(one.reader, one.why, one.facts) for one in readings] == [("capture", None, 2), ("multi_fact", "cap", 0)]
 

@@ -163,20 +163,54 @@ async def reading(settings: Settings, embedder: Embedder, clock: Clock, llm: Fak
         yield app
 
 
-async def test_a_turn_that_the_model_reads_is_not_captured_as_well(
+async def read_with(app: Application, llm: FakeLlm, answer: Any, text: str = SAID) -> Mapping[str, Any]:
+    """Store a turn that the model reads with this answer. Return the report of the extraction."""
+    scope: Principal = (await make_caller(app)).scope
+    llm.scripts.append(lambda _: answer)
+    await say(app, scope, text)
+    return await work(app, scope)
+
+
+@pytest.mark.parametrize("answer", [{"facts": []}, {"facts": [{"text": "The user is nice."}]}])
+async def test_a_silent_or_weak_model_leaves_what_the_rules_have_captured(
+    reading: Application, llm: FakeLlm, sql: asyncpg.Connection, answer: Any
+) -> None:
+    report = await read_with(reading, llm, answer)
+    assert await facts(sql) == STORED
+    assert (report["facts"], report["candidates"]) == (0, 0)
+
+
+async def test_a_model_that_answers_nothing_valid_leaves_what_the_rules_have_captured(
     reading: Application, llm: FakeLlm, sql: asyncpg.Connection
 ) -> None:
     scope: Principal = (await make_caller(reading)).scope
-    fact = {"text": "The user has a nut allergy.", "category": "profile", "importance": 3, "quote": "allergic to nuts"}
-    llm.scripts.append(lambda _: {"facts": [fact]})
+    llm.always = lambda _: "I would rather talk about the weather."
     await say(reading, scope, SAID)
-    await say(reading, scope, "I hate fish.")  # too short for the model
-    await work(reading, scope)
-    assert sorted(await facts(sql)) == ["The user has a nut allergy.", "The user hates fish."]
-    assert {"why": "model"} in await reports(reading, scope)
+    await work(reading, scope, "retry")
+    assert await facts(sql) == STORED
+    assert await reports(reading, scope) == [{"facts": 2}]
 
 
-async def test_a_turn_that_the_model_leaves_for_good_is_captured(
+async def test_a_model_adds_what_the_rules_have_not_captured_and_repeats_nothing(
+    reading: Application, llm: FakeLlm, sql: asyncpg.Connection
+) -> None:
+    found = [
+        {"text": "The user has a nut allergy.", "category": "profile", "importance": 3, "quote": "allergic to nuts"},
+        {"text": STORED[1], "category": "relationships", "importance": 3, "quote": "my sister Ana is vegan"},
+        {
+            "text": "The user cooks for Ana on Sundays.",
+            "category": "relationships",
+            "importance": 3,
+            "quote": "Sundays are when I cook",
+        },
+    ]
+    text = f"{SAID} She visits often, and Sundays are when I cook for her."
+    report = await read_with(reading, llm, {"facts": found}, text)
+    assert await facts(sql) == [*STORED, "The user cooks for Ana on Sundays."]
+    assert (report["facts"], report["candidates"], report["known"]) == (1, 3, 2)
+
+
+async def test_a_turn_that_the_model_does_not_read_is_captured(
     settings: Settings, embedder: Embedder, clock: Clock, llm: FakeLlm, configured: Configured, sql: asyncpg.Connection
 ) -> None:
     edited = await configured(policies={"multi_fact": {"per_user_day": 0}}, llm=llm)

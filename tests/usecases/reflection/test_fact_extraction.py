@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import asyncpg
@@ -17,7 +18,7 @@ from tests.factories import Clock, draft, make_caller
 from tests.fake_llm import FakeLlm, Fault
 from tests.fake_llm.prompts import Question, extract
 from tests.usecases.conftest import Configured
-from tests.usecases.reflecting import budget, calls, with_model
+from tests.usecases.reflecting import budget, calls, with_model, without_capture
 from tests.usecases.stored import active_texts, events_of, history_of
 from tests.usecases.turn_facts import FACTS, TURN, facts, say, work
 
@@ -27,9 +28,9 @@ LAST = "The user plans to run the Berlin marathon in 2027."
 
 
 @pytest.fixture
-def settings(settings: Settings, llm: FakeLlm) -> Settings:
-    """Settings with the scripted model and a short timeout."""
-    return with_model(settings, llm, timeout_s=2.0)
+def settings(settings: Settings, llm: FakeLlm, tmp_path: Path) -> Settings:
+    """Settings without capture, with the scripted model and a short timeout."""
+    return with_model(without_capture(settings, tmp_path), llm, timeout_s=2.0)
 
 
 async def due(sql: asyncpg.Connection) -> None:
@@ -133,7 +134,7 @@ async def test_of_a_very_long_turn_all_is_read_in_pieces(
 async def test_workers_who_read_a_users_turns_at_once_keep_the_cap_of_the_day(
     configured: Configured, scope: Principal, sql: asyncpg.Connection, clock: Clock
 ) -> None:
-    app = await configured(policies={"multi_fact": {"per_user_day": 4}})
+    app = await configured(capture={"per_turn": 0}, policies={"multi_fact": {"per_user_day": 4}})
     for n, (name, verb) in enumerate([("Lena", "trains"), ("Mia", "boats"), ("Ida", "buses"), ("Eva", "mules")] * 2):
         await say(
             app,
@@ -153,7 +154,7 @@ async def test_workers_who_read_a_users_turns_at_once_keep_the_cap_of_the_day(
 async def test_what_was_taken_of_the_day_and_not_written_is_given_back(
     configured: Configured, scope: Principal, sql: asyncpg.Connection
 ) -> None:
-    app = await configured(policies={"write": {"min_importance": 4}})
+    app = await configured(capture={"per_turn": 0}, policies={"write": {"min_importance": 4}})
     await say(app, scope)
     report = await work(app, scope)
     assert (report["facts"], report["candidates"]) == (0, 4)
@@ -252,7 +253,7 @@ def babbling(question: Question) -> Any:
 @pytest.fixture
 async def hasty(configured: Configured) -> Application:
     """An application in which a job has two attempts."""
-    return await configured(policies={"jobs": {"max_attempts": 2}})
+    return await configured(capture={"per_turn": 0}, policies={"jobs": {"max_attempts": 2}})
 
 
 async def test_a_turn_the_model_has_no_answer_to_costs_so_many_tries_is_told_and_can_be_replayed(
@@ -342,7 +343,7 @@ async def test_a_model_that_hangs_holds_up_nothing_but_its_job_which_is_tried_ag
 async def test_the_caps_of_a_user_and_day_and_of_a_tenants_tokens(
     configured: Configured, scope: Principal, llm: FakeLlm, sql: asyncpg.Connection, clock: Clock
 ) -> None:
-    app = await configured(policies={"multi_fact": {"per_user_day": 4}})
+    app = await configured(capture={"per_turn": 0}, policies={"multi_fact": {"per_user_day": 4}})
     await say(app, scope)
     assert (await work(app, scope))["facts"] == 3
     await say(app, scope, TURN.replace("Lena", "Mia").replace("trains", "boats").replace("Porto", "Lyon"))
@@ -419,7 +420,7 @@ async def test_without_a_model_a_turn_is_what_it_was(
         assert (await app.jobs.get_job(scope, job.id)).report == {
             "embedded": 0,
             "evicted": 0,
-            "capture": {"facts": 2},
+            "capture": {"why": "nothing"},
             "reflect": {"why": "no_model"},
         }
     assert not llm.requests

@@ -1,6 +1,7 @@
 """Reconciliation: a model decides about new facts and stored memories within bounds, and no fact is lost."""
 
 from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -23,7 +24,7 @@ from tests.fake_llm import FakeLlm, Fault
 from tests.fake_llm.prompts import Question, Script, judge
 from tests.storage.building import SECRET, SPACE
 from tests.usecases.conftest import Configured
-from tests.usecases.reflecting import asker, calls, with_model
+from tests.usecases.reflecting import asker, calls, with_model, without_capture
 from tests.usecases.stored import active_texts, edges, events_of, history_of
 from tests.usecases.turn_facts import facts, say, work
 
@@ -46,9 +47,9 @@ ALL_OF_LENA, VIOLIN = "The user's daughter Lena is allergic to peanuts and dust.
 
 
 @pytest.fixture
-def settings(settings: Settings, llm: FakeLlm) -> Settings:
-    """Settings with the scripted model and a short timeout."""
-    return with_model(settings, llm, timeout_s=2.0)
+def settings(settings: Settings, llm: FakeLlm, tmp_path: Path) -> Settings:
+    """Settings without capture, with the scripted model and a short timeout."""
+    return with_model(without_capture(settings, tmp_path), llm, timeout_s=2.0)
 
 
 def found(*texts: str, category: str = "profile") -> Any:
@@ -418,7 +419,7 @@ async def test_a_text_that_another_memory_has_makes_no_second_of_it(
 async def test_in_recreate_mode_the_old_one_gives_way_to_a_new_one_of_its_category(
     configured: Configured, scope: Principal, llm: FakeLlm, sql: asyncpg.Connection
 ) -> None:
-    app = await configured(policies={"write": {"merge_mode": "recreate"}})
+    app = await configured(capture={"per_turn": 0}, policies={"write": {"merge_mode": "recreate"}})
     [cats] = await remember(app, scope, TWO_CATS, category="preferences")
     llm.always = finds(CATS)
     turn = await say(app, scope, TURN)
@@ -452,7 +453,7 @@ async def run_again(app: Application, scope: Principal) -> Mapping[str, Any]:
 async def test_a_job_that_runs_twice_does_nothing_twice_whatever_the_model_says_then(
     configured: Configured, scope: Principal, llm: FakeLlm, sql: asyncpg.Connection
 ) -> None:
-    app = await configured(policies={"multi_fact": {"per_turn": 4}})
+    app = await configured(capture={"per_turn": 0}, policies={"multi_fact": {"per_turn": 4}})
     _cats, plays, _lena = await remember(app, scope, TWO_CATS, PLAYS, ALL_OF_LENA)
     llm.always = finds(CATS, TENNIS, LENA)
     await say(app, scope, TURN)
@@ -591,7 +592,7 @@ async def test_two_workers_at_once_write_once(
 async def test_where_it_is_switched_off_nobody_is_asked(
     configured: Configured, scope: Principal, llm: FakeLlm, sql: asyncpg.Connection
 ) -> None:
-    app = await configured(policies={"reconcile": {"neighbours": 0}})
+    app = await configured(capture={"per_turn": 0}, policies={"reconcile": {"neighbours": 0}})
     await remember(app, scope, TWO_CATS)
     llm.always = finds(CATS)
     await say(app, scope, TURN)

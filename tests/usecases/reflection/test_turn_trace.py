@@ -1,5 +1,6 @@
 """The trace of a turn that a chat model reads: verdicts, refused facts by rule, tokens and waiting jobs."""
 
+from pathlib import Path
 from typing import Any
 
 import asyncpg
@@ -10,16 +11,16 @@ from app.config.settings import Settings
 from app.domain.principal import Principal
 from tests.fake_llm import FakeLlm
 from tests.fake_llm.prompts import Question, extract
-from tests.usecases.reflecting import with_model
+from tests.usecases.reflecting import with_model, without_capture
 from tests.usecases.turn_facts import FACTS, TURN, say, work
 
 pytestmark = pytest.mark.usefixtures("own")
 
 
 @pytest.fixture
-def settings(settings: Settings, llm: FakeLlm) -> Settings:
-    """Settings with the scripted model."""
-    return with_model(settings, llm)
+def settings(settings: Settings, llm: FakeLlm, tmp_path: Path) -> Settings:
+    """Settings without capture, with the scripted model."""
+    return with_model(without_capture(settings, tmp_path), llm)
 
 
 async def test_the_facts_of_the_model_are_told_with_quotes_and_tokens(app: Application, scope: Principal) -> None:
@@ -32,7 +33,6 @@ async def test_the_facts_of_the_model_are_told_with_quotes_and_tokens(app: Appli
     assert [fact.text for fact, _band in trace.facts] == FACTS
     assert all(fact.reader == "multi_fact" and fact.quote and fact.quote in TURN for fact, _band in trace.facts)
     readings = {reading.reader: reading for reading in trace.readings}
-    assert readings["capture"].why == "model"
     told = readings["multi_fact"]
     assert (told.why, told.facts, told.candidates, told.tokens) == (None, 3, 4, report["tokens"])
     assert [job.kind for job in trace.jobs] == ["after_turn", "reflect_turn"]
@@ -56,7 +56,7 @@ async def test_facts_that_break_a_rule_are_counted_by_rule(
     report = await work(app, scope)
     assert report["refused"] == {"no_quote": 2, "unknown_category": 1}
     trace = await app.overview.trace.trace_turn(scope, turn)
-    assert (trace.remembered, trace.reasons) == (0, ["model_refused"])
+    assert (trace.remembered, trace.reasons) == (0, ["capture_off", "model_refused"])
     stored = str(await sql.fetch("SELECT report FROM jobs"))
     assert "never said" not in stored
     assert "Lena" not in stored
