@@ -1,4 +1,4 @@
-"""From a turn to a first-person question in another conversation, through chat and through `memory.query`.
+"""Measurement from a turn to a first-person question in another conversation, through chat and `memory.query`.
 
     mnema bench memory [--parts development,held-out,stored] [--model] [--json FILE]
 

@@ -161,10 +161,11 @@ def load_process_policies(settings: Settings) -> Policies:
 def adapt_ranking(policies: Policies, settings: Settings) -> Policies:
     """Return the policies with the profiles of the installation's reranker.
 
-    Without late interaction no words are compared. A cross-encoder that is away leaves the cosine.
+    The calibration of late interaction also serves for a cross-encoder that is away. Without late interaction no words
+    are compared.
     """
     calibration = policies.reranker
-    if calibration is not None and settings.reranker != "late_interaction":
+    if calibration is not None and settings.reranker == "none":
         calibration = replace(calibration, late_interaction=None)
     profiles = {name: replace(profile, calibration=calibration) for name, profile in policies.profiles.items()}
     if settings.reranker == "none":

@@ -43,8 +43,9 @@ class MatchCalibration:
 class RerankerCalibration:
     """The calibrations of one embedding model.
 
-    - `none`: the cosine alone. It also stands in for a cross-encoder that is away.
-    - `late_interaction`: the cosine and the words; None if words are not compared.
+    - `none`: the cosine alone.
+    - `late_interaction`: the cosine and the words; None if words are not compared. It also serves for a cross-encoder
+      that is away.
     """
 
     none: MatchCalibration
