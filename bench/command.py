@@ -21,6 +21,7 @@ from bench.tables import (
     show_chats,
     show_console,
     show_documents,
+    show_memory,
     show_mirror,
     show_profile,
     show_receipts,
@@ -264,6 +265,29 @@ def bench_answers(
     if json_file is not None:
         rows = {name: {"summary": figures.summary(), "rows": figures.rows} for name, figures in found.items()}
         json_file.write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
+
+
+@bench_app.command("memory")
+def bench_memory(
+    parts: Annotated[str, typer.Option(help="comma-separated parts of bench/first_person")] = "development,stored",
+    model: Annotated[bool, typer.Option("--model", help="with the scripted chat model of the tests")] = False,
+    json_file: Json = None,
+) -> None:
+    """Measure from a turn to a first-person question in another conversation, through chat and memory.query."""
+    known = _load_module("first_person").PARTS
+    names = [name.strip() for name in parts.split(",") if name.strip()]
+    if not names or set(names) - set(known):
+        exit_with_error(f"--parts takes names of {', '.join(known)}", USAGE)
+    bench = _load_module("memory")
+    try:
+        found = bench.run(names, lambda line: err.print(f"[dim]{line}[/]", highlight=False), with_model=model)
+    except MnemaError as error:
+        exit_with_error(f"{error.code}: {error.detail}")
+    except (RuntimeError, OSError, ValueError) as error:
+        exit_with_error(str(error))
+    show_memory(found)
+    if json_file is not None:
+        json_file.write_text(json.dumps(found.rows, indent=2) + "\n", encoding="utf-8")
 
 
 @bench_app.command("documents")

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from bench.chat_requests import Report as ChatReport
     from bench.console import Report as ConsoleReport
     from bench.http_runs import Report
+    from bench.memory import MemoryFigures
     from bench.mirror import Report as MirrorReport
     from bench.receipts import Report as ReceiptsReport
     from bench.retention import Report as RetentionReport
@@ -205,6 +206,22 @@ def show_answers(found: "dict[str, AnswerFigures]") -> None:
     out.print("top-k: share of answerable questions with a right memory among the first k ranked items")
     out.print("stale first: share of questions with an outdated rival that comes first; repeats: of one fact an answer")
     out.print("nothing: share of unanswerable questions answered with no ranked and no related memory")
+
+
+def show_memory(found: "MemoryFigures") -> None:
+    """Show the share of first-person questions whose answer a model would read."""
+    table = Table(title="first-person questions about what was told, default settings")
+    for name in ("way", "part", "kind"):
+        table.add_column(name, no_wrap=True)
+    for name in ("questions", "answered", "items", "tokens"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for line in found.summary():
+        is_open = line["kind"] == "unanswerable"
+        answered = "" if is_open else f"{line['answered']:.3f}"
+        figures = (str(line["questions"]), answered, f"{line['items']:.2f}", f"{line['tokens']:.1f}")
+        table.add_row(line["way"], line["part"], line["kind"], *figures)
+    print_table(table)
+    out.print("answered: share of questions with an item that is or tells the evidence; items, tokens: a question")
 
 
 def show_workers(report: "WorkersReport") -> None:

@@ -159,7 +159,15 @@ def load_process_policies(settings: Settings) -> Policies:
 
 
 def adapt_ranking(policies: Policies, settings: Settings) -> Policies:
-    """Return the policies without late interaction if the setting `reranker` is `none`."""
-    if settings.reranker != "none":
-        return policies
-    return replace(policies, profiles={name: profile.without_late() for name, profile in policies.profiles.items()})
+    """Return the policies with the profiles of the installation's reranker.
+
+    The calibration of late interaction also serves for a cross-encoder that is away. Without late interaction no words
+    are compared.
+    """
+    calibration = policies.reranker
+    if calibration is not None and settings.reranker == "none":
+        calibration = replace(calibration, late_interaction=None)
+    profiles = {name: replace(profile, calibration=calibration) for name, profile in policies.profiles.items()}
+    if settings.reranker == "none":
+        profiles = {name: profile.without_late() for name, profile in profiles.items()}
+    return replace(policies, profiles=profiles)

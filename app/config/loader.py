@@ -18,6 +18,7 @@ from app.domain.jobs.job import JobPolicy
 from app.domain.memory.merge_bands import MergeBands
 from app.domain.recall.profiles import RankingProfile
 from app.domain.recall.relevance import RelevanceModel
+from app.domain.recall.reranker_calibration import RerankerCalibration
 from app.domain.reflection.capture import CapturePolicy, CaptureRule
 from app.domain.reflection.echoes import EchoMarks
 from app.domain.reflection.episodes import EpisodePolicy
@@ -147,6 +148,7 @@ class Policies:
     bands: MergeBands
     relevance: RelevanceModel | None = None
     document_relevance: RelevanceModel | None = None
+    reranker: RerankerCalibration | None = None
 
     @property
     def configuration_warnings(self) -> tuple[str, ...]:
@@ -206,14 +208,17 @@ def load_policies(model: str, directory: Path = CONFIG_DIR) -> Policies:
         profiles=_load_profiles(raw["profiles"], query=query.profile, chat=chat.profile, sources=sources.profile),
         categories=categories,
         bands=_load_model_file(MergeBands, directory, f"{model}.yaml") or MergeBands(),
-        **_load_relevance(directory, model),
+        **_load_calibrations(directory, model),
     )
 
 
-def _load_relevance(directory: Path, model: str) -> dict[str, RelevanceModel | None]:
-    """Return the relevance models of memories and of chunks."""
+def _load_calibrations(directory: Path, model: str) -> dict[str, Any]:
+    """Return the relevance models of memories and of chunks, and the calibration of the rerankers."""
     files = {"relevance": "relevance", "document_relevance": "documents"}
-    return {name: _load_model_file(RelevanceModel, directory, f"{model}.{file}.yaml") for name, file in files.items()}
+    reranker = _load_model_file(RerankerCalibration, directory, f"{model}.rerankers.yaml")
+    return {"reranker": reranker} | {
+        name: _load_model_file(RelevanceModel, directory, f"{model}.{file}.yaml") for name, file in files.items()
+    }
 
 
 def _load_profiles(values: Any, **used: str) -> dict[str, RankingProfile]:

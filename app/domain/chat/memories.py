@@ -8,7 +8,10 @@ from uuid import UUID
 from app.domain.errors import InvalidInput
 
 GLOBAL: Final = "global"
-"""The conversation whose memories, with those of no thread, are known in every conversation."""
+"""The conversation whose memories are known in every conversation, as are those of no thread.
+
+Facts, episodes and insights are known in every conversation as well. Turns and summaries stay in theirs.
+"""
 MAX_TOP_K: Final = 50
 MEMORY_ROLE: Final = "memory"
 """The role of a hit that is no turn."""

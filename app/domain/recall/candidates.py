@@ -20,6 +20,7 @@ class Candidate(NamedTuple):
     - `tokens`: its packed token vectors, for late interaction.
     - `embedding`: unit vector, and `text_hash`: `text_rules.text_key` of its text; both only if the search wants them.
     - `rerank`: a cross-encoder's logit; None if the reranker did not read it.
+    - `late`: the match of its words to those of the query; None if it was not computed.
     """
 
     id: UUID
@@ -40,3 +41,4 @@ class Candidate(NamedTuple):
     embedding: NDArray[np.float32] | None = None
     rerank: float | None = None
     text_hash: bytes | None = None
+    late: float | None = None

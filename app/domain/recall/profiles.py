@@ -4,6 +4,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, tzinfo
 from typing import Final, Literal
 
+from app.domain.recall.reranker_calibration import RerankerCalibration
+
 SPARE_CANDIDATES: Final = 5
 
 
@@ -30,6 +32,7 @@ class RankingProfile:
     - `rerank`: the weight that replaces `late` after a reranker has read the best `rerank_candidates`.
     - `pool`: candidates per requested result before diversity. With `sigmoid` a reranker reads pool × top_k.
     - `mmr_lambda`: 1 means no diversity.
+    - `calibration`: that of the embedding model and the installation's reranker, for the fusion `sigmoid`.
     """
 
     name: str
@@ -59,6 +62,7 @@ class RankingProfile:
     score_threshold: float | None = None
     mmr_lambda: float = 1.0
     pool: int = 3
+    calibration: RerankerCalibration | None = None
 
     def __post_init__(self) -> None:
         if min(self.dense_candidates, self.pool) < 1 or min(self.lexical_candidates, self.neighbour_candidates) < 0:
@@ -74,6 +78,12 @@ class RankingProfile:
     def spare_candidates(self) -> int:
         """Candidates beyond `top_k` that replace those which arrangement leaves out; MMR chooses exactly `top_k`."""
         return SPARE_CANDIDATES if self.mmr_lambda >= 1.0 else 0
+
+    @property
+    def reads_words(self) -> bool:
+        """True if the ranking compares the words of the query with those of each candidate."""
+        by_calibration = self.calibration is not None and self.calibration.late_interaction is not None
+        return bool(self.late) or (self.fusion == "sigmoid" and by_calibration)
 
     def rerank_count(self, top_k: int) -> int:
         """Return the number of best candidates that a reranker reads; 0 if its score has no weight."""

@@ -7,6 +7,7 @@ There are two fusions:
   large. Cues of dialogue and dates and the boosts are added. A reranker's score replaces late interaction, because
   both compare the words.
 - `sigmoid` (the profile seed002): total = (1 - w)·relevance + w·recency, where relevance = sigmoid(rerank score).
+  Without a cross-encoder the relevance is the calibrated match of vectors and words.
 """
 
 import math
@@ -21,7 +22,7 @@ from numpy.typing import NDArray
 from app.domain.memory.memory import MemoryType
 from app.domain.recall.candidates import Candidate
 from app.domain.recall.dialogue import Dialogue, Values, standardise_scores
-from app.domain.recall.late_interaction import drop_words, match_words
+from app.domain.recall.late_interaction import drop_words, match_words, max_sim
 from app.domain.recall.profiles import RankingProfile, RankingQuery
 from app.domain.recall.relevance import RelevanceModel, Spread, estimate_relevance, relevance_signals
 from app.domain.recall.time_spans import find_spans, nearest_closeness
@@ -65,6 +66,8 @@ def score_candidates(
     """
     candidates = sorted(candidates, key=_ID)  # so that no sum depends on the order of arrival
     query = query or RankingQuery()
+    if profile.fusion == "sigmoid" and profile.reads_words:
+        candidates = _compare_words(candidates, query)
     work = _Ranking(candidates, profile, query, now, model)
     columns = work.fused_columns() | _boost_columns(candidates, profile, query, now)
     totals = _sum_columns(columns, len(candidates))
@@ -77,6 +80,12 @@ def score_candidates(
         )
         for at in best
     ]
+
+
+def _compare_words(candidates: Sequence[Candidate], query: RankingQuery) -> list[Candidate]:
+    """Return the candidates with the match of their words."""
+    matches = max_sim(query.tokens or b"", [c.tokens for c in candidates])
+    return [c._replace(late=match) for c, match in zip(candidates, matches, strict=True)]
 
 
 def _boost_columns(
@@ -215,11 +224,14 @@ def _sum_columns(columns: Mapping[str, Values], count: int) -> Values:
 def candidate_relevance(candidate: Candidate, profile: RankingProfile) -> float:
     """Return sigmoid(rerank score), in [0, 1].
 
-    Without a rerank score the relevance is the cosine. Without a vector too, a lexical match counts as much as the
+    Without a rerank score the profile's calibration reads the match of the vectors and words. Without a calibration
+    the relevance is the cosine. Without a vector too, a lexical match counts as much as the
     profile's `score_threshold` or a little more, so that it passes.
     """
     if candidate.rerank is not None:
         return 0.5 + 0.5 * math.tanh(candidate.rerank / 2)  # equals 1 / (1 + exp(-x)) and never overflows
+    if candidate.similarity is not None and profile.calibration is not None:
+        return profile.calibration.relevance_of(candidate)
     if candidate.similarity is not None:
         return max(0.0, candidate.similarity)
     return (profile.score_threshold or 0.0) + min(0.5, candidate.lexical or 0.0) if candidate.lexical else 0.0

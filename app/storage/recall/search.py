@@ -154,4 +154,4 @@ def _candidates_from_row(row: Row) -> list[Candidate]:
     vectors = [None if e is None else e.to_numpy().astype(np.float32) for e in row["embeddings"] or ()] or absent
     columns = [row[name] for name in _COLUMNS]
     hashes = row["text_hashes"] or absent
-    return list(map(Candidate._make, zip(*columns, tokens, vectors, absent, hashes, strict=True)))
+    return list(map(Candidate._make, zip(*columns, tokens, vectors, absent, hashes, absent, strict=True)))

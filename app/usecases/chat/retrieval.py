@@ -24,7 +24,7 @@ from app.domain.recall.arrangement import arrange_answer
 from app.domain.recall.candidates import Candidate
 from app.domain.recall.passages import FoundChunk, join_chunks, passage_line
 from app.domain.recall.profiles import RankingProfile
-from app.domain.recall.scoring import ScoredCandidate, candidate_relevance
+from app.domain.recall.scoring import ScoredCandidate
 from app.domain.text_rules import normalise_text, text_key, trim_text
 from app.storage.access_log import AccessLog
 from app.storage.recall.search import FoundMemories, Search, SearchStorage
@@ -149,12 +149,16 @@ class RetrieveForChat:
         return ChatMemories(tuple(hits), summary, ranking.degraded)
 
     async def _find_candidates(self, tx: ReadTx, ranking: Ranking, pools: _Pools) -> list[Candidate]:
-        """Return the pools of all scopes. No memory is in two scopes. Chunks go to their slots."""
+        """Return the pools of all scopes, each memory once. Chunks go to their slots.
+
+        What was learnt in this conversation is known in every one, so it is in both pools.
+        """
         if ranking.chunks is not None:
             ranking.chunks.candidates = []
         found: list[Candidate] = []
         for conditions in pools.conditions:
             found += await self._find_pool(tx, ranking, pools, conditions)
+        found = list({candidate.id: candidate for candidate in found}.values())
         newest_first = sorted(found, key=lambda c: (c.created_at, c.id))
         newest = {c.text_hash or c.id: c.id for c in newest_first}  # of equal texts the newest
         return [c for c in found if newest[c.text_hash or c.id] == c.id]
@@ -227,7 +231,12 @@ def _nearest_of(candidates: list[Candidate], profile: RankingProfile, size: int)
     """Return the `size` nearest candidates. A profile that weighs several signals ranks all of them."""
     if profile.fusion != "sigmoid" or len(candidates) <= size:
         return candidates
-    return sorted(candidates, key=lambda c: (-candidate_relevance(c, profile), c.id))[:size]
+    return sorted(candidates, key=lambda c: (-_nearness(c), c.id))[:size]
+
+
+def _nearness(candidate: Candidate) -> float:
+    """Return the cosine, or the match of the full-text search if there was no vector to search by."""
+    return candidate.lexical or 0.0 if candidate.similarity is None else candidate.similarity
 
 
 def _hash_texts(texts: Collection[str]) -> frozenset[bytes]:

@@ -212,7 +212,7 @@ def _build_search(
     slots: ChunkSlots | None,
 ) -> Search:
     """Return the search of a ranking, without its categories."""
-    policy, late = policies.query, profile.late or (slots.profile.late if slots else 0)
+    policy, late = policies.query, profile.reads_words or (slots is not None and slots.profile.reads_words)
     top_k = request.top_k or policy.top_k
     return Search(
         filters=request.filters,
@@ -224,7 +224,7 @@ def _build_search(
         lexical=profile.lexical_candidates,
         with_vectors=profile.mmr_lambda < 1.0,
         with_strengths=profile.relation != 0,
-        with_tokens=late != 0 and embedding is not None and bool(embedding.tokens),
+        with_tokens=late and embedding is not None and bool(embedding.tokens),
         beside=profile.neighbour_candidates,
         exact=policy.exact_up_to,
         chunks=slots.profile.dense_candidates if slots else 0,

@@ -16,7 +16,8 @@ DECLARE
         AND m.state = ''active'' AND m.type <> ''chunk'' AND memory_matches(m, p_filters)';
     -- filters that the vectors' own index can apply, which is four times as fast
     v_threads text := v_all || ' AND v.user_pk = v_user AND (v_thread IS NULL OR v.thread_key = v_thread)
-        AND (v_shared IS NULL OR v.thread_key IS NULL OR v.thread_key = v_shared) AND (v_types IS NULL OR v.type = ANY (v_types))';
+        AND (v_shared IS NULL OR v.thread_key IS NULL OR v.thread_key = v_shared OR v.type IN (''semantic'', ''episodic'', ''insight''))
+        AND (v_types IS NULL OR v.type = ANY (v_types))';
 BEGIN
     PERFORM '[1]'::halfvec;  -- load the extension, whose settings are named below
     EXECUTE format($ddl$

@@ -43,7 +43,8 @@ BEGIN
         IF 'semantic' = ANY (v_types) THEN v_types := v_types || 'fact'::text; END IF;  -- the memories of facts
         v_dense := ARRAY(SELECT v.memory_id FROM vec_minilm_l6_v2 v WHERE v.tenant_id = p_tenant AND v.state = 'active' AND v.type <> 'chunk'
         AND v.category = ANY (p_categories) AND v.user_pk = v_user AND (v_thread IS NULL OR v.thread_key = v_thread)
-        AND (v_shared IS NULL OR v.thread_key IS NULL OR v.thread_key = v_shared) AND (v_types IS NULL OR v.type = ANY (v_types)) ORDER BY (v.embedding <=> p_vector) + 0, v.memory_id LIMIT p_dense);
+        AND (v_shared IS NULL OR v.thread_key IS NULL OR v.thread_key = v_shared OR v.type IN ('semantic', 'episodic', 'insight'))
+        AND (v_types IS NULL OR v.type = ANY (v_types)) ORDER BY (v.embedding <=> p_vector) + 0, v.memory_id LIMIT p_dense);
         IF cardinality(v_dense) < p_dense THEN
             v_found := CASE WHEN p_filters ? 'embedded' THEN v_dense ELSE ARRAY(
                 SELECT m.id FROM memories m WHERE m.tenant_id = p_tenant AND m.user_pk = v_user

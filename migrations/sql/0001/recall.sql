@@ -21,7 +21,9 @@ CREATE FUNCTION memory_matches(m memories, f jsonb) RETURNS boolean LANGUAGE sql
         AND (f->>'actor_id' IS NULL OR m.actor_id = f->>'actor_id')
         AND (f->>'role' IS NULL OR m.role = f->>'role')
         AND (f->>'thread_id' IS NULL OR m.thread_id = f->>'thread_id')
-        AND (f->>'shared_thread' IS NULL OR m.thread_id IS NULL OR m.thread_id = f->>'shared_thread')  -- or in no thread
+        -- in no thread, or knowledge about the user, whatever thread it was learnt in; turns and summaries stay in theirs
+        AND (f->>'shared_thread' IS NULL OR m.thread_id IS NULL OR m.thread_id = f->>'shared_thread'
+             OR m.type IN ('semantic', 'episodic', 'insight'))
         AND (f->'type' IS NULL OR f->'type' ? m.type)  -- one type, or several in an array
         AND (f->>'tag' IS NULL OR m.tags @> ARRAY[f->>'tag'])
         AND (f->>'pinned' IS NULL OR m.pinned = (f->>'pinned')::boolean)
@@ -70,7 +72,8 @@ DECLARE
         AND m.state = ''active'' AND m.type <> ''chunk'' AND memory_matches(m, p_filters)';
     -- filters that the vectors' own index can apply, which is four times as fast
     v_threads text := v_all || ' AND v.user_pk = v_user AND (v_thread IS NULL OR v.thread_key = v_thread)
-        AND (v_shared IS NULL OR v.thread_key IS NULL OR v.thread_key = v_shared) AND (v_types IS NULL OR v.type = ANY (v_types))';
+        AND (v_shared IS NULL OR v.thread_key IS NULL OR v.thread_key = v_shared OR v.type IN (''semantic'', ''episodic'', ''insight''))
+        AND (v_types IS NULL OR v.type = ANY (v_types))';
 BEGIN
     PERFORM '[1]'::halfvec;  -- load the extension, whose settings are named below
     EXECUTE format($ddl$

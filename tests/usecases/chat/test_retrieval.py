@@ -62,7 +62,7 @@ async def test_the_conversation_and_what_is_global_are_searched_and_nothing_else
     await say(app, caller, "I like green tea.")
     await remember(app, caller, "Maya's favourite tea is oolong.", thread_id="global")
     await remember(app, caller, "Maya likes black tea at breakfast.")
-    await remember(app, caller, "Maya drinks peppermint tea.", thread_id="c2")
+    await say(app, caller, "Peppermint tea is what I drink.", thread_id="c2")
     found = await recall(app, caller)
     assert set(contents(found)) == {
         *("I like green tea.", "Maya's favourite tea is oolong.", "Maya likes black tea at breakfast.")
@@ -74,6 +74,34 @@ async def test_the_conversation_and_what_is_global_are_searched_and_nothing_else
     assert (found.degraded, found.summary) == (None, None)
     everywhere = await recall(app, caller, memory_id="global")
     assert set(contents(everywhere)) == {"Maya's favourite tea is oolong.", "Maya likes black tea at breakfast."}
+
+
+async def test_what_another_conversation_taught_is_known_in_this_one(app: Application, caller: Caller) -> None:
+    for type_ in (MemoryType.semantic, MemoryType.episodic, MemoryType.insight):
+        await remember(app, caller, f"Maya drinks {type_} tea.", thread_id="c2", type=type_)
+    await remember(app, caller, "Maya likes to drink black tea.", thread_id="c1")
+    told = contents(await recall(app, caller))
+    assert sorted(told) == [
+        "Maya drinks episodic tea.",
+        "Maya drinks insight tea.",
+        "Maya drinks semantic tea.",
+        "Maya likes to drink black tea.",
+    ], "each once, also what this conversation taught"
+    await say(app, caller, "I drink white tea.", thread_id="c2")
+    assert "I drink white tea." not in contents(await recall(app, caller))
+
+
+async def test_a_plain_fact_answers_a_question_in_the_first_person(app: Application, caller: Caller) -> None:
+    await remember(app, caller, "The user lives in Lisbon.", "The user works as a paramedic.")
+    assert contents(await recall(app, caller, "Where do I live?", options=RetrievalOptions())) == [
+        "The user lives in Lisbon."
+    ]
+
+
+async def test_a_turn_that_only_asks_is_less_relevant_than_one_that_tells(app: Application, caller: Caller) -> None:
+    await say(app, caller, "Which tea do I like to drink?")
+    await say(app, caller, "Green tea is what I like to drink.")
+    assert contents(await recall(app, caller, "What tea do I drink?"))[0] == "Green tea is what I like to drink."
 
 
 async def test_the_turn_of_an_assistant_keeps_its_role(app: Application, caller: Caller) -> None:
@@ -338,8 +366,8 @@ async def test_a_memory_stays_in_its_scope_however_its_vector_was_stored(
     embed = build_embed_missing(app.uow, VECTORS.removeprefix("vec_"), embedder, 100)
     await embed.embed_all(caller.scope)
     assert set(contents(await recall(app, caller))) == {"Maya likes black tea.", "I like mint tea."}
-    assert not (await recall(app, caller, memory_id="c2")).hits
-    assert not (await recall(app, caller, memory_id="global")).hits
+    for other in ("c2", "global"):  # the turn stays; what was learnt is known everywhere
+        assert contents(await recall(app, caller, memory_id=other)) == ["Maya likes black tea."]
     keys = (
         f"SELECT count(*) FROM {VECTORS} v JOIN memories m ON m.id = v.memory_id WHERE v.thread_key = thread_key('c1')"
     )
