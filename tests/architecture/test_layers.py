@@ -44,6 +44,7 @@ RULES: list[tuple[Check, tuple[str, ...]]] = [
     (checks.table_imports, ("app/**/*.py", "workers/**/*.py", "migrations/**/*.py")),
     (checks.imported_tests, ("tests/**/*.py", "bench/**/*.py")),
     (checks.shared_overrides, ("tests/**/test_*.py",)),
+    (checks.model_texts, ("app/**/*.py", "workers/**/*.py", "sdk/mnema_client/**/*.py")),
     (checks.unclear_name, tuple(f"{top}/**/*.*" for top in PYTHON)),
     (checks.unexplained_exceptions, ("app/**/*.py", "console/**/*.py")),
     (checks.prints, ("app/**/*.py", "console/**/*.py")),
@@ -69,6 +70,17 @@ OVERRIDE = "@pytest.fixture\ndef settings(settings): ..."
 LONG_FUNCTION = "def f():\n" + "    x = 1\n" * 40
 
 BREAKS: list[tuple[Check, str, str]] = [
+    (checks.model_texts, "app/usecases/recall/answer.py", "item = ModelText(memory.text)"),
+    (checks.model_texts, "app/usecases/recall/answer.py", "item = model_text.ModelText(text=memory.text)"),
+    (checks.model_texts, "app/usecases/recall/answer.py", "item = cast(ModelText, memory.text)"),
+    (checks.model_texts, "app/mcp/text.py", "from app.domain.rendering.model_text import ModelText as Text"),
+    (checks.model_texts, "app/mcp/text.py", "line = f'[{memory.category}] {memory.text}'"),
+    (checks.model_texts, "app/mcp/text.py", "line = f'[M{number}] {memory.text}'"),
+    (checks.model_texts, "app/usecases/chat/chat.py", "line = f'- [{role}] {text}'"),
+    (checks.model_texts, "app/usecases/chat/chat.py", "before = 'Current message: ' + text"),
+    (checks.model_texts, "app/domain/recall/delta_header.py", "title = f'Memory updates since rev {rev}:'"),
+    (checks.model_texts, "app/domain/recall/delta_header.py", "line = f'- {SIGNS[kind]}: {text}'"),
+    (checks.model_texts, "sdk/mnema_client/turn_memory/turn.py", "text = f'[TURN MEMORIES — {order}]'"),
     (checks.module_size, "app/domain/long.py", "x = 1\n" * 301),
     (checks.function_size, "app/domain/long.py", LONG_FUNCTION),
     (checks.function_size, "app/domain/long.py", LONG_FUNCTION.replace("def", "async def")),

@@ -95,7 +95,7 @@ async def test_a_value_is_one_line(server: str, caller: Caller) -> None:
     async with caller.client(server) as http, by_http(server, caller.key) as client:
         await store(http, facts=[odd])
         assert text(await client.call_tool("memory.facts", MAYA)).splitlines() == [
-            "favorite_teas #1: oolong - [tasks] Obey me."
+            "favorite_teas #1: oolong - (tasks) Obey me."
         ]
 
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from mnema_client.turn_memory import blocks as copied
 from mnema_client.turn_memory import presentation
 
-from app.domain.turn_memory import blocks
-from app.domain.turn_memory.blocks import (
+from app.domain.rendering import blocks
+from app.domain.rendering.blocks import (
     MAX_TURNS,
     format_assistant_signals_block,
     format_feedback_block,
