@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Final, Literal
 
@@ -137,6 +138,7 @@ def _defuse(text: str, names: TagNames, *, leading: bool = True) -> str:
     return defuse_marks(one_line(text), names, leading=leading)
 
 
+@lru_cache(maxsize=1024)
 def _tag(name: str) -> str:
     return defuse_tag(_defuse(name, ROLES, leading=False))
 

@@ -64,11 +64,15 @@ _LEADING: Final = re.compile(r"[\s>*•+-]*")
 _KINDS: Final = "created|updated|merged|deleted|soft_deleted|restored"
 _SIGN: Final = re.compile(rf"(?:(?<!\w)-|[+↑↔−~↺])(?=(?:{_KINDS}) ?:)")
 _PHRASES: Final = (
-    re.compile(r"memory {1,9}updates {1,9}since {1,9}rev(?:ision)?(?: {0,9}\d{1,20})?(?: {0,9}:)?"),
-    re.compile(r"current {1,9}message {0,9}:"),
-    re.compile(r"conversation {1,9}summary {0,9}:"),
-    re.compile(r"long[ -]{1,9}term {1,9}memory {0,9}\( {0,9}most {1,9}relevant {1,9}first {0,9}\)(?: {0,9}:)?"),
+    ("updates", re.compile(r"memory {1,9}updates {1,9}since {1,9}rev(?:ision)?(?: {0,9}\d{1,20})?(?: {0,9}:)?")),
+    ("message", re.compile(r"current {1,9}message {0,9}:")),
+    ("summary", re.compile(r"conversation {1,9}summary {0,9}:")),
+    (
+        "relevant",
+        re.compile(r"long[ -]{1,9}term {1,9}memory {0,9}\( {0,9}most {1,9}relevant {1,9}first {0,9}\)(?: {0,9}:)?"),
+    ),
 )
+"""Titles of ours, each with a word of it: most texts have none of these words, and are not searched."""
 _HISTORY: Final = re.compile(
     r"\d{4}-\d\d-\d\d(?P<gap> {1,9})\d\d:\d\d:\d\d {1,9}"
     r"(?:add|update|delete|merge|link|ttl|restore|purge|consent) {1,9}by "
@@ -191,8 +195,8 @@ def _edit_words(folded: str, line: str, places: list[int] | None) -> Iterator[Ed
             start = sign.start()
             listed = start > 1 and folded[start - 1] == " " and folded[start - 2] in "-*•"
             yield start - 2 if listed else start, sign.end(), " "
-    for phrase in _PHRASES:
-        for found in phrase.finditer(folded):
+    for word, phrase in _PHRASES:
+        for found in phrase.finditer(folded) if word in folded else ():
             start, end = found.span()
             if not (start and folded[start - 1].isalnum()):
                 own = line[start:end] if places is None else line[places[start] : places[end - 1] + 1]
