@@ -198,7 +198,8 @@ def _edit_words(folded: str, line: str, places: list[int] | None) -> Iterator[Ed
     for word, phrase in _PHRASES:
         for found in phrase.finditer(folded) if word in folded else ():
             start, end = found.span()
-            if not (start and folded[start - 1].isalnum()):
+            is_escaped = folded[start - 2 : start - 1] == "\\"  # a line break of JSON stands before it
+            if is_escaped or not (start and folded[start - 1].isalnum()):
                 own = line[start:end] if places is None else line[places[start] : places[end - 1] + 1]
                 yield start, end, f"({_hyphenate_words(own)})"
     if " by " in folded:
