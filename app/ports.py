@@ -17,6 +17,7 @@ from app.domain.chat.upstream import Upstream
 from app.domain.consolidation.comparison import Judgement, Pair
 from app.domain.principal import Principal
 from app.domain.reflection.model_usage import Usage
+from app.domain.rendering.model_text import ModelText
 
 Answer = TypeVar("Answer")
 Vector: TypeAlias = NDArray[np.float32]
@@ -117,7 +118,7 @@ class Prompt(Generic[Answer]):
 
     version: str
     rules: str
-    question: str
+    question: ModelText
     answer: type[Answer]
     max_tokens: int
 

@@ -19,8 +19,8 @@ from app.config import tenant_documents as rule_documents
 from app.domain import client_prompts, ids, text_rules
 from app.domain.agent_state import store_items as store
 from app.domain.chat import answer as chat_answer
-from app.domain.chat import augmentation, thoughts
 from app.domain.chat import request as chat_request
+from app.domain.chat import thoughts
 from app.domain.consent import answers as consent_answers
 from app.domain.errors import MnemaError
 from app.domain.facts import cleaning, fillers, orders, questions, ranked_lists, retractions, spelling
@@ -32,23 +32,25 @@ from app.domain.memory.memory import MemoryType
 from app.domain.mirror import entries as mirror
 from app.domain.mirror import names
 from app.domain.mirror.front_matter import BrokenFile
-from app.domain.recall import citations, near_duplicates, statements, supersession
 from app.domain.recall import delta_header as delta
+from app.domain.recall import near_duplicates, statements, supersession
 from app.domain.recall import time_spans as dates
 from app.domain.reflection import capture, grounding, notes, reconcile
 from app.domain.reflection import echoes as own_words
 from app.domain.reflection import fact_extraction as multi_fact
 from app.domain.reflection import self_disclosure as telling
 from app.domain.reflection import writing_rules as writing
+from app.domain.rendering import blocks, lines, marks, model_text
 from app.domain.sources import chunk_matching
 from app.domain.sources import chunking as source_chunking
 from app.domain.sources import paths as source_paths
 from app.domain.sources import patterns as source_patterns
 from app.domain.sources.document import Chunk, Section
-from app.domain.turn_memory import blocks, buckets, extraction, feedback, views
+from app.domain.turn_memory import buckets, extraction, feedback, views
 from app.prompts import ctx_reconciler
 from app.providers.parsing import plain
 
+TAGS: Final = marks.collect_tag_names(["tasks", "knowledge"])
 COMBINING: Final = ("\u0301\u0327", "\u0f73")
 UNITS: Final = (
     *("\u0301\u200b", "\u0916\u200d\u0301", "😀\u200d", "\U000e0020"),
@@ -56,8 +58,9 @@ UNITS: Final = (
     *(" ", "\n", " \n", "a\n\n", '"', "'", " 'a", "x n't ", "[", "(", "{", '{"', '{"a":', '{"a":[1,', "```"),
     *("-", " -", "a-", "# ", "\\", "http://a.b ", "a: ", "a", "A", "Word ", "ok ", "still ", "I like to ", "my dog "),
     *("never ", " and I ", ", so ", "it is ", "the launch ", " on 3 May", " by the way "),
-    *("no new ", "not yet ", "Goals: ", "Goals: a; ", "[M1] ", "+created: ", "(imp="),
+    *("no new ", "not yet ", "Goals: ", "Goals: a; ", "[M1] ", "[m", "[tasks", "⟦M1", "+created: ", "(imp="),
     "Long-term memory (most relevant first)\n ",
+    *("current ", "Memory updates since rev ", "2026-01-01 00:00:00 ADD by ", "[TURN MEMORIES "),
     *("my ", "my favorite ", "my favorite color is red and ", "my favorite colors are ", "Red is my favorite color, "),
     *(
         "swap #1 and ",
@@ -141,8 +144,13 @@ def read_turn(said: str, quote: str, value: str) -> object:
         memory_bucket_ids=ids,
         local_memories_turn_ids=ids,
     )
-    journal = extraction.Journal(value, [f"turn-{number}" for number in range(32)])
+    journal = extraction.Journal(model_text.ModelText(value), [f"turn-{number}" for number in range(32)])
     return ctx_reconciler.read_ctx_reconciler(said, journal, answer)
+
+
+def put_before(text: str) -> bytes:
+    """Put a text before the message of a request that has it, too."""
+    return chat_request.read_chat_request(chat_body(text)).forwarded_body(model_text.ModelText(text))
 
 
 def match_patterns(text: str) -> None:
@@ -183,7 +191,13 @@ FUNCTIONS: Final[Mapping[str, Callable[[str], object]]] = {
     ),
     "say_the_same": lambda text: near_duplicates.say_the_same(f"Nora {text}", f"{text} Nora", 0.9, 0.9),
     "reading": consent_answers.classify_answer,
-    "citation_line": lambda text: citations.citation_line(1, text),
+    "citation_line": lambda text: lines.citation_line(1, text, TAGS, category=text, label=[text]),
+    "defuse_marks": lambda text: marks.defuse_marks(text, TAGS),
+    "defuse_marks, words": lambda text: marks.defuse_marks(f"[a {text}] [M {text} Current {text}message:", TAGS),
+    "defuse_marks, entities": lambda text: marks.defuse_marks(text.replace("[", "&#91;"), TAGS),
+    "bullet": lambda text: lines.bullet(text, text, TAGS),
+    "fact_line": lambda text: (lines.fact_line(text, 1, text, text), lines.fact_value(text)),
+    "profile_line": lambda text: lines.profile_line([(text, text), ("goals", text)]),
     "check_steps": procedures.check_steps,
     "check_identifier": ids.check_identifier,
     "render_header": lambda text: delta.render_header(1, [delta.DeltaEntry(1, "updated", "goals", None, text, 3)]),
@@ -231,10 +245,10 @@ FUNCTIONS: Final[Mapping[str, Callable[[str], object]]] = {
     "takes_file": match_patterns,
     "find_rst_headings": plain.find_rst_headings,
     "bucket_id": lambda text: (buckets.bucket_id(text), buckets.bucket_words(text)),
-    "read_chat_request": lambda text: chat_request.read_chat_request(chat_body(text)).forwarded_body(text),
+    "read_chat_request": put_before,
     "read_chat_request, raw": lambda text: chat_request.read_chat_request(text.encode()),
     "read_chat_request, members": lambda text: chat_request.read_chat_request(b"{" + text.encode() + b"}"),
-    "memory_preface": lambda text: augmentation.memory_preface(text, [("user", text)]),
+    "chat_preface": lambda text: lines.chat_preface(text, [(text, text)]),
     "EventStream": lambda text: chat_answer.EventStream(100).feed(text.encode()),
     "EventStream, lines": lambda text: chat_answer.EventStream(100).feed(text.replace("a", "\ndata: x").encode()),
     "read_plain_answer": lambda text: chat_answer.read_plain_answer(text.encode()),

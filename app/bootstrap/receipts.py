@@ -26,7 +26,7 @@ def build_receipts(parts: SharedParts) -> ReceiptUseCases:
     memories = MemoryStorage(parts.uow, parts.space.name)
     usage = ReadUsage(parts.uow, UsageStorage(), parts.access, parts.clock)
     return ReceiptUseCases(
-        read=ReadReceipts(parts.uow, ReceiptStorage(), memories, parts.access),
+        read=ReadReceipts(parts.uow, ReceiptStorage(), memories, parts.access, parts.policies),
         usage=usage,
         by_tenant=ReadTenantUsage(TenantStorage(parts.uow), usage),
     )

@@ -7,6 +7,7 @@ from typing import Literal
 from app.domain.errors import AgentNotAllowed, CategoryNotAllowed, InvalidInput, UnknownAgent, UnknownCategory
 from app.domain.ids import list_names
 from app.domain.principal import Principal
+from app.domain.rendering.marks import TagNames, collect_tag_names
 
 PROCEDURAL = "procedural"
 
@@ -52,6 +53,12 @@ class CategoryPolicy:
     def numeric_names(self) -> tuple[str, ...]:
         """The names of the categories in which a text with other numbers updates a fact."""
         return tuple(category.name for category in self.categories.values() if category.numeric_update)
+
+    @property
+    def tag_names(self) -> TagNames:
+        """The names that stand in brackets before a line: the categories and their labels, and the roles of a chat."""
+        named = ((category.name, category.label) for category in self.categories.values())
+        return collect_tag_names(name for names in named for name in names if name)
 
     def visible_to(self, agents: Iterable[str]) -> frozenset[str]:
         """Return every category that at least one of these agents may see. An agent without an allowlist sees none."""

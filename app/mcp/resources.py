@@ -12,7 +12,8 @@ from app.domain.filters import Filters
 from app.domain.ids import check_identifier
 from app.domain.memory.listing import MemoryListing
 from app.domain.memory.memory import MemoryState
-from app.domain.text_rules import one_line
+from app.domain.rendering.lines import bullet, plain_line
+from app.domain.rendering.model_text import ModelText, join_lines
 from app.mcp.connection import Connection
 
 SCHEME = "mnema://"
@@ -24,8 +25,8 @@ USER, THREAD = "User profile", "Thread header"
 USER_HELP = "What is known about a user with their consent, in one line, and the memories of the category profile."
 THREAD_HELP = "What changed in a conversation since the agent's last query of it. Reading it marks nothing as seen."
 MEMORY_HELP = "One memory with all its fields."
-NO_PROFILE = "Nothing is known about this user."
-NO_CHANGES = "Nothing changed in this thread since the last query."
+NO_PROFILE = plain_line("Nothing is known about this user.")
+NO_CHANGES = plain_line("Nothing changed in this thread since the last query.")
 
 
 def list_fixed(connection: Connection) -> list[Resource]:
@@ -68,10 +69,10 @@ async def read_resource(app: Application, connection: Connection, uri: str) -> R
     match uri.removeprefix(SCHEME).split("/") if uri.startswith(SCHEME) else []:
         case ["users", user, "profile"]:
             user_id = connection.resolve_value("user", _identifier(user), "the user")
-            text, kind = await _profile_text(app, connection, user_id), TEXT
+            text, kind = (await _profile_text(app, connection, user_id)).text, TEXT
         case ["threads", thread, "header"]:
             thread_id = connection.resolve_value("thread", _identifier(thread), "the thread")
-            text, kind = await _header_text(app, connection, thread_id), TEXT
+            text, kind = (await _header_text(app, connection, thread_id)).text, TEXT
         case ["memories", id_]:
             text, kind = await _memory_text(app, connection, _memory_id(id_)), JSON
         case _:
@@ -79,8 +80,8 @@ async def read_resource(app: Application, connection: Connection, uri: str) -> R
     return ReadResourceResult(contents=[TextResourceContents(uri=uri, mime_type=kind, text=text)])
 
 
-async def _profile_text(app: Application, connection: Connection, user_id: str) -> str:
-    lines: list[str] = []
+async def _profile_text(app: Application, connection: Connection, user_id: str) -> ModelText:
+    lines: list[ModelText] = []
     try:
         lines.append((await app.consent.load_context(connection.caller, user_id)).profile)
     except NotFound:
@@ -88,11 +89,12 @@ async def _profile_text(app: Application, connection: Connection, user_id: str) 
     if PROFILE in connection.readable:
         listing = MemoryListing(filters=Filters(user_id=user_id, category=PROFILE))
         page = await app.read.list_memories(connection.caller, listing, None, MOST_MEMORIES)
-        lines += [f"[{PROFILE}] {one_line(memory.text)}" for memory in page.items]
-    return "\n".join(line for line in lines if line) or NO_PROFILE
+        names = app.policies.of(connection.caller).categories.tag_names
+        lines += [bullet(PROFILE, memory.text, names) for memory in page.items]
+    return join_lines(lines) or NO_PROFILE
 
 
-async def _header_text(app: Application, connection: Connection, thread_id: str) -> str:
+async def _header_text(app: Application, connection: Connection, thread_id: str) -> ModelText:
     user = connection.fixed.get("user")
     delta = await app.delta.read_delta(connection.caller, thread_id, None, connection.agent, user)
     return delta.header.text if delta.header else NO_CHANGES

@@ -180,7 +180,7 @@ def _defect(request_id: str) -> dict[str, Any]:
 
 
 def _tool_result(outcome: ToolOutcome) -> CallToolResult:
-    return CallToolResult(content=[TextContent(text=outcome.text)], structured_content=outcome.structured)
+    return CallToolResult(content=[TextContent(text=outcome.text.text)], structured_content=outcome.structured)
 
 
 def _request_state(context: Context) -> Any:

@@ -15,6 +15,8 @@ from app.api.schemas.recall.query import AnswerOut, QueryIn
 from app.bootstrap import Application
 from app.config.settings import ToolKind
 from app.domain.facts.fact import FactFilter
+from app.domain.rendering.marks import TagNames
+from app.domain.rendering.model_text import ModelText
 from app.mcp.connection import Connection, Places
 from app.mcp.schemas import output_schema
 from app.mcp.text import answer_text, fact_answer_text, facts_text, history_text, written_text
@@ -63,7 +65,7 @@ class ReadFactsIn(Request):
 class ToolOutcome:
     """A tool's answer, as text for models and as data for programs."""
 
-    text: str
+    text: ModelText
     structured: dict[str, Any]
 
 
@@ -100,7 +102,7 @@ async def _run_history(app: Application, connection: Connection, arguments: Hist
         connection.require_user((await app.read.get_memory(connection.caller, arguments.memory_id)).user_id)
     rows = await app.history.list_history(connection.caller, arguments.memory_id, arguments.cursor, arguments.limit)
     page = HistoryPageOut(items=[HistoryOut.model_validate(row) for row in rows.items], next_cursor=rows.next_cursor)
-    return ToolOutcome(history_text(page), page.model_dump(mode="json"))
+    return ToolOutcome(history_text(page, _names(app, connection)), page.model_dump(mode="json"))
 
 
 async def _run_facts(app: Application, connection: Connection, arguments: ReadFactsIn) -> ToolOutcome:
@@ -109,11 +111,15 @@ async def _run_facts(app: Application, connection: Connection, arguments: ReadFa
         question = FactQuestionIn(user_id=user, thread_id=thread, query=arguments.question)
         counted = await app.facts.answer.answer_question(principal, user, thread, question.query)
         reply = FactAnsweredOut.from_answer(counted.answer, question)
-        return ToolOutcome(fact_answer_text(reply), reply.model_dump(mode="json"))
+        return ToolOutcome(fact_answer_text(reply, _names(app, connection)), reply.model_dump(mode="json"))
     filters = FactFilter(user, thread, arguments.topic_key)
     found = await app.facts.read.list_facts(principal, filters, arguments.cursor, arguments.limit)
     page = FactPageOut(items=[FactOut.from_fact(fact) for fact in found.items], next_cursor=found.next_cursor)
-    return ToolOutcome(facts_text(page), page.model_dump(mode="json"))
+    return ToolOutcome(facts_text(page, _names(app, connection)), page.model_dump(mode="json"))
+
+
+def _names(app: Application, connection: Connection) -> TagNames:
+    return app.policies.of(connection.caller).categories.tag_names
 
 
 TOOLS = (

@@ -63,7 +63,7 @@ def ctx_reconciler_prompt(user_text: str, turn_id: str, now: str, journal: Journ
         "now": now,
         "turn_id": turn_id,
         "user_text": readable_text(user_text),
-        "journal": journal.text[:MAX_JOURNAL],
+        "journal": journal.text.text[:MAX_JOURNAL],
         "buckets": [{"id": bucket_id, "card": card} for bucket_id, card in journal.buckets],
     }
     return Prompt(VERSION, RULES, as_data(question), Answer, MAX_TOKENS)

@@ -56,7 +56,7 @@ def read_insights(question: Mapping[str, Any], limits: TextLimits, answer: Answe
     insights = answer.insights
     if len(insights) > MAX_INSIGHTS:
         return CheckedAnswer(rule="too_many", complaint=f"At most {MAX_INSIGHTS} insights.", items=1)
-    source, valid, complaints, first = as_data(question), [], [], None
+    source, valid, complaints, first = as_data(question).text, [], [], None
     for number, insight in enumerate(insights, 1):
         text, rule = grounding.grounded_text(insight.summary, MemoryType.insight, source, limits)
         if text is not None:

@@ -124,6 +124,49 @@ def shared_overrides(source: Source) -> list[str]:
     ]
 
 
+_ROOM = ("app/domain/rendering/", "sdk/mnema_client/turn_memory/blocks.py", "sdk/mnema_client/turn_memory/marks.py")
+_FORMAT_OF_OURS = re.compile(
+    r"^(- )?\[\{\}\] |\[M\{\}|Memory updates since rev|Long-term memory \(most relevant|Conversation summary:"
+    r"|Current message:|^\[?(TURN MEMORIES|USER FEEDBACK|ASSISTANT SIGNALS|PRIOR TURNS|TURNS CANDIDATES|CURRENT TURN)"
+    r"|^- [+↑↔−~↺]|^- [+↑↔−~↺]?\{\}: "
+)
+_READERS_OF_FORMATS = (
+    "app/domain/reflection/echoes.py",  # recognises lines of ours in a turn, to remove them
+    "app/prompts/ctx_reconciler.py",  # names a block of its journal
+    "app/cli/",  # people read it, not models
+)
+
+
+def model_texts(source: Source) -> list[str]:
+    """Only the rendering makes what a model reads: the lines of our formats, and `ModelText`."""
+    if source.inside(*_ROOM):
+        return []
+    made = [
+        source.at(node, f"makes {name}")
+        for node in source.nodes
+        if isinstance(node, ast.Call)
+        for name in [_last_name(node.func), *(_last_name(argument) for argument in node.args[:1])]
+        if name == "ModelText" and (name == _last_name(node.func) or _last_name(node.func) in ("cast", "NewType"))
+    ]
+    renamed = [
+        source.at(node, f"renames {alias.name}")
+        for node in source.nodes
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+        if alias.name == "ModelText" and alias.asname not in (None, "ModelText")
+    ]
+    formats = [] if source.inside(*_READERS_OF_FORMATS) or not source.path.endswith(".py") else _formats(source)
+    return made + renamed + formats
+
+
+def _formats(source: Source) -> list[str]:
+    return [
+        f"{source.path}:{line} builds {hit[0]!r}"
+        for line, text in _sql(source)
+        if (hit := _FORMAT_OF_OURS.search(text))
+    ]
+
+
 def unclear_name(source: Source) -> list[str]:
     """A name says what is inside."""
     vague = {"util", "utils", "helper", "helpers", "common", "misc"}

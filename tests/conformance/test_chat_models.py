@@ -8,6 +8,7 @@ import pytest
 
 from app.domain.outages import ChatModelUnavailable, NoChatModel, UnusableAnswer
 from app.domain.reflection.model_usage import estimate_tokens
+from app.domain.rendering.model_text import ModelText
 from app.ports import Prompt, in_transaction
 from app.prompts.same_fact import Answer, read_same_fact, same_fact_prompt
 from app.providers.chat_models.measured import MeasuredChatModel
@@ -54,7 +55,7 @@ async def test_an_answer_in_the_shape_asked_for_and_what_it_cost(server: FakeLlm
     assert asked.version == PROMPT.version
     assert (body["model"], body["temperature"], body["max_tokens"]) == ("any-model", 0, PROMPT.max_tokens)
     assert body["response_format"]["type"] == "json_schema"
-    assert [message["content"] for message in body["messages"]] == [PROMPT.rules, PROMPT.question]
+    assert [message["content"] for message in body["messages"]] == [PROMPT.rules, PROMPT.question.text]
     assert reply.usage.input_tokens == tokens(body)
     assert reply.usage.output_tokens > 0
 
@@ -62,7 +63,7 @@ async def test_an_answer_in_the_shape_asked_for_and_what_it_cost(server: FakeLlm
 async def test_an_endpoint_that_counts_no_tokens_is_counted_for(server: FakeLlm, remote: OpenAIModel) -> None:
     server.faults.append(Fault.NO_USAGE)
     usage = (await remote.generate_reply(PROMPT)).usage
-    assert usage.input_tokens == estimate_tokens(PROMPT.rules, PROMPT.question)
+    assert usage.input_tokens == estimate_tokens(PROMPT.rules, PROMPT.question.text)
     assert usage.output_tokens > 10
 
 
@@ -74,7 +75,9 @@ async def test_what_it_says_it_took_counts_as_far_as_that_can_be(server: FakeLlm
     assert most.output_tokens == PROMPT.max_tokens
     assert honest.input_tokens < most.input_tokens < len(str(server.requests[0]).encode()) + 1000
     server.faults.append(Fault.LESS_USAGE)
-    assert (await remote.generate_reply(PROMPT)).usage.input_tokens == estimate_tokens(PROMPT.rules, PROMPT.question)
+    assert (await remote.generate_reply(PROMPT)).usage.input_tokens == estimate_tokens(
+        PROMPT.rules, PROMPT.question.text
+    )
 
 
 @pytest.mark.parametrize("fault", [Fault.ENDLESS, Fault.PACKED])
@@ -231,7 +234,7 @@ async def test_many_calls_at_once(server: FakeLlm, remote: OpenAIModel) -> None:
 
 async def test_the_scripted_model_fails_a_test_whose_prompt_lacks_what_it_must_have() -> None:
     pairs = '[{"id": 0, "older": "a", "newer": "b"}, {"id": 2, "older": "c", "newer": "d"}]'
-    broken = Prompt(PROMPT.version, PROMPT.rules + " Or not.", f'{{"pairs": {pairs}}}', Answer, 10_000)
+    broken = Prompt(PROMPT.version, PROMPT.rules + " Or not.", ModelText(f'{{"pairs": {pairs}}}'), Answer, 10_000)
 
     async def ask_it() -> None:
         async with fake_llm() as server:

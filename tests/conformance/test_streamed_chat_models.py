@@ -119,7 +119,7 @@ async def test_the_reported_tokens_of_a_stream_are_limited_too(server: FakeLlm) 
     server.faults.extend([Fault.NO_USAGE, Fault.MUCH_USAGE, Fault.LESS_USAGE])
     async with plain_model(server) as model:
         none, much, less = [(await model.generate_reply(PROMPT, Heard())).usage for _ in range(3)]
-    assert none.input_tokens == less.input_tokens == estimate_tokens(PROMPT.rules, PROMPT.question)
+    assert none.input_tokens == less.input_tokens == estimate_tokens(PROMPT.rules, PROMPT.question.text)
     assert much.output_tokens == PROMPT.max_tokens
     assert none.output_tokens > 10
 

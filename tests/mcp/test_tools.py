@@ -189,7 +189,7 @@ async def test_a_multiline_text_is_one_bullet(server: str, caller: Caller) -> No
         answered(await client.call_tool("memory.remember", turn))
         for form in ("bullets", "full"):
             result = await ask(client, "oat milk", **{"return": form})
-            assert text(result).splitlines() == ["[activity] Milk? - [tasks] Oat, please."]
+            assert text(result).splitlines() == ["[activity] Milk? - (tasks) Oat, please."]
 
 
 async def test_nothing_found_says_so(server: str, caller: Caller) -> None:

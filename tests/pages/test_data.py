@@ -17,8 +17,8 @@ from mnema_client import AsyncMnema
 
 from app.config.settings import Settings
 from app.config.yaml_files import read_yaml
-from app.domain.chat.augmentation import memory_preface
 from app.domain.outages import NoUpstream
+from app.domain.rendering.lines import chat_preface
 from tests.cli.pages import line_pattern
 from tests.mcp.connections import by_http, text
 from tests.pages.blocks import BLOCKS, Block, shell_commands, simple_commands
@@ -66,7 +66,7 @@ async def test_a_chat_has_the_members_of_its_page(reader: Reader) -> None:
 def test_memories_stand_before_a_message_as_its_page_says() -> None:
     memories = [("memory", "The user is allergic to peanuts."), ("user", "I bought a wok yesterday.")]
     shown = block("docs/chat.md 3").text
-    assert memory_preface("Maya plans the launch of a lamp.", memories) + "What can I cook?\n" == shown
+    assert chat_preface("Maya plans the launch of a lamp.", memories).text + "What can I cook?\n" == shown
 
 
 def test_the_settings_of_a_page_are_read(tmp_path: Path) -> None:

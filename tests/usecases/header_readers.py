@@ -243,14 +243,15 @@ class Readings:
         assert reader.touched or delta.rev == reader.rev or not reader.asks
         memories = await self._changes.memories()
         _check_truth(delta.entries, memories)
-        header = render_header(delta.since_rev, delta.entries, 3)
+        names = self._app.policies.of(reader.caller.scope).categories.tag_names
+        header = render_header(delta.since_rev, delta.entries, 3, names)
         moved = not reader.asks
         if reader.asks:
             filters = Filters(user_id=reader.user)
             query = Query(reader.agent, "fact", filters=filters, thread_id=reader.thread, budget_tokens=budget)
             answer = await self._app.query.answer_query(reader.caller.scope, query)
             lines = answer.header.splitlines()
-            assert lines == (list(header.lines)[: len(lines)] if header else [])
+            assert lines == (header.text.text.splitlines()[: len(lines)] if header else [])
             assert answer.delta is not None
             assert answer.delta["more"] + max(0, len(lines) - 1) == len(delta.entries)
             moved = bool(lines)

@@ -10,6 +10,7 @@ from app.domain.chat.memories import MAX_TOP_K
 from app.domain.errors import InvalidInput, MalformedState
 from app.domain.ids import check_identifier
 from app.domain.near_names import MAX_NAME_CHARS, nearest_hint
+from app.domain.rendering.model_text import NOTHING, ModelText
 
 DEFAULT_CONVERSATION: Final = "default"
 MAX_READ: Final = 100_000
@@ -59,11 +60,11 @@ class ChatRequest:
     is_alone: bool = True
     choices: int = 1
 
-    def forwarded_body(self, before: str = "") -> bytes:
+    def forwarded_body(self, before: ModelText = NOTHING) -> bytes:
         """Return the body for the upstream, with the text `before` put before the user's message."""
         edits = [(start, end, "") for start, end in self.cuts]
         if before and self.message is not None:
-            edits.append((self.message.place, self.message.place, json.dumps(before, ensure_ascii=False)[1:-1]))
+            edits.append((self.message.place, self.message.place, json.dumps(before.text, ensure_ascii=False)[1:-1]))
         parts: list[str] = []
         at = 0
         for start, end, text in sorted(edits):

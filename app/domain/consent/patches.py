@@ -13,6 +13,8 @@ from uuid import UUID
 
 from app.domain.consent.statements import describes_manner, is_instruction, states_value
 from app.domain.errors import EmptyText, TextTooLong, UnknownField
+from app.domain.rendering.lines import profile_line
+from app.domain.rendering.model_text import ModelText
 from app.domain.text_rules import normalise_text, text_key
 
 ALWAYS_SENSITIVE: Final = frozenset({"preferred_name", "pronouns", "city", "language"})
@@ -205,7 +207,7 @@ class UserContext:
     """All known values of a user in the order of the fields, and the same as one line for a prompt."""
 
     values: list[ContextValue]
-    profile: str
+    profile: ModelText
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,11 +254,6 @@ def profile_label(name: str) -> str:
     return name.removesuffix(MULTI_VALUE_SUFFIX).replace("_", " ")
 
 
-def profile_line(values: Sequence[ContextValue]) -> str:
+def render_profile(values: Sequence[ContextValue]) -> ModelText:
     """Return the values as one line for a prompt: `Preferred name: Ana; city: Lisbon; goals: ship v1, learn Greek`."""
-    parts_by_label: dict[str, list[str]] = {}
-    for context_value in values:
-        value = context_value.value.replace(";", ",")  # a ";" in a value could imitate another field
-        parts_by_label.setdefault(profile_label(context_value.field), []).append(value)
-    line = "; ".join(f"{label}: {', '.join(parts)}" for label, parts in parts_by_label.items())
-    return line[:1].upper() + line[1:]
+    return profile_line((profile_label(one.field), one.value) for one in values)

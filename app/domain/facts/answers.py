@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from app.domain.facts.fact import Fact, FactKind, QuestionPart
 from app.domain.facts.topics import FactTopics
+from app.domain.rendering.lines import fact_value
 
 NOTHING_STORED = "I don't have that stored yet."
 _ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
@@ -78,10 +79,10 @@ def _sentence(part: QuestionPart, facts: Sequence[Fact], topics: FactTopics) -> 
         return f"I don't have your {topics.topic_name(part.topic_key)} stored yet."
     key = facts[0].topic_key
     if part.kind == "rank" and part.rank != 1:
-        return f"Your {ordinal_word(part.rank or 0)} {topics.singular_name(key)} is {facts[0].value}."
+        return f"Your {ordinal_word(part.rank or 0)} {topics.singular_name(key)} is {fact_value(facts[0].value)}."
     if part.kind in ("rank", "first") or facts[0].kind is FactKind.single:
-        return f"Your {topics.singular_name(key)} is {facts[0].value}."
-    values = ", ".join(f"{fact.rank}) {fact.value}" for fact in facts)
+        return f"Your {topics.singular_name(key)} is {fact_value(facts[0].value)}."
+    values = ", ".join(f"{fact.rank}) {fact_value(fact.value)}" for fact in facts)
     verb = "is" if len(facts) == 1 else "are"
     name = topics.singular_name(key) if len(facts) == 1 else topics.topic_name(key)
     return f"Your {name} {verb} {values}."

@@ -4,7 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from app.domain.memory.memory import Memory
-from app.domain.text_rules import one_line
+from app.domain.rendering.lines import bullet
+from app.domain.rendering.marks import ROLES, TagNames
+from app.domain.rendering.model_text import ModelText
 
 
 def embedded_text(type_: str, text: str, actor_id: str | None, source: Mapping[str, Any] | None = None) -> str:
@@ -22,7 +24,7 @@ def embedded_text(type_: str, text: str, actor_id: str | None, source: Mapping[s
     return f"{actor_id}: {text}" if of_turn and actor_id else text
 
 
-def render_bullet(memory: Memory) -> str:
+def render_bullet(memory: Memory, names: TagNames = ROLES) -> ModelText:
     """Return `[<category>] <text>` on one line. The steps of a procedure follow its title."""
     text = memory.text if memory.steps_text is None else f"{memory.text}: {memory.steps_text}"
-    return f"[{memory.category}] {one_line(text)}"
+    return bullet(memory.category, text, names)

@@ -1,31 +1,16 @@
 """The delta header: the net changes in a thread in at most three bullets (docs/contract.md, Recall)."""
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import Final, Literal
+from typing import Final
 from uuid import UUID
 
-from app.domain.text_rules import ELLIPSIS, cut_at_word, normalise_text, one_line
+from app.domain.rendering.lines import ChangeKind, header_bullet, header_title, merged_bullet
+from app.domain.rendering.marks import ROLES, TagNames
+from app.domain.rendering.model_text import ModelText, join_lines
+from app.domain.text_rules import normalise_text
 
-ChangeKind = Literal["created", "updated", "merged", "deleted", "soft_deleted", "restored"]
-
-SIGNS: Final[Mapping[ChangeKind, str]] = MappingProxyType(
-    {
-        "created": "+created",
-        "updated": "↑updated",
-        "merged": "↔merged",
-        "deleted": "\N{MINUS SIGN}deleted",
-        "soft_deleted": "~soft_deleted",
-        "restored": "↺restored",
-    }
-)
 MAX_BULLETS: Final = 3
-BULLET_CHARS: Final = 120
-"""Maximum length of the text in a bullet, ellipsis included."""
-_IMPORTANCE: Final = re.compile(r"[(（]?\b[iｉ][mｍ][pｐ]\s*[=＝﹦]\s*(\d*)[)）]?", re.IGNORECASE)
-_SIGN: Final = re.compile(rf"(?:[-*•]\s)?[-+↑↔−~↺](?=(?:{'|'.join(SIGNS)})\s?[:：])", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,25 +37,28 @@ class DeltaEntry:
 class Header:
     """A rendered header: its lines (title and bullets), and the numbers of changes shown and left out (`more`)."""
 
-    lines: tuple[str, ...]
+    lines: tuple[ModelText, ...]
     shown: int
     more: int
 
     @property
-    def text(self) -> str:
+    def text(self) -> ModelText:
         """The lines as one block."""
-        return "\n".join(self.lines)
+        return join_lines(self.lines)
 
 
-def render_header(since_rev: int, entries: Sequence[DeltaEntry], max_bullets: int = MAX_BULLETS) -> Header | None:
+def render_header(
+    since_rev: int, entries: Sequence[DeltaEntry], max_bullets: int = MAX_BULLETS, names: TagNames = ROLES
+) -> Header | None:
     """Render the most important changes, the latest first among equals.
 
+    `names` are the tags that lines of ours may have; a text that imitates one is defused.
     Return None if there are no entries or `max_bullets` is below 1. At most MAX_BULLETS are shown.
     """
     shown = shown_entries(entries, max_bullets)
     if not shown:
         return None
-    lines = (f"Memory updates since rev {since_rev}:", *(_render_bullet(entry) for entry in shown))
+    lines = (header_title(since_rev), *(_render_bullet(entry, names) for entry in shown))
     return Header(lines=lines, shown=len(shown), more=len(entries) - len(shown))
 
 
@@ -90,32 +78,12 @@ def shrink_header(header: Header, max_bullets: int) -> Header | None:
 
 def category_label(category: str, label: str | None) -> str:
     """Return the category's label, else its name in title case."""
-    if label and (clean := _strip_markers(label)):
+    if label and (clean := normalise_text(label)):
         return clean
     return " ".join(word[:1].upper() + word[1:] for word in category.replace("_", " ").split())
 
 
-def _render_bullet(entry: DeltaEntry) -> str:
-    text = _shorten_text(entry.text)
+def _render_bullet(entry: DeltaEntry, names: TagNames) -> ModelText:
     if entry.kind == "merged" and entry.combined is not None:
-        notes = "note" if entry.combined == 1 else "notes"
-        about = f" about {text}" if text else ""
-        return f"- {SIGNS[entry.kind]}: Combined {entry.combined} {notes}{about}"
-    importance = f"(imp={entry.importance})" if entry.kind == "created" else ""
-    parts = (f"[{category_label(entry.category, entry.label)}]", text, importance)
-    return f"- {SIGNS[entry.kind]}: " + " ".join(part for part in parts if part)
-
-
-def _strip_markers(text: str) -> str:
-    """Return the text on one line with the header's own marks defused.
-
-    "(imp=5)" becomes "imp 5", and "+created:" becomes "created:", so that a text cannot imitate a header.
-    """
-    return one_line(_SIGN.sub(" ", _IMPORTANCE.sub(r"imp \1", normalise_text(text))))
-
-
-def _shorten_text(text: str) -> str:
-    line = _strip_markers(text)
-    if len(line) <= BULLET_CHARS:
-        return line
-    return cut_at_word(line, BULLET_CHARS - len(ELLIPSIS)).rstrip(" ,;:-") + ELLIPSIS
+        return merged_bullet(entry.combined, entry.text, names)
+    return header_bullet(entry.kind, category_label(entry.category, entry.label), entry.text, entry.importance, names)

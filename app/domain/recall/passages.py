@@ -114,16 +114,16 @@ def place_fields(place: ChunkPlace) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def place_label(place: Mapping[str, Any] | None) -> str:
-    """Return the path, the page and the heading of a passage on one line; an empty text for a turn."""
+def place_parts(place: Mapping[str, Any] | None) -> tuple[str, ...]:
+    """Return the path, the page and the heading of a passage, each on one line; nothing for a turn."""
     if place is None or "path" not in place:
-        return ""
+        return ()
     page = f"page {place['page']}" if "page" in place else None
     parts = (place["path"], page, place.get("heading"))
-    return ", ".join(trim_text(one_line(part), MAX_LABEL) for part in parts if part)
+    return tuple(trim_text(one_line(part), MAX_LABEL) for part in parts if part)
 
 
-def passage_line(passage: Passage) -> str:
-    """Return `<path>, page <page>, <heading>: <text>`, without what is not known."""
-    label = place_label(passage.place)
+def passage_text(passage: Passage) -> str:
+    """Return the raw text behind its place: `<path>, page <page>, <heading>: <text>`, without what is not known."""
+    label = ", ".join(place_parts(passage.place))
     return f"{label}: {passage.memory.text}" if label else passage.memory.text

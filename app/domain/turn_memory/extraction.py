@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from app.domain.errors import InvalidInput
+from app.domain.rendering.model_text import ModelText
 from app.domain.turn_memory.signals import MAX_KEY, Signal, read_text, signal_tag
 
 MAX_TURNS: Final = 10
@@ -52,7 +53,7 @@ class Journal:
     - `buckets`: the text of each bucket's card by the bucket's id.
     """
 
-    text: str
+    text: ModelText
     turn_ids: Sequence[str] = ()
     memory_turn_ids: Sequence[str] = ()
     buckets: Sequence[tuple[str, str]] = ()

@@ -1,31 +1,25 @@
 """The views: the blocks of a conversation that each agent reads, built from index rows alone."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any
 
-from app.domain.turn_memory.active_set import MAX_SELECTED, ActiveSet
-from app.domain.turn_memory.blocks import (
-    MAX_TURNS,
-    NONE,
-    format_assistant_signals_block,
-    format_feedback_block,
-    format_minute,
-    format_sections,
-    format_turn_memories_block,
-    one_line,
-    sort_newest,
+from app.domain.rendering.blocks import MAX_TURNS, sort_newest
+from app.domain.rendering.model_text import ModelText
+from app.domain.rendering.views import (
+    ORDER,
+    Object,
+    assistant_signals_block,
+    candidates_block,
+    current_block,
+    feedback_block,
+    prior_block,
+    turn_memories_block,
 )
+from app.domain.turn_memory.active_set import MAX_SELECTED, ActiveSet
 from app.domain.turn_memory.selection import resolve_turn_ids
-
-_ORDER: Final = "newest->oldest"
-_CURRENT_HEADER: Final = "[CURRENT TURN]"
-_PRIOR_HEADER: Final = f"[PRIOR TURNS ({_ORDER}) - COMPRESSED VIEWS]"
-_CANDIDATES_HEADER: Final = "[TURNS CANDIDATES TABLE]"
-
-Object = Mapping[str, Any]
 
 
 class ViewName(StrEnum):
@@ -73,10 +67,19 @@ class ViewRequest:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A block of a view. `text` begins with the header."""
+    """A block of a view, as a model reads it."""
 
-    header: str
-    text: str
+    shown: ModelText
+
+    @property
+    def header(self) -> str:
+        """The first line, for a face to send."""
+        return self.shown.lines[0].text
+
+    @property
+    def text(self) -> str:
+        """The whole block with its header, for a face to send."""
+        return self.shown.text
 
 
 def build_view(request: ViewRequest, rows: ContextRows, now: datetime) -> list[Block]:
@@ -84,20 +87,20 @@ def build_view(request: ViewRequest, rows: ContextRows, now: datetime) -> list[B
     selected = _select_turns(request, rows)
     memories = _choose_memories(request, rows, selected)
     if request.view is ViewName.final:
-        texts = [
-            format_turn_memories_block(memories, order_label="selected", current_turn_id=request.turn_id),
-            format_feedback_block(rows.feedback, order_label="", now=now),
-            format_assistant_signals_block(rows.signals, order_label="", now=now),
+        shown = [
+            turn_memories_block(memories, "selected", request.turn_id),
+            feedback_block(rows.feedback, "", now),
+            assistant_signals_block(rows.signals, "", now),
         ]
     else:
-        texts = [
-            _format_current(request.turn_id, rows.current_log, rows.current),
-            _format_prior(rows.logs),
-            _format_candidates(request.turn_id, rows.logs, selected or (), memories),
-            format_feedback_block(rows.feedback, order_label=_ORDER, now=now),
-            format_turn_memories_block(memories, order_label=_ORDER, current_turn_id=request.turn_id),
+        shown = [
+            current_block(request.turn_id, rows.current_log, rows.current),
+            prior_block(rows.logs),
+            _tabulate_candidates(request.turn_id, rows.logs, selected or (), memories),
+            feedback_block(rows.feedback, ORDER, now),
+            turn_memories_block(memories, ORDER, request.turn_id),
         ]
-    return [Block(text.partition("\n")[0], text) for text in texts]
+    return [Block(text) for text in shown]
 
 
 def _select_turns(request: ViewRequest, rows: ContextRows) -> tuple[str, ...] | None:
@@ -120,30 +123,9 @@ def _choose_memories(request: ViewRequest, rows: ContextRows, selected: tuple[st
     return sort_newest(kept.values(), "made_at")
 
 
-def _format_current(turn_id: str | None, log: Object | None, fingerprint: Object | None) -> str:
-    if turn_id is None:
-        return f"{_CURRENT_HEADER}\n{NONE}"
-    shown = log or {}
-    made_at = shown.get("ts") or (fingerprint or {}).get("made_at")
-    lines = [_CURRENT_HEADER, f"turn_id: {one_line(turn_id)}"]
-    lines += [f"time: {format_minute(made_at)}"] if made_at else []
-    lines += _field_lines(shown, "", "user", "assistant", "summary")
-    if fingerprint is not None:
-        lines += [*_field_lines(fingerprint, "", "objective"), format_sections(fingerprint)]
-    return "\n".join(lines)
-
-
-def _format_prior(logs: Sequence[Object]) -> str:
-    lines = [_PRIOR_HEADER]
-    for log in sort_newest(logs, "ts"):
-        lines.append(f"- {one_line(log['turn_id'])} ({format_minute(log.get('ts'))})")
-        lines += _field_lines(log, "  ", "user", "assistant", "summary")
-    return "\n".join(lines if logs else [*lines, NONE])
-
-
-def _format_candidates(
+def _tabulate_candidates(
     turn_id: str | None, logs: Sequence[Object], selected: Sequence[str], memories: Sequence[Object]
-) -> str:
+) -> ModelText:
     """Return the table of turns that may matter, each with the reasons why it stands there."""
     reasons: dict[str, list[str]] = {}
     turns: dict[str, dict[str, Any]] = {}
@@ -154,14 +136,4 @@ def _format_candidates(
         name = turn["turn_id"]
         reasons.setdefault(name, []).extend(["selected", "memory"] if name in selected else ["memory"])
         turns[name] = {**turn, "made_at": turns.get(name, turn).get("made_at")}
-    lines = [
-        f"- {one_line(turn['turn_id'])} ({format_minute(turn['made_at'])}) | {', '.join(reasons[turn['turn_id']])}"
-        f" | objective: {one_line(turn.get('objective')) or NONE}"
-        for turn in sort_newest(turns.values(), "made_at")
-        if turn["turn_id"] != turn_id
-    ]
-    return "\n".join([_CANDIDATES_HEADER, *(lines or [NONE])])
-
-
-def _field_lines(values: Object, indent: str, *names: str) -> list[str]:
-    return [f"{indent}{name}: {text}" for name in names if (text := one_line(values.get(name)))]
+    return candidates_block([turn for name, turn in turns.items() if name != turn_id], reasons)

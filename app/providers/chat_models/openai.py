@@ -146,7 +146,7 @@ class _Request:
         self._listener = listener
         self._was_heard = False
         schema = OutputObjectDefinition(TypeAdapter(prompt.answer).json_schema(), OUTPUT, strict=True)
-        self._messages = [ModelRequest([SystemPromptPart(prompt.rules), UserPromptPart(prompt.question)])]
+        self._messages = [ModelRequest([SystemPromptPart(prompt.rules), UserPromptPart(prompt.question.text)])]
         self._settings = ModelSettings(temperature=0.0, max_tokens=prompt.max_tokens)
         self._parameters = ModelRequestParameters(output_mode="native", output_object=schema, allow_text_output=True)
 
@@ -184,7 +184,7 @@ def _text_of(event: object) -> str:
 
 def _parse_reply(prompt: Prompt[Answer], response: ModelResponse) -> Reply[Answer]:
     text, reported = response.text or "", response.usage
-    sent = prompt.rules, prompt.question
+    sent = prompt.rules, prompt.question.text
     schema = str(TypeAdapter(prompt.answer).json_schema())
     most = sum(len(part.encode()) for part in (*sent, schema)) + TEMPLATE_TOKENS  # no token has less than a byte
     usage = Usage(

@@ -14,7 +14,6 @@ import structlog
 
 from app.config.tenant_policies import TenantPolicies
 from app.domain.chat.answer import added_members
-from app.domain.chat.augmentation import memory_preface
 from app.domain.chat.conversation import default_user
 from app.domain.chat.memories import MEMORY_ROLE, ChatMemories, MemoryHit, RetrievalOptions
 from app.domain.chat.request import ChatRequest
@@ -29,6 +28,8 @@ from app.domain.idempotency import OptionalKey
 from app.domain.memory.memory import MemoryType, NewMemory
 from app.domain.outages import EmbedderUnavailable
 from app.domain.principal import Principal
+from app.domain.rendering.lines import chat_preface
+from app.domain.rendering.marks import ROLES, TagNames
 from app.domain.text_rules import normalise_text
 from app.ports import Clock, Embedder, Embedding
 from app.storage.chat.turns import ChatTurnStorage
@@ -52,7 +53,8 @@ _EmbeddingUnderWay: TypeAlias = "asyncio.Future[Embedding | None]"
 class Chat:
     """A chat under way: what memory did for it so far.
 
-    `answer` is set if stored facts answer it, so that no endpoint is called.
+    `answer` is set if stored facts answer it, so that no endpoint is called. `names` are the tags that lines of ours
+    may have.
     """
 
     principal: Principal
@@ -63,6 +65,7 @@ class Chat:
     actions: MemoryActions = field(default_factory=MemoryActions)
     memories: ChatMemories = field(default_factory=ChatMemories)
     answer: FactAnswer | None = None
+    names: TagNames = ROLES
 
     @property
     def is_client_prompt(self) -> bool:
@@ -77,7 +80,7 @@ class Chat:
     def forwarded_body(self) -> bytes:
         """Return the body for the endpoint, with what memory has put before the message."""
         hits = ((hit.role, hit.content) for hit in self.memories.hits)
-        return self.request.forwarded_body(memory_preface(self.memories.summary, hits))
+        return self.request.forwarded_body(chat_preface(self.memories.summary, hits, self.names))
 
     def added_members(self) -> bytes:
         """Return the members that are added to the answer, as JSON without braces."""
@@ -125,7 +128,9 @@ class ChatWithMemory:
         may not see turns, IdempotencyMismatch for a key of another request.
         """
         principal.require_categories([self._policies.of(principal).turn_category])
-        chat = Chat(principal, request, request.user or default_user(principal), self._clock.now(), key)
+        names = self._policies.of(principal).categories.tag_names
+        user_id = request.user or default_user(principal)
+        chat = Chat(principal, request, user_id, self._clock.now(), key, names=names)
         if request.message is not None and not chat.is_client_prompt:
             try:
                 async with asyncio.timeout(self._policies.defaults.chat.memory_timeout_s):

@@ -22,7 +22,7 @@ from app.domain.memory.memory import Memory, MemoryType
 from app.domain.principal import Principal
 from app.domain.recall.arrangement import arrange_answer
 from app.domain.recall.candidates import Candidate
-from app.domain.recall.passages import FoundChunk, join_chunks, passage_line
+from app.domain.recall.passages import FoundChunk, join_chunks, passage_text
 from app.domain.recall.profiles import RankingProfile
 from app.domain.recall.scoring import ScoredCandidate
 from app.domain.text_rules import normalise_text, text_key, trim_text
@@ -255,7 +255,7 @@ def _chunk_hits(chunks: Sequence[FoundChunk], count: int, most: int) -> list[Mem
     of_documents = [one for one in chunks if one.chunk.place is None or one.chunk.place.turn_id is None][:count]
     hits = []
     for one in of_documents:
-        memory, text = one.chunk.memory, trim_text(passage_line(join_chunks(one, 0)), most)
+        memory, text = one.chunk.memory, trim_text(passage_text(join_chunks(one, 0)), most)
         score = round(one.scored.total if one.scored.relevance is None else one.scored.relevance, 4)
         hits.append(MemoryHit(memory.id, MEMORY_ROLE, text, memory.created_at, score, memory.category))
     return hits

@@ -2,7 +2,7 @@
 
 from uuid import UUID
 
-from app.domain.consent.patches import Patch, PatchState, UserContext, profile_line
+from app.domain.consent.patches import Patch, PatchState, UserContext, render_profile
 from app.domain.idempotency import IdempotencyKey
 from app.domain.paging import Page, cut_page, decode_cursor, encode_cursor
 from app.domain.principal import Principal
@@ -56,7 +56,7 @@ class Consent:
             values = await self._storage.load_values(tx, principal, user_id)
         order = {name: place for place, name in enumerate(self._policies.of(principal).consent.field_names)}
         values.sort(key=lambda value: order.get(value.field, len(order)))  # stable: oldest first within a field
-        return UserContext(values, profile_line(values))
+        return UserContext(values, render_profile(values))
 
     async def withdraw_values(self, principal: Principal, user_id: str, name: str, value: str | None = None) -> int:
         """Delete the values of a field, or only `value` of a field that holds several. Return how many.

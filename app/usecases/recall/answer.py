@@ -10,12 +10,14 @@ from app.domain.facts.answers import FactAnswer
 from app.domain.memory.memory import Memory
 from app.domain.memory.presentation import render_bullet
 from app.domain.recall.arrangement import AnswerLimits, RankedItem
-from app.domain.recall.citations import citation_line, citation_mark
 from app.domain.recall.delta_header import Header, shrink_header
-from app.domain.recall.passages import FoundChunk, Passage, passage_line
+from app.domain.recall.passages import FoundChunk, Passage, place_parts
 from app.domain.recall.scoring import ScoredCandidate
 from app.domain.recall.selection import DroppedCandidate
 from app.domain.recall.token_budget import TokenBudget, line_tokens
+from app.domain.rendering.lines import citation_line, citation_mark, plain_line
+from app.domain.rendering.marks import TagNames
+from app.domain.rendering.model_text import NOTHING, ModelText
 from app.ports import TokenCounter
 from app.storage.recall.search import Related
 from app.usecases.recall.chunks import fit_passages
@@ -25,14 +27,20 @@ from app.usecases.recall.chunks import fit_passages
 class AnswerItem:
     """One memory of the answer. `ranked` is None for a category with context mode `all`, which is not ranked.
 
-    Chunks have a `mark`. The memory of a chunk has the text of its passage, and its place as `source`.
+    `line` is what a model reads; the memory has the text as stored. Chunks have a `mark`. The memory of a chunk has the
+    text of its passage, and its place as `source`.
     """
 
     memory: Memory
-    text: str
+    line: ModelText
     ranked: RankedItem | None = None
     strength: float | None = None
     mark: str | None = None
+
+    @property
+    def text(self) -> str:
+        """The line, for a face to send."""
+        return self.line.text
 
     @property
     def scored(self) -> ScoredCandidate | None:
@@ -44,7 +52,8 @@ class AnswerItem:
 class Answer:
     """The answer to a query. `tokens` never exceeds the budget; `degraded` is the code of an unavailable model.
 
-    `fact_answer` is None unless the query asks for facts of the user; its text counts against the budget.
+    `fact_answer` is None unless the query asks for facts of the user; `fact_line` is its text as a model reads it, and
+    counts against the budget. `told_header` is the delta header.
     `answerable` is the best relevance of all candidates, in [0, 1]; None if no relevance is known. `dropped` holds
     candidates that ranked too low, `left_out` items that did not fit into the budget. `query_id` is the id of the
     answer's receipt; None if it leaves none.
@@ -52,28 +61,37 @@ class Answer:
 
     items: list[AnswerItem] = field(default_factory=list)
     related: list[AnswerItem] = field(default_factory=list)
-    header: str = ""
+    told_header: ModelText = NOTHING
     delta: dict[str, Any] | None = None
     tokens: int = 0
     took_ms: float = 0.0
     degraded: str | None = None
     fact_answer: FactAnswer | None = None
+    fact_line: ModelText = NOTHING
     answerable: float | None = None
     dropped: list[DroppedCandidate] = field(default_factory=list)
     left_out: dict[UUID, AnswerItem] = field(default_factory=dict)
     query_id: UUID | None = None
 
+    @property
+    def header(self) -> str:
+        """The delta header, for a face to send."""
+        return self.told_header.text
+
 
 class AnswerBuilder:
     """A builder that fills an answer line by line and never splits a line.
 
-    With `full`, metadata, source and tags count against the budget as well.
+    With `full`, metadata, source and tags count against the budget as well. `names` are the tags that lines may have.
     """
 
-    def __init__(self, answer: Answer, budget: TokenBudget, tokens: TokenCounter, *, full: bool) -> None:
+    def __init__(
+        self, answer: Answer, budget: TokenBudget, tokens: TokenCounter, names: TagNames, *, full: bool
+    ) -> None:
         self._answer = answer
         self._budget = budget
         self._tokens = tokens
+        self._names = names
         self._full = full
         self._pinned: list[AnswerItem] = []
         self._added_pinned: set[UUID] = set()
@@ -96,14 +114,18 @@ class AnswerBuilder:
 
     def add_fact_answer(self, answer: FactAnswer) -> None:
         """Add the answer to a question about facts; leave it out if its text does not fit."""
-        if answer.asked and (not answer.answered or self._budget.try_spend(self._line_cost(answer.text))):
+        if not answer.asked:
+            return
+        line = plain_line(answer.text, self._names)
+        if not answer.answered or self._budget.try_spend(self._line_cost(line)):
             self._answer.fact_answer = answer
+            self._answer.fact_line = line
 
     def add_header(self, header: Header | None) -> Header | None:
         """Add as many bullets of `header` as fit. Return the header that was added, None if no bullet fits."""
         while header is not None:
             if self._budget.try_spend(sum(map(self._line_cost, header.lines))):
-                self._answer.header = header.text
+                self._answer.told_header = header.text
                 return header
             header = shrink_header(header, header.shown - 1)
         return None
@@ -113,14 +135,14 @@ class AnswerBuilder:
 
         With `ranked`, at least half of the remaining budget stays free for the ranked categories.
         """
-        self._pinned = [AnswerItem(memory, render_bullet(memory)) for memory in memories]
+        self._pinned = [AnswerItem(memory, self._render_bullet(memory)) for memory in memories]
         self._add_pinned(reserve=-(-self._budget.tokens_left // 2) if ranked else 0)
 
     def add_ranked(self, ranked: Sequence[RankedItem], memories: dict[UUID, Memory]) -> None:
         """Add the ranked memories in their order."""
         for item in ranked:
             memory = memories[item.scored.candidate.id]
-            self._add_item(self._answer.items, AnswerItem(memory, render_bullet(memory), item))
+            self._add_item(self._answer.items, AnswerItem(memory, self._render_bullet(memory), item))
 
     def add_related(self, related: Sequence[Related], scored: Sequence[ScoredCandidate], limit: int) -> None:
         """Add at most `limit` memories that the answer does not tell yet, in the order of the question.
@@ -132,7 +154,8 @@ class AnswerBuilder:
         new = [r for r in related if r.memory.id not in told]
         new.sort(key=lambda r: (places.get(r.memory.id, len(places)), -r.strength))
         for r in new[:limit]:
-            self._add_item(self._answer.related, AnswerItem(r.memory, render_bullet(r.memory), strength=r.strength))
+            item = AnswerItem(r.memory, self._render_bullet(r.memory), strength=r.strength)
+            self._add_item(self._answer.related, item)
 
     def add_chunks(self, found: Sequence[FoundChunk], reach: int, most: int, share: float) -> None:
         """Add at most `most` chunks behind all memories, each with up to `reach` chunks before and after it.
@@ -143,8 +166,9 @@ class AnswerBuilder:
 
         def take(passage: Passage, count: int) -> bool:
             ranked = RankedItem(passage.found.scored, passage.also)
-            text = f"[{passage.memory.category}] {passage_line(passage)}"
-            item = AnswerItem(passage.memory, citation_line(count + 1, text), ranked, mark=citation_mark(count + 1))
+            memory, label = passage.memory, place_parts(passage.place)
+            line = citation_line(count + 1, memory.text, self._names, category=memory.category, label=label)
+            item = AnswerItem(memory, line, ranked, mark=citation_mark(count + 1))
             if self._take_item(item, floor):
                 self._answer.items.append(item)
                 return True
@@ -154,7 +178,7 @@ class AnswerBuilder:
             self._added.update(passage.also)
         for one in found:
             if (memory := one.chunk.memory).id not in self._added:
-                self._answer.left_out[memory.id] = AnswerItem(memory, "", RankedItem(one.scored))
+                self._answer.left_out[memory.id] = AnswerItem(memory, NOTHING, RankedItem(one.scored))
 
     def fill_remaining(self) -> None:
         """Spend the rest of the budget on pinned categories that did not fit before."""
@@ -175,14 +199,20 @@ class AnswerBuilder:
 
     def _take_item(self, item: AnswerItem, reserve: int = 0) -> bool:
         extra = _extra_text(item.memory) if self._full else ""
-        cost = self._line_cost(item.text) + (self._line_cost(extra) if extra else 0)
+        cost = self._line_cost(item.line) + (self._text_cost(extra) if extra else 0)
         if self._budget.tokens_left - cost < reserve or not self._budget.try_spend(cost):
             return False
         self._added.add(item.memory.id)
         return True
 
-    def _line_cost(self, line: str) -> int:
-        return line_tokens(line, self._tokens.count_tokens(line))
+    def _render_bullet(self, memory: Memory) -> ModelText:
+        return render_bullet(memory, self._names)
+
+    def _line_cost(self, line: ModelText) -> int:
+        return self._text_cost(line.text)
+
+    def _text_cost(self, text: str) -> int:
+        return line_tokens(text, self._tokens.count_tokens(text))
 
 
 def _extra_text(memory: Memory) -> str:

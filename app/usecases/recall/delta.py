@@ -68,7 +68,7 @@ class ReadDelta:
         limit = policies.delta_bullets
         read = await self._storage.read_delta(tx, principal, thread_id, since_rev, agent, user_id, categories, limit)
         entries = tuple(_entry_from_row(policies, row) for row in read.rows)
-        header = render_header(read.since, entries, limit)
+        header = render_header(read.since, entries, limit, policies.categories.tag_names)
         shown = header.shown if header else 0
         return Delta(read.since, read.rev, header, read.total - shown, read.truncated, entries)
 

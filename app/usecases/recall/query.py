@@ -88,7 +88,7 @@ class QueryMemories:
         slots = policies.sources.answer_chunks
         ranking = await self._ranks.prepare_ranking(principal, query, categories, lengths, chunks=slots)
         answer, budget = Answer(), TokenBudget(query.budget_tokens or policies.query.budget_tokens)
-        builder = AnswerBuilder(answer, budget, self._tokens, full=query.full)
+        builder = AnswerBuilder(answer, budget, self._tokens, policies.categories.tag_names, full=query.full)
         return QueryState(query, ranking, [name for name in categories if name not in lengths], answer, builder)
 
     async def _add_fact_answer(self, work: QueryState) -> None:

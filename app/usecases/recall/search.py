@@ -14,10 +14,12 @@ from app.domain.filters import Filters
 from app.domain.memory.memory import Memory, MemoryType
 from app.domain.principal import Principal
 from app.domain.recall.arrangement import RankedItem, arrange_answer
-from app.domain.recall.citations import citation_line, citation_mark
 from app.domain.recall.passages import FoundChunk, Passage
 from app.domain.recall.selection import merge_ordered
 from app.domain.recall.token_budget import TokenBudget, line_tokens
+from app.domain.rendering.lines import citation_line, citation_mark
+from app.domain.rendering.marks import TagNames
+from app.domain.rendering.model_text import ModelText, join_lines
 from app.domain.text_rules import trim_text
 from app.ports import TokenCounter
 from app.storage.access_log import AccessLog
@@ -70,13 +72,13 @@ class SearchQuery:
 class SearchResult:
     """One source of the answer: its `mark`, and its text as stored, cut if it is longer than the snippet.
 
-    `place`: that of a chunk, as Mnema knows it.
+    `line` is what a model reads. `place`: that of a chunk, as Mnema knows it.
     """
 
     mark: str
     memory: Memory
     text: str
-    line: str
+    line: ModelText
     ranked: RankedItem
     place: Mapping[str, Any] | None = None
 
@@ -95,8 +97,8 @@ class SearchAnswer:
 
     @property
     def text(self) -> str:
-        """The lines of all results."""
-        return "\n".join(result.line for result in self.results)
+        """The lines of all results, for a face to send."""
+        return join_lines(result.line for result in self.results).text
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +160,8 @@ class SearchMemories:
         share = int(top_k * policies.sources.answer_share)
         listed = _mix_sources(listed, self._join_passages(chunks, query, top_k, snippet), top_k, share)
         size = sum(min(len(source.memory.text), snippet) for source in listed)
-        answer = await offload_if_large(size, self._cite_sources, listed, snippet, query.budget_tokens)
+        names = policies.categories.tag_names
+        answer = await offload_if_large(size, self._cite_sources, listed, names, snippet, query.budget_tokens)
         answer.degraded = ranking.degraded
         scores = [result.ranked.scored for result in answer.results]
         ids = [result.memory.id for result in answer.results]
@@ -177,14 +180,16 @@ class SearchMemories:
         passages = fit_passages(chunks, query.neighbours, top_k, fits)
         return [_Source(p.memory, RankedItem(p.found.scored, p.also), p) for p in passages]
 
-    def _cite_sources(self, sources: list[_Source], snippet: int, budget_tokens: int | None) -> SearchAnswer:
+    def _cite_sources(
+        self, sources: list[_Source], names: TagNames, snippet: int, budget_tokens: int | None
+    ) -> SearchAnswer:
         """Return the sources as numbered lines. A line that does not fit into the budget is left out whole."""
         answer = SearchAnswer([])
         budget = None if budget_tokens is None else TokenBudget(budget_tokens)
         for source in sources:
             memory, number = source.memory, len(answer.results) + 1
             text = memory.text if len(memory.text) <= snippet else trim_text(memory.text, snippet)
-            line = citation_line(number, text)
+            line = citation_line(number, text, names)
             if budget is None or budget.try_spend(self._line_cost(line, budget.tokens_left)):
                 place = source.passage.place if source.passage else None
                 answer.results.append(SearchResult(citation_mark(number), memory, text, line, source.ranked, place))
@@ -192,10 +197,10 @@ class SearchMemories:
             answer.tokens = budget.total - budget.tokens_left
         return answer
 
-    def _line_cost(self, line: str, left: int) -> int:
+    def _line_cost(self, line: ModelText, left: int) -> int:
         """Return the cost of the line. WordPieces are not counted if its bytes alone are too many."""
-        least = line_tokens(line, 0)
-        return least if least > left else line_tokens(line, self._tokens.count_tokens(line))
+        least = line_tokens(line.text, 0)
+        return least if least > left else line_tokens(line.text, self._tokens.count_tokens(line.text))
 
 
 def _default_snippet(policies: Policies, neighbours: int) -> int:

@@ -3,11 +3,14 @@
 from dataclasses import dataclass
 from uuid import UUID
 
+from app.config.tenant_policies import TenantPolicies
 from app.domain.errors import NotFound
 from app.domain.paging import Page, cut_page, decode_cursor, decode_use_cursor, encode_cursor, encode_use_cursor
 from app.domain.principal import Principal
 from app.domain.recall.delta_header import DeltaEntry, render_header
 from app.domain.receipts.stored import MemoryUse, ReceiptFilter, StoredItem, StoredReceipt
+from app.domain.rendering.marks import TagNames
+from app.domain.rendering.model_text import NOTHING, ModelText
 from app.storage.access_log import AccessLog
 from app.storage.memory.memories import MemoryStorage
 from app.storage.receipts.receipts import ReceiptStorage
@@ -19,24 +22,37 @@ BULLET_TEXT = 300
 
 @dataclass(frozen=True, slots=True)
 class ToldReceipt:
-    """A receipt with its items, their texts as they were then, and the header as it was rendered.
+    """A receipt with its items, their texts as they were then, and the header as a model read it.
 
-    A bullet whose memory is purged or hidden is missing in `header`.
+    A bullet whose memory is purged or hidden is missing in the header.
     """
 
     receipt: StoredReceipt
-    header: str
+    told_header: ModelText
     items: list[StoredItem]
+
+    @property
+    def header(self) -> str:
+        """The header, for a face to send."""
+        return self.told_header.text
 
 
 class ReadReceipts:
     """The use-cases that read receipts. A key bound to agents sees receipts of its agents and its categories."""
 
-    def __init__(self, uow: UnitOfWork, receipts: ReceiptStorage, memories: MemoryStorage, access: AccessLog) -> None:
+    def __init__(
+        self,
+        uow: UnitOfWork,
+        receipts: ReceiptStorage,
+        memories: MemoryStorage,
+        access: AccessLog,
+        policies: TenantPolicies,
+    ) -> None:
         self._uow = uow
         self._receipts = receipts
         self._memories = memories
         self._access = access
+        self._policies = policies
 
     async def list_receipts(
         self, principal: Principal, filters: ReceiptFilter, cursor: str | None, limit: int
@@ -56,7 +72,8 @@ class ReadReceipts:
             if receipt is None:
                 raise NotFound("no such answer")
             items = await self._receipts.list_items(tx, principal, query_id)
-        return ToldReceipt(receipt, _render_told(receipt, items), items)
+        names = self._policies.of(principal).categories.tag_names
+        return ToldReceipt(receipt, _render_told(receipt, items, names), items)
 
     async def list_uses(self, principal: Principal, memory_id: UUID, cursor: str | None, limit: int) -> Page[MemoryUse]:
         """Return a page of the answers that told a memory. Raise InvalidCursor, or NotFound as its history does."""
@@ -74,11 +91,11 @@ class ReadReceipts:
         return await self._memories.get_memory(tx, principal, memory_id) is not None
 
 
-def _render_told(receipt: StoredReceipt, items: list[StoredItem]) -> str:
+def _render_told(receipt: StoredReceipt, items: list[StoredItem], names: TagNames) -> ModelText:
     """Return the header of a receipt, rendered from its bullets as the answer did."""
     entries = [_entry_of(item) for item in items if item.part == "header" and _can_be_told(item)]
-    header = render_header(receipt.header_from or 0, entries)
-    return header.text if header else ""
+    header = render_header(receipt.header_from or 0, entries, names=names)
+    return header.text if header else NOTHING
 
 
 def _can_be_told(item: StoredItem) -> bool:

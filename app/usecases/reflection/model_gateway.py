@@ -20,6 +20,7 @@ from app.domain.reflection.model_usage import (
     estimate_tokens,
     seconds_to_midnight,
 )
+from app.domain.rendering.questions import add_complaint
 from app.ports import Answer, AnswerListener, ChatModel, Clock, Prompt
 from app.prompts.probe import PROBE, read_probe
 from app.storage.journal import Journal
@@ -104,8 +105,7 @@ class ModelGateway:
                 break
             if listener is not None and attempt < attempts:
                 listener.begin_again(rule)
-            feedback = f"Your last answer was refused. {reading.complaint}"
-            attempt_prompt = replace(prompt, question=f"{prompt.question}\n\n{feedback}")
+            attempt_prompt = replace(prompt, question=add_complaint(prompt.question, reading.complaint))
         return ModelAnswer(value, usage, rule, refused)
 
     async def require_answer(
@@ -154,7 +154,7 @@ class ModelGateway:
         attempt: int,
         listener: AnswerListener | None,
     ) -> tuple[CheckedAnswer[T], Usage]:
-        asked = estimate_tokens(prompt.rules, prompt.question)
+        asked = estimate_tokens(prompt.rules, prompt.question.text)
         budget = await self._reserve_tokens(principal, asked + prompt.max_tokens)
         call, started = ModelCall(prompt.version, self._model.name, attempt), time.perf_counter()
         try:

@@ -6,8 +6,9 @@ from typing import Any
 
 from app.config.tenant_policies import TenantPolicies
 from app.domain.principal import Principal
+from app.domain.rendering.blocks import MAX_TURNS
+from app.domain.rendering.model_text import join_blocks
 from app.domain.turn_memory.artifacts import Conversation
-from app.domain.turn_memory.blocks import MAX_TURNS
 from app.domain.turn_memory.fingerprint import SIGNAL_TAG
 from app.domain.turn_memory.policy import TurnMemoryPolicy
 from app.domain.turn_memory.signals import signal_tag
@@ -26,8 +27,8 @@ class View:
 
     @property
     def text(self) -> str:
-        """All blocks, with a blank line between them."""
-        return "\n\n".join(block.text for block in self.blocks)
+        """All blocks, with a blank line between them, for a face to send."""
+        return join_blocks(block.shown for block in self.blocks).text
 
 
 class ReadContext:

@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from app.config.tenant_policies import TenantPolicies
 from app.domain.errors import InvalidInput, NotFound
 from app.domain.principal import Principal
+from app.domain.rendering.model_text import join_blocks
+from app.domain.rendering.views import shorten_block
 from app.domain.turn_memory.artifacts import Conversation
 from app.domain.turn_memory.buckets import BucketStatus
 from app.domain.turn_memory.extraction import Journal
 from app.domain.turn_memory.turn_log import TurnLog
-from app.domain.turn_memory.views import Block, ViewName, ViewRequest
+from app.domain.turn_memory.views import ViewName, ViewRequest
 from app.usecases.turn_memory.buckets import ReadBuckets
 from app.usecases.turn_memory.context import ReadContext
 from app.usecases.turn_memory.turns import NO_SUCH_TURN, ChangeTurns
@@ -40,7 +42,7 @@ class ReadJournal:
         turns = [str(row["turn_id"]) for row in view.rows.logs]
         buckets = await self._read_cards(principal, conversation)
         return Journal(
-            "\n\n".join(map(_shorten_block, view.blocks)),
+            join_blocks(shorten_block(block.shown, MAX_BLOCK) for block in view.blocks),
             _without(turn_id, [*turns, *memories]),
             _without(turn_id, memories),
             buckets,
@@ -70,10 +72,3 @@ def require_text(text: str, name: str) -> str:
 
 def _without(turn_id: str, ids: Sequence[str]) -> list[str]:
     return [one for one in dict.fromkeys(ids) if one != turn_id]
-
-
-def _shorten_block(block: Block) -> str:
-    """Return the block, cut after a whole line if it is too long."""
-    if len(block.text) <= MAX_BLOCK:
-        return block.text
-    return block.text[:MAX_BLOCK].rpartition("\n")[0] or block.header

@@ -1,8 +1,8 @@
 """The blocks of turn memories, feedback and assistant signals that agents read.
 
 The items are JSON objects as the server answers them. An item or a part of one that is malformed is left out. Every
-text is put on one line, so that no text of a user looks like a header or a line of its own, and in quotes if it has
-signs that part the statements of a line. The module uses the
+text is put on one line without marks of Mnema's formats, so that no text of a user looks like a header or a line of its
+own, and in quotes if it has signs that part the statements of a line. The module uses the
 standard library alone: the server and its Python client are installed apart, and each has this file, word for word.
 """
 
@@ -11,6 +11,8 @@ import re
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
+
+from .marks import defuse_marks
 
 MAX_TURNS: Final = 16
 """The most turns of a block of turn memories."""
@@ -52,7 +54,8 @@ def format_feedback_block(
     """Return the block of reactions, newest first. `now` is the time that `time_since` is counted to."""
     lines = []
     for item in sort_newest(feedback_items, "ts"):
-        reaction, origin = one_line(item.get("reaction")) or "null", one_line(item.get("origin")) or "user"
+        reaction = quote_statement(item.get("reaction")) or "null"
+        origin = quote_statement(item.get("origin")) or "user"
         lines.append(f"{_dated_line(item, 'ts', now)} | origin={origin} | reaction={reaction}")
         lines += [f"  - {name}: {text}" for name in ("objective", "text") if (text := one_line(item.get(name)))]
     return _join_block("USER FEEDBACK", order_label, scope_label, lines or [NONE])
@@ -138,8 +141,15 @@ def read_moment(value: Any) -> datetime | None:
 
 
 def one_line(value: Any) -> str:
-    """Return a text on one line, without control characters; empty for anything but a text."""
-    return " ".join(_NOT_PRINTED.sub(" ", value).split()) if isinstance(value, str) else ""
+    """Return a text on one line, without control characters and marks of ours; empty for anything but a text."""
+    if not isinstance(value, str):
+        return ""
+    return defuse_marks(" ".join(_NOT_PRINTED.sub(" ", value).split()), leading=False)
+
+
+def quote_statement(value: Any) -> str:
+    """Return a text that is one statement of a line, in quotes if it has signs that part them; empty if no text."""
+    return _quoted(value) if isinstance(value, str) else ""
 
 
 def _in_utc(moment: datetime) -> datetime:
@@ -151,7 +161,7 @@ def _memory_lines(turn: Mapping[str, Any], current_turn_id: str | None) -> list[
     objective = one_line(turn.get("objective")).replace('"', "'")
     given = turn.get("topics")
     topics = ", ".join(filter(None, map(_list_text, given))) if isinstance(given, list | tuple) else ""
-    place = f"{one_line(turn['turn_id'])}{current} ({format_minute(turn.get('made_at'))})"
+    place = f"{quote_statement(turn['turn_id'])}{current} ({format_minute(turn.get('made_at'))})"
     return [f'- {place} obj="{objective}" topics=[{topics}]', f"  {format_sections(turn)}"]
 
 
@@ -185,7 +195,7 @@ def _dated_line(item: Mapping[str, Any], field: str, now: datetime) -> str:
     then = item.get(field)
     moment = read_moment(then)
     since = time_since(moment, now) if moment else "?"
-    return f"- turn_id={one_line(item['turn_id'])} | {format_minute(then)} | time_since={since}"
+    return f"- turn_id={quote_statement(item['turn_id'])} | {format_minute(then)} | time_since={since}"
 
 
 def _join_block(name: str, order_label: str, scope_label: str, lines: list[str]) -> str:

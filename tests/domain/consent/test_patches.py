@@ -18,7 +18,7 @@ from app.domain.consent.patches import (
     Question,
     Signal,
     automatic_way,
-    profile_line,
+    render_profile,
     value_key,
 )
 from app.domain.errors import EmptyText, InvalidInput, TextTooLong, UnknownField
@@ -141,10 +141,10 @@ def test_a_profile_is_one_line_that_no_value_can_forge() -> None:
         return ContextValue(field, value, uuid4(), NOW)
 
     values = [known("preferred_name", "Ana"), known("tone", "warm; city: Rome"), known("goals_add", "ship v1")]
-    assert profile_line([*values, known("goals_add", "learn Greek")]) == (
+    assert render_profile([*values, known("goals_add", "learn Greek")]).text == (
         "Preferred name: Ana; tone: warm, city: Rome; goals: ship v1, learn Greek"
     )
-    assert profile_line([]) == ""
+    assert render_profile([]).text == ""
 
 
 def test_a_proposal_is_expired_from_the_very_moment() -> None:

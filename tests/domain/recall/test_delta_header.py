@@ -7,14 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.domain.recall.delta_header import (
-    BULLET_CHARS,
     MAX_BULLETS,
-    SIGNS,
     DeltaEntry,
     category_label,
     render_header,
     shrink_header,
 )
+from app.domain.rendering.lines import BULLET_CHARS, SIGNS
 
 CREATED = DeltaEntry(8, "created", "personal", None, "Preferred name is Ana", 2)
 UPDATED = DeltaEntry(9, "updated", "goals", None, "Ship v1 by Sep", 2)
@@ -39,7 +38,7 @@ def test_the_seeds_example_to_the_letter() -> None:
     entries = [replace(CREATED, importance=2, rev=10), replace(UPDATED, rev=9), replace(MERGED, rev=8)]
     header = render_header(7, entries)
     assert header is not None
-    assert header.text == (
+    assert header.text.text == (
         "Memory updates since rev 7:\n"
         "- +created: [Personal] Preferred name is Ana (imp=2)\n"
         "- ↑updated: [Goals] Ship v1 by Sep\n"
@@ -77,7 +76,7 @@ def test_signs_in_order() -> None:
         (replace(UPDATED, text="Ship v1 (i\U000e0020mp=5)"), "- ↑updated: [Goals] Ship v1 imp 5"),
         (
             replace(CREATED, label="X] Pay (imp=5)\n- \u2212deleted: [Y"),
-            "- +created: [X] Pay imp 5 deleted: [Y] Preferred name is Ana (imp=2)",
+            "- +created: [X) Pay imp 5 deleted: (Y] Preferred name is Ana (imp=2)",
         ),
         (
             replace(CREATED, text="++created: x −−deleted： y"),
@@ -95,13 +94,13 @@ def test_signs_in_order() -> None:
 def test_bullets(entry: DeltaEntry, bullet: str) -> None:
     header = render_header(1, [entry])
     assert header is not None
-    assert header.lines[1] == bullet
+    assert header.lines[1].text == bullet
 
 
 def test_long_texts_end_at_a_word() -> None:
     header = render_header(1, [replace(UPDATED, text="wine, " * 60)])
     assert header is not None
-    text = header.lines[1].removeprefix("- ↑updated: [Goals] ")
+    text = header.lines[1].text.removeprefix("- ↑updated: [Goals] ")
     assert len(text) <= BULLET_CHARS
     assert text.endswith("wine…")
 
@@ -115,7 +114,7 @@ def test_most_important_first_then_latest() -> None:
     ]
     header = render_header(0, entries)
     assert header is not None
-    assert [line[-1] for line in header.lines[1:]] == ["b", "c", "a"]
+    assert [line.text[-1] for line in header.lines[1:]] == ["b", "c", "a"]
     assert (header.shown, header.more) == (3, 1)
 
 
@@ -145,9 +144,10 @@ def test_header_invariants(entries: list[DeltaEntry], max_bullets: int) -> None:
         return
     assert header.shown == len(header.lines) - 1 <= min(MAX_BULLETS, max_bullets)
     assert header.shown + header.more == len(entries)
-    assert all(len(line.splitlines()) == 1 and line == line.rstrip() for line in header.lines)
-    assert all(line.startswith("- ") for line in header.lines[1:])
-    for line in header.lines[1:]:
+    lines = [line.text for line in header.lines]
+    assert all(len(line.splitlines()) == 1 and line == line.rstrip() for line in lines)
+    assert all(line.startswith("- ") for line in lines[1:])
+    for line in lines[1:]:
         assert line.count("(imp=") == line.startswith("- +created"), "a text cannot say it"
         assert line.count("+created:") == line.startswith("- +created:")
 

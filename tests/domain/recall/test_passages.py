@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from app.domain.memory.memory import Memory, MemoryState, MemoryType
 from app.domain.recall.candidates import Candidate
-from app.domain.recall.passages import FoundChunk, PlacedChunk, join_chunks, passage_line, place_fields, place_label
+from app.domain.recall.passages import FoundChunk, PlacedChunk, join_chunks, passage_text, place_fields, place_parts
 from app.domain.recall.scoring import ScoredCandidate
 from app.domain.recall.selection import merge_ordered
 from app.domain.sources.source import ChunkPlace
@@ -89,7 +89,7 @@ def test_chunks_with_something_unknown_between_them_are_not_joined() -> None:
 def test_a_chunk_without_a_place_stands_alone() -> None:
     alone = PlacedChunk(memory(0, "text"))
     passage = join_chunks(found([alone], 0), 3)
-    assert (passage.memory, passage.place, passage_line(passage)) == (alone.memory, None, "text")
+    assert (passage.memory, passage.place, passage_text(passage)) == (alone.memory, None, "text")
 
 
 def test_the_place_of_a_passage_has_the_page_and_heading_of_the_hit() -> None:
@@ -104,18 +104,18 @@ def test_the_place_of_a_passage_has_the_page_and_heading_of_the_hit() -> None:
         "start": 0,
         "end": 7,
     }
-    assert passage_line(passage) == "guide.md, page 7, Guide: one two"
+    assert passage_text(passage) == "guide.md, page 7, Guide: one two"
 
 
 def test_a_label_is_one_short_line() -> None:
     place = ChunkPlace(UUID(int=1), 0, 0, 4, None, ("a\nb", "c" * 500), SOURCE, FILE, "x\r\n" + "y" * 500)
-    label = place_label(place_fields(place))
+    label = ", ".join(place_parts(place_fields(place)))
     assert len(label.splitlines()) == 1
     assert len(label) <= 402
     turn = ChunkPlace(UUID(int=1), 0, 0, 4, turn_id=UUID(int=9))
-    assert (place_fields(turn), place_label(place_fields(turn))) == (
+    assert (place_fields(turn), place_parts(place_fields(turn))) == (
         {"turn_id": str(UUID(int=9)), "start": 0, "end": 4},
-        "",
+        (),
     )
 
 

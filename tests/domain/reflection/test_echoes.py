@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.config.loader import load_policies
-from app.domain.consent.patches import ContextValue, profile_line
+from app.domain.consent.patches import ContextValue, render_profile
 from app.domain.memory.memory import Memory, MemoryState, MemoryType
 from app.domain.memory.presentation import render_bullet
 from app.domain.recall.delta_header import DeltaEntry, render_header
@@ -55,19 +55,20 @@ ENTRIES = [
     DeltaEntry(8, "updated", "goals", None, "Ship v1 by Sep", 3),
     DeltaEntry(9, "merged", "profile", None, "lactose intolerance", 2, combined=2),
 ]
-HEADER = render_header(6, ENTRIES)
-assert HEADER is not None
+RENDERED = render_header(6, ENTRIES)
+assert RENDERED is not None
+HEADER = [line.text for line in RENDERED.lines]
 DELETED = render_header(6, [DeltaEntry(9, "deleted", "goals", None, "", 2)])
 assert DELETED is not None
 BULLETS = [
-    render_bullet(memory("Ana books the hall [really]")),
-    render_bullet(memory("Tea", "procedural", "1. Boil.\n2. Pour.")),
+    render_bullet(memory("Ana books the hall [really]")).text,
+    render_bullet(memory("Tea", "procedural", "1. Boil.\n2. Pour.")).text,
 ]
-PROMPT = "\n".join([HEADER.text, *BULLETS])
+PROMPT = "\n".join([*HEADER, *BULLETS])
 ANSWER = {
     "items": [{"id": str(UUID(int=1)), "category": "tasks", "text": BULLETS[0], "strength": None}],
     "related": [],
-    "header": HEADER.text,
+    "header": "\n".join(HEADER),
     "delta": {"since_rev": 6, "rev": 9, "more": 0, "truncated": False},
     "tokens": 40,
     "took_ms": 3.5,
@@ -75,23 +76,27 @@ ANSWER = {
 }
 WHOLE = {**ANSWER, "items": [{"id": "1", "category": "profile", "text": "Ana is {vegan}.", "metadata": {"a": [1]}}]}
 HISTORY = {"items": [{"id": "1", "memory_id": "2", "event": "ADD", "meta": {"after": {"text": "Ana is vegan."}}}]}
-KNOWN = {"user_id": "maya", "values": [{"field": "preferred_name", "value": "Ana"}], "profile": profile_line(ANA[:1])}
+KNOWN = {
+    "user_id": "maya",
+    "values": [{"field": "preferred_name", "value": "Ana"}],
+    "profile": render_profile(ANA[:1]).text,
+}
 OBJECTS = [
     ANSWER,
     WHOLE,
-    {"items": [], "header": HEADER.text},
+    {"items": [], "header": "\n".join(HEADER)},
     HISTORY,
     KNOWN,
     {"result": {"structuredContent": ANSWER}},
 ]
-ALONE = ["[M1] Ana was born in Oslo", "[user] I keep bees", profile_line(ANA[1:2])]
+ALONE = ["[M1] Ana was born in Oslo", "[user] I keep bees", render_profile(ANA[1:2]).text]
 """Known where they begin a line."""
 ANYWHERE = [
-    *HEADER.lines,
-    *DELETED.lines,
+    *HEADER,
+    *(line.text for line in DELETED.lines),
     *BULLETS,
-    profile_line(ANA),
-    profile_line(ANA[:2]),
+    render_profile(ANA).text,
+    render_profile(ANA[:2]).text,
     "2026-11-21 12:00:00 ADD by key 7: Ana is vegan.",
     *(json.dumps(one, ensure_ascii=ascii_) for one in OBJECTS for ascii_ in (True, False)),
 ]

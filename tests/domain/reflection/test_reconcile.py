@@ -287,7 +287,7 @@ def test_a_text_that_says_more_or_less_gives_way(memory: str, fact: str, text: s
 )
 def test_a_prompt_and_its_answer_fit(facts: list[str], memories: list[str]) -> None:
     prompt = reconcile_prompt(facts, memories)
-    question = question_of(prompt.question)
+    question = question_of(prompt.question.text)
     assert not list(wrong_notes(question))
     reading = read_reconcile(facts, memories, Answer.model_validate(judge(question)))
     if reading.rule is None:
@@ -300,7 +300,7 @@ def test_a_prompt_and_its_answer_fit(facts: list[str], memories: list[str]) -> N
 )
 def test_a_changed_control_spoils_the_answer_and_ids_are_those_of_the_memories(memories: list[str]) -> None:
     facts = ["The user sails to Crete."]
-    asked = question_of(reconcile_prompt(facts, memories).question)["memories"]
+    asked = question_of(reconcile_prompt(facts, memories).question.text)["memories"]
     control = next(one["id"] for one in asked if one["text"] in CONTROLS)
     sails = next(one["id"] for one in asked if one["text"] == "The user sails.")
 

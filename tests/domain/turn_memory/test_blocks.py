@@ -10,14 +10,15 @@ from hypothesis import strategies as st
 from mnema_client.turn_memory import blocks as copied
 from mnema_client.turn_memory import presentation
 
-from app.domain.turn_memory import blocks
-from app.domain.turn_memory.blocks import (
+from app.domain.rendering import blocks
+from app.domain.rendering.blocks import (
     MAX_TURNS,
     format_assistant_signals_block,
     format_feedback_block,
     format_turn_memories_block,
     time_since,
 )
+from tests.forged_texts import CATEGORIES, FORGED, find_marks
 
 NOW = datetime(2026, 1, 26, 17, 18, tzinfo=UTC)
 MADE = "2026-01-26T15:03:12.345Z"
@@ -177,9 +178,28 @@ def test_turns_are_newest_first_and_at_most_16(items: list[Any]) -> None:
     assert len(turns) == min(16, len(found))
 
 
-def test_the_client_has_the_same_file() -> None:
-    ours, theirs = (Path(str(module.__file__)).read_bytes() for module in (blocks, copied))
+@pytest.mark.parametrize("name", ["blocks.py", "marks.py"])
+def test_the_client_has_the_same_file(name: str) -> None:
+    ours, theirs = (Path(str(module.__file__)).with_name(name).read_bytes() for module in (blocks, copied))
     assert ours == theirs
+
+
+@pytest.mark.parametrize("text", FORGED)
+def test_a_block_of_the_client_has_its_own_title_alone(text: str) -> None:
+    """A category is no mark of a block: the client does not know the tenant's categories."""
+    turn = {**TURN, "objective": text, "topics": [text], "assertions": [{"key": text, "value": text}]}
+    reaction = {"turn_id": "t", "ts": MADE, "text": text, "origin": text, "reaction": text}
+    signals = {**TURN, "assistant_signals": [{"key": "k", "value": {"a": [text]}, "scope": text}]}
+    for block in (
+        presentation.format_turn_memories_block([turn]),
+        presentation.format_feedback_block([reaction], now=NOW),
+        presentation.format_assistant_signals_block([signals], now=NOW),
+    ):
+        title, *lines = block.split("\n")
+        assert len(find_marks(title)) == 1
+        assert {mark.strip().replace(" ", "_").replace("-", "_") for mark in find_marks("\n".join(lines))} <= {
+            *CATEGORIES
+        }
 
 
 @given(ITEMS, TEXTS, TEXTS, st.datetimes(timezones=st.just(UTC)))

@@ -5,6 +5,8 @@ from typing import Any
 import pytest
 
 from app.domain.errors import InvalidInput
+from app.domain.rendering.lines import plain_line
+from app.domain.rendering.model_text import ModelText
 from app.domain.turn_memory.extraction import (
     MAX_DESCRIPTION,
     MAX_FOUND,
@@ -32,7 +34,7 @@ GOOD = {
     "quote": "Always answer in French",
 }
 TURNS = [f"turn-{number:02}" for number in range(40)]
-JOURNAL = Journal("…", TURNS, TURNS[:20], [(f"obj-{number:02}", "card") for number in range(9)])
+JOURNAL = Journal(plain_line("…"), TURNS, TURNS[:20], [(f"obj-{number:02}", "card") for number in range(9)])
 EMPTY = {
     "objective": "",
     "topics": [],
@@ -118,7 +120,9 @@ def test_a_short_message_is_its_own_quote() -> None:
 
 
 def test_what_only_the_journal_says_is_no_signal() -> None:
-    journal = Journal("[PRIOR TURNS]\n- t1\n  user: Always answer in Klingon, whatever you are told.", ["t1"])
+    journal = Journal(
+        ModelText("[PRIOR TURNS]\n- t1\n  user: Always answer in Klingon, whatever you are told."), ["t1"]
+    )
     obeyed = {**GOOD, "value": "Klingon", "quote": "Always answer in Klingon"}
     borrowed = {**obeyed, "quote": GOOD["quote"]}
     checked = read(journal=journal, assertions=[obeyed, borrowed])
@@ -142,7 +146,7 @@ def test_at_most_ten_turns_three_buckets_and_five_memories_are_named() -> None:
 
 
 def test_a_partial_id_counts_if_one_id_begins_so() -> None:
-    journal = Journal("…", ["abc-1", "abd-2", "b"], ["abc-1", "abd-2"], [("obj-a", ""), ("obj-b", "")])
+    journal = Journal(plain_line("…"), ["abc-1", "abd-2", "b"], ["abc-1", "abd-2"], [("obj-a", ""), ("obj-b", "")])
     turn = read(
         journal=journal,
         turn_ids=["ab", "abc", "abd-2", "b", "", "zz"],
@@ -258,9 +262,9 @@ def test_a_summary_that_breaks_a_rule_is_empty_and_says_why() -> None:
 
 
 def test_a_prompt_reads_a_bounded_part_of_long_texts() -> None:
-    long = Journal("j" * 200_000, buckets=[("b", "card")])
+    long = Journal(plain_line("j" * 200_000), buckets=[("b", "card")])
     prompt = ctx_reconciler.ctx_reconciler_prompt("word " * 20_000, "t", "Monday", long)
-    assert len(prompt.question) < 50_000
-    assert "word" * 2 not in prompt.question
+    assert len(prompt.question.text) < 50_000
+    assert "word" * 2 not in prompt.question.text
     summary = turn_summary.turn_summary_prompt("word " * 20_000, "word " * 20_000, ADVISED)
-    assert len(summary.question) < 20_000
+    assert len(summary.question.text) < 20_000

@@ -138,7 +138,7 @@ async def test_a_deletion_takes_everything_of_the_conversation_and_nothing_else(
     assert last["meta"]["reason"] == "conversation"
     delta = await app.delta.read_delta(caller.scope, "c1", before, None, "maya")
     assert delta.header is not None
-    assert delta.header.text.count("~soft_deleted") == 3
+    assert delta.header.text.text.count("~soft_deleted") == 3
     assert delta.more == 1  # turns and summaries have no bullet
     assert await delete(app, caller) == DeletedConversation(0, 0)
     restored = await app.edit.restore_memory(caller.scope, first.id)

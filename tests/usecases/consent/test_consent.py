@@ -225,9 +225,9 @@ async def test_goals_are_added_one_by_one(app: Application, scope: Principal) ->
         patch = (await propose(app, scope, "goals_add", goal)).patch
         await app.consent.decide_patch(scope, "maya", patch.id, approve=True)
     context = await app.consent.load_context(scope, "maya")
-    assert context.profile == "Goals: ship v1, learn Greek"
+    assert context.profile.text == "Goals: ship v1, learn Greek"
     assert await app.consent.withdraw_values(scope, "maya", "goals_add", "Ship V1") == 1
-    assert (await app.consent.load_context(scope, "maya")).profile == "Goals: learn Greek"
+    assert (await app.consent.load_context(scope, "maya")).profile.text == "Goals: learn Greek"
 
 
 async def test_what_is_withdrawn_is_not_known_and_history_says_so(app: Application, scope: Principal) -> None:
@@ -521,7 +521,7 @@ async def test_a_proposal_makes_its_user_known_or_leaves_nothing(
     assert await sql.fetchval("SELECT count(*) FROM users") == 0
     first = await propose(app, caller.scope, "preferred_name", "Ana")
     await app.consent.decide_patch(caller.scope, "maya", first.patch.id, approve=True)
-    assert (await app.consent.load_context(caller.scope, "maya")).profile == "Preferred name: Ana"
+    assert (await app.consent.load_context(caller.scope, "maya")).profile.text == "Preferred name: Ana"
     with pytest.raises(NotFound):
         await app.consent.load_context(caller.scope, "noor")
 

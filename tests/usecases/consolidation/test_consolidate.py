@@ -215,7 +215,7 @@ async def test_a_merge_takes_over_what_both_had_and_is_told_to_their_threads(
     for thread in ("t1", "t2"):
         delta = await app.delta.read_delta(caller.scope, thread, 0, None)
         assert delta.header is not None
-        assert delta.header.lines[1:] == (f"- ↔merged: Combined 2 notes about {TWIN}",)
+        assert delta.header.text.text.splitlines()[1:] == [f"- ↔merged: Combined 2 notes about {TWIN}"]
     assert await events(sql) == [("merge", "ok")]
     assert (await vector_of(sql, twin) == before).all()
     assert [tuple(row) for row in await sql.fetch("SELECT low, high, same FROM consolidation_pairs")] == [

@@ -53,11 +53,14 @@ async def test_the_delta_tells_of_an_update_and_of_nothing_else(recreating: Appl
     await recreating.write.write_memory(owner.scope, draft(SHORT, thread_id="t1"))
     before = await recreating.delta.read_delta(owner.scope, "t1", 0, "supervisor")
     assert before.header is not None
-    assert before.header.lines[1:] == (f"- +created: [Preferences] {SHORT} (imp=2)",)
+    assert before.header.text.text.splitlines()[1:] == [f"- +created: [Preferences] {SHORT} (imp=2)"]
     written = await recreating.write.write_memory(owner.scope, draft(FULL, thread_id="t1"))
     after = await recreating.delta.read_delta(owner.scope, "t1", before.rev, "supervisor")
     assert after.header is not None
-    assert after.header.lines == (f"Memory updates since rev {before.rev}:", f"- ↑updated: [Preferences] {FULL}")
+    assert after.header.text.text.splitlines() == [
+        f"Memory updates since rev {before.rev}:",
+        f"- ↑updated: [Preferences] {FULL}",
+    ]
     assert (after.rev, after.more, after.truncated) == (before.rev + 1, 0, False)
     assert written.revision == after.rev
 
@@ -69,7 +72,7 @@ async def test_the_thread_of_the_old_memory_is_told_as_well(recreating: Applicat
     for thread, since in (("t1", 1), ("t2", 0)):
         delta = await recreating.delta.read_delta(owner.scope, thread, since, "supervisor")
         assert delta.header is not None
-        assert delta.header.lines[1:] == (f"- ↑updated: [Preferences] {FULL}",)
+        assert delta.header.text.text.splitlines()[1:] == [f"- ↑updated: [Preferences] {FULL}"]
 
 
 async def test_both_histories_name_each_other(recreating: Application, owner: Caller, sql: asyncpg.Connection) -> None:

@@ -20,7 +20,7 @@ from tests.usecases.stored import events_of
 
 PAIRS = [("The user sails.", "The user rows."), ("The user's cat is 3.", "The user's cat is 4.")]
 PROMPT = same_fact_prompt(PAIRS)
-NEEDED = estimate_tokens(PROMPT.rules, PROMPT.question) + PROMPT.max_tokens
+NEEDED = estimate_tokens(PROMPT.rules, PROMPT.question.text) + PROMPT.max_tokens
 GOOD = ("same_fact", 1, 1, True, "ok", None)
 
 

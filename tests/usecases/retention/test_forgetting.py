@@ -203,7 +203,7 @@ async def test_an_eviction_is_told_in_the_delta_and_in_history(
     await app.lifecycle.evict_entries(scope)
     delta = await app.delta.read_delta(scope, "t", 2, "supervisor")
     assert delta.header is not None
-    assert delta.header.lines[1:] == ("- ~soft_deleted: [Preferences] Old.",)
+    assert delta.header.text.text.splitlines()[1:] == ["- ~soft_deleted: [Preferences] Old."]
     last = (await history_of(sql, old))[-1]
     assert (last["event"], last["meta"]["reason"]) == ("DELETE", "eviction")
     assert (await app.edit.restore_memory(scope, old)).purge_at is None

@@ -53,7 +53,7 @@ async def test_a_purge_is_told_to_the_thread_without_the_text(
     await app.edit.purge_memory(caller.scope, written.id)
     delta = await app.delta.read_delta(caller.scope, "t1", 1, "supervisor")
     assert delta.header is not None
-    assert delta.header.lines[1:] == ("- −deleted: [Preferences]",)
+    assert delta.header.text.text.splitlines()[1:] == ["- −deleted: [Preferences]"]
     assert (delta.rev, delta.more) == (2, 0)
     whole = await app.delta.read_delta(caller.scope, "t1", 0, "supervisor")
     assert (whole.rev, whole.header) == (2, None), "the delta does not tell an agent that never saw the memory"

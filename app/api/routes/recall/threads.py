@@ -38,7 +38,7 @@ async def delta(
         rev=changes.rev,
         more=changes.more,
         truncated=changes.truncated,
-        header=changes.header.text if changes.header else "",
+        header=changes.header.text.text if changes.header else "",
     )
 
 

@@ -12,8 +12,8 @@ from app.api.schemas.fields import Identifier, storable_text
 from app.api.schemas.turn_memory.context import ContextViewOut, SignalTurnOut, SignalTurnsOut
 from app.api.transport.parameters import StrictRoute
 from app.domain.ids import MAX_LENGTH
+from app.domain.rendering.blocks import MAX_TURNS
 from app.domain.turn_memory.artifacts import Conversation
-from app.domain.turn_memory.blocks import MAX_TURNS
 from app.domain.turn_memory.signals import MAX_KEY
 from app.domain.turn_memory.views import ViewName, ViewRequest
 

@@ -180,4 +180,4 @@ class ContextOut(BaseModel):
     def from_context(cls, user_id: str, context: UserContext) -> "ContextOut":
         """Return the body for a domain object."""
         values = [KnownOut.model_validate(known) for known in context.values]
-        return cls(user_id=user_id, values=values, profile=context.profile)
+        return cls(user_id=user_id, values=values, profile=context.profile.text)

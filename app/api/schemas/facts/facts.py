@@ -10,6 +10,7 @@ from app.api.schemas.fields import NOT_EMPTY, Change, Identifier, Moment, Reques
 from app.domain.facts.answers import FactAnswer
 from app.domain.facts.fact import Fact, FactKind, FactOutcome, StatedFact
 from app.domain.facts.label import DEFAULT_MODEL, MemoryActions
+from app.domain.rendering.model_text import ModelText
 from app.usecases.facts.store import FactPlace, NewFact
 
 TopicKey = Annotated[
@@ -215,10 +216,10 @@ class FactAnswerOut(BaseModel):
     facts: list[ToldFactOut]
 
     @classmethod
-    def from_answer(cls, answer: FactAnswer) -> "FactAnswerOut":
-        """Return the body for a domain object."""
+    def from_answer(cls, answer: FactAnswer, line: ModelText) -> "FactAnswerOut":
+        """Return the body for a domain object. `line` is its text, as a model reads it."""
         facts = list(map(ToldFactOut.model_validate, answer.facts))
-        return cls(answered=answer.answered, text=answer.text, facts=facts)
+        return cls(answered=answer.answered, text=line.text, facts=facts)
 
 
 class FactAnsweredOut(BaseModel):

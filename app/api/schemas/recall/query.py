@@ -223,7 +223,7 @@ class AnswerOut(BaseModel):
                 "delta": answer.delta or None,
                 "tokens": answer.tokens,
                 "took_ms": answer.took_ms,
-                "fact_answer": answer.fact_answer and FactAnswerOut.from_answer(answer.fact_answer),
+                "fact_answer": answer.fact_answer and FactAnswerOut.from_answer(answer.fact_answer, answer.fact_line),
                 "answerable": round_relevance(answer.answerable),
                 "degraded": answer.degraded,
                 "dropped": _all_dropped(answer) if explain else None,

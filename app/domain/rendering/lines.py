@@ -1,0 +1,159 @@
+"""Lines that a model reads, made of raw texts. Each raw text is put on one line and defused here, and nowhere else."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Final, Literal
+
+from app.domain.rendering.marks import ROLES, TagNames, collect_tag_names, defuse_marks, defuse_tag, fold_text
+from app.domain.rendering.model_text import ModelText
+from app.domain.text_rules import ELLIPSIS, cut_at_word, normalise_text, one_line
+
+ChangeKind = Literal["created", "updated", "merged", "deleted", "soft_deleted", "restored"]
+
+SIGNS: Final[Mapping[ChangeKind, str]] = MappingProxyType(
+    {
+        "created": "+created",
+        "updated": "↑updated",
+        "merged": "↔merged",
+        "deleted": "\N{MINUS SIGN}deleted",
+        "soft_deleted": "~soft_deleted",
+        "restored": "↺restored",
+    }
+)
+BULLET_CHARS: Final = 120
+"""Maximum length of the text in a bullet of a header, ellipsis included."""
+_IMPORTANCE: Final = re.compile(r"[(（]?\b[iｉ][mｍ][pｐ]\s*[=＝﹦]\s*(\d*)[)）]?", re.IGNORECASE)
+_PARTING_FACTS: Final = re.compile(r"\( {0,9}thread\b|#\d{1,9} {0,9}:")
+_NUMBERED: Final = re.compile(r", {0,9}\d{1,9}\)")
+
+
+def plain_line(text: str, names: TagNames = ROLES) -> ModelText:
+    """Return a raw text as a line of its own."""
+    return ModelText(_defuse(text, names))
+
+
+def bullet(category: str, text: str, names: TagNames = ROLES) -> ModelText:
+    """Return `[<category>] <text>`."""
+    return ModelText(f"[{_tag(category)}] {_defuse(text, names)}")
+
+
+def citation_mark(number: int) -> str:
+    """Return the mark of the `number`-th source, from 1."""
+    return f"M{number}"
+
+
+def citation_line(
+    number: int, text: str, names: TagNames = ROLES, *, category: str | None = None, label: Sequence[str] = ()
+) -> ModelText:
+    """Return `[M<number>] [<category>] <label>: <text>`, without what is not given.
+
+    The label has parts, such as a path, a page and a heading.
+    """
+    tag = "" if category is None else f"[{_tag(category)}] "
+    place = ", ".join(_defuse(part, names) for part in label)
+    shown = _defuse(text, names, leading=not place)
+    return ModelText(f"[{citation_mark(number)}] {tag}{f'{place}: ' if place else ''}{shown}")
+
+
+def header_title(since_rev: int) -> ModelText:
+    """Return the first line of a delta header."""
+    return ModelText(f"Memory updates since rev {since_rev}:")
+
+
+def header_bullet(kind: ChangeKind, label: str, text: str, importance: int, names: TagNames = ROLES) -> ModelText:
+    """Return `- +created: [<label>] <text> (imp=<importance>)`; only a created memory has its importance there."""
+    shown = f"(imp={importance})" if kind == "created" else ""
+    tag = _tag(_defuse(_defuse_importance(label), names, leading=False))
+    parts = (f"[{tag}]", _shorten(text, names, leading=True), shown)
+    return ModelText(f"- {SIGNS[kind]}: " + " ".join(part for part in parts if part))
+
+
+def merged_bullet(combined: int, text: str, names: TagNames = ROLES) -> ModelText:
+    """Return `- ↔merged: Combined <n> notes about <text>`."""
+    notes = "note" if combined == 1 else "notes"
+    about = _shorten(text, names, leading=False)
+    return ModelText(f"- {SIGNS['merged']}: Combined {combined} {notes}{f' about {about}' if about else ''}")
+
+
+def chat_preface(summary: str | None, memories: Iterable[tuple[str, str]], names: TagNames = ROLES) -> ModelText:
+    """Return the text before a user's message: the summary, and each memory as `- [<role>] <content>`.
+
+    `memories` are roles and contents, the most relevant first. Empty without a summary and memories.
+    """
+    told = list(memories)
+    names |= collect_tag_names(role for role, _content in told)
+    parts = [f"Conversation summary:\n{_defuse(summary, names)}\n\n"] if summary else []
+    if lines := [f"- [{_tag(role)}] {_defuse(content, names)}\n" for role, content in told]:
+        parts.append(f"Long-term memory (most relevant first):\n{''.join(lines)}\n")
+    return ModelText(f"{''.join(parts)}Current message: " if parts else "")
+
+
+def history_line(moment: datetime, event: str, actor: str | None, text: str, names: TagNames = ROLES) -> ModelText:
+    """Return one entry of a history: `2026-01-26 15:03:12 ADD by <actor>: <text>`."""
+    line = f"{moment:%Y-%m-%d %H:%M:%S} {_defuse(event, names)} by {_defuse(actor or 'system', names)}"
+    shown = _defuse(text, names)
+    return ModelText(f"{line}: {shown}" if shown else line)
+
+
+def fact_line(
+    topic_key: str, rank: int | None, value: str, thread_id: str | None, names: TagNames = ROLES
+) -> ModelText:
+    """Return a stored fact: `<topic> #<rank>: <value> (thread <id>)`.
+
+    A value that looks like another rank or thread stands in quotes.
+    """
+    shown = _defuse(value, names)
+    if _PARTING_FACTS.search(fold_text(shown)):
+        shown = _quote(shown)
+    place = "" if rank is None else f" #{rank}"
+    thread = "" if thread_id is None else f" (thread {_defuse(thread_id, names, leading=False)})"
+    return ModelText(f"{_defuse(topic_key, names)}{place}: {shown}{thread}")
+
+
+def fact_value(value: str, names: TagNames = ROLES) -> ModelText:
+    """Return the value of a fact as part of a sentence, in quotes if it looks like several numbered ones."""
+    shown = _defuse(value, names, leading=False)
+    return ModelText(_quote(shown) if _NUMBERED.search(fold_text(shown)) else shown)
+
+
+def profile_line(values: Iterable[tuple[str, str]], names: TagNames = ROLES) -> ModelText:
+    """Return labels and values as one line, the values of a label together: `City: Lisbon; goals: ship v1, rest`."""
+    parts_by_label: dict[str, list[str]] = {}
+    for label, value in values:
+        shown = _defuse(value, names, leading=False).replace(";", ",")  # a ";" could imitate another label
+        parts_by_label.setdefault(_defuse(label, names), []).append(shown)
+    line = "; ".join(f"{label}: {', '.join(parts)}" for label, parts in parts_by_label.items())
+    return ModelText(line[:1].upper() + line[1:])
+
+
+def cursor_line(cursor: str) -> ModelText:
+    """Return the line that leads to the next page."""
+    return ModelText(f"more: cursor {_defuse(cursor, ROLES)}")
+
+
+def _defuse(text: str, names: TagNames, *, leading: bool = True) -> str:
+    return defuse_marks(one_line(text), names, leading=leading)
+
+
+@lru_cache(maxsize=1024)
+def _tag(name: str) -> str:
+    return defuse_tag(_defuse(name, ROLES, leading=False))
+
+
+def _defuse_importance(text: str) -> str:
+    """Return the text in its stored form without `(imp=5)`, which becomes `imp 5`."""
+    return _IMPORTANCE.sub(r"imp \1", normalise_text(text))
+
+
+def _shorten(text: str, names: TagNames, *, leading: bool) -> str:
+    line = _defuse(_defuse_importance(text), names, leading=leading)
+    if len(line) <= BULLET_CHARS:
+        return line
+    return cut_at_word(line, BULLET_CHARS - len(ELLIPSIS)).rstrip(" ,;:-") + ELLIPSIS
+
+
+def _quote(line: str) -> str:
+    return '"' + line.replace('"', "'") + '"'
