@@ -78,7 +78,7 @@ async def test_the_newest_statement_comes_first_and_explain_names_it(http: httpx
 
 async def test_facts_that_say_the_same_are_one_item(http: httpx.AsyncClient) -> None:
     one = await remember(http, "Nora wants summaries as bullet points.")
-    two = await remember(http, "When something is summarised for her, Nora asks for a bulleted list.", category="goals")
+    two = await remember(http, "By the way, Nora wants summaries as bullet points", category="goals")
     answer = await asked(http, "How does Nora want summaries?", explain=True)
     [item] = answer["items"]
     assert {item["id"], *item["also"]} == {one["id"], two["id"]}
