@@ -12,6 +12,7 @@ from app.domain.memory.memory import Memory, MemoryType
 from app.domain.recall.candidates import Candidate
 from app.domain.recall.late_interaction import pairwise_closeness
 from app.domain.recall.near_duplicates import say_the_same
+from app.domain.recall.relevance import LeastRelevance
 from app.domain.recall.scoring import ScoredCandidate
 from app.domain.recall.selection import DroppedCandidate
 from app.domain.recall.statements import MAX_CHARACTERS
@@ -41,13 +42,13 @@ class RankedItem:
 
 @dataclass(frozen=True, slots=True)
 class AnswerLimits:
-    """The limits of an answer: `top_k` items, each with at least the relevance `least` of its category.
+    """The limits of an answer: `top_k` items, each with at least the relevance `least` of its category and type.
 
     `compared`: memories are compared with each other. A profile with a formula of its own does not.
     """
 
     top_k: int
-    least: Mapping[str, float]
+    least: Mapping[str, LeastRelevance]
     compared: bool = True
 
     def admits(self, scored: ScoredCandidate) -> bool:
@@ -55,11 +56,11 @@ class AnswerLimits:
         candidate = scored.candidate
         if candidate.pinned and candidate.importance >= EXEMPT_IMPORTANCE:
             return True
-        return self.is_relevant(candidate.category, scored.relevance)
+        return self.is_relevant(candidate.category, scored.relevance, is_turn=candidate.seq is not None)
 
-    def is_relevant(self, category: str, relevance: float | None) -> bool:
-        """Tell whether the relevance is high enough for the category. An unknown one is."""
-        return relevance is None or relevance >= self.least.get(category, 0.0)
+    def is_relevant(self, category: str, relevance: float | None, *, is_turn: bool) -> bool:
+        """Tell whether the relevance is high enough for the category and the type. An unknown one is."""
+        return self.least.get(category, LeastRelevance()).admits(relevance, is_turn=is_turn)
 
 
 class _Statements:
