@@ -11,7 +11,7 @@ import argparse
 import asyncio
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -153,6 +153,7 @@ def render_model(model: RelevanceModel) -> str:
     for name, fitted in (("turns", model.turns), ("facts", model.facts), ("question", model.question)):
         rounded = {signal: round(value, 4) for signal, value in fitted.coefficients.items()}
         values[name] = {"intercept": round(fitted.intercept, 4), "coefficients": rounded}
+    values["least"] = asdict(model.least)
     head = "# Relevance for this embedding model, by `python -m bench.calibrate_relevance --write`.\n"
     return head + yaml.safe_dump(values, sort_keys=False)
 

@@ -221,6 +221,7 @@ def bench_retrieval(
     locomo: Annotated[Path, typer.Option(exists=True, dir_okay=False, help="LoCoMo's JSON file")],
     conversations: Annotated[str, typer.Option(help="comma-separated places in the file, from 1")] = "1,2,3,4,5",
     profiles: Annotated[str, typer.Option(help="comma-separated names of bench/retrieval.py; default: all")] = "",
+    category: Annotated[str, typer.Option(help="the category of the turns; an unknown one is declared")] = "activity",
     json_file: Json = None,
 ) -> None:
     """Measure the share of evidence that each ranking profile finds in long conversations, and its CPU cost."""
@@ -232,7 +233,9 @@ def bench_retrieval(
         )
     places = _parse_numbers("--conversations", conversations)
     try:
-        found, samples = bench.run(locomo, places, names, lambda line: err.print(f"[dim]{line}[/]", highlight=False))
+        found, samples = bench.run(
+            locomo, places, names, lambda line: err.print(f"[dim]{line}[/]", highlight=False), category
+        )
     except MnemaError as error:
         exit_with_error(f"{error.code}: {error.detail}")
     except (RuntimeError, OSError, ValueError, KeyError) as error:

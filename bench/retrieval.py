@@ -32,12 +32,15 @@ from app.usecases.recall.request import Query
 from bench import locomo, relevance, throwaway
 
 AGENT, CATEGORY = "supervisor", "activity"
+CUT = "default cut"
+"""The default profile with the shipped least relevance. The others answer everything."""
 PLAIN = "dense plain"
 """A profile that uses only the vector of a turn's text without its speaker. It queries copies of the memories."""
 DEEPEST = 20
 CHUNK = 64
 ABLATIONS: dict[str, dict[str, Any]] = {
     "default": {},
+    CUT: {},
     "dense": {},
     PLAIN: {},
     "no late": {"late": 0.0, "dense": 0.5, "lexical": 0.4},
@@ -92,8 +95,8 @@ class MovableClock:
 
 
 @contextmanager
-def ablation_profiles(folder: Path) -> Iterator[Path]:
-    """Write a copy of the configuration with a profile for each ablation to `folder`."""
+def ablation_profiles(folder: Path, category: str = CATEGORY) -> Iterator[Path]:
+    """Write a copy of the configuration with a profile for each ablation to `folder`. The agent may see `category`."""
     for file in CONFIG_DIR.rglob("*.yaml"):
         copy = folder / file.relative_to(CONFIG_DIR)
         copy.parent.mkdir(parents=True, exist_ok=True)
@@ -102,33 +105,44 @@ def ablation_profiles(folder: Path) -> Iterator[Path]:
     shipped = policies["profiles"]["default"]
     policies["profiles"] |= {name: shipped | change for name, change in ABLATIONS.items() if change}
     (folder / "policies.yaml").write_text(yaml.safe_dump(policies), encoding="utf-8")
+    categories = yaml.safe_load((folder / "memory_cat_config.yaml").read_text(encoding="utf-8"))
+    if category not in categories["allowlists"][AGENT]:
+        categories["allowlists"][AGENT].append(category)
+        (folder / "memory_cat_config.yaml").write_text(yaml.safe_dump(categories), encoding="utf-8")
     yield folder
 
 
 async def measure_profiles(
-    site: throwaway.Site, file: Path, conversations: Sequence[int], names: Sequence[str], say: Callable[[str], None]
+    site: throwaway.Site,
+    file: Path,
+    conversations: Sequence[int],
+    names: Sequence[str],
+    say: Callable[[str], None],
+    category: str = CATEGORY,
 ) -> tuple[dict[str, Figures], list[relevance.RelevanceSample]]:
-    """Store the conversations and ask every question with every profile, then all variants for the relevance."""
+    """Store the conversations in `category`. Ask every question with every profile, then all variants."""
     samples: list[relevance.RelevanceSample] = []
     clock, figures = MovableClock(), {name: Figures() for name in names}
-    with tempfile.TemporaryDirectory() as folder, ablation_profiles(Path(folder)) as config:
+    with tempfile.TemporaryDirectory() as folder, ablation_profiles(Path(folder), category) as config:
         settings = site.home.server_settings(site.cluster).model_copy(update={"config_dir": config})
         async with build_application(settings, Doubles(clock=clock)) as app:
             scope = await app.tenants.authenticate(site.key)
             assert scope is not None
             for conversation in conversations:
                 sample = locomo.load_conversation(file, conversation)
-                turn_ids = await _store_turns(app, scope, sample, clock)
+                turn_ids = await _store_turns(app, scope, sample, clock, category)
                 if PLAIN in names:
-                    turn_ids |= await _store_turns(app, scope, sample, clock, plain=True)
+                    turn_ids |= await _store_turns(app, scope, sample, clock, category, plain=True)
                 await _analyse_tables(site)
                 questions = [q for q in locomo.load_questions(file, conversation) if q.evidence]
                 say(f"conversation {conversation}: {len(questions)} questions of {len(set(turn_ids.values()))} turns")
                 for question in questions:
                     for name in names:
-                        places = await _ask_question(app, scope, sample, question, name, figures[name], turn_ids)
+                        places = await _ask_question(
+                            app, scope, sample, question, name, figures[name], turn_ids, category
+                        )
                         figures[name].add_question(conversation, question, places)
-                samples += await _ask_variants(app, scope, file, conversation, sample, questions, turn_ids)
+                samples += await _ask_variants(app, scope, file, conversation, sample, questions, turn_ids, category)
     return figures, samples
 
 
@@ -140,19 +154,19 @@ async def _ask_variants(
     sample: dict[str, Any],
     questions: Sequence[locomo.Question],
     turn_ids: dict[UUID, str],
+    category: str,
 ) -> list[relevance.RelevanceSample]:
     """Ask the questions of this conversation and of the next one in the file, if there is another."""
     other = conversation % locomo.count_conversations(file) + 1
     foreign = [q for q in locomo.load_questions(file, other) if q.evidence and other != conversation]
     asked = (sample, questions), (locomo.load_conversation(file, other), foreign)
-    return await relevance.ask_variants(app, Query(AGENT, "", (CATEGORY,)), principal, conversation, *asked, turn_ids)
+    return await relevance.ask_variants(app, Query(AGENT, "", (category,)), principal, conversation, *asked, turn_ids)
 
 
 def shipped_cut() -> float:
-    """Return the configured least relevance of the category that holds the turns."""
-    policies = load_policies(Settings().embedding_model)
-    own = policies.categories.get_category(CATEGORY).min_relevance
-    return policies.query.min_relevance if own is None else own
+    """Return the shipped least relevance of turns."""
+    model = load_policies(Settings().embedding_model).relevance
+    return model.least.turns if model else 0.0
 
 
 async def _analyse_tables(site: throwaway.Site) -> None:
@@ -163,7 +177,13 @@ async def _analyse_tables(site: throwaway.Site) -> None:
 
 
 async def _store_turns(
-    app: Application, principal: Principal, sample: dict[str, Any], clock: MovableClock, *, plain: bool = False
+    app: Application,
+    principal: Principal,
+    sample: dict[str, Any],
+    clock: MovableClock,
+    category: str,
+    *,
+    plain: bool = False,
 ) -> dict[UUID, str]:
     """Store the turns as memories. Return LoCoMo's turn ids by memory id."""
     turn_ids: dict[UUID, str] = {}
@@ -171,7 +191,7 @@ async def _store_turns(
     clock.at = datetime.fromisoformat(lines[-1]["created_at"]) + timedelta(days=1)
     for start in range(0, len(lines), CHUNK):
         chunk = lines[start : start + CHUNK]
-        drafts = [app.write.check_draft(principal, _turn_memory(line, plain)) for line in chunk]
+        drafts = [app.write.check_draft(principal, _turn_memory(line, category, plain)) for line in chunk]
         embeddings = await app.write.embed_drafts(principal, drafts)
         stored = await app.write.store_many(principal, [(d, e, None) for d, e in zip(drafts, embeddings, strict=True)])
         for line, written in zip(chunk, stored, strict=True):
@@ -181,12 +201,12 @@ async def _store_turns(
     return turn_ids
 
 
-def _turn_memory(line: dict[str, Any], plain: bool) -> NewMemory:
+def _turn_memory(line: dict[str, Any], category: str, plain: bool) -> NewMemory:
     fields = {name: line[name] for name in ("user_id", "thread_id", "role", "actor_id", "seq", "metadata")}
     if plain:
         fields |= {"user_id": f"{line['user_id']} {PLAIN}", "actor_id": None}
     at = datetime.fromisoformat(line["created_at"])
-    return NewMemory(category=CATEGORY, text=line["content"], type=MemoryType.turn, created_at=at, **fields)
+    return NewMemory(category=category, text=line["content"], type=MemoryType.turn, created_at=at, **fields)
 
 
 async def _ask_question(
@@ -197,14 +217,18 @@ async def _ask_question(
     profile: str,
     figures: Figures,
     turn_ids: dict[UUID, str],
+    category: str,
 ) -> dict[str, int]:
     """Return the places of the turns that were found, by LoCoMo's turn id."""
     user, name = locomo.user_of(str(sample["sample_id"])), profile
+    least: float | None
     if profile == PLAIN:
         user, name = f"{user} {PLAIN}", "dense"
-    query = Query(
-        AGENT, question.question, (CATEGORY,), Filters(user_id=user), DEEPEST, 8192, profile=name, min_relevance=0.0
-    )
+    least = 0.0
+    if profile == CUT:
+        name, least = "default", None
+    filters = Filters(user_id=user)
+    query = Query(AGENT, question.question, (category,), filters, DEEPEST, 8192, profile=name, min_relevance=least)
     await app.embedder.encode_query(question.question)  # cached from now on, so that only the query is measured
     started = time.process_time()
     answer = await app.query.answer_query(principal, query)
@@ -213,8 +237,12 @@ async def _ask_question(
 
 
 def run(
-    file: Path, conversations: Sequence[int], names: Sequence[str], say: Callable[[str], None]
+    file: Path,
+    conversations: Sequence[int],
+    names: Sequence[str],
+    say: Callable[[str], None],
+    category: str = CATEGORY,
 ) -> tuple[dict[str, Figures], list[relevance.RelevanceSample]]:
     """Measure the profiles and the relevance on a throw-away installation."""
     with throwaway.open_site(0) as site:
-        return asyncio.run(measure_profiles(site, file, conversations, names, say))
+        return asyncio.run(measure_profiles(site, file, conversations, names, say, category))

@@ -16,7 +16,7 @@ from typing import Final
 from uuid import UUID
 
 from app.config import tenant_documents as rule_documents
-from app.domain import client_prompts, ids, text_rules
+from app.domain import client_prompts, ids, languages, text_rules
 from app.domain.agent_state import store_items as store
 from app.domain.chat import answer as chat_answer
 from app.domain.chat import request as chat_request
@@ -33,7 +33,7 @@ from app.domain.mirror import entries as mirror
 from app.domain.mirror import names
 from app.domain.mirror.front_matter import BrokenFile
 from app.domain.recall import delta_header as delta
-from app.domain.recall import near_duplicates, statements, supersession
+from app.domain.recall import equal_texts, near_duplicates, statements, supersession, wording
 from app.domain.recall import time_spans as dates
 from app.domain.reflection import capture, grounding, notes, reconcile
 from app.domain.reflection import echoes as own_words
@@ -189,7 +189,15 @@ FUNCTIONS: Final[Mapping[str, Callable[[str], object]]] = {
     "replaces_value": lambda text: supersession.replaces_value(
         statements.parse_statement(f"{text} is open"), statements.parse_statement(f"{text} is now closed")
     ),
-    "say_the_same": lambda text: near_duplicates.say_the_same(f"Nora {text}", f"{text} Nora", 0.9, 0.9),
+    "say_the_same": lambda text: near_duplicates.say_the_same(f"Nora {text}", f"{text} Nora", 0.9),
+    "say_the_same, English": lambda text: near_duplicates.say_the_same(
+        f"Nora likes the {text}"[:500], f"By the way, Nora likes the {text}"[:500], 0.9
+    ),
+    "fold_text": equal_texts.fold_text,
+    "fold_text, wide": lambda text: equal_texts.fold_text(f"、{text}"),
+    "read_wording": wording.read_wording,
+    "is_surely_english": languages.is_surely_english,
+    "is_surely_english, a sentence": lambda text: languages.is_surely_english(f"Nora likes the {text}"),
     "reading": consent_answers.classify_answer,
     "citation_line": lambda text: lines.citation_line(1, text, TAGS, category=text, label=[text]),
     "defuse_marks": lambda text: marks.defuse_marks(text, TAGS),

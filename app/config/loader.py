@@ -78,7 +78,7 @@ class QueryPolicy:
     profile: str = "default"
     top_k: int = 5
     budget_tokens: int = 512
-    min_relevance: float = 0.0
+    min_relevance: float | None = None
     rag_length: int = 30
     whole_limit: int = 200
     related: int = 2
@@ -90,7 +90,8 @@ class QueryPolicy:
         _check_range(self, 1, 50, "top_k")
         _check_range(self, 1, 8192, "budget_tokens")
         _check_range(self, 1, 10_000, "rag_length", "whole_limit")
-        _check_range(self, 0, 1, "min_relevance")
+        if self.min_relevance is not None:
+            _check_range(self, 0, 1, "min_relevance")
         _check_range(self, 0, 10, "related")
         _check_range(self, 1, 32_000, "snippet")
         _check_range(self, 0, 10_000_000, "exact_up_to")

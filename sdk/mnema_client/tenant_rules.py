@@ -19,7 +19,7 @@ YAML = {"Content-Type": "application/yaml"}
 
 
 class CategoryRule(Answered):
-    """A category of the tenant. `min_relevance` None: the value of the section `query`."""
+    """A category of the tenant. `min_relevance` None: that of the section `query`, else the model's."""
 
     name: str
     context: str

@@ -12,6 +12,7 @@ from app.domain.memory.memory import Memory, MemoryType
 from app.domain.recall.candidates import Candidate
 from app.domain.recall.late_interaction import pairwise_closeness
 from app.domain.recall.near_duplicates import say_the_same
+from app.domain.recall.relevance import LeastRelevance
 from app.domain.recall.scoring import ScoredCandidate
 from app.domain.recall.selection import DroppedCandidate
 from app.domain.recall.statements import MAX_CHARACTERS
@@ -41,13 +42,13 @@ class RankedItem:
 
 @dataclass(frozen=True, slots=True)
 class AnswerLimits:
-    """The limits of an answer: `top_k` items, each with at least the relevance `least` of its category.
+    """The limits of an answer: `top_k` items, each with at least the relevance `least` of its category and type.
 
     `compared`: memories are compared with each other. A profile with a formula of its own does not.
     """
 
     top_k: int
-    least: Mapping[str, float]
+    least: Mapping[str, LeastRelevance]
     compared: bool = True
 
     def admits(self, scored: ScoredCandidate) -> bool:
@@ -55,11 +56,11 @@ class AnswerLimits:
         candidate = scored.candidate
         if candidate.pinned and candidate.importance >= EXEMPT_IMPORTANCE:
             return True
-        return self.is_relevant(candidate.category, scored.relevance)
+        return self.is_relevant(candidate.category, scored.relevance, is_turn=candidate.seq is not None)
 
-    def is_relevant(self, category: str, relevance: float | None) -> bool:
-        """Tell whether the relevance is high enough for the category. An unknown one is."""
-        return relevance is None or relevance >= self.least.get(category, 0.0)
+    def is_relevant(self, category: str, relevance: float | None, *, is_turn: bool) -> bool:
+        """Tell whether the relevance is high enough for the category and the type. An unknown one is."""
+        return self.least.get(category, LeastRelevance()).admits(relevance, is_turn=is_turn)
 
 
 class _Statements:
@@ -70,7 +71,7 @@ class _Statements:
         self._told = [_statement_of(memories[s.candidate.id], s.candidate) for s in scored]
         self._users = [memories[s.candidate.id].user_id for s in scored]
         self._facts = [memories[s.candidate.id].type is not MemoryType.turn for s in scored]
-        self._close, self._lowest = pairwise_closeness([statement.tokens for statement in self._told])
+        self._close = pairwise_closeness([statement.tokens for statement in self._told])
 
     def newest_replacing(self, older: UUID, others: Iterable[UUID]) -> UUID | None:
         """Return the latest of the others that gives another value to the attribute that the older one is about."""
@@ -79,14 +80,14 @@ class _Statements:
 
     def _replaces(self, newer: UUID, older: UUID) -> bool:
         pair = self._pair_of(older, newer)
-        return pair is not None and is_superseded(*pair, self._closeness_of(older, newer)[0])
+        return pair is not None and is_superseded(*pair, self._closeness_of(older, newer))
 
     def are_duplicates(self, a: UUID, b: UUID) -> bool:
         """Tell whether two facts say the same. Turns never do: each has its place in a conversation."""
         pair = self._pair_of(a, b)
         if pair is None or not all(self._facts[self._places[id_]] for id_ in (a, b)):
             return False
-        return say_the_same(pair[0].text, pair[1].text, *self._closeness_of(a, b))
+        return say_the_same(pair[0].text, pair[1].text, self._closeness_of(a, b))
 
     def _pair_of(self, a: UUID, b: UUID) -> tuple[Statement, Statement] | None:
         """Return both statements if they are compared and about the same user."""
@@ -95,9 +96,8 @@ class _Statements:
             return None
         return self._told[one], self._told[other]
 
-    def _closeness_of(self, a: UUID, b: UUID) -> tuple[float, float]:
-        place = self._places[a], self._places[b]
-        return float(self._close[place]), float(self._lowest[place])
+    def _closeness_of(self, a: UUID, b: UUID) -> float:
+        return float(self._close[self._places[a], self._places[b]])
 
 
 def arrange_answer(

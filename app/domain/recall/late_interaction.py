@@ -103,22 +103,20 @@ def max_sim(query: bytes, documents: Sequence[bytes | None]) -> list[float | Non
     return [None if np.isnan(score) else score for score in matches.mean(axis=0).tolist()]
 
 
-def pairwise_closeness(texts: Sequence[bytes | None]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the closeness of each pair of packed texts and the match of its loneliest word, each (texts, texts).
+def pairwise_closeness(texts: Sequence[bytes | None]) -> NDArray[np.float64]:
+    """Return the closeness of each pair of packed texts, shape (texts, texts): the mean MaxSim of both directions.
 
-    The closeness is the mean MaxSim of both directions. Both are 0 where a text has no words.
+    It is 0 where a text has no words.
     """
-    close, lowest = np.zeros((len(texts), len(texts))), np.zeros((len(texts), len(texts)))
+    close = np.zeros((len(texts), len(texts)))
     places = [place for place, text in enumerate(texts) if text]
     if not places:
-        return close, lowest
+        return close
     packed = [text for text in texts if text]
     sizes = [len(text) // DIMENSION for text in packed]
     starts = [0, *accumulate(sizes[:-1])]
     words = np.frombuffer(b"".join(packed), np.int8).reshape(-1, DIMENSION).astype(np.float32)
     best = np.maximum.reduceat(words @ words.T, starts, axis=1) / SCALE**2
     means = np.add.reduceat(best, starts, axis=0) / np.array(sizes)[:, None]
-    least = np.minimum.reduceat(best, starts, axis=0)
     close[np.ix_(places, places)] = (means + means.T) / 2
-    lowest[np.ix_(places, places)] = np.minimum(least, least.T)
-    return close, lowest
+    return close

@@ -67,6 +67,25 @@ class Regression:
 
 
 @dataclass(frozen=True, slots=True)
+class LeastRelevance:
+    """The least relevance of an answered turn, and of any other answered memory.
+
+    They belong to the regressions: the relevances of many turns are low, because many turns are near a question.
+    """
+
+    turns: float = 0.0
+    facts: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not (0 <= self.turns <= 1 and 0 <= self.facts <= 1):
+            raise ValueError("least must be from 0 to 1")
+
+    def admits(self, relevance: float | None, *, is_turn: bool) -> bool:
+        """Tell whether the relevance is high enough. An unknown one is."""
+        return relevance is None or relevance >= (self.turns if is_turn else self.facts)
+
+
+@dataclass(frozen=True, slots=True)
 class RelevanceModel:
     """The calibration of one embedding model.
 
@@ -77,6 +96,7 @@ class RelevanceModel:
       own.
     - `facts`, `question`: of all other memories, the probability that one helps if any does, and the probability that
       any does. Their product is the relevance.
+    - `least`: the least relevance of an answered memory, unless a category, a tenant or a request names another.
     """
 
     profiles: tuple[str, ...]
@@ -87,6 +107,7 @@ class RelevanceModel:
     turns: Regression = field(default_factory=Regression)
     facts: Regression = field(default_factory=Regression)
     question: Regression = field(default_factory=Regression)
+    least: LeastRelevance = field(default_factory=LeastRelevance)
 
     def __post_init__(self) -> None:
         if self.prior < 0:

@@ -86,7 +86,7 @@ def _differ_in_numbers_alone(older: Parsed, newer: Parsed) -> bool:
 
 def _closeness(a: Statement, b: Statement) -> float:
     """Return the mean of both directions' MaxSim."""
-    close, _ = pairwise_closeness([a.tokens, b.tokens])
+    close = pairwise_closeness([a.tokens, b.tokens])
     return float(close[0, 1])
 
 

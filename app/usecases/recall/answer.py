@@ -105,7 +105,11 @@ class AnswerBuilder:
     def relevant_ids(self, limits: AnswerLimits) -> list[UUID]:
         """Return the ids of the ranked memories in the answer that are there because they are relevant."""
         ranked = [(item.memory, item.scored) for item in self._answer.items if item.scored is not None]
-        return [memory.id for memory, scored in ranked if limits.is_relevant(memory.category, scored.relevance)]
+        return [
+            memory.id
+            for memory, scored in ranked
+            if limits.is_relevant(memory.category, scored.relevance, is_turn=scored.candidate.seq is not None)
+        ]
 
     @property
     def spent_tokens(self) -> int:

@@ -16,6 +16,7 @@ from app.domain.principal import Principal
 from app.domain.recall.arrangement import AnswerLimits
 from app.domain.recall.candidates import Candidate
 from app.domain.recall.profiles import RankingProfile, RankingQuery
+from app.domain.recall.relevance import LeastRelevance
 from app.domain.recall.scoring import ScoredCandidate
 from app.domain.recall.selection import (
     DroppedCandidate,
@@ -253,13 +254,19 @@ def _named_profile(policies: Policies, request: RankedRequest) -> RankingProfile
     return profile
 
 
-def _least_relevance(policies: Policies, request: RankedRequest, profile: RankingProfile, category: str) -> float:
-    """Return the request's limit, or else that of the category or of the configuration.
+def _least_relevance(
+    policies: Policies, request: RankedRequest, profile: RankingProfile, category: str
+) -> LeastRelevance:
+    """Return the request's limit, or else that of the category, of the configuration, or of the embedding model.
 
     A profile with a `score_threshold` of its own has no other limit than the request's.
     """
     if request.min_relevance is not None or profile.score_threshold is not None:
-        return request.min_relevance or 0.0
+        least = request.min_relevance or 0.0
+        return LeastRelevance(least, least)
     known = policies.categories.categories.get(category)
     own = known.min_relevance if known else None
-    return policies.query.min_relevance if own is None else own
+    own = policies.query.min_relevance if own is None else own
+    if own is not None:
+        return LeastRelevance(own, own)
+    return policies.relevance.least if policies.relevance else LeastRelevance()

@@ -18,6 +18,16 @@ FACTS = {
 }
 
 
+TALK = [
+    "I painted a lake at dawn last weekend.",
+    "My sister came by with her kids.",
+    "The colours of the lake were hard to mix.",
+    "We had soup and bread for dinner.",
+    "I may show the picture at the club.",
+    "Work was quiet this week.",
+]
+
+
 @pytest.fixture
 async def stored(http: httpx.AsyncClient) -> httpx.AsyncClient:
     """A client of a tenant with some facts about maya."""
@@ -55,6 +65,19 @@ async def test_the_least_relevance_of_a_request_takes_precedence(stored: httpx.A
     assert (await asked(stored, question, min_relevance=1))["items"] == []
 
 
+async def test_a_turn_has_one_least_relevance_in_every_category(http: httpx.AsyncClient) -> None:
+    told = []
+    for category in ("activity", "event"):
+        filters = {"user_id": f"user-{category}"}
+        for seq, text in enumerate(TALK, start=1):
+            turn = {"type": "turn", "thread_id": "talk", "seq": seq, "actor_id": "Maya", "role": "user"}
+            await remember(http, text, category=category, user_id=filters["user_id"], **turn)
+        answer = await asked(http, "What did Maya paint?", categories=[category], filters=filters, top_k=10)
+        told.append([item["text"].partition("] ")[2] for item in answer["items"]])
+    assert told[0] == told[1]
+    assert len(told[0]) > 1
+
+
 @pytest.mark.parametrize("wrong", [-0.1, 1.1, "0.5", True])
 async def test_a_least_relevance_out_of_range_is_refused(http: httpx.AsyncClient, wrong: Any) -> None:
     request = {"agent": "supervisor", "query": "milk", "min_relevance": wrong}
@@ -78,7 +101,7 @@ async def test_the_newest_statement_comes_first_and_explain_names_it(http: httpx
 
 async def test_facts_that_say_the_same_are_one_item(http: httpx.AsyncClient) -> None:
     one = await remember(http, "Nora wants summaries as bullet points.")
-    two = await remember(http, "When something is summarised for her, Nora asks for a bulleted list.", category="goals")
+    two = await remember(http, "By the way, Nora wants summaries as bullet points", category="goals")
     answer = await asked(http, "How does Nora want summaries?", explain=True)
     [item] = answer["items"]
     assert {item["id"], *item["also"]} == {one["id"], two["id"]}

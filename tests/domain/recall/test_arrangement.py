@@ -8,12 +8,13 @@ import pytest
 
 from app.domain.memory.memory import Memory, MemoryType, NewMemory
 from app.domain.recall.arrangement import AnswerLimits, RankedItem, arrange_answer
+from app.domain.recall.relevance import LeastRelevance
 from app.domain.recall.scoring import ScoredCandidate
 from app.domain.recall.selection import DroppedCandidate
 from tests.domain.candidates import NOW, candidate
 
 ASKED = "How does Nora take her coffee?"
-LIMITS = AnswerLimits(5, {"event": 0.1})
+LIMITS = AnswerLimits(5, {"event": LeastRelevance(0.1, 0.1)})
 
 
 class Found:
@@ -57,6 +58,20 @@ def test_what_is_not_relevant_is_left_out_unless_it_is_pinned_and_most_important
     items, dropped = found.arrange()
     assert [item.scored.candidate.id for item in items] == [kept, pinned, unknown, elsewhere]
     assert reasons(dropped) == {low: "relevance", pinned_only: "relevance"}
+
+
+def test_the_least_relevance_of_turns_is_their_own_in_every_category() -> None:
+    found = Found()
+    least = LeastRelevance(turns=0.01, facts=0.1)
+    limits = AnswerLimits(5, {"event": least, "activity": least})
+    turns = [
+        found.add(f"I bought a boat in {category}.", 0.05, type="turn", category=category, thread_id="t", seq=seq)
+        for seq, category in enumerate(("event", "activity"), start=1)
+    ]
+    fact = found.add("Nora owns a kayak.", 0.05)
+    items, dropped = found.arrange(limits)
+    assert [item.scored.candidate.id for item in items] == turns
+    assert reasons(dropped) == {fact: "relevance"}
 
 
 def test_the_later_statement_comes_before_the_one_that_it_replaces_and_is_admitted_with_it() -> None:

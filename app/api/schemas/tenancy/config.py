@@ -28,7 +28,7 @@ class CategoryRuleOut(BaseModel):
     name: str
     context: Literal["all", "rag"]
     rag_length: int
-    min_relevance: float | None = Field(description="null: the value of the section `query`")
+    min_relevance: float | None = Field(description="null: the value of the section `query`, else that of the model")
     label: str | None
     description: str | None
     numeric_update: bool
