@@ -11,11 +11,11 @@ import pytest
 
 from app.bootstrap import Application
 from app.domain.facts.fact import FactFilter, FactKind
-from app.domain.facts.statements import read_statements
 from app.domain.principal import Principal
 from app.domain.text_rules import normalise_text
 from app.usecases.facts.store import FactPlace, NewFact
 from bench import fact_rules
+from bench.retractions import Memory
 from tests.factories import Caller
 
 CORPUS = Path(__file__).resolve().parents[3] / "bench" / "facts"
@@ -103,11 +103,11 @@ async def test_a_message_changes_the_database_as_the_bench_counts_it(
         user = User(app, caller.scope, row["id"])
         await user.put("talk", row["stored"])
         await app.facts.store.store_text(caller.scope, user.place("talk"), row["text"])
-        wished = fact_rules.read_thread(row["stored"])
-        for operation in read_statements(normalise_text(row["text"], keep_lines=True), topics):
-            fact_rules.apply_operation(wished, operation)
+        wished = Memory(topics, fact_rules.read_thread(row["stored"]))
+        wished.latest = frozenset(list(wished.facts)[-1:])
+        wished.read_message(normalise_text(row["text"], keep_lines=True))
         got = await user.facts("talk")
-        return None if got == wished else (row["id"], row["text"], wished, got)
+        return None if got == wished.facts else (row["id"], row["text"], wished.facts, got)
 
     assert await try_rows(rows, check) == []
 
