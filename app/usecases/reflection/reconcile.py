@@ -15,6 +15,7 @@ from app.domain.memory.memory import Memory, NewMemory
 from app.domain.memory.merge_bands import Neighbour
 from app.domain.outages import ChatModelUnavailable, TokensSpent
 from app.domain.principal import Principal
+from app.domain.reflection.evidence import Evidence
 from app.domain.reflection.reconcile import (
     MemoryDeletion,
     ReconcileDecisions,
@@ -59,6 +60,7 @@ class PlannedReconcile:
     neighbours: Sequence[FactNeighbour]
     plan: ReconcilePlan
     tokens: int = 0
+    evidence: Evidence | None = None
 
     def fact_text(self, number: int) -> str:
         """Return the text of the new fact with this number."""
@@ -104,8 +106,9 @@ class Reconcile:
         drafts: Mapping[int, NewMemory],
         visible: Collection[str] | None,
         room: int,
+        evidence: Evidence | None = None,
     ) -> PlannedReconcile:
-        """Return the plan for a turn's facts, with at most `room` writes.
+        """Return the plan for a turn's facts, with at most `room` writes. `evidence` is what the user said in it.
 
         `visible` are the categories that the turn's agent may see; None means all. The model judges only facts with a
         neighbour and without an identical memory. Raise EmbedderUnavailable and the errors of `check_draft`.
@@ -135,7 +138,8 @@ class Reconcile:
             )
             for neighbour in judged
         ]
-        return PlannedReconcile(facts, judged, plan_writes(texts, stored, decisions, room), tokens)
+        plan = plan_writes(texts, stored, decisions, room, evidence)
+        return PlannedReconcile(facts, judged, plan, tokens, evidence)
 
     async def carry_out(
         self, principal: Principal, turn: Memory, planned: PlannedReconcile, key: Keys
@@ -160,7 +164,18 @@ class Reconcile:
             for deletion in planned.plan.forgets
             if deletion.fact in stored and await self._delete_memory(principal, turn, planned, deletion, key)
         ]
+        await self._record_vetoes(principal, turn, planned)
         return ReconcileOutcome(written, forgotten)
+
+    async def _record_vetoes(self, principal: Principal, turn: Memory, planned: PlannedReconcile) -> None:
+        """Record an event for each memory that a decision of the model would have changed."""
+        memories = [planned.neighbours[veto.memory].memory for veto in planned.plan.vetoed]
+        events = [
+            Observation("worker", "veto", "skipped", memory.user_id, turn.thread_id, memory.id, memory.category)
+            for memory in memories
+        ]
+        if events:
+            await self._journal.record_event(principal, events)
 
     async def _load_neighbours(
         self, principal: Principal, turn: Memory, facts: Mapping[int, NewFact]
@@ -210,7 +225,7 @@ class Reconcile:
             if text
             else MergeTarget(_compared_memory(neighbour, fact), fact.new.text, fact.embedding, _fact_provenance(turn))
             for (fact, neighbour, write), text in zip(joins, texts, strict=True)
-            if text or may_replace(neighbour.memory.text, fact.new.text)
+            if text or may_replace(neighbour.memory.text, fact.new.text, evidence=planned.evidence)
         }
 
     async def _delete_memory(
