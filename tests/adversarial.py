@@ -35,7 +35,7 @@ from app.domain.mirror.front_matter import BrokenFile
 from app.domain.recall import delta_header as delta
 from app.domain.recall import equal_texts, near_duplicates, statements, supersession, wording
 from app.domain.recall import time_spans as dates
-from app.domain.reflection import capture, grounding, notes, reconcile
+from app.domain.reflection import capture, evidence, grounding, notes, reconcile
 from app.domain.reflection import echoes as own_words
 from app.domain.reflection import fact_extraction as multi_fact
 from app.domain.reflection import self_disclosure as telling
@@ -285,6 +285,14 @@ FUNCTIONS: Final[Mapping[str, Callable[[str], object]]] = {
         {"a": text[:4000].split(" ")}, {"a": text[:4000].split("a")}, ("1", "2")
     ),
     "find_entry": lambda text: extraction.read_signal_spec(text[:8000]).find_entry(text[:120]),
+    "find_refusal": lambda text: evidence.find_refusal(
+        "The user works at Acme as a driver.",
+        "The user works at Zenbo as a driver.",
+        evidence.Evidence(text[:TURN], (evidence.Message("assistant", text[:TURN]),)),
+    ),
+    "find_refusal, a deletion": lambda text: evidence.find_refusal(
+        "The user works at Acme.", None, evidence.Evidence(f"I left Acme {text[:TURN]}", ())
+    ),
     "composed": lambda text: reconcile.checked_composition(f"The user {text[:200]}", text[:280], text[:280], USUAL),
 }
 

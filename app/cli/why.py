@@ -33,7 +33,8 @@ def _print_line(name: str, text: str) -> None:
 def _reading_text(reading: dict[str, Any]) -> str:
     counts = [f"{name} {value}" for name, value in reading.items() if isinstance(value, int) and value]
     refused = [f"{number} refused: {rule}" for rule, number in (reading.get("refused") or {}).items()]
-    return f"{reading['reader']}: {', '.join([reading['why'] or 'stored', *counts, *refused])}"
+    vetoed = [f"{number} vetoed: {reason}" for reason, number in (reading.get("vetoed") or {}).items()]
+    return f"{reading['reader']}: {', '.join([reading['why'] or 'stored', *counts, *refused, *vetoed])}"
 
 
 def _fact_text(fact: dict[str, Any]) -> str:

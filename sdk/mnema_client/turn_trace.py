@@ -19,7 +19,7 @@ class TraceReading(Answered):
     """The verdict of a reader. `why`: the code of the reason why it stored nothing; None if it stored something.
 
     Counts are None for a key bound to agents; `tokens` needs scope admin. `refused`: items of the model's answer that
-    broke a rule, by rule.
+    broke a rule, by rule. `vetoed`: changes that the turn does not support, by reason.
     """
 
     reader: str
@@ -30,6 +30,7 @@ class TraceReading(Answered):
     forgotten: int | None = None
     proposed: int | None = None
     refused: dict[str, int] | None = None
+    vetoed: dict[str, int] | None = None
     tokens: int | None = None
 
 

@@ -11,13 +11,18 @@ from typing import Final, Literal
 
 from app.domain.memory.memory import MemoryType
 from app.domain.memory.same_fact import content_stems, negation_words, number_and_date_keys
-from app.domain.memory.veto import find_veto
+from app.domain.memory.veto import VetoReason, find_veto
 from app.domain.reflection import grounding
 from app.domain.reflection import writing_rules as writing
+from app.domain.reflection.evidence import Evidence, Refusal, find_refusal, is_english
 from app.domain.text_rules import TextLimits, normalise_text, text_key
 
 Rule = Literal["unknown_ids", "ids_twice", "ids_missing", "no_fact"]
 MAX_NEIGHBOURS: Final = 10
+_NEVER: Final = frozenset({"possessives", "fixed_pair"})
+"""Differences that no evidence allows: another owner, another person, or the opposite."""
+_TOLD_BY_FACT: Final = frozenset({None, "unrelated", "not_ended"})
+"""Reasons against a deletion that do not count if the fact itself denies the memory."""
 MAX_NEW_WORDS: Final = 3
 """Maximum words of a composed text that neither of its two sources has ("previously", "moved")."""
 
@@ -98,16 +103,27 @@ class MemoryDeletion:
 
 
 @dataclass(frozen=True, slots=True)
+class VetoedDecision:
+    """A decision of the model that is not carried out, with the reason."""
+
+    memory: int
+    fact: int
+    reason: VetoReason | Refusal
+
+
+@dataclass(frozen=True, slots=True)
 class ReconcilePlan:
     """The changes to carry out.
 
-    `known` maps each fact that is already stored to its memory. `left` are the facts beyond the limit.
+    `known` maps each fact that is already stored to its memory. `left` are the facts beyond the limit. `vetoed` are the
+    decisions that are not carried out because the turn does not support them.
     """
 
     writes: Sequence[FactWrite] = ()
     forgets: Sequence[MemoryDeletion] = ()
     known: Mapping[int, int] = field(default_factory=dict)
     left: Sequence[int] = ()
+    vetoed: Sequence[VetoedDecision] = ()
 
     @property
     def write_count(self) -> int:
@@ -161,50 +177,107 @@ def renumber_facts(answer: ReconcileDecisions, facts: Sequence[int]) -> Reconcil
 
 
 def plan_writes(
-    facts: Mapping[int, str], stored: Sequence[StoredNeighbour], answer: ReconcileDecisions | None, room: int
+    facts: Mapping[int, str],
+    stored: Sequence[StoredNeighbour],
+    answer: ReconcileDecisions | None,
+    room: int,
+    evidence: Evidence | None = None,
 ) -> ReconcilePlan:
     """Plan at most `room` changes, facts first and in order. Without an answer, add every fact.
 
-    `facts` are texts by number. A fact is left out only if an unchanged memory already states it. A veto holds against
-    each decision: the memory stays and the fact is added. An amount may change if the rest is the same.
+    `facts` are texts by number. A fact is left out only if an unchanged memory already states it. A vetoed decision
+    leaves the memory, and the fact is added. `evidence` is the turn that the facts were found in.
     """
     order = list(facts)
     if answer is None:
         return ReconcilePlan([FactWrite(fact) for fact in order[:room]], left=order[room:])
     joins: dict[int, MemoryDecision] = {}
     forgets: list[MemoryDeletion] = []
+    vetoed: list[VetoedDecision] = []
     for decision in answer.memories:
-        memory = stored[decision.id]
-        if decision.fact not in facts or memory.fixed or decision.fact not in memory.near:
+        memory, number = stored[decision.id], decision.fact
+        if decision.event == "NONE" or number is None or number not in facts:
             continue
-        fact = facts[decision.fact]
-        if decision.event == "UPDATE" and may_replace(memory.text, fact, decision.text):
-            joins.setdefault(decision.fact, decision)
-        elif decision.event == "DELETE" and _denies_memory(fact, memory.text):
-            forgets.append(MemoryDeletion(decision.id, decision.fact))
+        if memory.fixed or number not in memory.near:
+            continue
+        veto = find_decision_veto(decision, memory.text, facts[number], evidence)
+        if veto is not None and decision.event == "UPDATE" and decision.text:  # the fact's own text may still hold
+            decision = replace(decision, text=None)
+            veto = find_decision_veto(decision, memory.text, facts[number], evidence)
+        if veto is not None:
+            vetoed.append(VetoedDecision(decision.id, number, veto))
+        elif decision.event == "UPDATE":
+            joins.setdefault(number, decision)
+        else:
+            forgets.append(MemoryDeletion(decision.id, number))
+    known = _known_facts(facts, stored, answer, joins)
+    new_facts = [fact for fact in order if fact not in known]
+    writes = [_build_write(fact, joins.get(fact)) for fact in new_facts[:room]]
+    return ReconcilePlan(writes, forgets[: max(0, room - len(writes))], known, new_facts[room:], vetoed)
+
+
+def _known_facts(
+    facts: Mapping[int, str],
+    stored: Sequence[StoredNeighbour],
+    answer: ReconcileDecisions,
+    joins: Mapping[int, MemoryDecision],
+) -> dict[int, int]:
+    """Return the facts that an unchanged memory already states, with that memory."""
     staying = {one.id for one in answer.memories if one.event == "NONE"}
-    known = {
+    return {
         one.fact: one.memory
         for one in answer.facts
         if one.event == "NONE" and one.memory is not None and one.memory in staying
         if one.fact not in joins and one.fact in stored[one.memory].near
         if _covers_fact(stored[one.memory].text, facts[one.fact])
     }
-    new_facts = [fact for fact in order if fact not in known]
-    writes = [_build_write(fact, joins.get(fact)) for fact in new_facts[:room]]
-    return ReconcilePlan(writes, forgets[: max(0, room - len(writes))], known, new_facts[room:])
 
 
-def may_replace(memory: str, fact: str, text: str | None = None) -> bool:
-    """Tell whether a fact may replace a memory, or the composed `text` both of them.
+def find_decision_veto(
+    decision: MemoryDecision, memory: str, fact: str, evidence: Evidence | None = None
+) -> VetoReason | Refusal | None:
+    """Return the reason why an UPDATE or DELETE of a memory by a fact is not carried out, or None."""
+    if decision.event == "UPDATE":
+        return find_update_veto(memory, fact, decision.text, evidence)
+    denied = _denies_memory(fact, memory)
+    if evidence is None or not _is_readable(memory, fact, evidence):
+        return None if denied else "not_ended"
+    refusal = find_refusal(memory, None, evidence)
+    return None if denied and refusal in _TOLD_BY_FACT else refusal
+
+
+def find_update_veto(
+    memory: str, fact: str, text: str | None = None, evidence: Evidence | None = None
+) -> VetoReason | Refusal | None:
+    """Return the reason why a fact, or the composed `text`, may not replace a memory, or None.
+
+    With English evidence, the user's own words decide: another name, number, date or negation is allowed if they say
+    it. Another owner or person is never allowed. Without evidence only the texts decide.
+    """
+    veto = _find_text_veto(memory, fact, text)
+    if evidence is None or veto in _NEVER or not _is_readable(memory, fact, evidence):
+        return veto
+    return find_refusal(memory, text or fact, evidence)
+
+
+def _is_readable(memory: str, fact: str, evidence: Evidence) -> bool:
+    return is_english(evidence.text) and is_english(memory) and is_english(fact)
+
+
+def _find_text_veto(memory: str, fact: str, text: str | None) -> VetoReason | None:
+    """Return the difference that forbids a replacement if nobody knows what was said.
 
     The fact may differ in an amount. A text that keeps the memory's numbers and dates may add those of the fact.
     """
     if text and number_and_date_keys(memory) <= number_and_date_keys(text):
-        return all(
-            find_veto(source, text, "new_value", numeric_update=True) in (None, "numbers") for source in (memory, fact)
-        )
-    return find_veto(memory, fact, "new_value", numeric_update=True) is None
+        vetoes = (find_veto(source, text, "new_value", numeric_update=True) for source in (memory, fact))
+        return next((veto for veto in vetoes if veto not in (None, "numbers")), None)
+    return find_veto(memory, fact, "new_value", numeric_update=True)
+
+
+def may_replace(memory: str, fact: str, text: str | None = None, evidence: Evidence | None = None) -> bool:
+    """Tell whether a fact may replace a memory, or the composed `text` both of them."""
+    return find_update_veto(memory, fact, text, evidence) is None
 
 
 def checked_composition(text: str, memory: str, fact: str, limits: TextLimits) -> str | None:

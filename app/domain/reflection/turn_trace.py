@@ -91,6 +91,7 @@ class Reading:
     """A reader's verdict on a turn or its thread. `why`: the reason why it stored nothing; None if it stored something.
 
     Counts that the reader did not report are 0. `refused`: items of the model's answer that broke a rule, by rule.
+    `vetoed`: changes of memories that the model wanted and the turn does not support, by reason.
     """
 
     reader: str
@@ -102,6 +103,7 @@ class Reading:
     proposed: int = 0
     refused: Mapping[str, int] = field(default_factory=dict)
     tokens: int = 0
+    vetoed: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,13 +141,15 @@ def read_reports(reports: Sequence[Mapping[str, Any]]) -> list[Reading]:
 def _reading_of(reader: str, part: Mapping[str, Any]) -> Reading:
     counts = {name: int(part.get(name) or 0) for name in ("candidates", "known", "forgotten", "proposed", "tokens")}
     facts = sum(int(part.get(name) or 0) for name in ("facts", "created", "updated"))
-    refused = {str(rule): int(number) for rule, number in (part.get("refused") or {}).items()}
+    refused, vetoed = (
+        {str(rule): int(number) for rule, number in (part.get(name) or {}).items()} for name in ("refused", "vetoed")
+    )
     why = part.get("why")
     if reader == "capture" and not facts:
         why = "proposed" if counts["proposed"] and why in (None, "nothing") else why or "known"
     if reader == "multi_fact" and not facts:
         why = why or _model_verdict(counts, refused)
-    return Reading(reader, why, facts, refused=refused, **counts)
+    return Reading(reader, why, facts, refused=refused, vetoed=vetoed, **counts)
 
 
 def _model_verdict(counts: Mapping[str, int], refused: Mapping[str, int]) -> str | None:

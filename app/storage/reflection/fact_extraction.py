@@ -8,9 +8,10 @@ from uuid import UUID
 
 from app.domain.memory.memory import Memory
 from app.domain.principal import Principal
+from app.domain.reflection.evidence import MAX_BEFORE, MAX_EVIDENCE, Message
 from app.storage.memory.memories import MemoryStorage
 from app.storage.statements import load_statements
-from app.storage.uow import UnitOfWork
+from app.storage.uow import ReadTx, UnitOfWork
 
 Counter: TypeAlias = Literal["facts", "captured"]
 """A daily count of writes: of the facts that a model extracted, and of those captured without one."""
@@ -21,7 +22,8 @@ class ExtractionState:
     """A turn (None if it is gone), the writes its user's turns made today, and whether the turn is finished.
 
     `settled`: the results of a run that ended early, by fact number or memory id. `agents`: the agents that may have
-    said it, which are those of the key that stored it; None if that key is bound to no agent.
+    said it, which are those of the key that stored it; None if that key is bound to no agent. `messages`: the turns
+    before it in its thread, oldest first.
     """
 
     turn: Memory | None
@@ -29,6 +31,7 @@ class ExtractionState:
     done: bool = False
     settled: Mapping[str, str] = field(default_factory=dict)
     agents: Sequence[str] | None = None
+    messages: Sequence[Message] = ()
 
 
 class TurnFactStorage:
@@ -51,7 +54,15 @@ class TurnFactStorage:
             row = await tx.fetchrow(self._sql["state"], *where)
             assert row is not None
             agents = row["bound"] if turn.agent_id is None else [turn.agent_id]
-            return ExtractionState(turn, row["today"], row["done"], row["settled"] or {}, agents)
+            messages = await self._load_messages(tx, principal, turn)
+            return ExtractionState(turn, row["today"], row["done"], row["settled"] or {}, agents, messages)
+
+    async def _load_messages(self, tx: ReadTx, principal: Principal, turn: Memory) -> list[Message]:
+        if turn.thread_id is None:
+            return []
+        place = turn.user_id, turn.thread_id, turn.created_at, turn.id
+        rows = await tx.fetch(self._sql["before"], principal.tenant_id, *place, MAX_BEFORE, MAX_EVIDENCE)
+        return [Message(row["role"], row["text"]) for row in reversed(rows)]
 
     async def reserve_writes(
         self, principal: Principal, user_id: str, day: datetime, wanted: int, most: int, counter: Counter = "facts"

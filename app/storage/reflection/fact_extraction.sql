@@ -11,6 +11,14 @@ SELECT coalesce((SELECT rev FROM reflections WHERE tenant_id = $1 AND user_id = 
        (SELECT k.agents FROM history h JOIN api_keys k ON k.tenant_id = h.tenant_id AND h.actor = 'key:' || k.id
         WHERE h.tenant_id = $1 AND h.memory_id = $5 AND h.event = 'ADD' LIMIT 1) AS bound
 
+-- name: before
+-- The newest $6 turns of user $2 in thread $3 before turn $5 of time $4, newest first, each cut to $7 characters. Only the user's own
+-- turns count as the user's.
+SELECT CASE WHEN role = 'user' AND (actor_id IS NULL OR actor_id = user_id) THEN 'user' ELSE 'assistant' END AS role, left(text, $7) AS text
+FROM memories WHERE tenant_id = $1 AND user_id = $2 AND thread_id = $3 AND type = 'turn' AND state = 'active'
+  AND (created_at, id) < ($4, $5::uuid)
+ORDER BY created_at DESC, id DESC LIMIT $6
+
 -- name: used_writes
 -- The writes that user $2's turns made on the day that begins at $3, by counter $4. Its row lock makes others wait. Nothing for an
 -- erased user.

@@ -22,6 +22,7 @@ from app.domain.outages import TokensSpent
 from app.domain.principal import Principal
 from app.domain.reflection.capture import CapturedFact, capture_facts, is_captured
 from app.domain.reflection.echoes import strip_echoes
+from app.domain.reflection.evidence import Evidence
 from app.domain.reflection.fact_extraction import MAX_CANDIDATES, Candidate, FactExtractionPolicy
 from app.domain.text_rules import split_text
 from app.ports import Clock
@@ -70,6 +71,8 @@ class ExtractionResult:
         more: dict[str, Any] = {"proposed": self.proposed} if self.fields else {}
         if self.refused:
             more["refused"] = dict(self.refused)
+        if self.planned is not None and self.planned.plan.vetoed:
+            more["vetoed"] = dict(Counter(veto.reason for veto in self.planned.plan.vetoed))
         return {**counts, "known": known, "forgotten": len(self.outcome.forgotten), **more}
 
 
@@ -131,7 +134,8 @@ class ExtractFacts:
         new = {at: one for at, one in enumerate(candidates) if str(at) not in before.settled}
         drafts = {at: build_fact_draft(turn, one, {"prompt": VERSION}) for at, one in new.items()}
         visible = visible_categories(before, policies.categories)
-        planned = await self._reconcile.decide_writes(principal, turn, drafts, visible, room, known)
+        evidence = Evidence(message, before.messages)
+        planned = await self._reconcile.decide_writes(principal, turn, drafts, visible, room, known, evidence)
         tokens += planned.tokens
         result = ExtractionResult(
             None, candidates, planned, tokens=tokens, fields=fields, refused=refused, captured=len(known)

@@ -15,6 +15,7 @@ from app.domain.memory.memory import Memory, NewMemory
 from app.domain.memory.merge_bands import Neighbour
 from app.domain.outages import ChatModelUnavailable, TokensSpent
 from app.domain.principal import Principal
+from app.domain.reflection.evidence import Evidence
 from app.domain.reflection.reconcile import (
     MemoryDeletion,
     ReconcileDecisions,
@@ -63,6 +64,7 @@ class PlannedReconcile:
     plan: ReconcilePlan
     tokens: int = 0
     captured: frozenset[int] = frozenset()
+    evidence: Evidence | None = None
 
     def fact_text(self, number: int) -> str:
         """Return the text of the new fact with this number."""
@@ -109,8 +111,9 @@ class Reconcile:
         visible: Collection[str] | None,
         room: int,
         captured: frozenset[int] = frozenset(),
+        evidence: Evidence | None = None,
     ) -> PlannedReconcile:
-        """Return the plan for a turn's facts, with at most `room` writes.
+        """Return the plan for a turn's facts, with at most `room` writes. `evidence` is what the user said in it.
 
         `visible` are the categories that the turn's agent may see; None means all. `captured` are the facts that
         capture has stored: they are compared with older memories alone. The model judges only facts with a neighbour
@@ -152,9 +155,9 @@ class Reconcile:
             )
             for neighbour in judged
         ]
-        plan = plan_writes(texts, stored, decisions, len(texts) + len(stored))
+        plan = plan_writes(texts, stored, decisions, len(texts) + len(stored), evidence)
         plan = plan.without_captured(captured, texts, stored, room)
-        return PlannedReconcile(facts, judged, plan, tokens, captured)
+        return PlannedReconcile(facts, judged, plan, tokens, captured, evidence)
 
     async def carry_out(
         self, principal: Principal, turn: Memory, planned: PlannedReconcile, key: Keys
@@ -179,7 +182,18 @@ class Reconcile:
             for deletion in planned.plan.forgets
             if deletion.fact in stored and await self._delete_memory(principal, turn, planned, deletion, key)
         ]
+        await self._record_vetoes(principal, turn, planned)
         return ReconcileOutcome(written, forgotten)
+
+    async def _record_vetoes(self, principal: Principal, turn: Memory, planned: PlannedReconcile) -> None:
+        """Record an event for each memory that a decision of the model would have changed."""
+        memories = [planned.neighbours[veto.memory].memory for veto in planned.plan.vetoed]
+        events = [
+            Observation("worker", "veto", "skipped", memory.user_id, turn.thread_id, memory.id, memory.category)
+            for memory in memories
+        ]
+        if events:
+            await self._journal.record_event(principal, events)
 
     async def _load_neighbours(
         self, principal: Principal, turn: Memory, facts: Mapping[int, NewFact]
@@ -229,7 +243,7 @@ class Reconcile:
             if text
             else MergeTarget(_compared_memory(neighbour, fact), fact.new.text, fact.embedding, _fact_provenance(turn))
             for (fact, neighbour, write), text in zip(joins, texts, strict=True)
-            if text or may_replace(neighbour.memory.text, fact.new.text)
+            if text or may_replace(neighbour.memory.text, fact.new.text, evidence=planned.evidence)
         }
 
     async def _delete_memory(

@@ -37,6 +37,9 @@ class TraceReadingOut(BaseModel):
     refused: dict[str, int] | None = Field(
         default=None, exclude_if=is_absent, description="facts of the model's answer that broke a rule, by rule"
     )
+    vetoed: dict[str, int] | None = Field(
+        default=None, exclude_if=is_absent, description="changes of memories that the turn does not support, by reason"
+    )
     tokens: int | None = Field(
         default=None, exclude_if=is_absent, description="tokens of the model's calls; only with scope admin"
     )
@@ -115,7 +118,7 @@ class TurnTraceOut(BaseModel):
 def _reading_out(reading: Reading, *, counts: bool, costs: bool) -> TraceReadingOut:
     shown: dict[str, Any] = {"reader": reading.reader, "why": reading.why}
     if counts:
-        names = ("facts", "candidates", "known", "forgotten", "proposed", "refused")
+        names = ("facts", "candidates", "known", "forgotten", "proposed", "refused", "vetoed")
         shown |= {name: getattr(reading, name) for name in names if name == "facts" or getattr(reading, name)}
     if costs and reading.tokens:
         shown["tokens"] = reading.tokens

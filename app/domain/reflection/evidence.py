@@ -1,0 +1,418 @@
+"""The evidence check: a model's verdict on a memory holds if the user's own words support it.
+
+A false update destroys a memory, so a doubt refuses. The check reads English only; it runs in linear time. Each refusal
+has a code that the turn's trace shows.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from app.domain.memory import word_lists as words
+from app.domain.memory.spellings import canonical_spelling
+from app.domain.reflection import evidence_words as lists
+from app.domain.text_rules import normalise_text
+
+Refusal = Literal[
+    "no_statement", "other_person", "second_thing", "unrelated", "value_not_said", "part_lost", "not_ended"
+]
+"""The reason why the user's words do not support a verdict."""
+MAX_EVIDENCE: Final = 8000
+"""Maximum characters of one message that are read: the evidence of a fact is short."""
+MAX_BEFORE: Final = 4
+"""Maximum earlier messages that are read."""
+
+_SENTENCE: Final = re.compile(r"[^.!?;\n]+(?:[.!?;\n](?=\S)(?<=\d[.])[^.!?;\n]*)*[.!?;\n]*")
+_CLAUSE: Final = re.compile(r",(?=\s)|\s[-–—]\s|—|:(?=\s)|\b(?:but|so|because|and now)\b", re.IGNORECASE)
+_TOKEN: Final = re.compile(r"\d+(?::\d\d)?|[^\W\d_]+(?:['-][^\W\d_]+)*|[^\W_]+")
+_ABBREVIATION: Final = re.compile(r"\b(St|Mr|Mrs|Ms|Dr|Prof|No|Jr|Sr)\.")
+_THOUSANDS: Final = re.compile(r"(?<=\d),(?=\d{3}\b)")
+_ORDINAL: Final = re.compile(r"(?<=\d)(?:st|nd|rd|th|h)\b")
+_QUOTED: Final = re.compile(r"\"[^\"\n]*\"|“[^”\n]*”|«[^»\n]*»")
+_OTHERS_TEXT: Final = re.compile(
+    r"\b(?:translate|proofread|proof-read|rewrite|rephrase|paraphrase|summari[sz]e|lyrics?|quote|quotes|"
+    r"(?:correct|fix|check)"
+    r" (?:this|the|my) (?:\w+ )?(?:sentence|text|grammar|spelling|email|letter|paragraph)|the (?:novel|"
+    r"story|movie|film|song|"
+    r"book|article|poem|email) (?:says|goes|reads)|character|role-?play|example sentence)\b",
+    re.IGNORECASE,
+)
+_ASKS: Final = re.compile(
+    r"(?:(?:and|but|so|hmm|hm|oh|well|hey|ok|okay)\s+)*(?:what|who|whom|whose|which|where|why|how|should|"
+    r"would|could|can|"
+    r"do|does|did|is|are|am|was|were|will|has|have|any|shall|may|what's|who's|how's|isn't|aren't|don't|"
+    r"didn't)\b(?! can\b)",
+    re.IGNORECASE,
+)
+_SUPPOSES: Final = re.compile(
+    r"\b(?:(?:thinking|dreaming|talking) (?:of|about)|thought about|(?:i|we)'d (?:love|like|move|rather|be|"
+    r"drive|go|take|"
+    r"have)|what if|as if|were to|no plans?|one day|we'll see|planning on|plan to|plans to|offered|"
+    r"offers me|asked me to|"
+    r"wants me to|invited|should i|not sure|in case|only if|keep thinking|toying|could have|would have|used to)\b",
+    re.IGNORECASE,
+)
+_REMAINS: Final = re.compile(
+    r"\b(?:kept (?:it|them|my|the|him|her)|stay(?:ing|ed)? (?:put|with|at|in)|decided against|turn(?:ed|"
+    r"ing) (?:it|them|that|"
+    r"him|her|\w+) down|turned down|changed my mind|after all|never (?:left|moved|changed|switched|quit|stopped)|"
+    r"(?:not|n't|never) (?:\w+ )?(?:leav|mov|chang|switch|quit|cancel|sell|sold|buy|bought|accept|swap|"
+    r"renam|reschedul|"
+    r"postpon|giv|stop|tak|join|sign|drop|marry|break|end|replac)\w*)\b",
+    re.IGNORECASE,
+)
+_NO_MORE: Final = re.compile(r"\b(?:any ?more|any longer|no longer|these days|nowadays)\b", re.IGNORECASE)
+_ENDS: Final = re.compile(
+    r"\b(?:cancel\w*|call(?:ed|ing)? (?:it |\w+ )?off|scrap\w*|quit|quits|stop|stopped|given? up|gave up|"
+    r"giving up|ended|end of|"
+    r"finish\w*|no longer|any ?more|any longer|never|not|no|sold|sell|lost|left|leaving|forget|delete|erase|"
+    r"remove|don't keep|"
+    r"died|dead|passed away|goodbye|put down|put to sleep|broke up|break up|broken up|split|divorc\w*|"
+    r"separated|over|done|"
+    r"gone|stolen|stole|nicked|pinched|let me go|sacked|fired|laid off|redundant|resigned|retired|healed|"
+    r"cured|recovered|"
+    r"over with|without|threw|thrown|gave (?:it |him |her |them |\w+ )?away|dropped|ditched|packed in|"
+    r"unsubscribed|expired|"
+    r"closed|wrong|free of|instead|old|ex|off)\b|n't\b|'s off\b|'re off\b",
+    re.IGNORECASE,
+)
+_LINKS_BACK: Final = re.compile(
+    r"\b(?:it|it's|that|that's|them|they|they've|they're|she|she's|he|he's|this|there|one|those|"
+    r"these)\b",
+    re.IGNORECASE,
+)
+_SECOND_THING: Final = re.compile(
+    r"\b(?:as well|in addition|on top of|on the side|one more|too(?= ?,|$)|little (?:brother|"
+    r"sister))\b",
+    re.IGNORECASE,
+)
+_OTHER_SUBJECT: Final = re.compile(
+    r"(?:(?:and|but|so|oh|well|hey|now|yes|no|guess what)\s+)*(?:(?:my|our|his|her|their|the|your|a|an|some|"
+    r"this|that)\s+)?"
+    r"(?:(?:best|old|new|younger|older|little|big|late|poor|eldest|youngest)\s+)?([\w-]+)(?:'s?)?",
+    re.IGNORECASE,
+)
+_NAMED_SUBJECT: Final = re.compile(
+    r"([A-Z][\w-]+)(?:'s (?:moved|moving|got|been|left|now|quit|started|\w+ing|\w+ed|a|an|the|in|at|on|no|not)\b|"
+    r" (?:has|had|is|was|lives|works|moved|left|got|started|bought|sold|quit|drives|says|said|told|wants|"
+    r"doesn't|isn't|won't|"
+    r"can't|switched|eats|plays|runs|takes|just|now|and (?!i\b))\b)"
+)
+_PRONOUN_SUBJECT: Final = re.compile(r"(?:and |but |so |now )*(?:he|she|they)(?:'\w+)?\b", re.IGNORECASE)
+_ABOUT_USER: Final = re.compile(r"\b(?:me|us|i|i'm|i've|we|we've|my own)\b", re.IGNORECASE)
+_HEAD: Final = re.compile(r"(?:the )?user's ((?:[\w-]+ ){1,3})", re.IGNORECASE)
+_CLOCK: Final = re.compile(r"\b(?:(half|quarter) (past|to) (\w+)|(\w+) o'clock|(\d{1,2})(?::(\d\d))?\b)", re.IGNORECASE)
+_NOT_BEFORE: Final = frozenset({"not", "never", "than", "without", "isn't", "wasn't", "don't", "didn't", "doesn't"})
+_RATHER: Final = frozenset({"instead", "rather"})
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A message of the conversation. `role` is "user" or "assistant"."""
+
+    role: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """The user's message, and the messages before it, oldest first."""
+
+    text: str
+    before: Sequence[Message] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """The words of the clauses in which the user states something of their own life.
+
+    `roots` are their words, `values` those that no negation stands before. `around` are the words of the messages that
+    the clauses refer to.
+    """
+
+    text: str = ""
+    roots: frozenset[str] = frozenset()
+    values: frozenset[str] = frozenset()
+    around: frozenset[str] = frozenset()
+    others: bool = False
+    times: frozenset[int] = field(default_factory=frozenset)
+
+
+def is_english(text: str) -> bool:
+    """Return True if the text is probably English: its function words are, or it has too few words to tell."""
+    letters = [char for char in text[:MAX_EVIDENCE] if char.isalpha()]
+    if sum(char.isascii() for char in letters) < 0.9 * len(letters):
+        return False
+    tokens = _tokens(text)
+    foreign = sum(token in lists.FOREIGN for token in tokens)
+    english = sum(token in lists.ENGLISH for token in tokens)
+    return english > foreign or (not foreign and len(tokens) <= 4)
+
+
+def find_refusal(memory: str, text: str | None, evidence: Evidence) -> Refusal | None:
+    """Return the reason why the evidence does not support a verdict on `memory`, or None if it does.
+
+    `text` is the memory's new text; None if the memory is to be deleted.
+    """
+    reading = _read_evidence(memory, text or "", evidence)
+    if not reading.roots:
+        return "other_person" if reading.others else "no_statement"
+    if text is None:
+        return _refuse_deletion(memory, reading)
+    return _refuse_update(memory, text, reading)
+
+
+def _refuse_deletion(memory: str, reading: _Reading) -> Refusal | None:
+    if not _is_linked(memory, reading):
+        return "unrelated"
+    topic = _topic_roots(memory)
+    for clause in filter(_ENDS.search, reading.text.split(" , ")):
+        roots = {_root(token) for token in _tokens(clause)} | reading.around
+        if not topic or any(_is_known(root, roots) for root in topic):
+            return None  # one clause names the matter and its end
+    return "not_ended"
+
+
+def _refuse_update(memory: str, text: str, reading: _Reading) -> Refusal | None:
+    old, new = _value_roots(memory), _value_roots(text)
+    added, lost = _hard_values(text) - old, _hard_values(memory) - new
+    soft = {root for root in new - old - added if root not in _ENDING_ROOTS}
+    if (lost or soft) and _adds_second_thing(reading.text):
+        return "second_thing"
+    if any(not _is_said(value, reading) for value in added):
+        return "value_not_said"
+    unsaid = [root for root in soft if not _is_known(root, reading.values)]
+    if len(unsaid) * 2 > len(soft) + len(added):
+        return "value_not_said"
+    if not _is_linked(memory, reading):
+        return "unrelated"
+    if len(lost - reading.roots - reading.around) > len(added) or _lost_people(memory, text) - reading.roots:
+        return "part_lost"
+    if _endings(text) - _endings(memory) and not _ENDS.search(reading.text):
+        return "not_ended"
+    if not (added or soft) and not (_ENDS.search(reading.text) or _reports_change(reading)):
+        return "not_ended"
+    return None
+
+
+def _adds_second_thing(text: str) -> bool:
+    """Tell whether a statement speaks of one more thing, and does not exchange it for the first."""
+    said = set(_tokens(text))
+    return bool(lists.SECOND & said or _SECOND_THING.search(text)) and not _RATHER & said
+
+
+def _read_evidence(memory: str, text: str, evidence: Evidence) -> _Reading:
+    """Read the user's statements, and an assistant's message that the user confirms."""
+    known = frozenset(_tokens(memory)) | {_root(token) for token in _tokens(memory)}
+    new = frozenset(_tokens(text))
+    clauses, others = _own_statements(evidence.text, known, new)
+    before = [message for message in evidence.before if message.text][-MAX_BEFORE:]
+    if before and before[-1].role == "assistant" and _confirms(evidence.text):
+        clauses += [
+            clause for sentence in _sentences(before[-1].text) for clause in _CLAUSE.split(sentence.rstrip("?"))
+        ]
+    said = " , ".join(clauses)
+    around: set[str] = set()
+    if _LINKS_BACK.search(said) or len(_tokens(evidence.text)) <= 6 or _answers(evidence.text):
+        around = {_root(token) for message in before for token in _tokens(message.text)}
+    for message in before:
+        if message.role == "user" and around:
+            earlier, _ = _own_statements(message.text, known, new)
+            clauses += earlier
+    roots = frozenset(_root(token) for clause in clauses for token in _tokens(clause))
+    values = frozenset(_root(token) for clause in clauses for token in _affirmed_tokens(clause))
+    times = frozenset(time for clause in clauses for time in _times(clause))
+    return _Reading(said, roots, values, frozenset(around), others, times)
+
+
+def _own_statements(text: str, known: frozenset[str], new: frozenset[str]) -> tuple[list[str], bool]:
+    """Return the clauses that state something of the user, and True if other clauses speak of another person."""
+    if _OTHERS_TEXT.search(text[:MAX_EVIDENCE]):
+        return [], False
+    clauses, others, is_other = [], False, False
+    for sentence in _sentences(_QUOTED.sub(_unless_short, text)):
+        if _is_no_statement(sentence):
+            continue
+        for clause in filter(str.strip, _CLAUSE.split(sentence)):
+            is_other = _is_of_another(clause.strip(), known, new, is_other)
+            others = others or is_other
+            if not is_other:
+                clauses.append(clause.strip())
+    return clauses, others
+
+
+def _unless_short(quoted: re.Match[str]) -> str:
+    """Return a quotation of at most two words, such as a title, else a space."""
+    return quoted[0].strip('"“”«»') if len(quoted[0].split()) <= 2 else " "
+
+
+def _sentences(text: str) -> Iterator[str]:
+    clean = _ABBREVIATION.sub(r"\1", normalise_text(text[:MAX_EVIDENCE]).replace("’", "'"))
+    return (sentence[0].strip() for sentence in _SENTENCE.finditer(clean) if sentence[0].strip())
+
+
+def _is_no_statement(sentence: str) -> bool:
+    """Tell whether a sentence asks, supposes, or says that something stays as it is."""
+    if sentence.rstrip().endswith("?") or _ASKS.match(sentence):
+        return True
+    said = {word.lower() for word in set(_TOKEN.findall(sentence)) - {"May"}}
+    if lists.NO_CHANGE & said or _SUPPOSES.search(sentence):
+        return True
+    return bool(_REMAINS.search(sentence)) and not _NO_MORE.search(sentence)
+
+
+def _is_of_another(clause: str, known: frozenset[str], new: frozenset[str], before: bool) -> bool:
+    """Tell whether a clause speaks of another person than the memory does. `before`: the clause before it did."""
+    if before and _PRONOUN_SUBJECT.match(clause):
+        return True
+    if _ABOUT_USER.search(clause):
+        return False
+    named = _NAMED_SUBJECT.match(clause)
+    if named and named[1].lower() not in known | new | lists.STOP | {"it", "that", "there"}:
+        return named[1].lower() not in words.IS_AFTER
+    subject = _OTHER_SUBJECT.match(clause)
+    if subject is None:
+        return False
+    person = subject[1].lower().removesuffix("'s")
+    if person in lists.OTHERS:
+        return person not in known and _root(person) not in known
+    owned = re.match(r"(?:(?:my|our|the) )?[\w-]+(?:'s|s') ([\w-]+)", clause, re.IGNORECASE)
+    return owned is not None and owned[1].lower() in lists.OTHERS and owned[1].lower() not in known
+
+
+def _confirms(text: str) -> bool:
+    tokens = _tokens(text)
+    if not tokens or text.rstrip().endswith("?") or {"but", "not", "no", "don't"} & set(tokens):
+        return False
+    return tokens[0] in lists.CONFIRMS or (tokens[:1] == ["that's"] and not lists.CONFIRMS.isdisjoint(tokens[1:3]))
+
+
+def _answers(text: str) -> bool:
+    return (_tokens(text) or [""])[0] in lists.CONFIRMS | {"no", "nope", "not", "nah"}
+
+
+def _is_linked(memory: str, reading: _Reading) -> bool:
+    """Tell whether the statements speak of the memory's matter.
+
+    "The user's thesis is …" needs the thesis. A statement of the user that reports a change needs no word of it.
+    """
+    head = _HEAD.match(memory)
+    whole = _topic_roots(memory)
+    topic = _topic_roots(head[1] if head else memory) or whole
+    if not topic or any(_is_known(root, reading.roots) for root in topic):
+        return True
+    if any(_is_known(root, reading.around) for root in whole):
+        return True
+    return (
+        head is None
+        and bool(re.search(r"\b(?:i|we|i'm|i've|we're|we've)\b", reading.text, re.I))
+        and (_reports_change(reading))
+    )
+
+
+def _reports_change(reading: _Reading) -> bool:
+    return not lists.CHANGES.isdisjoint(_tokens(reading.text)) or bool(_NO_MORE.search(reading.text))
+
+
+def _is_said(value: str, reading: _Reading) -> bool:
+    if value in reading.values:
+        return True
+    minutes = _minutes(value)
+    return minutes is not None and minutes in reading.times
+
+
+def _is_known(root: str, said: Iterable[str]) -> bool:
+    """Tell whether a word, or another word of its matter, is among `said`."""
+    said = said if isinstance(said, (set, frozenset)) else set(said)
+    return root in said or any(root in group and not group.isdisjoint(said) for group in _GROUP_ROOTS)
+
+
+def _tokens(text: str) -> list[str]:
+    clean = _THOUSANDS.sub("", normalise_text(text[:MAX_EVIDENCE]).replace("’", "'"))
+    return _TOKEN.findall(_ORDINAL.sub("", canonical_spelling(clean)).lower())
+
+
+def _affirmed_tokens(clause: str) -> Iterator[str]:
+    """Yield the words of a clause, without those up to three places behind a negation."""
+    denied = 0
+    for token in _tokens(clause):
+        denied = 3 if token in _NOT_BEFORE or (token in {"of", "than"} and denied < 0) else denied - (denied > 0)
+        if not denied:
+            yield token
+        if token in _RATHER:
+            denied = -1
+
+
+def _root(token: str) -> str:
+    """Return a word without its endings, so that "moved", "moving" and "moves" agree."""
+    token = token.removesuffix("'s").removesuffix("'")
+    token = lists.IRREGULAR.get(token, token)
+    if token in words.NUMBERS:
+        return str(words.NUMBERS[token])
+    if token in lists.ORDINALS:
+        return lists.ORDINALS[token]
+    if token.isdecimal():
+        return token.lstrip("0") or "0"
+    for suffix, instead in (("ies", "y"), ("ied", "y"), ("ing", ""), ("ers", ""), ("er", ""), ("ed", ""), ("es", "")):
+        if token.endswith(suffix) and len(token) - len(suffix) >= 3:
+            token = token.removesuffix(suffix) + instead
+            break
+    else:
+        token = token.removesuffix("s") if len(token) > 3 and not token.endswith("ss") else token
+    token = token.removesuffix("e") if len(token) > 3 else token
+    return token[:-1] if len(token) > 3 and token[-1] == token[-2] else token
+
+
+def _value_roots(text: str) -> set[str]:
+    return {_root(token) for token in _tokens(text) if token not in lists.STOP}
+
+
+def _hard_values(text: str) -> set[str]:
+    """Return the roots of names, numbers, weekdays and months."""
+    tokens = _TOKEN.findall(_THOUSANDS.sub("", normalise_text(text).replace("’", "'")))
+    names = {token.lower() for token in tokens[1:] if token[:1].isupper() and token.lower() not in lists.STOP}
+    dates = words.DATES - words.ONLY_ORDER - words.VAGUE_TIMES - lists.UNITS
+    found = {t for t in _tokens(text) if t[:1].isdigit() or t in words.NUMBERS or (t in dates and t != "now")}
+    return {_root(token) for token in names | found} - {"1"}
+
+
+def _topic_roots(text: str) -> set[str]:
+    return {
+        _root(token)
+        for token in _tokens(text)
+        if token not in lists.STOP | lists.UNITS | words.DATES | words.OCCASIONS and not token[:1].isdigit()
+        if token not in words.NUMBERS
+    }
+
+
+def _lost_people(memory: str, text: str) -> set[str]:
+    """Return the people and animals that only the memory names."""
+    old, new = ({_root(token) for token in _tokens(one)} for one in (memory, text))
+    return {root for root in old - new if root in _PEOPLE_ROOTS}
+
+
+def _endings(text: str) -> set[str]:
+    return {token for token in _tokens(text) if token in lists.ENDINGS or token.endswith("n't")}
+
+
+def _times(clause: str) -> Iterator[int]:
+    """Yield the times of the day in a clause, in minutes of a twelve-hour clock."""
+    for found in _CLOCK.finditer(_ORDINAL.sub("", canonical_spelling(clause)).lower()):
+        part, way, hour, full, digits, minutes = found.groups()
+        name = hour or full or digits
+        value = int(name) if name.isdecimal() else int(words.NUMBERS.get(name, 99))
+        if value > 24:
+            continue
+        extra = {"half": 30, "quarter": 15}.get(part or "", int(minutes or 0))
+        yield (value * 60 + (-extra if way == "to" else extra)) % 720
+
+
+def _minutes(value: str) -> int | None:
+    hour, colon, minute = value.partition(":")
+    return (int(hour) * 60 + int(minute)) % 720 if colon and hour.isdecimal() and minute.isdecimal() else None
+
+
+_ENDING_ROOTS: Final = frozenset(map(_root, lists.ENDINGS))
+_PEOPLE_ROOTS: Final = frozenset(map(_root, (lists.OTHERS | words.PEOPLE) - {"twin", "ex", "people", "mate"}))
+_GROUP_ROOTS: Final = tuple(frozenset(map(_root, group)) for group in lists.GROUPS)
