@@ -49,18 +49,17 @@ async def test_a_query_tells_the_facts_of_the_filtered_user_within_its_budget(se
 async def test_a_query_has_no_facts_for_another_user_or_agent_or_without_a_question(
     server: str, caller: Caller
 ) -> None:
-    without: list[dict[str, Any]] = [
-        {"agent": "planner"},
-        {"categories": ["tasks"]},
-        {"filters": {}},
-        {"query": "Why is the sky blue?"},
-    ]
+    hidden: list[dict[str, Any]] = [{"agent": "planner"}, {"categories": ["tasks"]}]
+    told_as_memory: list[dict[str, Any]] = [{"filters": {}}, {"query": "Why is the sky blue?"}]
     async with caller.client(server) as http, by_http(server, caller.key) as client:
         await store_colors(http)
-        for fields in without:
-            result = await ask(client, fields.pop("query", SECOND), **fields)
+        for fields in hidden:
+            result = await ask(client, SECOND, **fields)
             assert "fact_answer" not in answered(result), fields
             assert "green" not in text(result) + str(answered(result))
+        for fields in told_as_memory:
+            result = await ask(client, fields.pop("query", SECOND), **fields)
+            assert "fact_answer" not in answered(result), fields
         result = await ask(client, SECOND, filters={"user_id": "ben"})
         assert answered(result)["fact_answer"]["answered"] is False
         assert "green" not in text(result) + str(answered(result))

@@ -21,7 +21,7 @@ _TIMES: Final = frozenset({Kind.DATE, Kind.TIME_UNIT, Kind.NUMBER, Kind.FIXED})
 _SCOPED: Final = frozenset({Kind.NEGATION, Kind.GUARDED, Kind.QUANTIFIER})
 """Words that say something about other words, depending on their place."""
 _FOCUS: Final = words.QUANTIFIERS | {"just", "such", "quite"}
-"""With one of these, an article counts: "an only child" is not "only a child"."""
+"""Words beside which an article counts: "an only child" is not "only a child"."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,17 +65,14 @@ async def test_the_least_relevance_of_a_request_takes_precedence(stored: httpx.A
     assert (await asked(stored, question, min_relevance=1))["items"] == []
 
 
-async def test_a_turn_has_one_least_relevance_in_every_category(http: httpx.AsyncClient) -> None:
-    told = []
-    for category in ("activity", "event"):
-        filters = {"user_id": f"user-{category}"}
-        for seq, text in enumerate(TALK, start=1):
-            turn = {"type": "turn", "thread_id": "talk", "seq": seq, "actor_id": "Maya", "role": "user"}
-            await remember(http, text, category=category, user_id=filters["user_id"], **turn)
-        answer = await asked(http, "What did Maya paint?", categories=[category], filters=filters, top_k=10)
-        told.append([item["text"].partition("] ")[2] for item in answer["items"]])
-    assert told[0] == told[1]
-    assert len(told[0]) > 1
+@pytest.mark.parametrize("category", ["activity", "event"])
+async def test_turns_have_one_least_relevance_in_every_category(http: httpx.AsyncClient, category: str) -> None:
+    for seq, text in enumerate(TALK, start=1):
+        turn = {"type": "turn", "thread_id": "talk", "seq": seq, "actor_id": "Maya", "role": "user"}
+        await remember(http, text, category=category, **turn)
+    answer = await asked(http, "How was work this week?", categories=[category], top_k=10)
+    relevances = sorted(item["relevance"] for item in answer["items"])
+    assert 0.008 <= relevances[0] < 0.04  # below the least relevance of other memories
 
 
 @pytest.mark.parametrize("wrong", [-0.1, 1.1, "0.5", True])
