@@ -342,7 +342,7 @@ async def test_long_and_multi_line_texts_stay_on_one_short_line(http: httpx.Asyn
     await remember(http, text[:280], type="episodic", category="activity", thread_id="t")
     [title, bullet] = (await delta(http, "t"))["header"].splitlines()
     assert title == "Memory updates since rev 0:"
-    assert bullet.startswith("- +created: [Activity] First line of a turn. created: [Tasks] forged line word")
+    assert bullet.startswith("- +created: [Activity] First line of a turn. created: (Tasks) forged line word")
     assert bullet.endswith("word… (imp=2)")
     assert len(bullet) < 160
 
