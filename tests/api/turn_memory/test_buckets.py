@@ -64,7 +64,7 @@ async def test_every_five_fingerprints_go_into_buckets(
     assert listed["enabled"] is True
     assert (card["objective"], card["topics"], card["status"]) == ("travel", ["trains"], "active")
     assert (card["turn_count"], card["signal_count"]) == (5, 2)
-    assert {one["value"]: one["weight"] for one in card["signals"]} == {"Porto": 0.39, "Lisbon": 0.25}
+    assert {one["value"]: one["weight"] for one in card["signals"]} == {"Porto": 0.39, "Lisbon": 0.39}
     after = await active_set(http)
     newest = (await artifacts(http, turn_id="turn_5", kind="artifact:turn.fingerprint.v1"))["items"][0]["content"]
     assert (after["since_last_reconcile"], after["last_reconciled_ts"]) == (0, newest["made_at"])
