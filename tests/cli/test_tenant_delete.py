@@ -123,7 +123,7 @@ async def test_nothing_of_the_tenant_is_left_and_nothing_of_another_is_touched(
         assert await held(database, caller) == before
         done = await command(env, str(caller.scope.tenant_id), "--yes")
         assert done.exit_code == 0, done.output
-        assert dict(line.split() for line in done.stdout.splitlines()[1:])["memories"] == "9"
+        assert dict(line.split() for line in done.stdout.splitlines()[1:])["memories"] == "10"
         assert await held(database, caller) == {}
         assert await held(database, other) == untouched
         assert (await http.get("/memory")).status_code == 401

@@ -123,9 +123,11 @@ async def test_a_conversation_is_remembered_found_and_deleted(either: Either) ->
     rest = await either.conversation("trip/1", user="maya", cursor=page.next_cursor)
     assert [entry.content for entry in (*page.items, *rest.items)] == ["My favorite tea is mint.", "The wall is wet."]
     assert (page.memory_id, page.user, page.summary, rest.next_cursor) == ("trip/1", "maya", None, None)
-    assert (await either.chat_search("tea", user="maya")).entries == []
+    elsewhere = (await either.chat_search("tea", user="maya")).entries
+    assert [(entry.role, entry.content) for entry in elsewhere] == [("memory", "The user's favorite tea is mint.")]
     done = await either.delete_conversation("trip/1", user="maya")
     assert (done.deleted, done.facts) == (2, 1)
+    assert (await either.chat_search("tea", user="maya")).entries == []
     assert (await either.delete_conversation("trip/1", user="maya", purge=True)).deleted == 2
 
 

@@ -178,7 +178,10 @@ def _refuse_update(memory: str, text: str, reading: _Reading) -> Refusal | None:
     old, new = _value_roots(memory), _value_roots(text)
     added, lost = _hard_values(text) - old, _hard_values(memory) - new
     soft = {root for root in new - old - added if root not in _ENDING_ROOTS}
-    if (lost or soft) and _adds_second_thing(reading.text):
+    about = [
+        clause for clause in reading.text.split(" , ") if {_root(token) for token in _tokens(clause)} & (old | new)
+    ]
+    if (lost or soft) and _adds_second_thing(" , ".join(about)):
         return "second_thing"
     if any(not _is_said(value, reading) for value in added):
         return "value_not_said"

@@ -131,18 +131,25 @@ class ReconcilePlan:
         return len(self.writes) + len(self.forgets)
 
     def without_captured(
-        self, captured: Collection[int], facts: Mapping[int, str], stored: Sequence[StoredNeighbour], room: int
+        self,
+        captured: Collection[int],
+        facts: Mapping[int, str],
+        stored: Sequence[StoredNeighbour],
+        room: int,
+        *,
+        is_supported: bool = False,
     ) -> "ReconcilePlan":
         """Return this plan without writes of facts that are stored already, with at most `room` changes.
 
-        A memory that such a fact would have updated is deleted if the fact alone may replace it.
+        A memory that such a fact would have updated is deleted if the fact alone may replace it. With `is_supported`,
+        the user's words support each update of this plan, so it may.
         """
         writes = [write for write in self.writes if write.fact not in captured]
         replaced = [
             MemoryDeletion(write.memory, write.fact)
             for write in self.writes
-            if write.fact in captured and write.memory is not None and write.text is None
-            if may_replace(stored[write.memory].text, facts[write.fact])
+            if write.fact in captured and write.memory is not None and write.text in (None, facts[write.fact])
+            if is_supported or may_replace(stored[write.memory].text, facts[write.fact])
         ]
         known = {fact: at for fact, at in self.known.items() if fact not in captured}
         left = [fact for fact in self.left if fact not in captured]

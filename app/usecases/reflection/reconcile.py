@@ -156,7 +156,7 @@ class Reconcile:
             for neighbour in judged
         ]
         plan = plan_writes(texts, stored, decisions, len(texts) + len(stored), evidence)
-        plan = plan.without_captured(captured, texts, stored, room)
+        plan = plan.without_captured(captured, texts, stored, room, is_supported=evidence is not None)
         return PlannedReconcile(facts, judged, plan, tokens, captured, evidence)
 
     async def carry_out(
