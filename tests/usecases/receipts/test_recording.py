@@ -60,7 +60,7 @@ async def test_a_receipt_has_related_memories_and_facts_in_the_order_of_the_answ
     first = await app.write.write_memory(caller.scope, draft("Maya's favorite tea is green tea from Uji."))
     await app.write.write_memory(caller.scope, draft("Maya drinks green tea from Uji every morning."))
     await app.facts.store.store_text(caller.scope, FactPlace("maya"), "My favorite color is green.")
-    answer = await ask(app, caller, "What is my favorite color?", top_k=1)
+    answer = await ask(app, caller, "What is my favorite color?", top_k=2)
     items = [("item", i.memory.id, i.memory.version) for i in answer.items]
     related = [("related", i.memory.id, i.memory.version) for i in answer.related]
     assert await told(sql, answer.query_id) == [
