@@ -95,7 +95,7 @@ async def test_turns_become_memories_of_every_kind_and_the_supervisor_is_told(
 
                 await until(all_kinds, "facts, an episode, a summary and an insight")
                 by_kind = await found()
-                assert len(by_kind["semantic"]) == 3
+                assert len(by_kind["semantic"]) == 4
                 assert len(by_kind["insight"]) == 1
                 assert all(one["source"]["turn_id"] for kind in by_kind for one in by_kind[kind] if kind != "turn")
                 [insight] = by_kind["insight"]

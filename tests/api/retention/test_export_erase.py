@@ -424,7 +424,7 @@ async def test_an_erased_users_words_are_nowhere_in_a_dump_of_the_database_and_t
     assert receipt["counts"] == {
         **expected,
         "threads_renamed": 3,  # where they walked, and where they were asked twice
-        "tombstones": len(keys) + 8,
+        "tombstones": len(keys) + 11,
     }  # two values, two questions and their turns, its turn, and the turn a fact came from
     assert all(count > 0 for count in expected.values()), expected
     after = (await dumped(database)).lower()
