@@ -263,7 +263,6 @@ FUNCTIONS: Final[Mapping[str, Callable[[str], object]]] = {
     "format_turn_memories_block": lambda text: blocks.format_turn_memories_block([make_turn(text)]),
     "format_feedback_block": lambda text: blocks.format_feedback_block([make_turn(text)], now=NOW),
     "format_assistant_signals_block": lambda text: blocks.format_assistant_signals_block([make_turn(text)], now=NOW),
-    "build_view": show_views,
     "match_chunks": match_source,
     "parse_file": lambda text: mirror.render_file(mirror.parse_file(text.encode())),
     "parse_file, front matter": lambda text: mirror.parse_file(f"---\n{text}\n---\n{text}".encode()),
@@ -272,6 +271,8 @@ FUNCTIONS: Final[Mapping[str, Callable[[str], object]]] = {
     ),
     "encode_name": lambda text: (names.encode_name(text), names.decode_name(text), names.classify_name(text)),
     "place_of": lambda text: (mirror.place_of(f"entries/{text}", {}), mirror.id_of_name(f"a__{text}.md")),
+    # a conversation's views show each text some hundred times
+    "build_view": lambda text: show_views(text[:2000]),
     # these read word by word and take some microseconds for each character of a turn
     "foreign": lambda text: grounding.find_foreign("The user has 3 bees.", text[:TURN]),
     "candidate": lambda text: multi_fact.broken_rule(
@@ -308,8 +309,8 @@ SUSPICIOUS: Final = 20
 """A call is a suspect if it takes so many times the CPU of the yardstick for a text of the same length."""
 ENDLESS: Final = 20
 """A call that takes so many times what a suspect takes is ended."""
-GROWTH: Final = 3.0
-"""The most growth of a suspect's time when its text doubles. It is 2 for linear work and 4 for quadratic work."""
+GROWTH: Final = 8.0
+"""The most growth of a suspect's time from a quarter of its text. It is 4 for linear work and 16 for quadratic work."""
 
 
 def measure_cpu(function: Callable[[str], object], text: str) -> float:
@@ -337,13 +338,13 @@ def measure_yardstick(size: int) -> float:
 
 
 def grows_too_fast(function: Callable[[str], object], text: str) -> bool:
-    """Tell whether twice the text takes far more than twice the time, by the best of three tries each.
+    """Tell whether four times the text takes far more than four times the time, by the best of three tries each.
 
     Each try has a text of its own: functions keep the results of texts that they know.
     """
-    half = min(measure_cpu(function, text[: len(text) // 2] + end) for end in ("y", "z", "yz"))
+    quarter = min(measure_cpu(function, text[: len(text) // 4] + end) for end in ("y", "z", "yz"))
     whole = min(measure_cpu(function, text + end) for end in ("y", "z", "yz"))
-    return whole > GROWTH * half
+    return whole > GROWTH * quarter
 
 
 def main(size: int) -> None:

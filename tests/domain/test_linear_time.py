@@ -1,8 +1,8 @@
 """Linear time of the pure functions that read a caller's text.
 
 A separate process calls every function with hostile texts and measures its CPU time. The time that a machine needs says
-nothing by itself: a slow call is compared with one on half of the text, in the same process. Twice the text takes twice
-the time where the work is linear, and four times where it is quadratic. A call that does not end is killed.
+nothing by itself: a slow call is compared with one on a quarter of the text, in the same process. The text takes four
+times as long where the work is linear, and sixteen times where it is quadratic. A call that does not end is killed.
 The texts have 16 KiB, in the deep profile 32 KiB; MNEMA_TEST_TEXT_BYTES sets any length. All texts as one are 32 times
 as long.
 """

@@ -18,6 +18,9 @@ from tests.usecases.crowd import SeededEmbedder
 from tests.usecases.turn_facts import FACTS, TURN
 
 KEY = "sk-a-secret-that-must-not-leak"
+CAPTURED = "The user plans to run the Berlin marathon in 2027."
+"""What the rules keep of the turn beside the model's facts."""
+KNOWN = [*FACTS, CAPTURED]
 pytestmark = pytest.mark.xdist_group("workers")
 
 
@@ -52,7 +55,7 @@ async def test_a_turn_becomes_facts_after_the_model_came_back(
                 await until(lambda: known(http), "the turn to be read")
                 found = (await http.get("/memory", params={"user_id": "maya", "type": "semantic"})).json()["items"]
                 texts = {one["text"]: one["source"] for one in found if one["type"] == "semantic"}
-                assert sorted(texts) == sorted(FACTS)
+                assert sorted(texts) == sorted(KNOWN)
                 assert all(source["turn_id"] == stored["id"] for source in texts.values())
                 assert all(source["quote"] in TURN for source in texts.values())
 
@@ -95,7 +98,7 @@ async def test_turns_become_memories_of_every_kind_and_the_supervisor_is_told(
 
                 await until(all_kinds, "facts, an episode, a summary and an insight")
                 by_kind = await found()
-                assert len(by_kind["semantic"]) == 4
+                assert len(by_kind["semantic"]) == len(KNOWN)
                 assert len(by_kind["insight"]) == 1
                 assert all(one["source"]["turn_id"] for kind in by_kind for one in by_kind[kind] if kind != "turn")
                 [insight] = by_kind["insight"]
@@ -118,7 +121,7 @@ async def told(http: httpx.AsyncClient, job_id: str) -> bool:
 async def known(http: httpx.AsyncClient) -> bool:
     """Return True if the turn's facts are stored."""
     items = (await http.get("/memory", params={"user_id": "maya"})).json()["items"]
-    return sum(one["type"] == "semantic" for one in items) == len(FACTS)
+    return sum(one["type"] == "semantic" for one in items) == len(KNOWN)
 
 
 USERS = ("ana", "ben", "eve", "ida", "leo")
@@ -157,7 +160,7 @@ async def test_turns_that_nonsense_outlasted_come_back_without_a_restart(
                 async def all_read() -> bool:
                     pages = [await http.get("/memory", params={"user_id": user}) for user in USERS]
                     kinds = [[one["type"] for one in page.json()["items"]] for page in pages]
-                    return all(found.count("semantic") == len(FACTS) for found in kinds)
+                    return all(found.count("semantic") == len(KNOWN) for found in kinds)
 
                 await until(all_dead, "every turn to use up its attempts")
                 asked = len(llm.requests)

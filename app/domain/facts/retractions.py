@@ -6,7 +6,7 @@ stated again. What another person, a story or a quotation says touches nothing.
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -144,19 +144,23 @@ def _mark_values(sentence: str, by_key: dict[str, list[KnownFact]], reading: _Re
     if len(low) != len(sentence):
         sentence = low
     spans: list[tuple[int, int, list[KnownFact]]] = []
+    taken = bytearray(len(low))
     for key, facts in by_key.items():
         at = low.find(key)
         while at >= 0:
             end = at + len(key)
-            if _is_word(low, at, end) and all(end <= s or at >= e for s, e, _ in spans):
+            if _is_word(low, at, end) and taken.find(1, at, end) < 0:
                 spans.append((at, end, facts))
+                taken[at:end] = b"\x01" * len(key)
             at = low.find(key, end)
     if not spans and fuzzy:
         spans = list(_misspelt(low, by_key))
-    for start, end, facts in sorted(spans, key=lambda span: span[0], reverse=True):
+    parts, at = [], 0
+    for start, end, facts in sorted(spans, key=lambda span: span[0]):
         reading.values.append(facts)
-        sentence = f"{sentence[:start]}\x01{len(reading.values) - 1}\x01{sentence[end:]}"
-    return sentence
+        parts += [sentence[at:start], f"\x01{len(reading.values) - 1}\x01"]
+        at = end
+    return "".join((*parts, sentence[at:]))
 
 
 def _is_word(text: str, start: int, end: int) -> bool:
@@ -293,7 +297,7 @@ def _read_removal(text: str, reading: _Reading, known: Sequence[KnownFact]) -> b
     return False
 
 
-def _facts_of_topic(text: str, reading: _Reading, facts: Sequence[KnownFact]) -> list[KnownFact]:
+def _facts_of_topic(text: str, reading: _Reading, facts: Iterable[KnownFact]) -> list[KnownFact]:
     """Return the facts of the topics that a sentence names; all of them if it names none."""
     named = {reading.topics[int(mark[1])] for mark in _MARK.finditer(text) if mark[0][0] == "\x02"} - {None}
     return [fact for fact in facts if fact.topic_key in named] if named else list(facts)
@@ -301,9 +305,9 @@ def _facts_of_topic(text: str, reading: _Reading, facts: Sequence[KnownFact]) ->
 
 def _doubt_marks(marked: str, reading: _Reading, known: Sequence[KnownFact]) -> None:
     """Put in doubt the values that a sentence names, or all values of a topic that it names without one."""
-    named = [mark for mark in _MARK.finditer(marked) if mark[0][0] == "\x01"]
-    for mark in named:
-        reading.doubted.update(dict.fromkeys(_facts_of_topic(marked, reading, reading.values[int(mark[1])])))
+    named = [reading.values[int(mark[1])] for mark in _MARK.finditer(marked) if mark[0][0] == "\x01"]
+    facts = dict.fromkeys(fact for group in named for fact in group)
+    reading.doubted.update(dict.fromkeys(_facts_of_topic(marked, reading, facts)))
     if not named and not words_of.OTHER_VALUE.search(marked):
         topics = {reading.topics[int(mark[1])] for mark in _MARK.finditer(marked)}
         reading.doubted.update(dict.fromkeys(fact for fact in known if fact.topic_key in topics))
