@@ -174,7 +174,7 @@ def select_pairs_to_check(
         if (
             _is_in_band(pair.score, bands)
             and not pair.ids.isdisjoint(in_pool)
-            and _is_worth_checking(pair, policy.compared_since(now))
+            and _is_worth_checking(pair, policy.compared_since(now), bands)
         ):
             if taken[pair.first.user_id] < policy.pairs_per_user_day:
                 taken[pair.first.user_id] += 1
@@ -222,11 +222,12 @@ def _is_in_band(score: float, bands: MergeBands) -> bool:
     return score >= bands.fallback_low and (bands.auto_update_equality_only or score < bands.auto_update)
 
 
-def _is_worth_checking(pair: Pair, oldest: datetime) -> bool:
+def _is_worth_checking(pair: Pair, oldest: datetime, bands: MergeBands) -> bool:
+    """Tell whether two memories may be one fact. Near ones may be one in quite other words, or in any language."""
     a, b = pair.first, pair.second
     return (
         a.id != b.id
         and (a.user_id, a.category) == (b.user_id, b.category)
         and all(_is_comparable(memory) and _changed_at(memory) >= oldest for memory in (a, b))
-        and (lexical_overlap(a.text, b.text) or numeric_step(a.text, b.text))
+        and (pair.score >= bands.check_low or lexical_overlap(a.text, b.text) or numeric_step(a.text, b.text))
     )

@@ -11,7 +11,7 @@ from typing import Final, Literal, TypeAlias
 
 from app.domain.memory import word_lists as words
 from app.domain.memory.phrases import Kind, Word, breaks_fixed_pair, every_word, stem_of
-from app.domain.memory.same_fact import negation_words, only_amounts_differ
+from app.domain.memory.same_fact import content_stems, negation_words, only_amounts_differ
 from app.domain.memory.spellings import canonical_spelling
 from app.domain.text_rules import normalise_text
 
@@ -29,6 +29,7 @@ _POSSESSIVE: Final = re.compile(r"\b(?:(my|our|your|his|her|their|its)|(\w++(?:-
 _USER: Final = re.compile(r"(?:the )?user\b(?!'| and\b|,)|i(?: |')")
 _RELATED_PERSON: Final = re.compile(r"(?:(?:the )?\w++'s|my) (?:\w++ )??([\w-]++)")
 _WORD_PATTERN: Final = re.compile(r"[\w-]+")
+_LONGEST_ENDING: Final = 3
 _MORNING: Final = re.compile(r"(?<=\d) ?a\.?m\b\.?", re.IGNORECASE)
 
 
@@ -40,14 +41,49 @@ def find_veto(
     A new value may be another name if the text ends with it ("lives in Porto"). It may be another amount only with
     `numeric_update`, a setting of the category. Both texts may differ as long as they agree in one spelling: "3 pm" and
     "15:00", "12 March 2026" and "2026-03-12".
-    With `is_denial`, one text denies the other, so negations are not compared.
+    With `is_denial`, one text denies the other, so negations are not compared. Otherwise "same" holds in spite of a
+    negation on one side if each side has words of its own ("is vegetarian", "does not eat meat").
     """
-    if not is_denial and negation_words(a) != negation_words(b):
+    if not is_denial and _negations_differ(a, b, verdict):
         return "negation"
     found = _find_difference(a, b, verdict, numeric_update)
     if found is None or (a, b) == (spelt := (canonical_spelling(a), canonical_spelling(b))):
         return found
     return found if _find_difference(*spelt, verdict, numeric_update) else None
+
+
+def _negations_differ(a: str, b: str, verdict: ModelVerdict) -> bool:
+    """Tell whether one text may deny what the other says.
+
+    A text with a negation denies a text that says the same without one. A negation in other words may say the same.
+    """
+    left, right = negation_words(a), negation_words(b)
+    if left == right:
+        return False
+    if verdict != "same" or not words.ENGLISH_NEGATIONS.issuperset(left + right):
+        return True
+    if _count_negations(left) == _count_negations(right):
+        return False
+    if not words.DENIALS.issuperset(set(left) ^ set(right)):
+        return True
+    return not (_has_own_words(a, b) and _has_own_words(b, a))
+
+
+def _count_negations(negations: Sequence[str]) -> int:
+    """Return the number of negations. "No longer" and "not anymore" are one each."""
+    return sum(word not in words.NEGATION_ENDS for word in negations)
+
+
+def _has_own_words(text: str, other: str) -> bool:
+    """Tell whether a text has a word that is no form of a word of the other ("passed" is one of "pass")."""
+    taken = content_stems(other)
+    own = content_stems(text) - words.NEGATIONS - words.SAY_LITTLE
+    return any(not any(_is_form(word, known) for known in taken) for word in own)
+
+
+def _is_form(word: str, other: str) -> bool:
+    short, long = sorted((word, other), key=len)
+    return long.startswith(short) and len(long) - len(short) <= _LONGEST_ENDING
 
 
 def _find_difference(a: str, b: str, verdict: ModelVerdict, numeric_update: bool) -> VetoReason | None:

@@ -48,16 +48,23 @@ DIRECTIONS: Final = _word_set(
     "better worse"
 )
 
-NEGATIONS: Final = _word_set(
-    "not no never nobody nothing nowhere none without neither nor hardly barely scarcely seldom except excluding "
-    "anymore longer stopped stop quit former formerly ex used unable cannot non un lack lacking minus zero false fake "
+NEGATION_ENDS: Final = _word_set("anymore longer")
+DENIALS: Final = NEGATION_ENDS | _word_set("not no never nobody nothing nowhere none without neither nor cannot")
+ENGLISH_NEGATIONS: Final = DENIALS | _word_set(
+    "hardly barely scarcely seldom except excluding "
+    "stopped stop quit former formerly ex used unable non un lack lacking minus zero false fake "
     "declined cancelled canceled refuse refused reject rejected deny denied fail failed failing ended cease ceased "
-    "dropped abandoned removed revoked finished retired divorced separated died dead late "
+    "dropped abandoned removed revoked finished retired divorced separated died dead late"
+)
+NEGATIONS: Final = ENGLISH_NEGATIONS | _word_set(
     # other languages, so that a foreign negation at the end of a text is never taken for a detail
     "nicht kein keine keinen nie niemals nein ohne ne pas jamais sans sin nunca jamás ningún ninguna não nao nem sem "
     "mai senza niet geen nooit zonder inte ingen ikke aldri utan uten nie bez нет не никогда без όχι δεν ليس لا לא 不 "
     "没 没有"
 )
+
+# Words that change nothing about what a text says, beside a negation or without one.
+SAY_LITTLE: Final = _word_set("do did does can could will would any anything anyone ever at all still already yet it")
 
 CONTRACTIONS: Final = {
     "can't": "can not",

@@ -10,7 +10,6 @@ from dataclasses import replace
 from app.domain.changes import MemoryChange
 from app.domain.jobs.job import JobKind, NewJob
 from app.domain.memory.merge_bands import MergeBands
-from app.domain.memory.same_fact import lexical_overlap, numeric_step
 from app.domain.principal import Principal
 from app.ports import JobQueue
 from app.storage.identity import new_id
@@ -37,8 +36,8 @@ class LaterCheck:
             return changes
         near = {
             str(written.id): ids
-            for text, written, compared in writes
-            if written.action == "created" and (ids := self._neighbours_to_check(text, compared))
+            for _text, written, compared in writes
+            if written.action == "created" and (ids := self._neighbours_to_check(compared))
         }
         if not near:
             return changes
@@ -52,11 +51,9 @@ class LaterCheck:
             if job_id is not None and self._queue is not None:
                 self._queue.publish_job(principal.tenant_id, job_id)
 
-    def _neighbours_to_check(self, text: str, compared: Sequence[ComparedMemory]) -> list[str]:
+    def _neighbours_to_check(self, compared: Sequence[ComparedMemory]) -> list[str]:
         return [
             str(other.neighbour.id)
             for other in compared
-            if other.near
-            and other.neighbour.similarity >= self._bands.check_low
-            and (lexical_overlap(text, other.neighbour.text) or numeric_step(text, other.neighbour.text))
+            if other.near and other.neighbour.similarity >= self._bands.check_low
         ]

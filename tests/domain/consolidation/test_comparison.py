@@ -111,8 +111,20 @@ def test_the_band_ends_where_auto_update_begins(score: float, equality_only: boo
     ],
 )
 def test_what_a_check_is_worth(other: Memory, worth: bool) -> None:
-    for pair in (Pair(memory(1), other, 0.7), Pair(other, memory(1), 0.7)):
+    for pair in (Pair(memory(1), other, 0.55), Pair(other, memory(1), 0.55)):
         assert chosen(pair) == ([pair] if worth else [])
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        ("The user is vegetarian.", "The user does not eat meat."),
+        ("Она не ест мясо.", "Лена вегетарианка."),
+    ],
+)
+def test_near_memories_are_worth_a_check_without_a_shared_word(a: str, b: str) -> None:
+    near, far = Pair(memory(1, a), memory(2, b), 0.61), Pair(memory(1, a), memory(3, b), 0.59)
+    assert chosen(near, far) == [near]
 
 
 def test_a_step_in_numbers_is_worth_a_check() -> None:

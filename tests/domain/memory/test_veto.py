@@ -12,6 +12,10 @@ from tests.consolidation_corpus import load_corpus
 
 FORBIDDEN: list[tuple[VetoReason, str, str]] = [
     ("negation", "The user likes wine.", "The user does not like wine."),
+    ("negation", "The user passed the driving test.", "The user did not pass the driving test."),
+    ("negation", "The user still smokes.", "The user no longer smokes."),
+    ("negation", "The user takes tea with milk.", "The user takes tea without any milk."),
+    ("negation", "Der Nutzer isst Fleisch.", "Der Nutzer isst gerne nicht vegetarisch."),
     ("fixed_pair", "The user likes fish.", "The user likes fish and chips."),
     ("fixed_pair", "Salt and pepper are on the user's list.", "Pepper is on the user's list."),
     ("fixed_pair", "The user loves mac & cheese.", "The user loves cheese."),
@@ -43,6 +47,9 @@ FORBIDDEN: list[tuple[VetoReason, str, str]] = [
     ("numbers", "The user's first child lives in Oslo.", "The user's second child lives in Oslo."),
 ]
 ALLOWED: list[tuple[ModelVerdict, str, str]] = [
+    ("same", "The user drinks coffee without sugar.", "The user takes coffee with no sugar."),
+    ("same", "The user is vegetarian.", "The user does not eat meat."),
+    ("same", "The user quit smoking.", "The user no longer smokes."),
     ("same", "The user keeps three hives of bees.", "Three hives of bees are kept by the user."),
     ("same", "Magda is the user's sister-in-law.", "The user's brother is married to Magda."),
     ("same", "The user was born in Kumasi.", "Kumasi is the user's birthplace."),
