@@ -55,16 +55,18 @@ def episode_prompt(messages: Sequence[Mapping[str, str]], said_on: date, earlier
 
 
 def read_episode(messages: Sequence[Mapping[str, str]], limits: TextLimits, answer: Answer) -> CheckedAnswer[Episode]:
-    """Check the answer. The value is the episode, cut if too long; None if there is none or it breaks a rule."""
+    """Check the answer. The value is the episode, cut if too long; None if there is none or it breaks a rule.
+
+    Of several episodes the first one counts, and the others are refused as `too_many`.
+    """
     if not answer.episodes:
         return CheckedAnswer()
-    if len(answer.episodes) > 1:
-        return CheckedAnswer(rule="too_many", complaint="At most one episode.", items=1)
-    [episode] = answer.episodes
+    episode, *others = answer.episodes
     text, rule = grounding.grounded_text(episode.text, MemoryType.episodic, joined_messages(messages), limits)
     checked = None if text is None else episode.model_copy(update={"text": text, "tags": tidy_tags(episode.tags)})
     complaint = f"The episode {grounding.COMPLAINTS[rule]}." if rule else ""
-    return CheckedAnswer(checked, rule, complaint, 1, int(rule is None))
+    refused = ["too_many"] * len(others)
+    return CheckedAnswer(checked, rule, complaint, len(answer.episodes), int(rule is None), refused)
 
 
 def tidy_tags(tags: Sequence[str]) -> list[str]:

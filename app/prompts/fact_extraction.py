@@ -61,10 +61,12 @@ def fact_extraction_prompt(message: str, said_on: date, categories: Mapping[str,
 def read_fact_extraction(
     message: str, categories: Mapping[str, str], limits: TextLimits, answer: Answer
 ) -> CheckedAnswer[list[Candidate]]:
-    """Check the answer. The value has the candidates that keep every rule; those that are only too long are cut."""
-    facts = [Candidate(fact.text, fact.category, fact.importance, fact.quote) for fact in answer.facts]
-    if len(facts) > MAX_CANDIDATES:
-        return CheckedAnswer(None, "too_many", f"At most {MAX_CANDIDATES} facts, the most important.", len(facts))
+    """Check the answer. The value has the candidates that keep every rule; those that are only too long are cut.
+
+    Of more than MAX_CANDIDATES facts the first ones count, and the others are refused as `too_many`.
+    """
+    facts = [Candidate(fact.text, fact.category, fact.importance, fact.quote) for fact in answer.facts[:MAX_CANDIDATES]]
+    too_many = ["too_many"] * (len(answer.facts) - len(facts))
     valid, complaints, first, refused = [], [], None, []
     for number, fact in enumerate(facts, 1):
         rule = broken_rule(fact, message, categories, limits)
@@ -78,4 +80,4 @@ def read_fact_extraction(
             complaints.append(f"Fact {number} {COMPLAINTS[rule]}.")
     complaint = " ".join([*complaints, "Leave out what cannot be mended."])
     kept = len(facts) - len(complaints)
-    return CheckedAnswer(valid, first, complaint if first else "", len(facts), kept, refused)
+    return CheckedAnswer(valid, first, complaint if first else "", len(answer.facts), kept, [*refused, *too_many])

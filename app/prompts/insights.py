@@ -52,10 +52,12 @@ def insights_prompt(question: Mapping[str, Any]) -> Prompt[Answer]:
 
 
 def read_insights(question: Mapping[str, Any], limits: TextLimits, answer: Answer) -> CheckedAnswer[list[Insight]]:
-    """Check the answer. The value has the insights that keep every rule; those that are only too long are cut."""
-    insights = answer.insights
-    if len(insights) > MAX_INSIGHTS:
-        return CheckedAnswer(rule="too_many", complaint=f"At most {MAX_INSIGHTS} insights.", items=1)
+    """Check the answer. The value has the insights that keep every rule; those that are only too long are cut.
+
+    Of more than MAX_INSIGHTS the first ones count, and the others are refused as `too_many`.
+    """
+    insights = answer.insights[:MAX_INSIGHTS]
+    too_many = ["too_many"] * (len(answer.insights) - len(insights))
     source, valid, complaints, first = as_data(question).text, [], [], None
     for number, insight in enumerate(insights, 1):
         text, rule = grounding.grounded_text(insight.summary, MemoryType.insight, source, limits)
@@ -65,4 +67,5 @@ def read_insights(question: Mapping[str, Any], limits: TextLimits, answer: Answe
             first = first or rule
             complaints.append(f"Insight {number} {grounding.COMPLAINTS[rule]}.")
     complaint = " ".join([*complaints, "Leave out what cannot be mended."])
-    return CheckedAnswer(valid, first, complaint if first else "", len(insights), len(insights) - len(complaints))
+    kept = len(insights) - len(complaints)
+    return CheckedAnswer(valid, first, complaint if first else "", len(answer.insights), kept, too_many)

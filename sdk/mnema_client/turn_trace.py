@@ -19,7 +19,8 @@ class TraceReading(Answered):
     """The verdict of a reader. `why`: the code of the reason why it stored nothing; None if it stored something.
 
     Counts are None for a key bound to agents; `tokens` needs scope admin. `refused`: items of the model's answer that
-    broke a rule, by rule. `vetoed`: changes that the turn does not support, by reason.
+    broke a rule, by rule. `vetoed`: changes that the turn does not support, by reason. `deferred`: facts beyond a
+    limit, which a job of another day adds.
     """
 
     reader: str
@@ -31,6 +32,7 @@ class TraceReading(Answered):
     proposed: int | None = None
     refused: dict[str, int] | None = None
     vetoed: dict[str, int] | None = None
+    deferred: int | None = None
     tokens: int | None = None
 
 

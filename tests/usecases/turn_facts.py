@@ -43,6 +43,11 @@ async def work(app: Application, scope: Principal, expected: str = "done") -> Ma
     return report
 
 
+async def due(sql: asyncpg.Connection) -> None:
+    """Make the waiting jobs due now."""
+    await sql.execute("UPDATE jobs SET next_run = now() - interval '1 s', published_at = NULL WHERE state = 'queued'")
+
+
 async def facts(sql: asyncpg.Connection, user_id: str = "maya") -> list[str]:
     """Texts of the user's semantic memories, oldest first."""
     rows = await sql.fetch("SELECT text FROM memories WHERE user_id = $1 AND type = 'semantic' ORDER BY id", user_id)

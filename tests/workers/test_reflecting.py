@@ -19,7 +19,7 @@ from tests.usecases.turn_facts import FACTS, TURN
 
 KEY = "sk-a-secret-that-must-not-leak"
 CAPTURED = "The user plans to run the Berlin marathon in 2027."
-"""What the rules keep of the turn beside the model's facts."""
+"""The fact that capture reads in the turn beside the model's."""
 KNOWN = [*FACTS, CAPTURED]
 pytestmark = pytest.mark.xdist_group("workers")
 

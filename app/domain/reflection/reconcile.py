@@ -159,8 +159,10 @@ class ReconcilePlan:
     def limit_writes(self, room: int) -> "ReconcilePlan":
         """Return this plan with at most `room` changes, writes before deletions."""
         writes, excess = self.writes[:room], self.writes[room:]
-        forgets = self.forgets[: room - len(writes)]
-        return replace(self, writes=writes, forgets=forgets, left=[*(write.fact for write in excess), *self.left])
+        kept = room - len(writes)
+        forgets, unforgotten = self.forgets[:kept], self.forgets[kept:]
+        left = [*(write.fact for write in excess), *(forget.fact for forget in unforgotten), *self.left]
+        return replace(self, writes=writes, forgets=forgets, left=list(dict.fromkeys(left)))
 
 
 def broken_rule(answer: ReconcileDecisions, memories: Collection[int], facts: Collection[int]) -> Rule | None:

@@ -34,6 +34,7 @@ REASONS: Final[Mapping[str, str]] = {
     "model_short": "The text is too short for the chat model, and does not plainly describe its speaker.",
     "model_no_category": "The agent of the turn may not write the categories that the chat model is offered.",
     "model_cap": "The turn or its user has as many facts of that day as the policy allows.",
+    "deferred": "More facts were found than a turn or a day may add: a job of the next day adds the others.",
     "model_spent": "The chat model's tokens of the day were spent.",
     "model_nothing": "The chat model found no durable fact in the text.",
     "model_refused": "The facts that the chat model found broke a rule: see `refused` of the reading `multi_fact`.",
@@ -46,13 +47,17 @@ REASONS: Final[Mapping[str, str]] = {
 """The sentence for each code."""
 _SHARED: Final = frozenset({"gone", "not_a_users", "somebody_else", "known", "not_stored", "proposed"})
 """Reasons that have the same code for both readers of a turn."""
+_COUNTS: Final = ("candidates", "known", "forgotten", "proposed", "tokens", "deferred")
 _NO_NEWS: Final = frozenset({"done", "no_model"})
 """Reasons of a reader that say nothing about the turn: it was read before, or the reader is not there."""
 
 
 @dataclass(frozen=True, slots=True)
 class TurnJob:
-    """A job on a turn. `paused`: jobs of its kind do not start. `report` holds counts and codes, no text."""
+    """A job on a turn. `paused`: jobs of its kind do not start. `report` holds counts and codes, no text.
+
+    `is_later_round`: the job is for facts that an earlier one deferred.
+    """
 
     id: UUID
     kind: str
@@ -63,6 +68,7 @@ class TurnJob:
     report: Mapping[str, Any] | None
     updated_at: datetime
     paused: bool
+    is_later_round: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +97,8 @@ class Reading:
     """A reader's verdict on a turn or its thread. `why`: the reason why it stored nothing; None if it stored something.
 
     Counts that the reader did not report are 0. `refused`: items of the model's answer that broke a rule, by rule.
-    `vetoed`: changes of memories that the model wanted and the turn does not support, by reason.
+    `vetoed`: changes of memories that the model wanted and the turn does not support, by reason. `deferred`: facts
+    beyond a limit of the turn or the day, which another day's job stores.
     """
 
     reader: str
@@ -104,6 +111,7 @@ class Reading:
     refused: Mapping[str, int] = field(default_factory=dict)
     tokens: int = 0
     vetoed: Mapping[str, int] = field(default_factory=dict)
+    deferred: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,11 +129,12 @@ class Rejection:
 
 @dataclass(frozen=True, slots=True)
 class JobStatus:
-    """The state of a job on a turn. `error`: the code of its last error."""
+    """The state of a job on a turn. `error`: the code of its last error. `is_later_round`: as of TurnJob."""
 
     state: str
     paused: bool
     error: str | None
+    is_later_round: bool = False
 
 
 def read_reports(reports: Sequence[Mapping[str, Any]]) -> list[Reading]:
@@ -139,7 +148,7 @@ def read_reports(reports: Sequence[Mapping[str, Any]]) -> list[Reading]:
 
 
 def _reading_of(reader: str, part: Mapping[str, Any]) -> Reading:
-    counts = {name: int(part.get(name) or 0) for name in ("candidates", "known", "forgotten", "proposed", "tokens")}
+    counts = {name: int(part.get(name) or 0) for name in _COUNTS}
     facts = sum(int(part.get(name) or 0) for name in ("facts", "created", "updated"))
     refused, vetoed = (
         {str(rule): int(number) for rule, number in (part.get(name) or {}).items()} for name in ("refused", "vetoed")
@@ -201,6 +210,8 @@ def job_reasons(jobs: Sequence[JobStatus]) -> list[str]:
 def _job_reason(job: JobStatus) -> str | None:
     if job.state == "queued" and not job.paused and job.error is not None:
         return "job_waits_for_tokens" if job.error == "tokens_spent" else "job_retrying"
+    if job.state == "queued" and not job.paused and job.is_later_round:
+        return "deferred"
     if job.state == "queued":
         return "job_paused" if job.paused else "job_queued"
     return {"running": "job_running", "dead": "job_dead"}.get(job.state)

@@ -3,7 +3,8 @@
 -- name: jobs
 -- The jobs of user $2 on turn $3, oldest first, with whether their kind is paused. $4 limit.
 SELECT j.id, j.kind, j.state, j.attempts, j.next_run, j.last_error, j.report, j.updated_at,
-       EXISTS (SELECT 1 FROM job_pauses p WHERE p.tenant_id = $1 AND p.kind IN (j.kind, '*')) AS paused
+       EXISTS (SELECT 1 FROM job_pauses p WHERE p.tenant_id = $1 AND p.kind IN (j.kind, '*')) AS paused,
+       j.payload ? 'round' AS is_later_round
 FROM jobs j WHERE j.tenant_id = $1 AND j.user_id = $2 AND j.payload->>'memory_id' = $3
 ORDER BY j.created_at, j.id LIMIT $4
 

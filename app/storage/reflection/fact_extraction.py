@@ -8,6 +8,7 @@ from uuid import UUID
 
 from app.domain.memory.memory import Memory
 from app.domain.principal import Principal
+from app.domain.reflection.capture import CapturedFact
 from app.domain.reflection.evidence import MAX_BEFORE, MAX_EVIDENCE, Message
 from app.storage.memory.memories import MemoryStorage
 from app.storage.statements import load_statements
@@ -56,6 +57,12 @@ class TurnFactStorage:
             agents = row["bound"] if turn.agent_id is None else [turn.agent_id]
             messages = await self._load_messages(tx, principal, turn)
             return ExtractionState(turn, row["today"], row["done"], row["settled"] or {}, agents, messages)
+
+    async def list_told(self, principal: Principal, turn: Memory) -> list[CapturedFact]:
+        """Return the facts that were stored of this turn, as their memories tell them now."""
+        async with self._uow.read(principal) as tx:
+            rows = await tx.fetch(self._sql["told"], principal.tenant_id, turn.user_id, str(turn.id))
+        return [CapturedFact(row["text"], row["quote"], row["category"], row["importance"]) for row in rows]
 
     async def _load_messages(self, tx: ReadTx, principal: Principal, turn: Memory) -> list[Message]:
         if turn.thread_id is None:

@@ -11,6 +11,12 @@ SELECT coalesce((SELECT rev FROM reflections WHERE tenant_id = $1 AND user_id = 
        (SELECT k.agents FROM history h JOIN api_keys k ON k.tenant_id = h.tenant_id AND h.actor = 'key:' || k.id
         WHERE h.tenant_id = $1 AND h.memory_id = $5 AND h.event = 'ADD' LIMIT 1) AS bound
 
+-- name: told
+-- The active facts of user $2 whose source is turn $3.
+SELECT m.text, coalesce(m.source->>'quote', '') AS quote, m.category, m.importance FROM memories m
+WHERE m.tenant_id = $1 AND m.user_pk = user_pk_of($1, $2) AND m.type = 'semantic' AND m.state = 'active'
+  AND m.source->>'turn_id' = $3
+
 -- name: before
 -- The newest $6 turns of user $2 in thread $3 before turn $5 of time $4, newest first, each cut to $7 characters. Only the user's own
 -- turns count as the user's.

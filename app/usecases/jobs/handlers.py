@@ -70,16 +70,38 @@ class ReflectionJobs:
     async def reflect_turn(self, principal: Principal, job: Job) -> Mapping[str, Any]:
         """Reflect on one turn. Raise Deferral until the next day (UTC) if the day's tokens are spent.
 
-        A job that waited too long for tokens ends; the plain facts of its turn are captured already.
+        A job that waited too long for tokens ends; the plain facts of its turn are captured already. Facts beyond a
+        limit wait in a job of another day, the turn's next round.
         """
+        user_id, thread_id, memory_id = _turn_from_job(job)
+        round_ = _round_from_job(job)
+        report: dict[str, Any] = {}
+        if round_:
+            report["capture"] = await self.capture_turn(principal, memory_id)
+        if not self._has_model:
+            await self.defer_facts(principal, job, report)
+            return report or {"why": "no_model"}
         try:
-            return await self._reflect.reflect_turn(principal, *_turn_from_job(job))
+            report |= await self._reflect.reflect_turn(principal, user_id, thread_id, memory_id, round_)
+            await self.defer_facts(principal, job, report)
+            return report
         except TokensSpent:
             wait_s = self._policy.wait_s(job.created_at, self._clock.now())
             if wait_s is None:
                 return {"why": "spent"}
             why = f"{TokensSpent.code}: the job waits for the next day's tokens"
             raise Deferral(wait_s + random.uniform(0, SPREAD_S), why) from None
+
+    async def defer_facts(self, principal: Principal, job: Job, report: Mapping[str, Any]) -> None:
+        """Queue the next round of a turn for the next day, if its readers deferred facts. Give up after `wait_days`."""
+        wait_s, round_ = self._policy.wait_s(job.created_at, self._clock.now()), _round_from_job(job) + 1
+        readers = (report.get(reader, {}) for reader in ("capture", "multi_fact"))
+        if not any(reader.get("deferred") for reader in readers) or wait_s is None or round_ > self._policy.wait_days:
+            return
+        _, _, memory_id = _turn_from_job(job)
+        payload = {**job.payload, "round": round_}
+        next_round = NewJob(JobKind.reflect_turn, job.user_id, payload, wait_s=wait_s + random.uniform(0, SPREAD_S))
+        await self._jobs.enqueue_jobs(principal, [next_round], f"turn:{memory_id}:{round_}")
 
     async def reflect_pending(self, principal: Principal, job: Job) -> Mapping[str, Any]:
         """Reflect on the unread turns of the job's user, or of all users. Return counts by kind of memory."""
@@ -133,6 +155,7 @@ def job_handlers(
         report: dict[str, Any] = {"embedded": embedded, "evicted": evicted.counts["memories"]}
         report["capture"] = await afterwards.capture_turn(principal, memory_id)
         report["reflect"] = await afterwards.queue_turn(principal, job, memory_id)
+        await afterwards.defer_facts(principal, job, report)
         if chunks := await cut_turns.cut_turn(principal, memory_id):
             report["chunks"] = chunks
         return report if answer is None else {**report, "consent": answer}
@@ -202,6 +225,14 @@ def _turn_from_job(job: Job) -> tuple[str, str, UUID]:
     if job.user_id is None:
         raise TerminalJobError("the job needs a user_id")
     return job.user_id, thread_id, memory_id
+
+
+def _round_from_job(job: Job) -> int:
+    """Return the round of a turn's job: 0 for the first one."""
+    round_ = job.payload.get("round", 0)
+    if not isinstance(round_, int) or round_ < 0:
+        raise TerminalJobError("the payload needs a round (an integer from 0)")
+    return round_
 
 
 def _conversation_from_job(job: Job) -> Conversation:

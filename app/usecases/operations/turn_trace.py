@@ -74,7 +74,9 @@ class TraceTurn:
         policies = self._policies.of(principal)
         readings = read_reports([job.report for job in jobs if job.report is not None])
         remembered = len({fact.memory_id for fact in facts if fact.memory_id and fact.action in STORED})
-        waiting = job_reasons([JobStatus(job.state, job.paused, error_code(job.last_error)) for job in jobs])
+        waiting = job_reasons(
+            [JobStatus(job.state, job.paused, error_code(job.last_error), job.is_later_round) for job in jobs]
+        )
         reasons = waiting if remembered or stated else [*waiting, *self._explain(turn, jobs, readings, policies)]
         if not (reasons or remembered or stated):
             reasons = ["nothing_visible" if principal.categories is not None else "deleted_since"]

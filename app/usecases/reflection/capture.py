@@ -37,16 +37,22 @@ SkipReason = Literal["gone", "not_a_users", "done", "nothing", "no_category", "c
 
 @dataclass(frozen=True, slots=True)
 class CaptureResult:
-    """The result for one turn. `why`: the reason why nothing was stored, else None; `proposed`: fields proposed."""
+    """The result for one turn.
+
+    `why`: the reason why nothing was stored, else None. `proposed`: the fields proposed. `deferred`: the facts that the
+    day's limit leaves for another day.
+    """
 
     why: SkipReason | None = None
     facts: int = 0
     proposed: int = 0
+    deferred: int = 0
 
     def as_json(self) -> dict[str, Any]:
         """Return the counts without any text of a user, and the reason why nothing was stored."""
-        counts = {"facts": self.facts} | ({"proposed": self.proposed} if self.proposed else {})
-        return counts if self.why is None else {**({} if not self.proposed else counts), "why": self.why}
+        more = {"proposed": self.proposed, "deferred": self.deferred}
+        counts = {"facts": self.facts} | {name: count for name, count in more.items() if count}
+        return counts if self.why is None else {**(counts if len(counts) > 1 else {}), "why": self.why}
 
 
 class CaptureFacts:
@@ -92,33 +98,37 @@ class CaptureFacts:
             proposed = await self._consent.propose_fields(
                 principal, turn.user_id, captured.fields, turn.id, turn.thread_id
             )
-        why, facts = await self._store_facts(principal, turn, state, captured.facts)
-        return CaptureResult(why, facts, proposed)
+        why, facts, deferred = await self._store_facts(principal, turn, state, captured.facts)
+        return CaptureResult(why, facts, proposed, deferred)
 
     async def _store_facts(
         self, principal: Principal, turn: Memory, state: ExtractionState, facts: Sequence[CapturedFact]
-    ) -> tuple[SkipReason | None, int]:
-        """Store the facts that no earlier run stored. Return the reason if none may be stored, and how many were."""
+    ) -> tuple[SkipReason | None, int, int]:
+        """Store the facts that no earlier run stored.
+
+        Return the reason if none may be stored, how many were, and how many wait for another day.
+        """
         if not facts:
-            return "nothing", 0
+            return "nothing", 0, 0
         names = {fact.category for fact in facts}
         allowed = set(writable_categories(names, state, self._policies.of(principal).categories))
         open_ = {n: f for n, f in enumerate(facts) if f.category in allowed and str(n) not in state.settled}
         if not open_:
-            return "no_category" if not allowed else "done", 0
+            return "no_category" if not allowed else "done", 0, 0
         day, cap = self._start_of_day(), self._policies.of(principal).capture.per_user_day
         room = await self._storage.reserve_writes(principal, turn.user_id, day, len(open_), cap, COUNTER)
         written: dict[int, WriteResult] = {}
         try:
             await self._write_each(principal, turn, dict(list(open_.items())[:room]), written)
         except QuotaExceeded:
-            return "quota", len(written)
+            return "quota", len(written), 0
         finally:
             stored = sum(result.action in STORED for result in written.values())
             if room > stored:
                 await self._storage.return_writes(principal, turn.user_id, day, room - stored, COUNTER)
-        await self._finish_turn(principal, turn, facts, written, capped=room < len(open_))
-        return ("cap" if not room else None), stored
+        deferred = len(open_) - room
+        await self._finish_turn(principal, turn, facts, written, capped=deferred > 0)
+        return ("cap" if not room else None), stored, deferred
 
     async def _write_each(
         self, principal: Principal, turn: Memory, facts: Mapping[int, CapturedFact], written: dict[int, WriteResult]
@@ -142,13 +152,15 @@ class CaptureFacts:
         *,
         capped: bool,
     ) -> None:
-        """Record the events of what was stored, and the end of the turn."""
+        """Record the events of what was stored, and the end of the turn if nothing waits for another day."""
         events = [build_turn_event("capture", turn, "skipped")] if capped else []
         for number, result in written.items():
             if result.action in STORED:
                 events.append(build_turn_event("capture", turn, "ok", result, facts[number].category))
         if events:
             await self._journal.record_event(principal, events)
+        if capped:
+            return
         end = KeyRecord(turn_key(ROUTE, turn, str(turn.id)), {"id": str(turn.id)}, turn.user_id)
         await self._journal.record(principal, [], keys=[end])
 

@@ -47,7 +47,8 @@ class ExtractionResult:
     `candidates` are the valid ones; `planned` and `outcome` cover those that no earlier run settled. `fields` are the
     user's context fields found in the turn; facts with a sensitive one are not candidates. `proposed`: how many of the
     fields became proposals. `refused`: the numbers of items of the model's answer that broke a rule, by rule.
-    `captured`: how many candidates capture had stored of the same turn; they are no candidates for a write.
+    `captured`: how many candidates capture or an earlier round had stored of the same turn; they are no candidates for
+    a write. `deferred`: how many facts exceed a limit of the turn or the day, so that another round stores them.
     """
 
     why: SkipReason | None = None
@@ -59,11 +60,12 @@ class ExtractionResult:
     proposed: int = 0
     refused: Mapping[str, int] = field(default_factory=dict)
     captured: int = 0
+    deferred: int = 0
 
     def as_json(self) -> dict[str, Any]:
         """Return the counts without any text of a user, or the reason why the model was not asked."""
         if self.why is not None:
-            return {"why": self.why}
+            return {"why": self.why} | ({"deferred": self.deferred} if self.deferred else {})
         results = self.outcome.written.values()
         stored = sum(result.action in WRITE_ACTIONS for result in results)
         known = self.captured + sum(result.action == "unchanged" or result.reason == "known" for result in results)
@@ -71,6 +73,8 @@ class ExtractionResult:
         more: dict[str, Any] = {"proposed": self.proposed} if self.fields else {}
         if self.refused:
             more["refused"] = dict(self.refused)
+        if self.deferred:
+            more["deferred"] = self.deferred
         if self.planned is not None and self.planned.plan.vetoed:
             more["vetoed"] = dict(Counter(veto.reason for veto in self.planned.plan.vetoed))
         return {**counts, "known": known, "forgotten": len(self.outcome.forgotten), **more}
@@ -103,17 +107,20 @@ class ExtractFacts:
         return self._ask.has_model
 
     async def extract_from_turn(
-        self, principal: Principal, turn_id: UUID, *, dry_run: bool = False
+        self, principal: Principal, turn_id: UUID, *, dry_run: bool = False, round_: int = 0
     ) -> ExtractionResult:
-        """Extract facts: at most `per_turn` writes for the turn and `per_user_day` for its user and day (UTC).
+        """Extract facts: at most `per_turn` writes for a round and `per_user_day` for the turn's user and day (UTC).
 
-        With `dry_run`, write nothing. Leave the turn for later if the day's tokens are spent. Raise UnusableAnswer,
-        ChatModelUnavailable or EmbedderUnavailable; the turn is then unchanged as well.
+        Each round numbers its facts from `round_` * MAX_CANDIDATES on. A later round is for the facts that an earlier
+        one deferred. With `dry_run`, write nothing. Leave the turn for later if the day's tokens are spent. Raise
+        UnusableAnswer, ChatModelUnavailable or EmbedderUnavailable; the turn is then unchanged as well.
         """
         if not self._ask.has_model:
             return ExtractionResult("no_model")
         before = await self._storage.load_state(principal, turn_id, self._start_of_day(), ROUTE)
-        turn, writes = before.turn, sum(action in WRITE_ACTIONS for action in before.settled.values())
+        first = round_ * MAX_CANDIDATES
+        settled = {number: action for number, action in before.settled.items() if _is_of_round(number, first)}
+        turn, writes = before.turn, sum(action in WRITE_ACTIONS for action in settled.values())
         if turn is None or turn.state is not MemoryState.active:
             return ExtractionResult("gone")
         policies, policy = self._policies.of(principal), self._policies.of(principal).multi_fact
@@ -123,29 +130,41 @@ class ExtractFacts:
         if why := _skip_reason(policy, turn, message, finished, room, categories):
             if why == "cap":
                 await self._journal.record_event(principal, [build_turn_event("extract", turn, "skipped")])
-            return ExtractionResult(why)
+            return ExtractionResult(why, deferred=int(why == "cap" and room < 1))
         try:
             candidates, tokens, refused = await self._find_candidates(principal, turn, message, categories)
         except TokensSpent:
             return ExtractionResult("spent")
         candidates, fields = self._split_profile_fields(principal, turn, candidates)
         stored = await self._load_captured(principal, turn, message)
-        known = frozenset(at for at, one in enumerate(candidates) if is_captured(one.text, one.quote, stored))
-        new = {at: one for at, one in enumerate(candidates) if str(at) not in before.settled}
+        if round_:
+            stored += await self._storage.list_told(principal, turn)
+        candidates.sort(key=lambda one: is_captured(one.text, one.quote, stored))
+        excess, candidates = candidates[MAX_CANDIDATES:], candidates[:MAX_CANDIDATES]
+        known = frozenset(at for at, one in enumerate(candidates, first) if is_captured(one.text, one.quote, stored))
+        new = {at: one for at, one in enumerate(candidates, first) if str(at) not in settled}
         drafts = {at: build_fact_draft(turn, one, {"prompt": VERSION}) for at, one in new.items()}
         visible = visible_categories(before, policies.categories)
         evidence = Evidence(message, before.messages)
         planned = await self._reconcile.decide_writes(principal, turn, drafts, visible, room, known, evidence)
         tokens += planned.tokens
         result = ExtractionResult(
-            None, candidates, planned, tokens=tokens, fields=fields, refused=refused, captured=len(known)
+            None,
+            candidates,
+            planned,
+            tokens=tokens,
+            fields=fields,
+            refused=refused,
+            captured=len(known),
+            deferred=len(planned.plan.left) + sum(not is_captured(one.text, one.quote, stored) for one in excess),
         )
         if dry_run:
             return result
         proposed = 0
         if self._consent.is_visible_in(principal, visible):
             proposed = await self._consent.propose_fields(principal, turn.user_id, fields, turn.id, turn.thread_id)
-        return replace(result, outcome=await self._store_facts(principal, turn, planned), proposed=proposed)
+        outcome, capped = await self._store_facts(principal, turn, planned, is_last=not result.deferred)
+        return replace(result, outcome=outcome, proposed=proposed, deferred=result.deferred + capped)
 
     async def _load_captured(self, principal: Principal, turn: Memory, message: str) -> list[CapturedFact]:
         """Return the facts of this turn that capture has settled, as its rules read them."""
@@ -172,7 +191,7 @@ class ExtractFacts:
     async def _find_candidates(
         self, principal: Principal, turn: Memory, message: str, categories: Mapping[str, str]
     ) -> tuple[list[Candidate], int, Mapping[str, int]]:
-        """Return the most important candidates, the tokens spent and the numbers of refused items by rule.
+        """Return the candidates, most important first, the tokens spent and the numbers of refused items by rule.
 
         Ask about a long message piece by piece.
         """
@@ -185,13 +204,19 @@ class ExtractFacts:
             candidates += answer.value or []
             tokens += answer.usage.total_tokens
             refused.update(answer.refused)
-        return sorted(candidates, key=lambda candidate: -candidate.importance)[:MAX_CANDIDATES], tokens, refused
+        return sorted(candidates, key=lambda candidate: -candidate.importance), tokens, refused
 
     def _start_of_day(self) -> datetime:
         return self._clock.now().replace(hour=0, minute=0, second=0, microsecond=0)
 
-    async def _store_facts(self, principal: Principal, turn: Memory, planned: PlannedReconcile) -> ReconcileOutcome:
-        """Carry out as many writes as the day's limit allows. An interrupted run does not return its reservation."""
+    async def _store_facts(
+        self, principal: Principal, turn: Memory, planned: PlannedReconcile, *, is_last: bool
+    ) -> tuple[ReconcileOutcome, int]:
+        """Carry out as many writes as the day's limit allows; return how many it does not allow, too.
+
+        The turn is finished if the round is the last one and nothing is left. An interrupted run does not return its
+        reservation.
+        """
         user_id, day, plan = turn.user_id, self._start_of_day(), planned.plan
         most = self._policies.of(principal).multi_fact.per_user_day
         room = (
@@ -200,6 +225,7 @@ class ExtractFacts:
             else 0
         )
         planned = replace(planned, plan=plan.limit_writes(room))
+        capped = len(planned.plan.left) - len(plan.left)
         outcome = await self._reconcile.carry_out(
             principal, turn, planned, lambda name: turn_key(ROUTE, turn, f"{turn.id}:{name}")
         )
@@ -212,9 +238,15 @@ class ExtractFacts:
         ]
         if events:
             await self._journal.record_event(principal, events)
-        end = KeyRecord(turn_key(ROUTE, turn, str(turn.id)), {"id": str(turn.id)}, turn.user_id)
-        await self._journal.record(principal, [], keys=[end])
-        return outcome
+        if is_last and not capped:
+            end = KeyRecord(turn_key(ROUTE, turn, str(turn.id)), {"id": str(turn.id)}, turn.user_id)
+            await self._journal.record(principal, [], keys=[end])
+        return outcome, capped
+
+
+def _is_of_round(number: str, first: int) -> bool:
+    """Tell whether a settled fact belongs to the round whose facts begin at `first`. A deleted memory has no number."""
+    return not number.isdecimal() or first <= int(number) < first + MAX_CANDIDATES
 
 
 def _skip_reason(

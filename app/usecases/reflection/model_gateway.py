@@ -29,8 +29,8 @@ from app.storage.reflection.model_calls import ModelCallStorage
 T = TypeVar("T")
 ATTEMPTS = 2
 JSON_COMPLAINT = "Answer with nothing but JSON of the shape asked for."
-NONSENSE_RULES = frozenset({"malformed", "too_many"})
-"""Rules whose breach shows that the model did not answer the question at all."""
+NONSENSE = "malformed"
+"""The rule whose breach shows that the model did not answer the question at all."""
 PROBES_BEFORE_REST = 5
 LONGEST_REST_S = 600.0
 CANCELLED = "cancelled"
@@ -124,7 +124,7 @@ class ModelGateway:
         except UnusableAnswer:
             await self.probe_model(principal)
             raise
-        if answer.value is None and answer.rule in NONSENSE_RULES:
+        if answer.value is None and answer.rule == NONSENSE:
             await self.probe_model(principal)
             raise UnusableAnswer()
         return answer
@@ -169,7 +169,7 @@ class ModelGateway:
                 await self._record_cancelled(principal, budget, replace(failed, usage=most, error=CANCELLED))
             raise
         reading: CheckedAnswer[T] = (
-            read(reply.value) if reply.value is not None else CheckedAnswer(rule="malformed", complaint=JSON_COMPLAINT)
+            read(reply.value) if reply.value is not None else CheckedAnswer(rule=NONSENSE, complaint=JSON_COMPLAINT)
         )
         answered = replace(
             call, usage=reply.usage, duration_ms=_elapsed_ms(started), items=reading.items, items_ok=reading.items_ok

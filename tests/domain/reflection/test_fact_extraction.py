@@ -4,7 +4,7 @@ from datetime import date
 
 import pytest
 
-from app.domain.reflection.fact_extraction import Candidate, FactExtractionPolicy, Rule, broken_rule
+from app.domain.reflection.fact_extraction import MAX_CANDIDATES, Candidate, FactExtractionPolicy, Rule, broken_rule
 from app.domain.text_rules import TextLimits
 from app.prompts.fact_extraction import MAX_MESSAGE, Answer, Fact, fact_extraction_prompt, read_fact_extraction
 
@@ -77,9 +77,11 @@ def test_of_an_answer_that_breaks_a_rule_the_rest_may_be_used_and_the_complaint_
 
 
 @pytest.mark.parametrize("count", [6, 400])
-def test_of_too_many_facts_none_is_used(count: int) -> None:
+def test_of_too_many_facts_the_first_are_used(count: int) -> None:
     read = read_fact_extraction(TURN, CATEGORIES, LIMITS, answer(*[GOOD] * count))
-    assert (read.rule, read.value, read.items, read.items_ok) == ("too_many", None, count, 0)
+    assert read.value == [GOOD] * MAX_CANDIDATES
+    assert (read.rule, read.items, read.items_ok) == (None, count, MAX_CANDIDATES)
+    assert read.refused == ["too_many"] * (count - MAX_CANDIDATES)
 
 
 def test_no_fact_is_an_answer() -> None:

@@ -338,8 +338,8 @@ def test_of_a_plan_that_is_too_large_facts_are_kept_first() -> None:
     whole = ReconcilePlan([FactWrite(0), FactWrite(1, 2)], [MemoryDeletion(3, 0)], {4: 5}, [6])
     assert whole.write_count == 3
     assert whole.limit_writes(3) == whole
-    assert whole.limit_writes(2) == ReconcilePlan(whole.writes, [], {4: 5}, [6])
-    assert whole.limit_writes(1) == ReconcilePlan([FactWrite(0)], [], {4: 5}, [1, 6])
+    assert whole.limit_writes(2) == ReconcilePlan(whole.writes, [], {4: 5}, [0, 6])
+    assert whole.limit_writes(1) == ReconcilePlan([FactWrite(0)], [], {4: 5}, [1, 0, 6])
     assert whole.limit_writes(0) == ReconcilePlan([], [], {4: 5}, [0, 1, 6])
 
 

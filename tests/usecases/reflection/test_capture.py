@@ -116,7 +116,7 @@ async def test_the_days_limit_holds_and_the_next_day_has_room(
     await say(app, scope, "I hate coriander.")
     await work(app, scope)
     assert await facts(sql) == STORED[:1]
-    assert {"why": "cap"} in await reports(app, scope)
+    assert {"why": "cap", "facts": 0, "deferred": 1} in await reports(app, scope)
     assert await sql.fetchval("SELECT count(*) FROM events WHERE op = 'capture' AND status = 'skipped'") == 2
     clock.move(days=1)
     await say(app, scope, "I love basil.")

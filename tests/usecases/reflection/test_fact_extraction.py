@@ -20,7 +20,7 @@ from tests.fake_llm.prompts import Question, extract
 from tests.usecases.conftest import Configured
 from tests.usecases.reflecting import budget, calls, with_model, without_capture
 from tests.usecases.stored import active_texts, events_of, history_of
-from tests.usecases.turn_facts import FACTS, TURN, facts, say, work
+from tests.usecases.turn_facts import FACTS, TURN, due, facts, say, work
 
 pytestmark = pytest.mark.usefixtures("own")
 
@@ -31,11 +31,6 @@ LAST = "The user plans to run the Berlin marathon in 2027."
 def settings(settings: Settings, llm: FakeLlm, tmp_path: Path) -> Settings:
     """Settings without capture, with the scripted model and a short timeout."""
     return with_model(without_capture(settings, tmp_path), llm, timeout_s=2.0)
-
-
-async def due(sql: asyncpg.Connection) -> None:
-    """Make the waiting jobs due now."""
-    await sql.execute("UPDATE jobs SET next_run = now() - interval '1 s', published_at = NULL WHERE state = 'queued'")
 
 
 async def test_a_long_turn_becomes_at_most_three_facts_with_evidence(
@@ -64,7 +59,7 @@ async def test_a_turn_is_done_once_whatever_the_model_says_the_next_time(
 ) -> None:
     await say(app, scope)
     await work(app, scope)
-    [job] = (await app.jobs.list_jobs(scope, None, "reflect_turn", None, 10)).items
+    [_later_round, job] = (await app.jobs.list_jobs(scope, None, "reflect_turn", None, 10)).items
     await app.jobs.replay_job(scope, job.id)
     assert (await work(app, scope))["why"] == "done"
     assert len(llm.asked) == 1
@@ -203,7 +198,7 @@ def deleting(_question: Question) -> Any:
     return {"facts": [], "delete": ["everything"], "sql": "DROP TABLE memories"}
 
 
-BAD = [Fault.PROSE, Fault.INVALID_JSON, Fault.OTHER_JSON, Fault.FOUR_HUNDRED, Fault.EMPTY, Fault.REFUSAL]
+BAD = [Fault.PROSE, Fault.INVALID_JSON, Fault.OTHER_JSON, Fault.EMPTY, Fault.REFUSAL]
 
 
 async def test_facts_that_prove_nothing_are_asked_for_once_more_and_then_left(
@@ -253,7 +248,8 @@ def babbling(question: Question) -> Any:
 @pytest.fixture
 async def hasty(configured: Configured) -> Application:
     """An application in which a job has two attempts."""
-    return await configured(capture={"per_turn": 0}, policies={"jobs": {"max_attempts": 2}})
+    policies = {"jobs": {"max_attempts": 2}, "multi_fact": {"per_turn": 4}}
+    return await configured(capture={"per_turn": 0}, policies=policies)
 
 
 async def test_a_turn_the_model_has_no_answer_to_costs_so_many_tries_is_told_and_can_be_replayed(
@@ -263,7 +259,7 @@ async def test_a_turn_the_model_has_no_answer_to_costs_so_many_tries_is_told_and
     llm.always = babbling
     await work(hasty, scope, "retry")
     await say(hasty, scope, TURN.replace("peanuts", "bees"))
-    assert (await work(hasty, scope))["facts"] == 3, "other jobs run"
+    assert (await work(hasty, scope))["facts"] == 4, "other jobs run"
     await due(sql)
     await work(hasty, scope, "dead")
     [dead] = (await hasty.jobs.list_jobs(scope, JobState.dead, None, None, 10)).items
@@ -300,8 +296,8 @@ async def test_turns_of_an_outage_longer_than_their_attempts_come_back_by_themse
     llm.broken = None
     assert (await quiet(hasty, scope))["revived"] == 1
     await due(sql)
-    assert (await work(hasty, scope))["facts"] == 3
-    assert await facts(sql) == FACTS
+    assert (await work(hasty, scope))["facts"] == 4
+    assert await facts(sql) == [*FACTS, LAST]
 
 
 async def test_a_turn_is_not_brought_back_for_ever(
@@ -363,7 +359,8 @@ async def test_the_caps_of_a_user_and_day_and_of_a_tenants_tokens(
     await say(app, other.scope)
     assert (await work(app, other.scope))["facts"] == 3
     assert await facts(sql, "eve") == []
-    [job] = (await app.jobs.list_jobs(scope, JobState.queued, "reflect_turn", None, 10)).items
+    queued = (await app.jobs.list_jobs(scope, JobState.queued, "reflect_turn", None, 10)).items
+    [job] = [one for one in queued if one.user_id == "eve"]
     waits = (job.next_run - job.updated_at).total_seconds()
     assert (job.attempts, (job.last_error or "").split(":")[0]) == (0, "tokens_spent")
     await app.jobs.replay_job(scope, job.id)
@@ -371,8 +368,12 @@ async def test_the_caps_of_a_user_and_day_and_of_a_tenants_tokens(
     assert waits <= 25 * 3600
     clock.move(days=1)
     await due(sql)
-    assert (await work(app, scope))["facts"] == 3
+    while swept := await app.run_jobs.collect_due_jobs():
+        for tenant_id, job_id, _kind in swept:
+            await app.run_jobs.run_job(tenant_id, job_id, "test")
     assert len(await facts(sql, "eve")) == 3, "the turn is processed on the next day"
+    told = "SELECT count(*) FROM memories WHERE type = 'semantic' AND user_id = 'maya' AND tenant_id = $1"
+    assert await sql.fetchval(told, scope.tenant_id) > 4, "and so are facts beyond the limits of the day before"
 
 
 async def test_the_same_said_again_joins_what_is_known(

@@ -322,9 +322,7 @@ async def test_an_episode_that_breaks_a_rule_is_asked_for_once_more_and_then_lef
 KINDS = (MemoryType.episodic, MemoryType.summary, MemoryType.insight)
 
 
-@pytest.mark.parametrize(
-    "fault", [Fault.PROSE, Fault.INVALID_JSON, Fault.OTHER_JSON, Fault.FOUR_HUNDRED, Fault.EMPTY, Fault.REFUSAL]
-)
+@pytest.mark.parametrize("fault", [Fault.PROSE, Fault.INVALID_JSON, Fault.OTHER_JSON, Fault.EMPTY, Fault.REFUSAL])
 async def test_what_is_no_answer_leaves_nothing_behind_and_nothing_counts_as_read(
     app: Application, scope: Principal, llm: FakeLlm, clock: Clock, sql: asyncpg.Connection, fault: Fault
 ) -> None:

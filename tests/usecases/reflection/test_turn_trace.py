@@ -29,13 +29,13 @@ async def test_the_facts_of_the_model_are_told_with_quotes_and_tokens(app: Appli
     assert (before.has_model, before.reasons) == (True, ["job_queued"])
     report = await work(app, scope)
     trace = await app.overview.trace.trace_turn(scope, turn)
-    assert (trace.remembered, trace.reasons) == (3, [])
+    assert (trace.remembered, trace.reasons) == (3, ["deferred"])
     assert [fact.text for fact, _band in trace.facts] == FACTS
     assert all(fact.reader == "multi_fact" and fact.quote and fact.quote in TURN for fact, _band in trace.facts)
     readings = {reading.reader: reading for reading in trace.readings}
     told = readings["multi_fact"]
     assert (told.why, told.facts, told.candidates, told.tokens) == (None, 3, 4, report["tokens"])
-    assert [job.kind for job in trace.jobs] == ["after_turn", "reflect_turn"]
+    assert [job.kind for job in trace.jobs] == ["after_turn", "reflect_turn", "reflect_turn"]
 
 
 async def test_facts_that_break_a_rule_are_counted_by_rule(

@@ -40,6 +40,9 @@ class TraceReadingOut(BaseModel):
     vetoed: dict[str, int] | None = Field(
         default=None, exclude_if=is_absent, description="changes of memories that the turn does not support, by reason"
     )
+    deferred: int | None = Field(
+        default=None, exclude_if=is_absent, description="facts beyond a limit, which a job of another day adds"
+    )
     tokens: int | None = Field(
         default=None, exclude_if=is_absent, description="tokens of the model's calls; only with scope admin"
     )
@@ -118,7 +121,7 @@ class TurnTraceOut(BaseModel):
 def _reading_out(reading: Reading, *, counts: bool, costs: bool) -> TraceReadingOut:
     shown: dict[str, Any] = {"reader": reading.reader, "why": reading.why}
     if counts:
-        names = ("facts", "candidates", "known", "forgotten", "proposed", "refused", "vetoed")
+        names = ("facts", "candidates", "known", "forgotten", "proposed", "refused", "vetoed", "deferred")
         shown |= {name: getattr(reading, name) for name in names if name == "facts" or getattr(reading, name)}
     if costs and reading.tokens:
         shown["tokens"] = reading.tokens
