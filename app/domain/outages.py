@@ -89,6 +89,10 @@ class TokensSpent(LimitReached):
     code = "tokens_spent"
 
 
+class UserTokensSpent(TokensSpent):
+    """The user's share of the tenant's chat model tokens of today (UTC) is spent; wait until tomorrow."""
+
+
 class NoUpstream(MnemaError):
     """No chat endpoint is configured for this tenant; an operator sets one with `mnema tenant upstream set`."""
 

@@ -173,6 +173,7 @@ GRANT EXECUTE ON FUNCTION put_state(uuid,uuid,text,text,text,bytea,bigint) TO mn
 GRANT EXECUTE ON FUNCTION put_vectors_minilm_l6_v2(uuid,uuid[],halfvec[],bytea[],uuid[],uuid[]) TO mnema_app;
 GRANT EXECUTE ON FUNCTION put_writes(uuid,uuid,text,text,text,text,text[],integer[],text[],text[],text[],bytea[],bigint) TO mnema_app;
 GRANT EXECUTE ON FUNCTION query_words(text) TO mnema_app, mnema_search;
+GRANT EXECUTE ON FUNCTION queue_comparisons(uuid,jsonb) TO mnema_app;
 GRANT EXECUTE ON FUNCTION queue_index_job(uuid,uuid,uuid,uuid,text,text) TO mnema_app;
 GRANT EXECUTE ON FUNCTION rank_single(uuid,jsonb,text,boolean) TO mnema_app;
 GRANT EXECUTE ON FUNCTION rare_words(text,text,integer) TO mnema_search;

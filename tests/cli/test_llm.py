@@ -17,7 +17,7 @@ from app.domain.jobs.job import JobKind, JobPolicy, NewJob
 from app.domain.memory.listing import MemoryListing
 from app.domain.memory.memory import MemoryType
 from app.domain.principal import Principal
-from app.domain.reflection.model_usage import ModelCall, Usage
+from app.domain.reflection.model_usage import LlmPolicy, ModelCall, Usage
 from app.storage.jobs.jobs import JobStorage
 from app.storage.reflection.model_calls import ModelCallStorage
 from tests.conftest import Database
@@ -128,8 +128,8 @@ async def test_rates_by_version_and_what_is_left_of_today(
         (caller.scope, one, now) for one in (kept, refused, again, away, pair)
     ]
     for scope, call, at in [*whose, (caller.scope, old, now - timedelta(days=8)), (other.scope, old, now)]:
-        assert await storage.reserve_tokens(scope, at.date(), 400, 100_000)
-        await storage.settle_call(scope, at.date(), 400, call, at)
+        assert await storage.reserve_tokens(scope, None, at.date(), 400, LlmPolicy()) is None
+        await storage.settle_call(scope, None, at.date(), 400, call, at)
     told = await report(database, tmp_path, "--tenant", str(caller.scope.tenant_id))
     assert told.exit_code == 0, told.stderr
     lines = [line.split() for line in told.stdout.splitlines()]

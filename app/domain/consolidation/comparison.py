@@ -23,8 +23,8 @@ Rule = SameFact | Literal["model", "new_value"]
 """
 
 
-StopReason = Literal["spent", "unavailable"]
-"""The reason why the model is not called again: the day's tokens are spent, or it does not answer."""
+StopReason = Literal["spent", "share_spent", "unavailable"]
+"""The reason why the model is not called again: the tokens of the day or the user's share are spent, or no answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +116,9 @@ class Verdict:
 class Judgement:
     """Verdicts, and the tokens they cost.
 
-    `left` is the number of pairs without a verdict; a later run checks them. `stopped` is the reason why no more pairs
-    are checked for now. `fault` describes the failure of the model's endpoint.
+    `refused` are the pairs that the model was asked about and gave no valid verdict on. `left` is the number of pairs
+    without a verdict; a later run checks them. `stopped` is the reason why no more pairs are checked for now. `fault`
+    describes the failure of the model's endpoint.
     """
 
     verdicts: Sequence[Verdict]
@@ -125,6 +126,7 @@ class Judgement:
     left: int = 0
     stopped: StopReason | None = None
     fault: str = ""
+    refused: Sequence[Pair] = ()
 
 
 def comparison_pool(memories: Sequence[Memory], policy: ConsolidationPolicy, now: datetime) -> frozenset[UUID]:
@@ -155,16 +157,17 @@ def select_pairs_to_check(
     bands: MergeBands,
     now: datetime,
     spent: Mapping[str, int] | None = None,
+    refused: Collection[Fingerprint] = (),
 ) -> PairSelection:
     """Select the pairs to check now, best first and each once. One of the two memories must be in the pool.
 
-    `checked` has the time of the last check of each fingerprint. `spent` has the number of pairs checked today, by
-    user; the default is none.
+    `checked` has the time of the last check of each fingerprint. `spent` has the number of pairs that were asked about
+    today, by user; the default is none. Pairs in `refused`, which had no valid verdict on another day, come last.
     """
     taken = Counter(spent or {})
     seen: set[frozenset[UUID]] = set()
     chosen, over = [], 0
-    for pair in sorted(pairs, key=lambda pair: (-pair.score, pair.fingerprint[:2])):
+    for pair in sorted(pairs, key=lambda pair: (pair.fingerprint in refused, -pair.score, pair.fingerprint[:2])):
         if pair.ids in seen:
             continue
         seen.add(pair.ids)

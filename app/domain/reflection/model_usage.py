@@ -32,15 +32,28 @@ class LlmPolicy:
     """The limits of chat model calls.
 
     `daily_tokens` is the limit of one tenant for input and output, from midnight to midnight UTC; 0 means no calls.
-    `wait_days` is the time that a turn waits for tokens.
+    `user_share` is the part of them that work for one user may take. `wait_days` is the time that a turn waits for
+    tokens.
     """
 
     daily_tokens: int = 200_000
+    user_share: float = 0.25
     wait_days: int = 3
 
     def __post_init__(self) -> None:
+        if not 0 < self.user_share <= 1:
+            raise ValueError("user_share must be above 0 and at most 1")
         if min(self.daily_tokens, self.wait_days) < 0:
             raise ValueError("daily_tokens and wait_days must be at least 0")
+
+    @property
+    def counted_users(self) -> int:
+        """The number of users from which on each has `user_share`."""
+        return math.ceil(1 / self.user_share)
+
+    def user_tokens(self, users: int) -> int:
+        """Return the tokens that work for one of a tenant's `users` may take in a day. Few users have larger parts."""
+        return int(self.daily_tokens * max(self.user_share, 1 / max(1, users)))
 
     def wait_s(self, stored: datetime, now: datetime) -> float | None:
         """Return the seconds until the next day's tokens; None if the turn is too old to wait."""

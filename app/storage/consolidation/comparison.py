@@ -1,7 +1,7 @@
 """The memories that a daily consolidation compares, and the pairs it has checked. The journal merges and links."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
@@ -29,6 +29,14 @@ class Related:
     category: str
     created_at: datetime
     strength: float
+
+
+@dataclass(frozen=True, slots=True)
+class AskedPair:
+    """The time when a pair was last asked about, and whether that gave a verdict."""
+
+    at: datetime
+    has_verdict: bool
 
 
 class ConsolidationStorage:
@@ -103,10 +111,13 @@ class ConsolidationStorage:
 
     async def load_checked(
         self, tx: ReadTx, principal: Principal, user_id: str, since: datetime
-    ) -> dict[Fingerprint, datetime]:
-        """Return the fingerprints of pairs checked after `since`, each with its time."""
+    ) -> dict[Fingerprint, AskedPair]:
+        """Return the fingerprints of pairs asked about after `since`."""
         rows = await tx.fetch(_format_statement("checked"), principal.tenant_id, user_id, since)
-        return {pair_fingerprint(row["low"], row["high"], row["score"]): row["checked_at"] for row in rows}
+        return {
+            pair_fingerprint(row["low"], row["high"], row["score"]): AskedPair(row["checked_at"], row["has_verdict"])
+            for row in rows
+        }
 
     async def find_restored_pairs(self, tx: ReadTx, principal: Principal, ids: Iterable[UUID]) -> frozenset[IdPair]:
         """Return pairs that were merged and then restored: one into the other, or both into the same memory."""
@@ -148,15 +159,26 @@ class ConsolidationStorage:
         self, tx: WriteTx, principal: Principal, user_pk: int, verdicts: Sequence[Verdict], now: datetime
     ) -> None:
         """Record the verdicts on these pairs, checked at `now`."""
-        prints = [verdict.pair.fingerprint for verdict in verdicts]
+        same = {verdict.pair.fingerprint: verdict.rule is not None for verdict in verdicts}
+        await self._record(tx, principal, user_pk, same, now)
+
+    async def record_refused(
+        self, tx: WriteTx, principal: Principal, user_pk: int, pairs: Iterable[Pair], now: datetime
+    ) -> None:
+        """Record that the model was asked about these pairs at `now` and gave no valid verdict."""
+        await self._record(tx, principal, user_pk, {pair.fingerprint: None for pair in pairs}, now)
+
+    async def _record(
+        self, tx: WriteTx, principal: Principal, user_pk: int, same: Mapping[Fingerprint, bool | None], now: datetime
+    ) -> None:
         await tx.execute(
             _format_statement("record_checked"),
             principal.tenant_id,
             user_pk,
-            [pair.low for pair in prints],
-            [pair.high for pair in prints],
-            [pair.score for pair in prints],
-            [verdict.rule is not None for verdict in verdicts],
+            [pair.low for pair in same],
+            [pair.high for pair in same],
+            [pair.score for pair in same],
+            list(same.values()),
             now,
         )
 

@@ -39,8 +39,8 @@ FROM mine p CROSS JOIN shared s CROSS JOIN LATERAL (
 WHERE p.memory_id = ANY ($4::uuid[]) GROUP BY 1, 2
 
 -- name: checked
--- The pairs of user $2 that were checked after $3.
-SELECT low, high, score, checked_at FROM consolidation_pairs
+-- The pairs of user $2 that were asked about after $3.
+SELECT low, high, score, checked_at, same IS NOT NULL AS has_verdict FROM consolidation_pairs
 WHERE tenant_id = $1 AND user_pk = user_pk_of($1, $2) AND checked_at > $3
 
 -- name: restored_pairs
@@ -78,7 +78,7 @@ WHERE EXISTS (SELECT 1 FROM relations r WHERE r.tenant_id = $1 AND least(r.from_
               AND greatest(r.from_id, r.to_id) = greatest(e.a, e.b))
 
 -- name: record_checked
--- $2 the user's key, $3 to $6 the pairs and their verdicts, $7 when. In order, so that two runs never deadlock.
+-- $2 the user's key, $3 to $6 the pairs and their verdicts (null: no valid one), $7 when. In order, so that two runs never deadlock.
 INSERT INTO consolidation_pairs (tenant_id, low, high, score, user_pk, same, checked_at)
 SELECT $1, p.low, p.high, p.score, $2, p.same, $7
 FROM unnest($3::uuid[], $4::uuid[], $5::real[], $6::boolean[]) AS p(low, high, score, same)

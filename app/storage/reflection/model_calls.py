@@ -2,15 +2,18 @@
 
 from collections.abc import Mapping
 from datetime import date, datetime
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from app.domain.principal import Principal
-from app.domain.reflection.model_usage import ModelCall, PromptReport
+from app.domain.reflection.model_usage import LlmPolicy, ModelCall, PromptReport
 from app.domain.reflection.turn_trace import Rejection, count_rejections, sort_rejections
 from app.storage.engine import LONG_S
 from app.storage.identity import new_id
 from app.storage.statements import load_statements
 from app.storage.uow import UnitOfWork
+
+Spent: TypeAlias = Literal["tenant", "user"]
+"""Whose tokens of the day do not suffice for a call: the tenant's, or the user's share of them."""
 
 
 class ModelCallStorage:
@@ -20,15 +23,31 @@ class ModelCallStorage:
         self._uow = uow
         self._sql = load_statements("reflection/model_calls.sql")
 
-    async def reserve_tokens(self, principal: Principal, day: date, tokens: int, most: int) -> bool:
-        """Reserve tokens of the day; return False if that would exceed `most`."""
+    async def reserve_tokens(
+        self, principal: Principal, user_id: str | None, day: date, tokens: int, policy: LlmPolicy
+    ) -> Spent | None:
+        """Reserve tokens of the day for work that concerns a user, or none. Return whose tokens do not suffice."""
+        tenant_id = principal.tenant_id
         async with self._uow.write(principal) as tx:
-            return await tx.fetchval(self._sql["reserve"], principal.tenant_id, day, tokens, most) is not None
+            row = await tx.fetchrow(self._sql["users"], tenant_id, user_id, policy.counted_users)
+            assert row is not None
+            if row["is_known"]:
+                most = policy.user_tokens(row["users"])
+                if await tx.fetchval(self._sql["reserve_of_user"], tenant_id, user_id, day, tokens, most) is None:
+                    return "user"
+            if await tx.fetchval(self._sql["reserve"], tenant_id, day, tokens, policy.daily_tokens) is None:
+                await tx.execute(self._sql["correct_of_user"], tenant_id, user_id, day, -tokens)
+                return "tenant"
+            return None
 
-    async def settle_call(self, principal: Principal, day: date, reserved: int, call: ModelCall, at: datetime) -> None:
+    async def settle_call(
+        self, principal: Principal, user_id: str | None, day: date, reserved: int, call: ModelCall, at: datetime
+    ) -> None:
         """Store the call, and replace the tokens `reserved` for it by those it used."""
+        excess = call.usage.total_tokens - reserved
         async with self._uow.write(principal) as tx:
-            await tx.execute(self._sql["correct"], principal.tenant_id, day, call.usage.total_tokens - reserved)
+            await tx.execute(self._sql["correct_of_user"], principal.tenant_id, user_id, day, excess)
+            await tx.execute(self._sql["correct"], principal.tenant_id, day, excess)
             await tx.execute(self._sql["keep"], principal.tenant_id, new_id(), at, *_call_values(call))
 
     async def load_spent_tokens(self, principal: Principal, day: date) -> int:

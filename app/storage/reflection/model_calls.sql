@@ -6,6 +6,27 @@ ON CONFLICT (tenant_id, day) DO UPDATE SET tokens = llm_budget.tokens + excluded
     WHERE llm_budget.tokens + excluded.tokens <= $4
 RETURNING tokens
 
+-- name: users
+-- The number of users, counted up to $3, and whether $2 is one of them.
+SELECT (SELECT count(*) FROM (SELECT 1 FROM users WHERE tenant_id = $1 LIMIT $3) few) AS users,
+       EXISTS (SELECT 1 FROM users WHERE tenant_id = $1 AND user_id = $2) AS is_known
+
+-- name: reserve_of_user
+-- Reserve $4 tokens of day $3 for user $2, unless the sum would exceed $5: then return no row.
+INSERT INTO reflections AS r (tenant_id, user_id, kind, thread_id, rev, at)
+SELECT $1, u.user_id, 'day', 'tokens', $4::bigint, $3::date::timestamp AT TIME ZONE 'UTC' FROM users u
+WHERE u.tenant_id = $1 AND u.user_id = $2 AND $4::bigint <= $5::bigint
+ON CONFLICT (tenant_id, user_id, kind, thread_id) DO UPDATE
+    SET rev = CASE WHEN r.at < excluded.at THEN 0 ELSE r.rev END + excluded.rev, at = greatest(r.at, excluded.at)
+    WHERE CASE WHEN r.at < excluded.at THEN 0 ELSE r.rev END + excluded.rev <= $5
+RETURNING rev
+
+-- name: correct_of_user
+-- By $4 tokens of day $3.
+UPDATE reflections SET rev = greatest(0, rev + $4)
+WHERE tenant_id = $1 AND user_id = $2 AND kind = 'day' AND thread_id = 'tokens'
+  AND at = $3::date::timestamp AT TIME ZONE 'UTC'
+
 -- name: correct
 -- By $3 tokens: the difference between used and reserved.
 UPDATE llm_budget SET tokens = greatest(0, tokens + $3) WHERE tenant_id = $1 AND day = $2

@@ -166,6 +166,12 @@ Index("jobs_due", jobs.c.next_run, postgresql_where=sql("state IN ('queued', 'ru
 Index("jobs_listed", jobs.c.tenant_id, desc("created_at"), desc("id"))
 Index("jobs_of_user", jobs.c.tenant_id, jobs.c.user_id, postgresql_where=sql("user_id IS NOT NULL"))
 Index("jobs_dead", jobs.c.tenant_id, jobs.c.kind, jobs.c.created_at, postgresql_where=sql("state = 'dead'"))
+Index(
+    "jobs_same_fact",
+    jobs.c.tenant_id,
+    jobs.c.user_id,
+    postgresql_where=sql("kind = 'same_fact' AND state = 'queued'"),
+)
 Index("jobs_ended", jobs.c.tenant_id, jobs.c.updated_at, postgresql_where=sql("state IN ('done', 'dead')"))
 job_pauses = Table(
     "job_pauses",
@@ -183,7 +189,7 @@ consolidation_pairs = Table(
     id_column("high"),
     Column("score", REAL, primary_key=True),
     bigint_column("user_pk"),
-    Column("same", Boolean, nullable=False),
+    Column("same", Boolean),
     Column("checked_at", _time, nullable=False),
     ForeignKeyConstraint(["tenant_id", "user_pk"], ["users.tenant_id", "users.user_pk"], ondelete="CASCADE"),
 )

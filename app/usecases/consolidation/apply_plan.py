@@ -8,7 +8,7 @@ from typing import Any, Literal
 from uuid import UUID
 
 from app.domain.changes import ChangeKind, Edge, MemoryChange, Observation
-from app.domain.consolidation.comparison import Verdict
+from app.domain.consolidation.comparison import Pair, Verdict
 from app.domain.consolidation.plan import AbsorbedMemory, Merge, Plan
 from app.domain.errors import MnemaError, NotFound, VersionConflict, WrongState
 from app.domain.outages import WriteContention
@@ -117,6 +117,15 @@ class ApplyPlan:
             await self._record_event(principal, Observation("worker", "link", "skipped", user_id))
             return ()
         return tuple(added)
+
+    async def record_refused(self, principal: Principal, user_id: str, pairs: Sequence[Pair], now: datetime) -> None:
+        """Record the pairs that the model was asked about in vain: they count as asked today."""
+        if not pairs:
+            return
+        async with self._uow.write(principal) as tx:
+            user_pk = await self._storage.lock_user(tx, principal, user_id)
+            if user_pk is not None:
+                await self._storage.record_refused(tx, principal, user_pk, pairs, now)
 
     async def _record_event(self, principal: Principal, event: Observation) -> None:
         await self._journal.record_event(principal, [event])

@@ -38,7 +38,8 @@ class _UserPairs:
     pairs: Sequence[Pair]
     in_pool: frozenset[UUID]
     checked: dict[Fingerprint, datetime]
-    checked_today: int
+    refused: frozenset[Fingerprint]
+    asked_today: int
     kept_apart: frozenset[IdPair]
 
 
@@ -133,6 +134,7 @@ class Consolidate:
             user_pairs = await self._load_pairs(principal, user_id, now, scope)
             plan, judgement, over = await self._judge_and_plan(principal, user_id, user_pairs, now, run)
             applied = await self._apply_plan.apply_plan(principal, user_id, plan, now)
+            await self._apply_plan.record_refused(principal, user_id, judgement.refused, now)
             applied_plan = replace(plan, merges=applied.merges, links=applied.links)
             pairs_seen = len(user_pairs.pairs) if first else 0
             report = plan_report(applied_plan, pairs_seen=pairs_seen, tokens=judgement.tokens)
@@ -146,8 +148,7 @@ class Consolidate:
         policy = self._policies.of(principal).consolidation
         midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
         async with self._uow.read(principal) as tx:
-            checked = await self._storage.load_checked(tx, principal, user_id, policy.checked_since(now))
-            spent = sum(at >= midnight for at in checked.values())
+            asked = await self._storage.load_checked(tx, principal, user_id, policy.checked_since(now))
             memories = await self._storage.load_memories(tx, principal, user_id, scope.ids if scope else None)
             in_pool = frozenset(scope.new) if scope else comparison_pool(memories, policy, now)
             low = self._bands.check_low if scope else self._bands.fallback_low
@@ -157,7 +158,9 @@ class Consolidate:
                 tx, principal, young, in_pool, neighbours=policy.neighbours, **limits
             )
             apart = await self._storage.find_restored_pairs(tx, principal, {id_ for pair in pairs for id_ in pair.ids})
-        return _UserPairs(pairs, in_pool, checked, spent, apart)
+        spent = sum(one.at >= midnight for one in asked.values())
+        checked = {pair: one.at for pair, one in asked.items() if one.has_verdict or one.at >= midnight}
+        return _UserPairs(pairs, in_pool, checked, frozenset(asked.keys() - checked.keys()), spent, apart)
 
     async def _judge_and_plan(
         self, principal: Principal, user_id: str, user_pairs: _UserPairs, now: datetime, run: _RunState
@@ -169,12 +172,13 @@ class Consolidate:
         excluded = user_pairs.kept_apart | run.unjudged_pairs
         candidates = [pair for pair in user_pairs.pairs if pair.ids not in excluded]
         policies = self._policies.of(principal)
-        bounds = policies.consolidation, self._bands, now, {user_id: user_pairs.checked_today}
+        bounds = policies.consolidation, self._bands, now, {user_id: user_pairs.asked_today}
         pairs, over = await asyncio.to_thread(
-            select_pairs_to_check, candidates, user_pairs.in_pool, user_pairs.checked, *bounds
+            select_pairs_to_check, candidates, user_pairs.in_pool, user_pairs.checked, *bounds, user_pairs.refused
         )
         judgement = await self._judge_pairs(principal, pairs, run)
-        run.stopped = run.stopped or judgement.stopped
+        if judgement.stopped != "share_spent":
+            run.stopped = run.stopped or judgement.stopped
         run.unjudged_pairs |= {pair.ids for pair in pairs} - {verdict.pair.ids for verdict in judgement.verdicts}
         build_plan = partial(
             make_plan, judgement.verdicts, self._bands, policies.categories.numeric_names, user_pairs.kept_apart

@@ -97,7 +97,10 @@ class CaptureEpisodes:
         room = limits.limit_for(MemoryType.episodic) - len(add_date_prefix("", at))
         prompt = episode_prompt(messages, at.date(), [strip_date_prefix(memory.text) for memory in earlier][::-1])
         answer = await self._gateway.require_answer(
-            principal, prompt, partial(read_episode, messages, replace(limits, episodic=room))
+            principal,
+            prompt,
+            partial(read_episode, messages, replace(limits, episodic=room)),
+            user_id=result.user_id,
         )
         return replace(result, tokens=answer.usage.total_tokens), answer.value
 

@@ -199,7 +199,10 @@ class ExtractFacts:
         for piece in split_text(message, MAX_MESSAGE):
             read = partial(read_fact_extraction, piece, categories, self._policies.defaults.write.text_limits)
             answer = await self._ask.require_answer(
-                principal, fact_extraction_prompt(piece, turn.created_at.date(), categories), read
+                principal,
+                fact_extraction_prompt(piece, turn.created_at.date(), categories),
+                read,
+                user_id=turn.user_id,
             )
             candidates += answer.value or []
             tokens += answer.usage.total_tokens

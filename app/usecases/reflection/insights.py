@@ -55,7 +55,7 @@ class DrawInsights:
         read = partial(read_insights, question, policies.write.text_limits)
         step = ReadStep(user_id, WHOLE_USER, "insight", material.mark, ReadPosition(0, now))
         try:
-            answer = await self._gateway.require_answer(principal, insights_prompt(question), read)
+            answer = await self._gateway.require_answer(principal, insights_prompt(question), read, user_id=user_id)
         except UnusableAnswer:
             result = replace(result, why="unusable")
             if not dry_run and await self._cursor.count_failed_try(principal, step) >= MAX_TRIES:

@@ -10,7 +10,7 @@ from typing import Generic, Literal, TypeVar
 
 from app.domain.changes import Observation
 from app.domain.errors import MnemaError
-from app.domain.outages import ChatModelUnavailable, NoChatModel, TokensSpent, UnusableAnswer
+from app.domain.outages import ChatModelUnavailable, NoChatModel, TokensSpent, UnusableAnswer, UserTokensSpent
 from app.domain.principal import Principal
 from app.domain.reflection.model_usage import (
     CheckedAnswer,
@@ -52,8 +52,9 @@ class ModelAnswer(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class _Reserved:
-    """Tokens that are reserved for one call, and their day."""
+    """Tokens that are reserved for one call, with their day and the user that the work concerns."""
 
+    user_id: str | None
     day: date
     tokens: int
 
@@ -84,8 +85,12 @@ class ModelGateway:
         read: Callable[[Answer], CheckedAnswer[T]],
         attempts: int = ATTEMPTS,
         listener: AnswerListener | None = None,
+        *,
+        user_id: str | None,
     ) -> ModelAnswer[T]:
         """Ask the model up to `attempts` times until `read` accepts its answer by the prompt's rules.
+
+        The tokens count for the tenant, and for the user that the work concerns.
 
         A `listener` hears each answer as the model writes it, and the broken rule before the next one.
 
@@ -96,7 +101,7 @@ class ModelGateway:
         value, usage, attempt_prompt, rule = None, Usage(), prompt, None
         refused: Sequence[str] = ()
         for attempt in range(1, attempts + 1):
-            reading, cost = await self._ask_once(principal, attempt_prompt, read, attempt, listener)
+            reading, cost = await self._ask_once(principal, user_id, attempt_prompt, read, attempt, listener)
             usage += cost
             if reading.value is not None:
                 value, refused = reading.value, reading.refused
@@ -109,7 +114,12 @@ class ModelGateway:
         return ModelAnswer(value, usage, rule, refused)
 
     async def require_answer(
-        self, principal: Principal, prompt: Prompt[Answer], read: Callable[[Answer], CheckedAnswer[T]]
+        self,
+        principal: Principal,
+        prompt: Prompt[Answer],
+        read: Callable[[Answer], CheckedAnswer[T]],
+        *,
+        user_id: str | None,
     ) -> ModelAnswer[T]:
         """Ask as `ask_model` does, for work that must not be lost: a nonsensical answer counts as an outage.
 
@@ -120,7 +130,7 @@ class ModelGateway:
         if self._failed_probes:
             await self.probe_model(principal)
         try:
-            answer = await self.ask_model(principal, prompt, read)
+            answer = await self.ask_model(principal, prompt, read, user_id=user_id)
         except UnusableAnswer:
             await self.probe_model(principal)
             raise
@@ -135,7 +145,7 @@ class ModelGateway:
             raise ChatModelUnavailable("The chat model answered nonsense and is not asked again for a while.")
         failure = "The chat model answers nonsense."
         try:
-            sane = (await self.ask_model(principal, PROBE, read_probe, 1)).rule is None
+            sane = (await self.ask_model(principal, PROBE, read_probe, 1, user_id=None)).rule is None
         except UnusableAnswer as error:
             sane, failure = False, error.detail
         if sane:
@@ -149,13 +159,14 @@ class ModelGateway:
     async def _ask_once(
         self,
         principal: Principal,
+        user_id: str | None,
         prompt: Prompt[Answer],
         read: Callable[[Answer], CheckedAnswer[T]],
         attempt: int,
         listener: AnswerListener | None,
     ) -> tuple[CheckedAnswer[T], Usage]:
         asked = estimate_tokens(prompt.rules, prompt.question.text)
-        budget = await self._reserve_tokens(principal, asked + prompt.max_tokens)
+        budget = await self._reserve_tokens(principal, user_id, asked + prompt.max_tokens)
         call, started = ModelCall(prompt.version, self._model.name, attempt), time.perf_counter()
         try:
             reply = await self._model.generate_reply(prompt, listener)
@@ -179,15 +190,17 @@ class ModelGateway:
         await self._settle_call(principal, budget, answered)
         return reading, reply.usage
 
-    async def _reserve_tokens(self, principal: Principal, tokens: int) -> "_Reserved":
+    async def _reserve_tokens(self, principal: Principal, user_id: str | None, tokens: int) -> "_Reserved":
         now = self._clock.now()
-        if await self._storage.reserve_tokens(principal, now.date(), tokens, self._policy.daily_tokens):
-            return _Reserved(now.date(), tokens)
+        spent = await self._storage.reserve_tokens(principal, user_id, now.date(), tokens, self._policy)
+        if spent is None:
+            return _Reserved(user_id, now.date(), tokens)
         await self._record_failure(principal, "skipped")
-        raise TokensSpent(retry_after=seconds_to_midnight(now))
+        error = UserTokensSpent if spent == "user" else TokensSpent
+        raise error(retry_after=seconds_to_midnight(now))
 
     async def _settle_call(self, principal: Principal, budget: "_Reserved", call: ModelCall) -> None:
-        await self._storage.settle_call(principal, budget.day, budget.tokens, call, self._clock.now())
+        await self._storage.settle_call(principal, budget.user_id, budget.day, budget.tokens, call, self._clock.now())
 
     async def _record_cancelled(self, principal: Principal, budget: "_Reserved", call: ModelCall) -> None:
         """Record a cancelled call, also if the task is cancelled once more meanwhile."""

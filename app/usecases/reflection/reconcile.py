@@ -213,7 +213,8 @@ class Reconcile:
         try:
             read = partial(read_reconcile, facts, memories)
             tries = self._policies.of(principal).reconcile.tries
-            answer = await self._ask.ask_model(principal, reconcile_prompt(facts, memories), read, tries)
+            prompt = reconcile_prompt(facts, memories)
+            answer = await self._ask.ask_model(principal, prompt, read, tries, user_id=turn.user_id)
             decisions, tokens = answer.value, answer.usage.total_tokens
         except (TokensSpent, ChatModelUnavailable):
             pass  # the gateway has recorded an event

@@ -1,10 +1,11 @@
 """Reflection: what a chat model makes of conversations, after each turn and every hour for quiet threads."""
 
 from collections.abc import AsyncIterator, Mapping
+from contextlib import suppress
 from typing import Any
 from uuid import UUID
 
-from app.domain.outages import TokensSpent
+from app.domain.outages import TokensSpent, UserTokensSpent
 from app.domain.principal import Principal
 from app.domain.reflection.transcript import ReflectionKind
 from app.usecases.reflection.episodes import CaptureEpisodes
@@ -69,7 +70,10 @@ class Reflect:
     async def reflect_waiting(
         self, principal: Principal, kind: ReflectionKind, *, user_id: str | None = None, dry_run: bool = False
     ) -> AsyncIterator[ReflectionResult]:
-        """Reflect on at most AT_ONCE waiting threads or users, of one user or all. Raise as `reflect_turn`."""
+        """Reflect on at most AT_ONCE waiting threads or users, of one user or all. Raise as `reflect_turn`.
+
+        A user whose share of the tokens is spent is passed over.
+        """
         cursor = self._cursor
         policies = cursor.policies.of(principal)
         if kind == "insight":
@@ -79,14 +83,16 @@ class Reflect:
             async with cursor.uow.read(principal) as tx:
                 users = await cursor.storage.list_insight_users(tx, principal, user_id, before, AT_ONCE)
             for user in users:
-                yield await self._insights.draw_for_user(principal, user, dry_run=dry_run)
+                with suppress(UserTokensSpent):
+                    yield await self._insights.draw_for_user(principal, user, dry_run=dry_run)
             return
         if kind == "summary" and not policies.summaries.enable_summarization:
             return
         part = self._episodes if kind == "episode" else self._summaries
         for user, thread in await cursor.list_waiting(principal, kind, part.read_bounds(principal), user_id, AT_ONCE):
-            async for result in self._read_rounds(part, principal, user, thread, dry_run=dry_run):
-                yield result
+            with suppress(UserTokensSpent):
+                async for result in self._read_rounds(part, principal, user, thread, dry_run=dry_run):
+                    yield result
 
     async def _read_rounds(
         self,

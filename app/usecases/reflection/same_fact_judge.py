@@ -17,7 +17,7 @@ from app.domain.consolidation.comparison import (
     rule_from_verdict,
 )
 from app.domain.memory.memory import Memory
-from app.domain.outages import ChatModelUnavailable, TokensSpent
+from app.domain.outages import ChatModelUnavailable, TokensSpent, UserTokensSpent
 from app.domain.principal import Principal
 from app.prompts.same_fact import MAX_PAIRS, SameFactVerdict, read_same_fact, same_fact_prompt
 from app.usecases.reflection.model_gateway import ModelGateway
@@ -34,6 +34,7 @@ class ModelJudge:
         """Judge the pairs, one user and at most MAX_PAIRS in a prompt. Leave pairs without a valid verdict."""
         verdicts = await asyncio.to_thread(judge_by_rule, pairs, self._policies.of(principal).categories.numeric_names)
         sure = [verdict for verdict in verdicts if verdict.rule]
+        refused: list[Pair] = []
         open_ = [verdict.pair for verdict in verdicts if not verdict.rule]
         tokens = 0
         stopped: StopReason | None = None
@@ -45,17 +46,22 @@ class ModelJudge:
                 stopped, fault = _stop_reason(error), error.detail
                 break
             sure += judged.verdicts
+            refused += judged.refused
             tokens += judged.tokens
-        return Judgement(sure, tokens, left=len(pairs) - len(sure), stopped=stopped, fault=fault)
+        return Judgement(sure, tokens, left=len(pairs) - len(sure), stopped=stopped, fault=fault, refused=refused)
 
     async def _judge_batch(self, principal: Principal, batch: Sequence[Pair]) -> Judgement:
         ordered = [sorted((pair.first, pair.second), key=_age_key) for pair in batch]
         texts = [(older.text, newer.text) for older, newer in ordered]
-        answer = await self._ask.ask_model(principal, same_fact_prompt(texts), partial(read_same_fact, texts))
+        answer = await self._ask.ask_model(
+            principal, same_fact_prompt(texts), partial(read_same_fact, texts), user_id=batch[0].first.user_id
+        )
         by_number = sorted((answer.value or {}).items())
         numeric = self._policies.of(principal).categories.numeric_names
         verdicts = [Verdict(batch[at], _pair_rule(batch[at], verdict, numeric)) for at, verdict in by_number]
-        return Judgement(verdicts, answer.usage.total_tokens)
+        judged = {at for at, _ in by_number}
+        refused = [pair for at, pair in enumerate(batch) if at not in judged]
+        return Judgement(verdicts, answer.usage.total_tokens, refused=refused)
 
 
 def _pair_rule(pair: Pair, verdict: SameFactVerdict, numeric: Collection[str]) -> Rule | None:
@@ -80,4 +86,6 @@ def _age_key(memory: Memory) -> tuple[object, ...]:
 
 
 def _stop_reason(error: Exception) -> StopReason:
+    if isinstance(error, UserTokensSpent):
+        return "share_spent"
     return "spent" if isinstance(error, TokensSpent) else "unavailable"

@@ -80,7 +80,10 @@ class SummariseThreads:
     ) -> tuple[ReflectionResult, str | None]:
         before, room = old.text if old else "", self._cursor.policies.of(principal).summaries.characters
         answer = await self._gateway.require_answer(
-            principal, summary_prompt(before, messages, room), partial(read_summary, before, messages, room)
+            principal,
+            summary_prompt(before, messages, room),
+            partial(read_summary, before, messages, room),
+            user_id=result.user_id,
         )
         return replace(result, tokens=answer.usage.total_tokens), answer.value
 

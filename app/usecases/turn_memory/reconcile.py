@@ -68,7 +68,11 @@ class ReconcileTurn:
             require_text(text, "user_text"), turn.turn_id, self._present_time(turn.timezone), journal
         )
         answer = await self._gateway.ask_model(
-            principal, prompt, partial(read_ctx_reconciler, text, journal), listener=listener
+            principal,
+            prompt,
+            partial(read_ctx_reconciler, text, journal),
+            listener=listener,
+            user_id=conversation.user_id,
         )
         if answer.value is None:
             raise UnusableAnswer()

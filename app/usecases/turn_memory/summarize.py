@@ -59,7 +59,11 @@ class SummariseTurn:
         user_text, assistant_text = await self._find_texts(principal, conversation, turn)
         prompt = turn_summary_prompt(user_text, assistant_text, turn.spec)
         answer = await self._gateway.ask_model(
-            principal, prompt, partial(read_turn_summary, user_text, assistant_text, turn.spec), listener=listener
+            principal,
+            prompt,
+            partial(read_turn_summary, user_text, assistant_text, turn.spec),
+            listener=listener,
+            user_id=conversation.user_id,
         )
         if answer.value is None:
             raise UnusableAnswer()

@@ -16,5 +16,11 @@ BEGIN
             WHERE j.tenant_id = p_tenant AND j.id = p_id AND j.next_run <= now()
               AND (j.state = 'queued' OR j.state = 'running' AND j.lease_until < now())
               AND NOT EXISTS (SELECT 1 FROM job_pauses p WHERE p.tenant_id = p_tenant AND p.kind IN (j.kind, '*'))
+              -- after ten minutes it starts all the same, or a steady stream of turns would hold it back for ever
+              AND (j.kind <> 'same_fact' OR j.next_run < now() - interval '10 minutes' OR NOT EXISTS (
+                  SELECT 1 FROM jobs o WHERE o.tenant_id = p_tenant AND o.state = 'queued' AND o.next_run <= now()
+                      AND o.kind IN ('after_turn', 'reflect_turn', 'index_source', 'turn_chunks')
+                      AND NOT EXISTS (SELECT 1 FROM job_pauses p WHERE p.tenant_id = p_tenant
+                                                                   AND p.kind IN (o.kind, '*'))))
             RETURNING j.*;
 END $function$;

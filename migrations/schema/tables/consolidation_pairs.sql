@@ -4,7 +4,7 @@ CREATE TABLE consolidation_pairs (
     high uuid NOT NULL,
     score real NOT NULL,
     user_pk bigint NOT NULL,
-    same boolean NOT NULL,
+    same boolean,
     checked_at timestamp with time zone NOT NULL,
     CONSTRAINT consolidation_pairs_pkey PRIMARY KEY (tenant_id, low, high, score),
     CONSTRAINT consolidation_pairs_tenant_id_user_pk_fkey FOREIGN KEY (tenant_id, user_pk) REFERENCES users(tenant_id, user_pk) ON DELETE CASCADE

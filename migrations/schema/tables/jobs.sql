@@ -27,5 +27,6 @@ CREATE INDEX jobs_due ON jobs USING btree (next_run) WHERE state = ANY (ARRAY['q
 CREATE INDEX jobs_ended ON jobs USING btree (tenant_id, updated_at) WHERE state = ANY (ARRAY['done'::text, 'dead'::text]);
 CREATE INDEX jobs_listed ON jobs USING btree (tenant_id, created_at DESC, id DESC);
 CREATE INDEX jobs_of_user ON jobs USING btree (tenant_id, user_id) WHERE user_id IS NOT NULL;
+CREATE INDEX jobs_same_fact ON jobs USING btree (tenant_id, user_id) WHERE kind = 'same_fact'::text AND state = 'queued'::text;
 
 CREATE TRIGGER jobs_index_failed AFTER UPDATE OF state ON jobs FOR EACH ROW WHEN (new.kind = 'index_source'::text AND new.state = 'dead'::text AND old.state <> 'dead'::text) EXECUTE FUNCTION fail_index_job();

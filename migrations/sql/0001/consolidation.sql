@@ -6,7 +6,7 @@ CREATE TABLE consolidation_pairs (
     high        uuid NOT NULL,
     score       real NOT NULL,                      -- rounded to two decimal places
     user_pk     bigint NOT NULL,
-    same        boolean NOT NULL,
+    same        boolean,                            -- null: the model gave no valid verdict
     checked_at  timestamptz NOT NULL,
     PRIMARY KEY (tenant_id, low, high, score),
     FOREIGN KEY (tenant_id, user_pk) REFERENCES users (tenant_id, user_pk) ON DELETE CASCADE

@@ -25,6 +25,7 @@ CREATE TABLE jobs (
 CREATE INDEX jobs_due ON jobs (next_run) WHERE state IN ('queued', 'running');
 CREATE INDEX jobs_listed ON jobs (tenant_id, created_at DESC, id DESC);
 CREATE INDEX jobs_of_user ON jobs (tenant_id, user_id) WHERE user_id IS NOT NULL;
+CREATE INDEX jobs_same_fact ON jobs (tenant_id, user_id) WHERE kind = 'same_fact' AND state = 'queued';
 CREATE INDEX jobs_ended ON jobs (tenant_id, updated_at) WHERE state IN ('done', 'dead');
 CREATE INDEX jobs_dead ON jobs (tenant_id, kind, created_at) WHERE state = 'dead';
 
@@ -36,17 +37,45 @@ CREATE TABLE job_pauses (
 );
 GRANT SELECT, INSERT, UPDATE, DELETE ON jobs, job_pauses TO mnema_app;
 
--- Return the due jobs of all tenants that the broker should get (security.sql). A job that no worker started within
--- p_again comes again, and so does a job whose lease ended.
+-- Queue the jobs `same_fact` among new jobs (rows of id, kind, user_id and payload). A user has one that has not started:
+-- it takes the memories of later writes, as many as a day's questions can be about. Nightly consolidation takes the rest.
+CREATE FUNCTION queue_comparisons(p_tenant uuid, p_jobs jsonb) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    v_job record;
+BEGIN
+    FOR v_job IN SELECT j.* FROM jsonb_to_recordset(p_jobs) AS j(id uuid, kind text, user_id text, payload jsonb)
+                 WHERE j.kind = 'same_fact' ORDER BY j.user_id, j.id LOOP  -- in order, so that no two writes deadlock
+        PERFORM pg_advisory_xact_lock(hashtextextended(p_tenant || ':' || v_job.user_id, 1));
+        UPDATE jobs j SET payload = jsonb_build_object(
+                'memory_ids', (SELECT jsonb_agg(ids.value) FROM (
+                    SELECT value FROM jsonb_array_elements(j.payload->'memory_ids')
+                    UNION SELECT value FROM jsonb_array_elements(v_job.payload->'memory_ids') LIMIT 200) ids),
+                'neighbours', (SELECT jsonb_agg(ids.value) FROM (
+                    SELECT value FROM jsonb_array_elements(j.payload->'neighbours')
+                    UNION SELECT value FROM jsonb_array_elements(v_job.payload->'neighbours') LIMIT 1000) ids))
+            WHERE j.tenant_id = p_tenant AND j.state = 'queued' AND j.id = (
+                SELECT w.id FROM jobs w WHERE w.tenant_id = p_tenant AND w.user_id = v_job.user_id
+                                          AND w.kind = 'same_fact' AND w.state = 'queued' ORDER BY w.id LIMIT 1);
+        CONTINUE WHEN FOUND;
+        INSERT INTO jobs (tenant_id, id, kind, user_id, payload)
+            VALUES (p_tenant, v_job.id, v_job.kind, v_job.user_id, v_job.payload);
+    END LOOP;
+END $$;
+
+-- Return the due jobs of all tenants that the broker should get (security.sql), those that only compare memories last.
+-- A job that no worker started within p_again comes again, and so does a job whose lease ended.
 CREATE FUNCTION claim_jobs(p_limit int, p_again interval)
     RETURNS TABLE (tenant_id uuid, id uuid, kind text) LANGUAGE sql STABLE SECURITY DEFINER
     SET search_path = pg_catalog, public, pg_temp AS $$
-    SELECT j.tenant_id, j.id, j.kind FROM jobs j
-    WHERE j.state IN ('queued', 'running') AND j.next_run <= now() AND (j.state = 'queued' OR j.lease_until < now())
-      AND (j.published_at IS NULL OR j.published_at < now() - p_again
-           OR j.state = 'running' AND j.published_at < j.lease_until)
-      AND NOT EXISTS (SELECT 1 FROM job_pauses p WHERE p.tenant_id = j.tenant_id AND p.kind IN (j.kind, '*'))
-    ORDER BY j.next_run LIMIT p_limit;
+    SELECT d.tenant_id, d.id, d.kind FROM (VALUES (false), (true)) late(compares) CROSS JOIN LATERAL (
+        SELECT j.tenant_id, j.id, j.kind, j.next_run FROM jobs j
+        WHERE j.state IN ('queued', 'running') AND j.next_run <= now() AND (j.state = 'queued' OR j.lease_until < now())
+          AND (j.published_at IS NULL OR j.published_at < now() - p_again
+               OR j.state = 'running' AND j.published_at < j.lease_until)
+          AND NOT EXISTS (SELECT 1 FROM job_pauses p WHERE p.tenant_id = j.tenant_id AND p.kind IN (j.kind, '*'))
+          AND (j.kind IN ('same_fact', 'consolidate')) = late.compares
+        ORDER BY j.next_run LIMIT p_limit) d
+    ORDER BY late.compares, d.next_run LIMIT p_limit;
 $$;
 
 -- Return for how many seconds the oldest due job of any tenant has waited; NULL if none is due (security.sql).
@@ -65,7 +94,7 @@ CREATE FUNCTION paused_jobs() RETURNS TABLE (kind text, tenants bigint) LANGUAGE
 $$;
 
 -- Start a due job for a worker, with a lease of p_lease. Returns no row if the job is not due, paused, running elsewhere
--- or done. A job that was started p_most times without an end is returned dead.
+-- or done, or if it only compares what was written and turns or files of the tenant wait. A job that was started p_most times without an end is returned dead.
 CREATE FUNCTION start_job(p_tenant uuid, p_id uuid, p_worker text, p_lease interval, p_most int)
     RETURNS SETOF jobs LANGUAGE plpgsql AS $$
 BEGIN
@@ -82,7 +111,13 @@ BEGIN
             WHERE j.tenant_id = p_tenant AND j.id = p_id AND j.next_run <= now()
               AND (j.state = 'queued' OR j.state = 'running' AND j.lease_until < now())
               AND NOT EXISTS (SELECT 1 FROM job_pauses p WHERE p.tenant_id = p_tenant AND p.kind IN (j.kind, '*'))
+              -- after ten minutes it starts all the same, or a steady stream of turns would hold it back for ever
+              AND (j.kind <> 'same_fact' OR j.next_run < now() - interval '10 minutes' OR NOT EXISTS (
+                  SELECT 1 FROM jobs o WHERE o.tenant_id = p_tenant AND o.state = 'queued' AND o.next_run <= now()
+                      AND o.kind IN ('after_turn', 'reflect_turn', 'index_source', 'turn_chunks')
+                      AND NOT EXISTS (SELECT 1 FROM job_pauses p WHERE p.tenant_id = p_tenant
+                                                                   AND p.kind IN (o.kind, '*'))))
             RETURNING j.*;
 END $$;
 GRANT EXECUTE ON FUNCTION claim_jobs(int, interval), jobs_behind(), paused_jobs(),
-    start_job(uuid, uuid, text, interval, int) TO mnema_app;
+    queue_comparisons(uuid, jsonb), start_job(uuid, uuid, text, interval, int) TO mnema_app;

@@ -407,7 +407,11 @@ BEGIN
     END IF;
     IF p_batch ? 'jobs' THEN
         INSERT INTO jobs (tenant_id, id, kind, user_id, payload)
-            SELECT p_tenant, j.* FROM jsonb_to_recordset(p_batch->'jobs') AS j(id uuid, kind text, user_id text, payload jsonb);
+            SELECT p_tenant, j.* FROM jsonb_to_recordset(p_batch->'jobs') AS j(id uuid, kind text, user_id text, payload jsonb)
+            WHERE j.kind <> 'same_fact';
+        IF p_batch @? '$.jobs[*].kind ? (@ == "same_fact")' THEN
+            PERFORM queue_comparisons(p_tenant, p_batch->'jobs');
+        END IF;
     END IF;
     IF p_keys IS NOT NULL THEN
         UPDATE idempotency_keys i SET response = k.response || jsonb_build_object(

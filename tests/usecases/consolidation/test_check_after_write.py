@@ -1,5 +1,6 @@
 """The job that compares a new memory by a chat model seconds after its write, and the veto against a sloppy model."""
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from app.bootstrap import Application
 from app.config.settings import Settings
 from app.domain.jobs.job import JobState
+from app.domain.memory.memory import MemoryType
 from app.domain.principal import Principal
 from app.prompts.same_fact import CONTROLS, VERSION
 from app.usecases.memory.bulk import BulkLine
@@ -100,6 +102,49 @@ async def test_far_and_equal_texts_need_no_job(app: Application, scope: Principa
     assert await work(app, scope) == []
 
 
+async def test_writes_at_once_have_one_job_a_user(app: Application, scope: Principal, sql: asyncpg.Connection) -> None:
+    await app.write.write_memory(scope, draft(OLD))
+    texts = [f"The user is employed as a nurse for children of ward {number}." for number in range(30)]
+    await asyncio.gather(*(app.write.write_memory(scope, draft(text)) for text in texts))
+    await app.write.write_memory(scope, draft(OLD, user_id="ben"))
+    await app.write.write_memory(scope, draft(NEW, user_id="ben"))
+    jobs = await sql.fetch("SELECT user_id, payload FROM jobs WHERE kind = 'same_fact' ORDER BY user_id")
+    assert [row["user_id"] for row in jobs] == ["ben", "maya"]
+    assert len(jobs[1]["payload"]["memory_ids"]) == 30
+    reports = await work(app, scope)
+    assert [report["checked"] > 0 for report in reports] == [True, True]
+
+
+async def test_pairs_without_a_verdict_count_against_the_limit_of_the_day(
+    configured: Configured, scope: Principal, llm: FakeLlm
+) -> None:
+    app = await configured(policies={"consolidation": {"pairs_per_user_day": 3}}, llm=llm)
+    llm.broken = Fault.PROSE
+    await app.write.write_memory(scope, draft(OLD))
+    for number in range(5):
+        await app.write.write_memory(scope, draft(f"The user is employed as a nurse for children of ward {number}."))
+        await work(app, scope)
+    told = sum(len(one.question["pairs"]) - 1 for one in llm.asked if one.version == VERSION and not one.complaint)
+    assert told == 3
+
+
+async def test_a_comparison_starts_after_turns_that_wait(
+    app: Application, scope: Principal, sql: asyncpg.Connection
+) -> None:
+    await app.write.write_memory(scope, draft(OLD))
+    await app.write.write_memory(scope, draft(NEW))
+    turn = {"type": MemoryType.turn, "category": "activity", "thread_id": "talk", "role": "user"}
+    await app.turns.store_turn(scope, draft("Good morning.", **turn))
+    due = await app.run_jobs.collect_due_jobs()
+    assert [kind for _tenant, _job, kind in due] == ["after_turn", "same_fact"]
+    (_, turn_job, _), (tenant, comparison, _) = due
+    assert await app.run_jobs.run_job(tenant, comparison, "test") == "skipped"
+    assert await app.run_jobs.run_job(tenant, turn_job, "test") == "done"
+    assert await app.run_jobs.run_job(tenant, comparison, "test") == "skipped", "a job reads the turn first"
+    await sql.execute("UPDATE jobs SET next_run = now() - interval '11 minutes' WHERE kind = 'same_fact'")
+    assert await app.run_jobs.run_job(tenant, comparison, "test") == "done", "it never waits for ever"
+
+
 async def test_a_bulk_write_has_one_job(app: Application, scope: Principal, sql: asyncpg.Connection) -> None:
     other = "The user's dentist works in the old town.", "The dentist of the user has a practice in the old town."
     for text in (OLD, other[0]):
@@ -113,7 +158,7 @@ async def test_a_bulk_write_has_one_job(app: Application, scope: Principal, sql:
 
 
 async def test_a_model_that_fails_is_asked_again_and_one_that_joins_the_control_counts_as_left(
-    app: Application, scope: Principal, llm: FakeLlm, sql: asyncpg.Connection
+    app: Application, scope: Principal, llm: FakeLlm, sql: asyncpg.Connection, clock: Clock
 ) -> None:
     for text in (OLD, NEW):
         await app.write.write_memory(scope, draft(text))
@@ -127,7 +172,9 @@ async def test_a_model_that_fails_is_asked_again_and_one_that_joins_the_control_
     [report] = await work(app, scope)
     assert (report["checked"], report["left"], report["merged"]) == (0, 1, 0)
     llm.always = says_yes
-    assert (await app.consolidate.consolidate_users(scope)).merged == 1, "what was left is for the night"
+    assert (await app.consolidate.consolidate_users(scope)).merged == 0, "it was asked about today"
+    clock.move(days=1)
+    assert (await app.consolidate.consolidate_users(scope)).merged == 1, "what was left is for another day"
 
 
 async def test_the_pairs_of_a_day_have_one_limit_and_the_others_are_left(

@@ -8,11 +8,11 @@ import pytest
 
 from app.bootstrap import Application
 from app.domain.outages import ChatModelUnavailable, NoChatModel, TokensSpent
-from app.domain.reflection.model_usage import CheckedAnswer, estimate_tokens
+from app.domain.reflection.model_usage import CheckedAnswer, LlmPolicy, ModelCall, estimate_tokens
 from app.prompts.same_fact import Answer, read_same_fact, same_fact_prompt
 from app.storage.reflection.model_calls import ModelCallStorage
 from app.usecases.reflection.model_gateway import ModelAnswer, ModelGateway
-from tests.factories import Caller, Clock, make_caller
+from tests.factories import Caller, Clock, draft, make_caller
 from tests.fake_llm import FakeLlm, Fault
 from tests.usecases.crowd import SeededEmbedder
 from tests.usecases.reflecting import asker, budget, calls, unmeasured
@@ -37,7 +37,7 @@ def tomorrow(clock: Clock) -> datetime:
 
 async def ask(way: ModelGateway, caller: Caller) -> ModelAnswer[object]:
     """Ask the model about PAIRS."""
-    return await way.ask_model(caller.scope, PROMPT, lambda answer: read_same_fact(PAIRS, answer))
+    return await way.ask_model(caller.scope, PROMPT, lambda answer: read_same_fact(PAIRS, answer), user_id=None)
 
 
 async def test_a_call_is_kept_with_its_price_and_without_a_word_of_anybodys(
@@ -84,9 +84,9 @@ async def test_of_an_answer_refused_twice_what_may_be_used_is(
         return CheckedAnswer(f"{len(answer.verdicts)} verdicts", "short", "More.", items=5, items_ok=2)
 
     async with asker(app, llm, clock) as way:
-        asked = await way.ask_model(caller.scope, PROMPT, half)
+        asked = await way.ask_model(caller.scope, PROMPT, half, user_id=None)
         llm.faults.extend([Fault.NO_USAGE, Fault.PROSE])
-        assert (await way.ask_model(caller.scope, PROMPT, half)).value == "3 verdicts", (
+        assert (await way.ask_model(caller.scope, PROMPT, half, user_id=None)).value == "3 verdicts", (
             "the second answer is not usable"
         )
         [report] = await ModelCallStorage(app.uow).load_reports(caller.scope, clock.now() - timedelta(days=1))
@@ -130,11 +130,11 @@ async def test_a_tenant_that_spent_its_tokens_stops_until_tomorrow_and_others_go
 
 
 async def test_no_tokens_are_reserved_twice(app: Application, caller: Caller, clock: Clock) -> None:
-    storage, today = ModelCallStorage(app.uow), clock.now().date()
-    taken = await asyncio.gather(*(storage.reserve_tokens(caller.scope, today, 100, 350) for _ in range(30)))
-    assert sum(taken) == 3
+    storage, today, policy = ModelCallStorage(app.uow), clock.now().date(), LlmPolicy(350)
+    taken = await asyncio.gather(*(storage.reserve_tokens(caller.scope, None, today, 100, policy) for _ in range(30)))
+    assert (taken.count(None), taken.count("tenant")) == (3, 27)
     assert await storage.load_spent_tokens(caller.scope, today) == 300
-    assert not await storage.reserve_tokens(caller.scope, today + timedelta(days=1), 351, 350)
+    assert await storage.reserve_tokens(caller.scope, None, today + timedelta(days=1), 351, policy) == "tenant"
     assert await storage.load_spent_tokens(caller.scope, today + timedelta(days=1)) == 0
 
 
@@ -183,3 +183,21 @@ async def test_calls_and_days_are_dropped_with_the_events_of_their_time(
     assert (await app.lifecycle.delete_old_records(caller.scope)).counts["llm_calls"] == 1
     assert len(await calls(sql)) == 1
     assert await sql.fetchval("SELECT count(*) FROM llm_budget") == 1
+
+
+async def test_work_for_one_user_takes_no_more_than_their_share(app: Application, caller: Caller, clock: Clock) -> None:
+    storage, today, policy = ModelCallStorage(app.uow), clock.now().date(), LlmPolicy(1000, user_share=0.4)
+
+    async def reserve(user_id: str, tokens: int, days: int = 0) -> str | None:
+        return await storage.reserve_tokens(caller.scope, user_id, today + timedelta(days=days), tokens, policy)
+
+    await app.write.write_memory(caller.scope, draft("Ana keeps bees.", user_id="ana"))
+    assert await reserve("ana", 900) is None, "the only user may take all"
+    await storage.settle_call(caller.scope, "ana", today, 900, ModelCall("same_fact.v1", "m", 1), clock.now())
+    for user_id in ("ben", "eve"):
+        await app.write.write_memory(caller.scope, draft("Likes bees.", user_id=user_id))
+    assert [await reserve("ana", 200) for _ in range(3)] == [None, None, "user"]
+    assert await storage.load_spent_tokens(caller.scope, today) == 400, "a refusal takes nothing of the tenant's tokens"
+    assert [await reserve("ben", 400), await reserve("eve", 400)] == [None, "tenant"]
+    assert await reserve("eve", 200) is None, "a refusal takes nothing of the user's tokens"
+    assert await reserve("ana", 400, days=1) is None

@@ -142,7 +142,7 @@ BAD = [
 
 @pytest.mark.parametrize("bad", BAD, ids=lambda bad: getattr(bad, "__name__", str(bad)))
 async def test_of_a_bad_answer_nothing_is_used_and_nothing_is_lost(
-    app: Application, job: Principal, notes: Notes, llm: FakeLlm, sql: asyncpg.Connection, bad: Any
+    app: Application, job: Principal, notes: Notes, llm: FakeLlm, sql: asyncpg.Connection, clock: Clock, bad: Any
 ) -> None:
     await notes(BEES, KEPT)
     if isinstance(bad, Fault):
@@ -154,8 +154,10 @@ async def test_of_a_bad_answer_nothing_is_used_and_nothing_is_lost(
     assert len(llm.asked) == 2, "asked again once, then not again in this run"
     assert [(row[2], row[3], row[4]) for row in await calls(sql)] == [(1, False, "refused"), (2, False, "refused")]
     assert await active_texts(sql, "ana") == sorted([BEES, KEPT])
-    assert not await sql.fetchval("SELECT count(*) FROM consolidation_pairs"), "so the next run checks it again"
+    assert [row["same"] for row in await sql.fetch("SELECT same FROM consolidation_pairs")] == [None]
     llm.broken = llm.always = None
+    assert (await app.consolidate.consolidate_users(job)).merged == 0, "it was asked about today"
+    clock.move(days=1)
     assert (await app.consolidate.consolidate_users(job)).merged == 1
 
 

@@ -1,6 +1,7 @@
 """Streamed calls of the chat model: reserved, settled and recorded as any other call."""
 
 import asyncio
+from functools import partial
 
 import asyncpg
 import pytest
@@ -30,7 +31,8 @@ def embedder() -> SeededEmbedder:
 
 async def ask(way: ModelGateway, caller: Caller, heard: Heard | None) -> ModelAnswer[object]:
     """Ask the model about PAIRS."""
-    return await way.ask_model(caller.scope, PROMPT, lambda answer: read_same_fact(PAIRS, answer), listener=heard)
+    read = partial(read_same_fact, PAIRS)
+    return await way.ask_model(caller.scope, PROMPT, read, listener=heard, user_id=None)
 
 
 async def test_a_streamed_call_is_recorded_and_paid_as_a_plain_one(
