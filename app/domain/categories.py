@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from app.domain.errors import AgentNotAllowed, CategoryNotAllowed, InvalidInput, UnknownAgent, UnknownCategory
+from app.domain.errors import AgentNotAllowed, CategoryNotAllowed, UnknownAgent, UnknownCategory
 from app.domain.ids import list_names
 from app.domain.principal import Principal
 from app.domain.rendering.marks import TagNames, collect_tag_names
@@ -117,8 +117,7 @@ class CategoryPolicy:
         """Return the categories that a query searches, in configuration order.
 
         The default, if `requested` is empty, is all of the agent's categories without procedural. Raise
-        CategoryNotAllowed with the names of the refused categories. Raise InvalidInput if procedural is requested
-        together with others.
+        CategoryNotAllowed with the names of the refused categories.
         """
         allowed = self.agent_categories(principal, agent)
         wanted = set(requested)
@@ -128,6 +127,4 @@ class CategoryPolicy:
         chosen = wanted or (allowed - {PROCEDURAL} if filter_category != PROCEDURAL else allowed)
         if filter_category:
             chosen &= {filter_category}
-        if PROCEDURAL in chosen and len(chosen) > 1:
-            raise InvalidInput("ask for procedural alone: it is never mixed with other categories")
         return [name for name in self.categories if name in chosen]

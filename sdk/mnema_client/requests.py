@@ -139,12 +139,12 @@ class Question(Sent):
     """A query of the memory.
 
     `categories`: all of the agent's except procedural by default; `top_k`: 1 to 50; `budget_tokens`: 1 to 8192, never
-    exceeded; `threshold`: the least cosine similarity, 0 to 1; `min_relevance`: the least relevance of an item, 0 to 1,
-    by default the category's. `thread_id` selects the delta header and breaks near ties, but never filters. The answer
-    has no turns of that thread from `before_seq` on and none of the memories `exclude_ids`. `neighbours`: chunks before
-    and after each chunk that are answered with it, 0 to 3. Without `since_rev` the
-    header shows each change since this agent's last one, once a key. `timezone`: an IANA name, for words such as
-    "yesterday" (default UTC).
+    exceeded; `threshold`: the similarity of an item, as the share of usual candidates that are less similar, 0 to 1;
+    `min_relevance`: the least relevance of an item, 0 to 1, by default the category's. `thread_id` selects the delta
+    header and breaks near ties, but never filters. The answer has no turns of that thread from `before_seq` on and
+    none of the memories `exclude_ids`. `neighbours`: chunks before and after each chunk that are answered with it, 0
+    to 3. Without `since_rev` the header shows each change since this agent's last one, once a key. `timezone`: an
+    IANA name, for words such as "yesterday" (default UTC).
     """
 
     agent: str

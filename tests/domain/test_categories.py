@@ -42,9 +42,8 @@ def test_procedural_comes_only_when_it_is_named() -> None:
     assert PROCEDURAL not in POLICY.resolve_categories(FREE, "planner", ["tasks"], None)
 
 
-def test_procedural_is_never_mixed_with_others() -> None:
-    with pytest.raises(InvalidInput, match="procedural alone"):
-        POLICY.resolve_categories(FREE, "planner", [PROCEDURAL, "tasks"], None)
+def test_procedural_is_answered_beside_others_that_are_named() -> None:
+    assert POLICY.resolve_categories(FREE, "planner", [PROCEDURAL, "tasks"], None) == ["tasks", PROCEDURAL]
     assert POLICY.resolve_categories(FREE, "planner", [PROCEDURAL, "tasks"], "tasks") == ["tasks"]
 
 

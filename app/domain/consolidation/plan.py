@@ -51,12 +51,16 @@ class Merge:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The changes that the verdicts lead to. `duplicates` counts the memories that the verdicts find redundant."""
+    """The changes that the verdicts lead to."""
 
     verdicts: tuple[Verdict, ...]
     merges: tuple[Merge, ...]
     links: tuple[Edge, ...]
-    duplicates: int
+
+    @property
+    def absorbed_ids(self) -> frozenset[UUID]:
+        """The memories that the merges supersede."""
+        return frozenset(part.memory.id for merge in self.merges for part in merge.absorbed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +81,7 @@ class Report:
     """The counts of a run; `+` adds the reports of several users.
 
     - `merged`: memories absorbed into another.
-    - `duplicates_before`, `duplicates_after`: memories that the verdicts find redundant.
+    - `duplicates_before`, `duplicates_after`: see `count_duplicates`. They do not depend on the verdicts.
     - `skipped`: merges left for the next run, because a memory was changed in the meantime.
     - `left`: pairs worth a check without a verdict, because of the daily limit or of the model.
     - `unanswered`: the part of `left` for which the model did not answer.
@@ -121,10 +125,18 @@ def make_plan(
     """
     ordered = tuple(sorted(verdicts, key=lambda verdict: (-verdict.pair.score, verdict.pair.fingerprint[:2])))
     by_pair = {verdict.pair.ids: verdict for verdict in ordered}
-    groups = _fact_groups(ordered)
+    groups = _connect(verdict.pair for verdict in ordered if verdict.rule is not None)
     merges = [merge for group in groups for merge in _group_merges(group, by_pair, numeric_categories, apart)]
-    duplicates = sum(len(group) - 1 for group in groups)
-    return Plan(ordered, tuple(merges), tuple(_relation_edges(ordered, merges, bands.link_min)), duplicates)
+    return Plan(ordered, tuple(merges), tuple(_relation_edges(ordered, merges, bands.link_min)))
+
+
+def count_duplicates(pairs: Iterable[Pair], bands: MergeBands, without: Collection[UUID] = ()) -> int:
+    """Return how many memories, apart from `without`, a neighbour as near as `auto_update` could replace.
+
+    Of memories that such neighbours connect, all but one count. The cosine alone decides, so this is an upper bound.
+    """
+    near = [pair for pair in pairs if pair.score >= bands.auto_update and pair.ids.isdisjoint(without)]
+    return sum(len(group) - 1 for group in _connect(near))
 
 
 def plan_report(plan: Plan, *, pairs_seen: int, tokens: int = 0, dry_run: bool = False) -> Report:
@@ -139,19 +151,14 @@ def plan_report(plan: Plan, *, pairs_seen: int, tokens: int = 0, dry_run: bool =
         merged=merged,
         linked=len(plan.links),
         tokens=tokens,
-        duplicates_before=plan.duplicates,
-        duplicates_after=plan.duplicates - merged,
         decisions=tuple(islice(_pair_decisions(plan, dry_run), MAX_DECISIONS)),
     )
 
 
-def _fact_groups(verdicts: Iterable[Verdict]) -> list[list[Memory]]:
-    """Return the groups of memories that verdicts connect, directly or through other memories."""
+def _connect(pairs: Iterable[Pair]) -> list[list[Memory]]:
+    """Return the groups of memories that pairs connect, directly or through other memories."""
     group_of: dict[UUID, list[Memory]] = {}
-    for verdict in verdicts:
-        if verdict.rule is None:
-            continue
-        pair = verdict.pair
+    for pair in pairs:
         first, second = (group_of.setdefault(memory.id, [memory]) for memory in (pair.first, pair.second))
         if first is not second:
             first.extend(second)

@@ -7,6 +7,7 @@ belong to one embedding model and are fitted by `python -m bench.calibrate_relev
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import NormalDist
 from typing import Final
 
 import numpy as np
@@ -112,6 +113,16 @@ class RelevanceModel:
     def __post_init__(self) -> None:
         if self.prior < 0:
             raise ValueError("prior cannot be negative")
+
+    def least_cosine(self, threshold: float) -> float:
+        """Return the cosine that a request's `threshold`, 0 to 1, stands for.
+
+        It is the cosine below which that share of a question's usual candidates lies, by the spread of `dense`. Cosines
+        of one model do not compare with another's; their ranks do. 0 keeps all candidates, 1 only an equal text.
+        """
+        if threshold <= 0 or threshold >= 1:
+            return -1.0 if threshold <= 0 else 1.0
+        return min(1.0, NormalDist(self.dense.mean, self.dense.deviation).inv_cdf(threshold))
 
 
 def relevance_signals(

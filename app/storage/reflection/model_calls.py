@@ -13,7 +13,7 @@ from app.storage.statements import load_statements
 from app.storage.uow import UnitOfWork
 
 Spent: TypeAlias = Literal["tenant", "user"]
-"""Whose tokens of the day do not suffice for a call: the tenant's, or the user's share of them."""
+"""The owner of the tokens that do not suffice for a call: the tenant, or the user with their share."""
 
 
 class ModelCallStorage:

@@ -22,7 +22,7 @@ from app.domain.consolidation.comparison import (
     judge_by_rule,
     select_pairs_to_check,
 )
-from app.domain.consolidation.plan import IdPair, Plan, Report, make_plan, plan_report
+from app.domain.consolidation.plan import IdPair, Plan, Report, count_duplicates, make_plan, plan_report
 from app.domain.principal import Principal
 from app.ports import Clock, SameFactJudge
 from app.storage.consolidation.comparison import ConsolidationStorage
@@ -122,16 +122,19 @@ class Consolidate:
         user_pairs = await self._load_pairs(principal, user_id, now)
         plan, judgement, over = await self._judge_and_plan(principal, user_id, user_pairs, now, run)
         report = plan_report(plan, pairs_seen=len(user_pairs.pairs), tokens=judgement.tokens, dry_run=True)
-        return _add_judgement(report, judgement) + Report(left=over)
+        before = count_duplicates(user_pairs.pairs, self._bands)
+        after = count_duplicates(user_pairs.pairs, self._bands, plan.absorbed_ids)
+        return _add_judgement(report, judgement) + Report(left=over, duplicates_before=before, duplicates_after=after)
 
     async def _consolidate_user(
         self, principal: Principal, user_id: str, run: _RunState, scope: _Scope | None = None
     ) -> Report:
         """Repeat until nothing merges: a merge brings other memories among the neighbours and into the pool."""
-        total, first = Report(), True
+        total, first, before = Report(), True, 0
         while True:
             now = self._clock.now()
             user_pairs = await self._load_pairs(principal, user_id, now, scope)
+            before = count_duplicates(user_pairs.pairs, self._bands) if first else before
             plan, judgement, over = await self._judge_and_plan(principal, user_id, user_pairs, now, run)
             applied = await self._apply_plan.apply_plan(principal, user_id, plan, now)
             await self._apply_plan.record_refused(principal, user_id, judgement.refused, now)
@@ -140,7 +143,8 @@ class Consolidate:
             report = plan_report(applied_plan, pairs_seen=pairs_seen, tokens=judgement.tokens)
             total, first = total + replace(_add_judgement(report, judgement), skipped=applied.skipped), False
             if not applied.merges or applied.skipped:
-                return total + Report(left=over)
+                after = count_duplicates(user_pairs.pairs, self._bands, applied_plan.absorbed_ids)
+                return total + Report(left=over, duplicates_before=before, duplicates_after=after)
 
     async def _load_pairs(
         self, principal: Principal, user_id: str, now: datetime, scope: _Scope | None = None

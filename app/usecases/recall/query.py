@@ -3,7 +3,9 @@
 import time
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 
+from app.config.loader import Policies
 from app.config.tenant_policies import TenantPolicies
 from app.domain.principal import Principal
 from app.domain.recall.arrangement import arrange_answer
@@ -86,7 +88,8 @@ class QueryMemories:
         known = {name: policies.categories.get_category(name) for name in categories}
         lengths = {name: category.rag_length for name, category in known.items() if category.context == "rag"}
         slots = policies.sources.answer_chunks
-        ranking = await self._ranks.prepare_ranking(principal, query, categories, lengths, chunks=slots)
+        request = replace(query, threshold=_least_cosine(policies, query.threshold))
+        ranking = await self._ranks.prepare_ranking(principal, request, categories, lengths, chunks=slots)
         answer, budget = Answer(), TokenBudget(query.budget_tokens or policies.query.budget_tokens)
         builder = AnswerBuilder(answer, budget, self._tokens, policies.categories.tag_names, full=query.full)
         return QueryState(query, ranking, [name for name in categories if name not in lengths], answer, builder)
@@ -173,3 +176,10 @@ class QueryMemories:
             return found
         again = await self._search.load_answer(tx, ranking.principal, ranking.search, chosen=answered, related=most)
         return again.related
+
+
+def _least_cosine(policies: Policies, threshold: float | None) -> float | None:
+    """Return the cosine that a request's threshold stands for. Without a calibration of the model it is the cosine."""
+    if threshold is None or policies.relevance is None:
+        return threshold
+    return policies.relevance.least_cosine(threshold)

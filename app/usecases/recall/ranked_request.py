@@ -36,7 +36,7 @@ class RankedRequest(Protocol):
 
     @property
     def threshold(self) -> float | None:
-        """The minimum cosine similarity."""
+        """The minimum cosine similarity; None: no minimum."""
         ...
 
     @property

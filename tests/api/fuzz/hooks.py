@@ -59,7 +59,6 @@ ONLY_THE_SERVER_KNOWS = {
             ".* go together",  # type, category and steps_text of a procedural memory
             "only a procedural memory has steps_text",
             "steps_text: .*",  # numbered steps, each telling what to do
-            "ask for procedural alone: .*",
             "(created|made)_at lies in the future",  # relative to now
             "kind ranked needs a rank; kind single has none",  # two fields
             "body: Value error, give text or facts, and not both",  # two fields

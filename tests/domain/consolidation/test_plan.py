@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from app.domain.changes import Edge
 from app.domain.consolidation.comparison import Pair, Rule, Verdict, judge_by_rule
-from app.domain.consolidation.plan import MAX_DECISIONS, Plan, Report, make_plan, plan_report
+from app.domain.consolidation.plan import MAX_DECISIONS, Plan, Report, count_duplicates, make_plan, plan_report
 from app.domain.memory.memory import Memory
 from app.domain.memory.merge_bands import same_fact
 from tests.consolidation_cases import BANDS, NOW, NUMERIC, all_pairs, memories, memory, scored
@@ -68,7 +68,6 @@ def test_no_chain_drifts_from_fact_to_fact() -> None:
     [merge] = plan.merges
     assert merge.survivor == c, "the older of the two fullest"
     assert [one.memory for one in merge.absorbed] == [b]
-    assert plan.duplicates == 2
     assert plan.links == (Edge(a.id, c.id, "profile", 0.8),), "two facts that stay two are related"
 
 
@@ -125,7 +124,7 @@ def test_nobody_knows_the_later_value_when_an_old_memory_was_touched(rule: Rule)
     touched = memory(1, "Runs 3 km", age=9, category="goals", updated_at=NOW)
     later = memory(2, "Runs 4 km", age=2, category="goals")
     plan = make_plan([Verdict(Pair(touched, later, 0.7), rule)], BANDS, NUMERIC)
-    assert (plan.merges, plan.duplicates) == ((), 1)
+    assert plan.merges == ()
     assert plan.links == (Edge(later.id, touched.id, "goals", 0.7),)
 
 
@@ -153,7 +152,7 @@ def test_a_report_tells_counts_and_when_dry_every_decision() -> None:
     verdicts = judge_by_rule([Pair(bees, twin, 0.9), Pair(bees, goats, 0.612345), Pair(goats, hive, 0.4)])
     plan = make_plan(verdicts, BANDS)
     wet = plan_report(plan, pairs_seen=7, tokens=120)
-    counts = Report(7, 3, merged=1, linked=1, tokens=120, duplicates_before=1, duplicates_after=0)
+    counts = Report(7, 3, merged=1, linked=1, tokens=120)
     assert replace(wet, decisions=()) == counts
     assert [(one["action"], one["ids"]) for one in wet.as_json()["decisions"]] == [
         ("merge", [str(bees.id), str(twin.id)]),
@@ -178,11 +177,19 @@ def test_a_report_tells_counts_and_when_dry_every_decision() -> None:
     }
 
 
+def test_duplicates_are_counted_by_nearness_whatever_the_verdicts_are() -> None:
+    one, two, three, far = (memory(number, f"Bees {number}") for number in range(1, 5))
+    pairs = [Pair(one, two, 0.9), Pair(two, three, 0.86), Pair(one, three, 0.85), Pair(three, far, 0.84)]
+    assert count_duplicates(pairs, BANDS) == 2
+    assert count_duplicates(pairs, BANDS, {two.id}) == 1
+    assert count_duplicates(pairs, BANDS, {one.id, two.id}) == 0
+
+
 def test_reports_of_several_users_add_up() -> None:
     plan = planned(memory(1, "Keeps bees"), memory(2, "The user keeps bees"))
     one = plan_report(plan, pairs_seen=1, tokens=5, dry_run=True)
     both = one + one
-    assert (both.pairs_seen, both.tokens, both.merged, both.duplicates_before) == (2, 10, 2, 2)
+    assert (both.pairs_seen, both.tokens, both.merged) == (2, 10, 2)
     assert len(both.decisions) == 2
     assert sum([one, one], Report()) == both
 
@@ -226,7 +233,6 @@ def test_plans_whatever_the_verdicts(pairs: list[Pair], data: st.DataObject, ran
     assert all(len(two) == 2 and two.isdisjoint(gone) for two in ends)
     assert all(BANDS.link_min <= edge.strength <= 1 for edge in plan.links)
     figures = plan_report(plan, pairs_seen=len(pairs), dry_run=True)
-    assert 0 <= figures.duplicates_after == figures.duplicates_before - figures.merged
     assert len(figures.decisions) == figures.checked == len(verdicts)
     random.shuffle(verdicts)
     assert (

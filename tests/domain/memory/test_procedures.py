@@ -9,8 +9,7 @@ from app.domain.memory.procedures import MAX_STEPS, check_steps
 
 VERBS = st.sampled_from(["Open the lid.", "Wait 10 minutes", "Call Jonas at 16:00.", "Ask: who is it?", "Gieße ab;"])
 WRONG = [
-    "Open the lid.",
-    "- Open the lid.",
+    "",
     "0. Open.",
     "2. Open.",
     "1 Open.",
@@ -21,6 +20,14 @@ WRONG = [
     "1. Open.\n2. You pour.",
     "1. The lid is opened.",
     "1. ...",
+    "I open the lid.",
+    "- Open the lid.\n- ...",
+]
+UNNUMBERED = [
+    ("Open the lid.", "1. Open the lid."),
+    ("Open the lid; wait 10 minutes; pour.", "1. Open the lid;\n2. wait 10 minutes;\n3. pour."),
+    ("- Open the lid.\n\n* Wait until 10.\n• Pour.", "1. Open the lid.\n2. Wait until 10.\n3. Pour."),
+    ("Öffne den Deckel\nGieße ab", "1. Öffne den Deckel\n2. Gieße ab"),
 ]
 
 
@@ -28,6 +35,12 @@ WRONG = [
 def test_numbered_steps_stay_as_they_are(steps: list[str], between: str, mark: str) -> None:
     text = between.join(f"{n}{mark} {step}" for n, step in enumerate(steps, 1))
     assert check_steps(text) == text
+
+
+@pytest.mark.parametrize(("text", "numbered"), UNNUMBERED)
+def test_unnumbered_steps_are_numbered(text: str, numbered: str) -> None:
+    assert check_steps(text) == numbered
+    assert check_steps(numbered) == numbered
 
 
 @pytest.mark.parametrize("text", WRONG)
@@ -44,6 +57,8 @@ def test_there_is_a_limit_to_the_steps() -> None:
 @given(st.text(max_size=200))
 def test_any_text_is_judged_without_failing(text: str) -> None:
     try:
-        assert check_steps(text) == text
+        steps = check_steps(text)
     except InvalidInput:
-        assert True
+        return
+    assert steps.lstrip().startswith("1")
+    assert check_steps(steps) == steps

@@ -133,8 +133,8 @@ async def test_the_corpus_loses_its_duplicates_and_no_fact(
     gone = await heirs(sql, job.tenant_id)
     assert all(frozenset(two) in duplicates for two in gone.items()), "two different facts were merged"
     print(f"{total.as_json() | {'decisions': 0}} in {days} days, {time.monotonic() - began:.1f} s")
-    assert total.merged == len(gone) == total.duplicates_before >= 0.85 * len(corpus.decidable)
-    assert total.duplicates_after == total.skipped == 0
+    assert total.merged == len(gone) >= 0.85 * len(corpus.decidable)
+    assert total.skipped == 0
     assert await sql.fetchval("SELECT count(*) FROM memories WHERE state = 'active'") == len(corpus.memories) - len(
         gone
     )
@@ -338,7 +338,8 @@ async def test_an_edit_during_the_run_wins_and_the_pair_comes_again(
         await app.edit.patch_memory(caller.scope, bees, {"importance": 5}, version=None)
 
     report = await judged_by(app, clock, Meanwhile(edit)).consolidate_users(job)
-    assert (report.checked, report.merged, report.skipped, report.tokens, report.duplicates_after) == (1, 0, 1, 1, 1)
+    assert (report.checked, report.merged, report.skipped, report.tokens) == (1, 0, 1, 1)
+    assert report.duplicates_after == report.duplicates_before
     assert (await events(sql), await pairs_of(sql)) == ([("merge", "skipped")], 0)
     assert await heirs(sql, job.tenant_id) == {}
     assert (await app.consolidate.consolidate_users(job)).merged == 1

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from statistics import NormalDist
 from typing import Any
 from uuid import UUID
 
@@ -237,7 +238,10 @@ async def test_only_what_is_similar_enough_passes_the_threshold(town: Town) -> N
     places = town.crowd.matching(wanted, RANKED)
     cosines = np.sort(town.crowd.cosines(places, seeded(STOP_WORDS)))[::-1]
     threshold = float(cosines[6] + cosines[7]) / 2
-    answer = await town.ask(STOP_WORDS, filters=wanted, top_k=30, threshold=threshold)
+    model = town.app.policies.defaults.relevance
+    assert model is not None
+    share = NormalDist(model.dense.mean, model.dense.deviation).cdf(threshold)
+    answer = await town.ask(STOP_WORDS, filters=wanted, top_k=30, threshold=share)
     assert len(answer.items) == 7
     assert {d.reason for d in answer.dropped} == {"threshold"}
 

@@ -149,7 +149,7 @@ async def test_only_the_best_are_read(configured: Configured, caller: Caller, mo
 
 @pytest.mark.usefixtures("memories")
 async def test_what_is_not_similar_enough_is_not_read(app: Application, caller: Caller, model: RerankServer) -> None:
-    answer = await ask(app, caller, threshold=0.35)
+    answer = await ask(app, caller, threshold=0.6)
     dropped = {_SAID[d.scored.candidate.id] for d in answer.dropped if d.reason == "threshold"}
     assert 0 < len(dropped) < len(TEXTS)
     assert set(model.requests[0]["texts"]) == set(TEXTS) - dropped
