@@ -35,7 +35,7 @@ from app.domain.mirror.front_matter import BrokenFile
 from app.domain.recall import delta_header as delta
 from app.domain.recall import equal_texts, near_duplicates, statements, supersession, wording
 from app.domain.recall import time_spans as dates
-from app.domain.reflection import capture, evidence, grounding, notes, reconcile
+from app.domain.reflection import capture, evidence, grounding, notes, reconcile, workflows
 from app.domain.reflection import echoes as own_words
 from app.domain.reflection import fact_extraction as multi_fact
 from app.domain.reflection import self_disclosure as telling
@@ -207,6 +207,7 @@ FUNCTIONS: Final[Mapping[str, Callable[[str], object]]] = {
     "fact_line": lambda text: (lines.fact_line(text, 1, text, text), lines.fact_value(text)),
     "profile_line": lambda text: lines.profile_line([(text, text), ("goals", text)]),
     "check_steps": procedures.check_steps,
+    "tells_steps": workflows.tells_steps,
     "check_identifier": ids.check_identifier,
     "render_header": lambda text: delta.render_header(1, [delta.DeltaEntry(1, "updated", "goals", None, text, 3)]),
     "texts_at": lambda text: list(store.texts_at({"a": {"a": "b"}}, text)),

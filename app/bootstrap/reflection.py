@@ -48,6 +48,7 @@ from app.usecases.reflection.reconcile import Reconcile
 from app.usecases.reflection.reflect import Reflect
 from app.usecases.reflection.same_fact_judge import ModelJudge
 from app.usecases.reflection.summaries import SummariseThreads
+from app.usecases.reflection.workflows import LearnWorkflows
 from app.usecases.tenancy.limits import Limits
 
 
@@ -105,7 +106,10 @@ def build_reflection(parts: ReflectionParts) -> Reflect:
     writer = GeneratedMemoryWriter(cursor, parts.journal, parts.embedder)
     insights = DrawInsights(gateway, writer, ProposeProfileFields(parts.proposals, parts.policies))
     episodes, summaries = CaptureEpisodes(gateway, writer), SummariseThreads(gateway, writer)
-    return Reflect(gateway, build_fact_extraction(parts, gateway), episodes, summaries, insights, cursor)
+    turns = TurnFactStorage(parts.uow, MemoryStorage(parts.uow, parts.space))
+    workflows = LearnWorkflows(gateway, parts.write, turns, parts.journal, parts.policies, parts.clock)
+    facts = build_fact_extraction(parts, gateway)
+    return Reflect(gateway, facts, episodes, summaries, insights, workflows, cursor)
 
 
 def build_reflection_jobs(parts: ReflectionParts, jobs: JobStorage) -> ReflectionJobs:

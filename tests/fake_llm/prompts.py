@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from app.prompts import ctx_reconciler, episode, insights, probe, reconcile, same_fact, summary, turn_summary
+from app.prompts import ctx_reconciler, episode, insights, probe, reconcile, same_fact, summary, turn_summary, workflow
 from app.prompts import fact_extraction as multi_fact
 from tests.fake_llm import reflections, turns
 
@@ -133,6 +133,22 @@ def wrong_number(question: Question) -> Iterator[str]:
         yield f"{sorted(question)}"
 
 
+def wrong_workflow(question: Question) -> Iterator[str]:
+    """Check for one message and nothing else."""
+    if question.keys() != {"message"} or not 0 < len(question["message"]) <= workflow.MAX_MESSAGE:
+        yield f"{sorted(question)}"
+
+
+def order_steps(question: Question) -> Any:
+    """Return the numbered lines of the message as a sure workflow, if its first line says how something is done."""
+    title, *lines = question["message"].splitlines()
+    steps = [line.split(". ", 1)[1] for line in lines if re.match(r"\d+\. ", line)]
+    if not steps or "how we" not in title.lower():
+        return {"procedures": []}
+    found = {"title": title.rstrip(":."), "steps": steps, "tags": ["work"], "importance": 3, "confidence": 0.9}
+    return {"procedures": [found]}
+
+
 KNOWN = {
     ctx_reconciler.VERSION: Known(
         ctx_reconciler.RULES, ctx_reconciler.MAX_TOKENS, turns.wrong_journal, turns.read_turn
@@ -145,6 +161,7 @@ KNOWN = {
     reconcile.VERSION: Known(
         reconcile.RULES, 5 * reconcile.TOKENS_A_FACT + 51 * reconcile.TOKENS_A_MEMORY, wrong_notes, judge
     ),
+    workflow.VERSION: Known(workflow.RULES, workflow.MAX_TOKENS, wrong_workflow, order_steps),
     multi_fact.VERSION: Known(multi_fact.RULES, multi_fact.MAX_TOKENS, wrong_message, extract),
     same_fact.VERSION: Known(same_fact.RULES, 30 * (same_fact.MAX_PAIRS + 1) + 20, wrong_pairs, compare),
 }

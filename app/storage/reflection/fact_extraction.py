@@ -14,8 +14,8 @@ from app.storage.memory.memories import MemoryStorage
 from app.storage.statements import load_statements
 from app.storage.uow import ReadTx, UnitOfWork
 
-Counter: TypeAlias = Literal["facts", "captured"]
-"""A daily count of writes: of the facts that a model extracted, and of those captured without one."""
+Counter: TypeAlias = Literal["facts", "captured", "procedures"]
+"""A daily count of writes: of the facts and procedures that a model found, and of facts captured without one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +63,12 @@ class TurnFactStorage:
         async with self._uow.read(principal) as tx:
             rows = await tx.fetch(self._sql["told"], principal.tenant_id, turn.user_id, str(turn.id))
         return [CapturedFact(row["text"], row["quote"], row["category"], row["importance"]) for row in rows]
+
+    async def list_procedures(self, principal: Principal, user_id: str) -> list[str]:
+        """Return the titles of a user's newest active procedures."""
+        async with self._uow.read(principal) as tx:
+            rows = await tx.fetch(self._sql["procedures"], principal.tenant_id, user_id)
+        return [row["text"] for row in rows]
 
     async def _load_messages(self, tx: ReadTx, principal: Principal, turn: Memory) -> list[Message]:
         if turn.thread_id is None:

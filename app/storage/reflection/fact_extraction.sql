@@ -17,6 +17,12 @@ SELECT m.text, coalesce(m.source->>'quote', '') AS quote, m.category, m.importan
 WHERE m.tenant_id = $1 AND m.user_pk = user_pk_of($1, $2) AND m.type = 'semantic' AND m.state = 'active'
   AND m.source->>'turn_id' = $3
 
+-- name: procedures
+-- The titles of user $2's newest active procedures.
+SELECT m.text FROM memories m
+WHERE m.tenant_id = $1 AND m.user_pk = user_pk_of($1, $2) AND m.type = 'procedural' AND m.state = 'active'
+ORDER BY m.id DESC LIMIT 50
+
 -- name: before
 -- The newest $6 turns of user $2 in thread $3 before turn $5 of time $4, newest first, each cut to $7 characters. Only the user's own
 -- turns count as the user's.

@@ -15,13 +15,14 @@ from app.usecases.reflection.model_gateway import ModelGateway
 from app.usecases.reflection.read_cursor import ReadCursor
 from app.usecases.reflection.results import ReflectionResult, summed_results
 from app.usecases.reflection.summaries import SummariseThreads
+from app.usecases.reflection.workflows import LearnWorkflows
 
 AT_ONCE = 200
 """The threads, or users, of one run."""
 
 
 class Reflect:
-    """Fact extraction, episodes, summaries and insights in one run. If one raises, the rest waits for the next run."""
+    """Facts, episodes, summaries, insights and workflows in one run. If one raises, the rest waits for the next run."""
 
     KINDS: tuple[ReflectionKind, ...] = ("episode", "summary", "insight")
 
@@ -32,6 +33,7 @@ class Reflect:
         episodes: CaptureEpisodes,
         summaries: SummariseThreads,
         insights: DrawInsights,
+        workflows: LearnWorkflows,
         cursor: ReadCursor,
     ) -> None:
         self._gateway = gateway
@@ -39,6 +41,7 @@ class Reflect:
         self._episodes = episodes
         self._summaries = summaries
         self._insights = insights
+        self._workflows = workflows
         self._cursor = cursor
 
     @property
@@ -65,7 +68,8 @@ class Reflect:
             result = summed_results([result async for result in self._read_rounds(part, principal, user_id, thread_id)])
             report[result.kind] = result.as_json()
         drawn = await self._insights.draw_for_user(principal, user_id)
-        return {**report, drawn.kind: drawn.as_json()}
+        learnt = await self._workflows.learn_from_turn(principal, turn_id)
+        return {**report, drawn.kind: drawn.as_json(), "workflow": learnt.as_json()}
 
     async def reflect_waiting(
         self, principal: Principal, kind: ReflectionKind, *, user_id: str | None = None, dry_run: bool = False

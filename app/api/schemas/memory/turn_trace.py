@@ -24,7 +24,7 @@ class TraceReadingOut(BaseModel):
     """The verdict of a reader. The counts are absent for a key bound to agents, and if the reader does not count."""
 
     model_config = ConfigDict(from_attributes=True)
-    reader: Literal["capture", "multi_fact", "episode", "summary", "insight"] = Field(
+    reader: Literal["capture", "multi_fact", "episode", "summary", "insight", "workflow"] = Field(
         description="`capture` reads plain statements without a chat model; `multi_fact` reads the turn with one, the "
         "others read its thread or user with one"
     )
