@@ -130,7 +130,8 @@ class ExtractFacts:
         if why := _skip_reason(policy, turn, message, finished, room, categories):
             if why == "cap":
                 await self._journal.record_event(principal, [build_turn_event("extract", turn, "skipped")])
-            return ExtractionResult(why, deferred=int(why == "cap" and room < 1))
+            is_cut_off = why == "cap" or (why == "done" and not before.done)  # nobody knows how many facts are left
+            return ExtractionResult(why, deferred=int(is_cut_off))
         try:
             candidates, tokens, refused = await self._find_candidates(principal, turn, message, categories)
         except TokensSpent:

@@ -43,6 +43,23 @@ async def test_of_seven_facts_three_are_stored_today_and_two_tomorrow(
     assert "deferred" not in (await app.overview.trace.trace_turn(scope, turn_id)).reasons
 
 
+async def test_a_worker_that_ends_before_it_defers_facts_loses_none(
+    configured: Configured, llm: FakeLlm, scope: Principal, sql: asyncpg.Connection, clock: Clock
+) -> None:
+    app = await configured(capture={"per_turn": 0}, llm=llm)
+    llm.always = seven_facts
+    await say(app, scope, " ".join(QUOTES))
+    await work(app, scope)
+    await sql.execute("DELETE FROM jobs WHERE payload ? 'round'")
+    [job] = (await app.jobs.list_jobs(scope, None, "reflect_turn", None, 10)).items
+    await app.jobs.replay_job(scope, job.id)
+    assert (await work(app, scope))["why"] == "done"
+    clock.move(days=1)
+    await due(sql)
+    await work(app, scope)
+    assert await facts(sql) == FACTS[:5]
+
+
 async def test_what_capture_may_not_store_today_it_stores_tomorrow_without_a_model(
     configured: Configured, scope: Principal, sql: asyncpg.Connection, clock: Clock
 ) -> None:
