@@ -76,5 +76,4 @@ def new_job_row(job: NewJob) -> dict[str, Any]:
         "kind": str(job.kind),
         "user_id": job.user_id,
         "payload": dict(job.payload),
-        "wait_s": job.wait_s,
     }

@@ -56,16 +56,12 @@ class Deferral(Exception):
 
 @dataclass(frozen=True, slots=True)
 class NewJob:
-    """A job to store. `payload` holds ids, never text. `user_id` is the user it concerns. `id` may be missing.
-
-    It is due `wait_s` seconds after it was stored.
-    """
+    """A job to store. `payload` holds ids, never text. `user_id` is the user it concerns. `id` may be missing."""
 
     kind: JobKind
     user_id: str | None = None
     payload: Mapping[str, Any] = field(default_factory=dict)
     id: UUID | None = None
-    wait_s: float = 0
 
 
 @dataclass(frozen=True, slots=True)

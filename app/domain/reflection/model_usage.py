@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Generic, Literal, TypeVar
 
+from app.domain.days import start_of_next_day
+
 T = TypeVar("T")
 BYTES_A_TOKEN = 3
 """Bytes assumed for a token. Usual tokenisers need more for prose, so the estimate is rather too high."""
@@ -57,14 +59,13 @@ class LlmPolicy:
 
     def wait_s(self, stored: datetime, now: datetime) -> float | None:
         """Return the seconds until the next day's tokens; None if the turn is too old to wait."""
-        tomorrow = now.replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1)
+        tomorrow = start_of_next_day(now)
         return None if tomorrow - stored > timedelta(days=self.wait_days) else (tomorrow - now).total_seconds()
 
 
 def seconds_to_midnight(now: datetime) -> int:
     """Return the whole seconds, at least 1, until the next day (UTC) and its tokens begin."""
-    tomorrow = now.replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1)
-    return math.ceil((tomorrow - now).total_seconds())
+    return math.ceil((start_of_next_day(now) - now).total_seconds())
 
 
 def estimate_tokens(*texts: str) -> int:

@@ -91,10 +91,17 @@ class JobStorage:
         """Put the job off for `wait_s` seconds without counting the attempt; False if the worker lost the job."""
         return bool(await self._write_rows(principal, "defer", job_id, worker, timedelta(seconds=wait_s), why))
 
-    async def enqueue_jobs(self, principal: Principal, jobs: Sequence[NewJob], slot: str | None = None) -> list[UUID]:
-        """Add jobs; return the ids of the new ones. With a `slot`, a kind that has a job in it gets no second one."""
+    async def enqueue_jobs(
+        self, principal: Principal, jobs: Sequence[NewJob], slot: str | None = None, wait_s: float = 0
+    ) -> list[UUID]:
+        """Add jobs that are due in `wait_s` seconds; return the ids of the new ones.
+
+        With a `slot`, a kind that has a job in it gets no second one.
+        """
         rows = [new_job_row(job) for job in jobs]
-        return [row["id"] for row in await self._write_rows(principal, "enqueue", rows, slot)]
+        return [
+            row["id"] for row in await self._write_rows(principal, "enqueue", rows, slot, timedelta(seconds=wait_s))
+        ]
 
     async def schedule_jobs(self, principal: Principal, slots: Mapping[JobKind, str]) -> list[UUID]:
         """Add one job a kind in its slot, unless one exists there or an earlier scheduled one is not finished."""

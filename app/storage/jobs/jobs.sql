@@ -42,10 +42,10 @@ UPDATE jobs SET state = 'queued', attempts = greatest(0, attempts - 1), next_run
 WHERE tenant_id = $1 AND id = $2 AND worker = $3 AND state = 'running' RETURNING id
 
 -- name: enqueue
--- $2 jobs, $3 slot or null. A slot that a kind has already stays as it is. A user who was erased meanwhile gets no job.
+-- $2 jobs, $3 slot or null, $4 the delay. A slot that a kind has already stays as it is. A user who was erased meanwhile gets no job.
 INSERT INTO jobs (tenant_id, id, kind, user_id, payload, slot, next_run)
-SELECT $1, j.id, j.kind, j.user_id, j.payload, $3, now() + make_interval(secs => j.wait_s)
-FROM jsonb_to_recordset($2::jsonb) AS j(id uuid, kind text, user_id text, payload jsonb, wait_s float8)
+SELECT $1, j.id, j.kind, j.user_id, j.payload, $3, now() + $4::interval
+FROM jsonb_to_recordset($2::jsonb) AS j(id uuid, kind text, user_id text, payload jsonb)
 WHERE j.user_id IS NULL OR EXISTS (SELECT FROM users u WHERE u.tenant_id = $1 AND u.user_id = j.user_id FOR KEY SHARE)
 ON CONFLICT (tenant_id, kind, slot) DO NOTHING RETURNING id
 

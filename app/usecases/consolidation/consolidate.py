@@ -23,6 +23,7 @@ from app.domain.consolidation.comparison import (
     select_pairs_to_check,
 )
 from app.domain.consolidation.plan import IdPair, Plan, Report, count_duplicates, make_plan, plan_report
+from app.domain.days import start_of_day
 from app.domain.principal import Principal
 from app.ports import Clock, SameFactJudge
 from app.storage.consolidation.comparison import ConsolidationStorage
@@ -150,7 +151,7 @@ class Consolidate:
         self, principal: Principal, user_id: str, now: datetime, scope: _Scope | None = None
     ) -> _UserPairs:
         policy = self._policies.of(principal).consolidation
-        midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
+        midnight = start_of_day(now)
         async with self._uow.read(principal) as tx:
             asked = await self._storage.load_checked(tx, principal, user_id, policy.checked_since(now))
             memories = await self._storage.load_memories(tx, principal, user_id, scope.ids if scope else None)

@@ -74,15 +74,15 @@ class ReflectionJobs:
         limit wait in a job of another day, the turn's next round.
         """
         user_id, thread_id, memory_id = _turn_from_job(job)
-        round_ = _round_from_job(job)
+        number = _round_from_job(job)
         report: dict[str, Any] = {}
-        if round_:
+        if number:
             report["capture"] = await self.capture_turn(principal, memory_id)
         if not self._has_model:
             await self.defer_facts(principal, job, report)
             return report or {"why": "no_model"}
         try:
-            report |= await self._reflect.reflect_turn(principal, user_id, thread_id, memory_id, round_)
+            report |= await self._reflect.reflect_turn(principal, user_id, thread_id, memory_id, number)
             await self.defer_facts(principal, job, report)
             return report
         except TokensSpent:
@@ -94,14 +94,16 @@ class ReflectionJobs:
 
     async def defer_facts(self, principal: Principal, job: Job, report: Mapping[str, Any]) -> None:
         """Queue the next round of a turn for the next day, if its readers deferred facts. Give up after `wait_days`."""
-        wait_s, round_ = self._policy.wait_s(job.created_at, self._clock.now()), _round_from_job(job) + 1
+        number = _round_from_job(job) + 1
+        wait_s = self._policy.wait_s(job.created_at, self._clock.now())
         readers = (report.get(reader, {}) for reader in ("capture", "multi_fact"))
-        if not any(reader.get("deferred") for reader in readers) or wait_s is None or round_ > self._policy.wait_days:
+        if not any(reader.get("deferred") for reader in readers) or wait_s is None or number > self._policy.wait_days:
             return
         _, _, memory_id = _turn_from_job(job)
-        payload = {**job.payload, "round": round_}
-        next_round = NewJob(JobKind.reflect_turn, job.user_id, payload, wait_s=wait_s + random.uniform(0, SPREAD_S))
-        await self._jobs.enqueue_jobs(principal, [next_round], f"turn:{memory_id}:{round_}")
+        payload = {**job.payload, "round": number}
+        next_round = NewJob(JobKind.reflect_turn, job.user_id, payload)
+        slot = f"turn:{memory_id}:{number}"
+        await self._jobs.enqueue_jobs(principal, [next_round], slot, wait_s + random.uniform(0, SPREAD_S))
 
     async def reflect_pending(self, principal: Principal, job: Job) -> Mapping[str, Any]:
         """Reflect on the unread turns of the job's user, or of all users. Return counts by kind of memory."""
@@ -229,10 +231,10 @@ def _turn_from_job(job: Job) -> tuple[str, str, UUID]:
 
 def _round_from_job(job: Job) -> int:
     """Return the round of a turn's job: 0 for the first one."""
-    round_ = job.payload.get("round", 0)
-    if not isinstance(round_, int) or round_ < 0:
+    number = job.payload.get("round", 0)
+    if not isinstance(number, int) or number < 0:
         raise TerminalJobError("the payload needs a round (an integer from 0)")
-    return round_
+    return number
 
 
 def _conversation_from_job(job: Job) -> Conversation:

@@ -16,8 +16,8 @@ from app.storage.identity import new_id
 from app.storage.memory.memories import ComparedMemory
 from app.usecases.memory.merge import WriteResult
 
-Compared = tuple[str, WriteResult, Sequence[ComparedMemory]]
-"""A new text, the result of its write, and the memories that it was compared with."""
+Compared = tuple[WriteResult, Sequence[ComparedMemory]]
+"""The result of a write, and the memories that its text was compared with."""
 
 
 class LaterCheck:
@@ -36,7 +36,7 @@ class LaterCheck:
             return changes
         near = {
             str(written.id): ids
-            for _text, written, compared in writes
+            for written, compared in writes
             if written.action == "created" and (ids := self._neighbours_to_check(compared))
         }
         if not near:

@@ -168,7 +168,7 @@ class WriteMemories:
             changes += composed[0]
             keys += key_records(key, new, composed[1])
             last.append((composed[1], len(changes) - 1))
-            writes.append((new.text, composed[1], compared))
+            writes.append((composed[1], compared))
         changes = self._later.add_job(changes, writes)
         outcome = await self._journal.record(principal, changes, keys=keys)
         if outcome.replay is not None:  # one key only, and it was used before
@@ -234,7 +234,7 @@ class WriteMemories:
             return await self.record_skip(principal, new, skipped, key)
         changes, written = composed
         if check:
-            changes = self._later.add_job(changes, [(new.text, written, compared)])
+            changes = self._later.add_job(changes, [(written, compared)])
         return await self._record_write(principal, new, (changes, written), key)
 
     async def _record_write(

@@ -14,6 +14,7 @@ from typing import Any, Literal
 from uuid import UUID
 
 from app.config.tenant_policies import TenantPolicies
+from app.domain.days import start_of_day
 from app.domain.errors import QuotaExceeded
 from app.domain.memory.memory import Memory, MemoryState
 from app.domain.principal import Principal
@@ -165,4 +166,4 @@ class CaptureFacts:
         await self._journal.record(principal, [], keys=[end])
 
     def _start_of_day(self) -> datetime:
-        return self._clock.now().replace(hour=0, minute=0, second=0, microsecond=0)
+        return start_of_day(self._clock.now())

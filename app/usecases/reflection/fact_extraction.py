@@ -17,6 +17,7 @@ from app.config.loader import Policies
 from app.config.tenant_policies import TenantPolicies
 from app.domain.consent.patches import states_field_value
 from app.domain.consent.profile_fields import ProfileField, benign_fields
+from app.domain.days import start_of_day
 from app.domain.memory.memory import Memory, MemoryState, MemoryType
 from app.domain.outages import TokensSpent
 from app.domain.principal import Principal
@@ -107,18 +108,18 @@ class ExtractFacts:
         return self._ask.has_model
 
     async def extract_from_turn(
-        self, principal: Principal, turn_id: UUID, *, dry_run: bool = False, round_: int = 0
+        self, principal: Principal, turn_id: UUID, *, dry_run: bool = False, round_number: int = 0
     ) -> ExtractionResult:
         """Extract facts: at most `per_turn` writes for a round and `per_user_day` for the turn's user and day (UTC).
 
-        Each round numbers its facts from `round_` * MAX_CANDIDATES on. A later round is for the facts that an earlier
-        one deferred. With `dry_run`, write nothing. Leave the turn for later if the day's tokens are spent. Raise
-        UnusableAnswer, ChatModelUnavailable or EmbedderUnavailable; the turn is then unchanged as well.
+        A round numbers its facts from `round_number` * MAX_CANDIDATES on. A later round is for the facts that an
+        earlier one deferred. With `dry_run`, write nothing. Leave the turn for later if the day's tokens are spent.
+        Raise UnusableAnswer, ChatModelUnavailable or EmbedderUnavailable; the turn is then unchanged as well.
         """
         if not self._ask.has_model:
             return ExtractionResult("no_model")
         before = await self._storage.load_state(principal, turn_id, self._start_of_day(), ROUTE)
-        first = round_ * MAX_CANDIDATES
+        first = round_number * MAX_CANDIDATES
         settled = {number: action for number, action in before.settled.items() if _is_of_round(number, first)}
         turn, writes = before.turn, sum(action in WRITE_ACTIONS for action in settled.values())
         if turn is None or turn.state is not MemoryState.active:
@@ -138,7 +139,7 @@ class ExtractFacts:
             return ExtractionResult("spent")
         candidates, fields = self._split_profile_fields(principal, turn, candidates)
         stored = await self._load_captured(principal, turn, message)
-        if round_:
+        if round_number:
             stored += await self._storage.list_told(principal, turn)
         candidates.sort(key=lambda one: is_captured(one.text, one.quote, stored))
         excess, candidates = candidates[MAX_CANDIDATES:], candidates[:MAX_CANDIDATES]
@@ -211,7 +212,7 @@ class ExtractFacts:
         return sorted(candidates, key=lambda candidate: -candidate.importance), tokens, refused
 
     def _start_of_day(self) -> datetime:
-        return self._clock.now().replace(hour=0, minute=0, second=0, microsecond=0)
+        return start_of_day(self._clock.now())
 
     async def _store_facts(
         self, principal: Principal, turn: Memory, planned: PlannedReconcile, *, is_last: bool
@@ -249,8 +250,11 @@ class ExtractFacts:
 
 
 def _is_of_round(number: str, first: int) -> bool:
-    """Tell whether a settled fact belongs to the round whose facts begin at `first`. A deleted memory has no number."""
-    return not number.isdecimal() or first <= int(number) < first + MAX_CANDIDATES
+    """Tell whether a settled fact belongs to the round whose facts begin at `first`.
+
+    A deleted memory has no number. It counts for the first round, else three deletions would end every round.
+    """
+    return first <= int(number) < first + MAX_CANDIDATES if number.isdecimal() else first == 0
 
 
 def _skip_reason(

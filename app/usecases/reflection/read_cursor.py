@@ -3,6 +3,7 @@
 from datetime import datetime, timedelta
 
 from app.config.tenant_policies import TenantPolicies
+from app.domain.days import start_of_day
 from app.domain.principal import Principal
 from app.domain.reflection.transcript import ReadPosition, ReflectionKind, Transcript
 from app.ports import Clock
@@ -80,4 +81,4 @@ class ReadCursor:
 
     def start_of_day(self) -> datetime:
         """Return the midnight (UTC) at which the present day began."""
-        return self.clock.now().replace(hour=0, minute=0, second=0, microsecond=0)
+        return start_of_day(self.clock.now())

@@ -54,13 +54,13 @@ class Reflect:
         await self._gateway.probe_model(principal)
 
     async def reflect_turn(
-        self, principal: Principal, user_id: str, thread_id: str, turn_id: UUID, round_: int = 0
+        self, principal: Principal, user_id: str, thread_id: str, turn_id: UUID, round_number: int = 0
     ) -> Mapping[str, Any]:
         """Reflect on a turn and its thread; return the report. A later round is for facts that one deferred.
 
         Raise TokensSpent, ChatModelUnavailable or EmbedderUnavailable.
         """
-        facts = await self._facts.extract_from_turn(principal, turn_id, round_=round_)
+        facts = await self._facts.extract_from_turn(principal, turn_id, round_number=round_number)
         if facts.why == "spent":
             raise TokensSpent()
         report = {"multi_fact": facts.as_json()}

@@ -4,7 +4,7 @@ Only a user's own turns with a list of steps, or with English words that order s
 idempotent: the procedure has an idempotency key, and so has the end of the turn.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from typing import Any, Literal
@@ -12,6 +12,7 @@ from uuid import UUID
 
 from app.config.tenant_policies import TenantPolicies
 from app.domain.categories import PROCEDURAL
+from app.domain.days import start_of_day
 from app.domain.errors import QuotaExceeded
 from app.domain.memory.memory import Memory, MemoryState, MemoryType, NewMemory
 from app.domain.principal import Principal
@@ -30,7 +31,7 @@ from app.usecases.reflection.turn_writes import turn_key
 ROUTE = "workflow"
 COUNTER: Literal["procedures"] = "procedures"
 SkipReason = Literal[
-    "no_model", "gone", "not_a_users", "nothing", "no_category", "done", "cap", "unsure", "known", "quota"
+    "no_model", "gone", "not_a_users", "nothing", "refused", "no_category", "done", "cap", "unsure", "known", "quota"
 ]
 
 
@@ -93,6 +94,8 @@ class LearnWorkflows:
             principal, workflow_prompt(message), partial(read_workflow, message), user_id=turn.user_id
         )
         why = await self._store_workflow(principal, turn, answer.value)
+        if why == "nothing" and answer.rule is not None:
+            why = "refused"
         return WorkflowResult(why, answer.usage.total_tokens)
 
     async def _store_workflow(self, principal: Principal, turn: Memory, found: Workflow | None) -> SkipReason | None:
@@ -112,7 +115,7 @@ class LearnWorkflows:
     async def _write_procedure(self, principal: Principal, turn: Memory, found: Workflow) -> SkipReason | None:
         draft = self._write.check_draft(principal, _build_draft(turn, found), trim=True)
         titles = await self._storage.list_procedures(principal, turn.user_id)
-        drafts = [draft, *(_build_draft(turn, found, title) for title in titles)]
+        drafts = [draft, *(replace(draft, text=title) for title in titles)]
         new, *known = await self._write.embed_drafts(principal, drafts)
         if any(cosine_similarity(new, other) >= SAME_AT for other in known):
             return "known"
@@ -133,14 +136,14 @@ class LearnWorkflows:
         return None
 
     def _start_of_day(self) -> datetime:
-        return self._clock.now().replace(hour=0, minute=0, second=0, microsecond=0)
+        return start_of_day(self._clock.now())
 
 
-def _build_draft(turn: Memory, found: Workflow, title: str | None = None) -> NewMemory:
+def _build_draft(turn: Memory, found: Workflow) -> NewMemory:
     return NewMemory(
         user_id=turn.user_id,
         category=PROCEDURAL,
-        text=title or found.title,
+        text=found.title,
         type=MemoryType.procedural,
         steps_text=found.steps,
         importance=found.importance,

@@ -101,7 +101,7 @@ async def test_the_model_the_pool_the_jobs_and_the_build_are_seen(http: httpx.As
     assert 1 <= value(samples, "mnema_db_pool_size") <= value(samples, "mnema_db_pool_limit") == 10
     for name in ("mnema_db_pool_waiting", "mnema_jobs_oldest_due_seconds", "mnema_limits_away"):
         assert samples[name, frozenset()] == 0
-    assert value(samples, "mnema_db_pool_in_use") <= 1, "at most the accesses of the query are being stored"
+    assert value(samples, "mnema_db_pool_in_use") <= 1, "work behind the answers may hold one"
     assert any(name == "mnema_build_info" and ("version", VERSION) in labels for name, labels in samples)
     assert value(samples, "process_resident_memory_bytes") > 0
 

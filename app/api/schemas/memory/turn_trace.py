@@ -25,8 +25,8 @@ class TraceReadingOut(BaseModel):
 
     model_config = ConfigDict(from_attributes=True)
     reader: Literal["capture", "multi_fact", "episode", "summary", "insight", "workflow"] = Field(
-        description="`capture` reads plain statements without a chat model; `multi_fact` reads the turn with one, the "
-        "others read its thread or user with one"
+        description="`capture` reads plain statements without a chat model; `multi_fact` and `workflow` read the turn "
+        "with one, the others its thread or user"
     )
     why: str | None = Field(description="code of the reason why the reader stored nothing; null if it stored something")
     facts: int | None = Field(default=None, exclude_if=is_absent, description="memories written")

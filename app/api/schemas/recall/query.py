@@ -75,7 +75,9 @@ class QueryIn(Request):
     budget_tokens: Annotated[int, Field(ge=1, le=8192, strict=True), Whole] | None = Field(
         default=None, description="tokens of header and bullets; with return=full also of tags, source and metadata"
     )
-    threshold: Share | None = Field(default=None, description="share of usual candidates that are less similar")
+    threshold: Share | None = Field(
+        default=None, description="minimum similarity: the share of usual candidates that are less similar"
+    )
     min_relevance: Share | None = Field(
         default=None, description="minimum relevance of an item; 0: no minimum; absent: the category's default"
     )
