@@ -1,11 +1,14 @@
 """Selection: which scored candidates are answered, and why the others are dropped."""
 
 from collections.abc import Callable, Sequence
-from typing import Literal, NamedTuple, TypeVar
+from typing import Final, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
-from app.domain.recall.profiles import RankingProfile
+from app.domain.memory.memory import MemoryType
+from app.domain.recall.candidates import Candidate
+from app.domain.recall.late_interaction import DIMENSION, max_sim
+from app.domain.recall.profiles import RankingProfile, RankingQuery
 from app.domain.recall.scoring import ScoredCandidate, candidate_relevance
 
 T = TypeVar("T")
@@ -14,11 +17,44 @@ DropReason = Literal[
 ]
 
 
+SAME_TEXT: Final = 0.98
+"""The cosine from which on a turn has the text of the query."""
+REPEATED_WORDS: Final = 0.9
+REPEATED_MATTER: Final = 0.7
+ADDED_WORDS: Final = 2
+"""A turn that ends in a question asks the query again from this match of words and this cosine on.
+
+The match alone is high for a long turn that has all the words, the cosine alone for another question about the matter.
+A turn with more content words of its own than `ADDED_WORDS` may hold the answer: "Where do I live? In Ghent, right?"
+"""
+
+
 class DroppedCandidate(NamedTuple):
     """A candidate that is not in the answer, with the reason."""
 
     scored: ScoredCandidate
     reason: DropReason
+
+
+def set_aside_repeats(candidates: Sequence[Candidate], query: RankingQuery) -> tuple[list[Candidate], list[Candidate]]:
+    """Return the other candidates, and the turns that only ask the query again or repeat it in an answer.
+
+    They answer nothing, and they match better than any answer. So they must be gone before scores are standardised.
+    A turn with a place in its thread stays: it leads to the turn beside it, which may hold the answer.
+    """
+    turns = (c for c in candidates if c.type == MemoryType.turn and c.seq is None)
+    near = [c for c in turns if (c.similarity or 0.0) >= REPEATED_MATTER]
+    words = query.tokens or b""
+    longest = len(words) + ADDED_WORDS * DIMENSION
+    repeats = {
+        c.id
+        for c, match in zip(near, max_sim(words, [c.tokens for c in near]), strict=True)
+        if (c.similarity or 0.0) >= SAME_TEXT
+        or (c.asks and match is not None and match >= REPEATED_WORDS and len(c.tokens or b"") <= longest)
+    }
+    if not repeats:
+        return list(candidates), []
+    return [c for c in candidates if c.id not in repeats], [c for c in candidates if c.id in repeats]
 
 
 def keep_similar(

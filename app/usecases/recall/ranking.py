@@ -25,6 +25,7 @@ from app.domain.recall.selection import (
     keep_reranked,
     keep_similar,
     select_best,
+    set_aside_repeats,
 )
 from app.domain.text_rules import normalise_text
 from app.ports import Embedder, Embedding
@@ -141,7 +142,8 @@ class RankMemories:
         if (not ranking.lengths and not slots) or not self._candidates.needs_reranking(ranking.profile, top_k):
             return None
         async with self._uow.calls_anywhere(ranking.principal) as tx:
-            candidates = await (find or self._find_candidates)(tx, ranking)
+            found = await (find or self._find_candidates)(tx, ranking)
+            candidates, _ = set_aside_repeats(found, ranking.query)
             best = self._candidates.best_ids(candidates, ranking.profile, ranking.query, top_k, ranking.threshold)
             loaded = (await self._search.load_answer(tx, ranking.principal, ranking.search, chosen=best)).chosen
             texts = list(loaded.values()) + await self._load_best_chunks(tx, ranking)
@@ -164,9 +166,10 @@ class RankMemories:
         if not ranking.lengths and not ranking.chunks:
             return []
         if reranked is None:
-            candidates = await (find or self._find_candidates)(tx, ranking)
+            found = await (find or self._find_candidates)(tx, ranking)
         else:
-            candidates = await self._candidates.keep_visible(tx, ranking.principal, ranking.search, reranked)
+            found = await self._candidates.keep_visible(tx, ranking.principal, ranking.search, reranked)
+        candidates, repeats = set_aside_repeats(found, ranking.query)
         profile, top_k = ranking.profile, ranking.limits.top_k
         scored = self._candidates.score_candidates(candidates, profile, ranking.query)
         ranking.ranked = scored
@@ -176,7 +179,9 @@ class RankMemories:
         scored, irrelevant = keep_relevant(scored, profile)
         scored, over = cap_categories(scored, ranking.lengths)
         chosen, rest = select_best(scored, top_k + profile.spare_candidates, profile)
-        ranking.dropped = [*low, *unread, *irrelevant, *over, *rest]
+        again = self._candidates.score_candidates(repeats, profile, ranking.query) if repeats else []
+        asked = [DroppedCandidate(s, "question") for s in again]
+        ranking.dropped = [*asked, *low, *unread, *irrelevant, *over, *rest]
         self._choose_chunks(ranking)
         return chosen
 

@@ -119,6 +119,27 @@ async def test_a_question_is_not_its_own_answer(http: httpx.AsyncClient) -> None
     assert before == ["[activity] I take oat milk in my coffee."]
 
 
+async def test_what_was_asked_before_neither_answers_nor_hides_the_answer(http: httpx.AsyncClient) -> None:
+    await say(http, "I'd like a risotto tonight. I'm lactose intolerant, so no butter please.", thread_id="supper")
+    for text in TALK:
+        await say(http, text)
+    question = "Am I intolerant to anything?"
+    for number in range(3):
+        await say(http, question, thread_id=f"asked {number}")
+        echo = f"I am not sure. You asked: {question}"
+        await say(http, echo, thread_id=f"asked {number}", role="assistant")
+    answer = await asked(http, question, categories=["activity"], explain=True)
+    assert "lactose" in answer["items"][0]["text"]
+    assert [dropped["reason"] for dropped in answer["dropped"]].count("question") == 6
+
+
+async def test_a_turn_that_repeats_a_question_and_answers_it_stays(http: httpx.AsyncClient) -> None:
+    question = "Where do I live?"
+    await say(http, f"{question} In Ghent behind the old market, right?", thread_id="quiz")
+    answer = await asked(http, question, categories=["activity"])
+    assert "Ghent" in answer["items"][0]["text"]
+
+
 async def test_what_the_caller_has_already_is_left_out(stored: httpx.AsyncClient) -> None:
     best = (await asked(stored, "What milk does Maya take?"))["items"][0]
     without = await asked(stored, "What milk does Maya take?", exclude_ids=[best["id"]], min_relevance=0)
