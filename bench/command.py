@@ -1,6 +1,7 @@
 """mnema bench: measurements of the server, its floor and its retrieval quality, on a throw-away PostgreSQL."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -282,6 +283,7 @@ def bench_memory(
     if not names or set(names) - set(known):
         exit_with_error(f"--parts takes names of {', '.join(known)}", USAGE)
     bench = _load_module("memory")
+    os.environ.setdefault("MNEMA_LOG_LEVEL", "warning")  # no line for each request
     try:
         found = bench.run(names, lambda line: err.print(f"[dim]{line}[/]", highlight=False), with_model=model)
     except MnemaError as error:

@@ -16,7 +16,6 @@ words of the answer in a statement of the user. `--model` also gives the install
 """
 
 import asyncio
-import os
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -315,6 +314,5 @@ def _settings_of(site: throwaway.Site, model: FakeLlm, *, with_model: bool) -> S
 
 def run(parts: Sequence[str], say: Callable[[str], None], *, with_model: bool = False) -> MemoryFigures:
     """Measure people on a throw-away installation."""
-    os.environ.setdefault("MNEMA_LOG_LEVEL", "warning")  # no line for each request
     with throwaway.open_site(0) as site:
         return asyncio.run(measure_people(site, parts, say, with_model=with_model))

@@ -28,6 +28,7 @@ class Broken(io.StringIO):
 def test_a_line_that_cannot_be_written_is_counted_and_raises_nothing(
     monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
+    monkeypatch.delenv("MNEMA_LOG_LEVEL", raising=False)
     monkeypatch.setattr("sys.stderr", Broken(error))
     before = lines_lost()
     try:
