@@ -12,7 +12,7 @@ from tests.redis_server import RedisServer
 
 POSTGRES = "pgvector/pgvector:pg18"
 REDIS = "redis:8"
-START_S = 60
+START_S = 180
 # the settings of a test run's embedded cluster: many connections and no durability
 SETTINGS = (
     "max_connections=200",

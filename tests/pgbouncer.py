@@ -21,7 +21,7 @@ import pytest
 
 from app.embedded.postgres import free_port
 
-START_S = 60
+START_S = 180
 OLDEST = (1, 21)
 """The first version with prepared statements in transaction mode."""
 PAGE = Path(__file__).parents[1] / "docs/pgbouncer.md"

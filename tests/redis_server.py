@@ -13,7 +13,7 @@ from redis.exceptions import RedisError
 from app.embedded.postgres import free_port
 from app.embedded.services import redis_server
 
-START_S = 30
+START_S = 120
 
 
 class RedisServer(ABC):

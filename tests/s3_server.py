@@ -12,7 +12,7 @@ import pytest
 from app.embedded.postgres import free_port
 from app.providers.blobs import BlobStoreSettings
 
-START_S = 60
+START_S = 180
 ACCESS_KEY, SECRET_KEY = "AKIATESTS", "a-secret-of-the-tests-that-must-not-leak"
 SERVE = "import sys; from moto.server import main; main(sys.argv[1:])"
 

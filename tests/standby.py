@@ -19,7 +19,7 @@ from app.config.settings import Settings
 from app.embedded.postgres import Cluster, EmbeddedPostgres
 
 DATABASE = "mnema"
-LONG_S = 60.0
+LONG_S = 240.0
 """Seconds after which a test gives up."""
 SETTINGS = {
     "hot_standby_feedback": "on",
@@ -69,7 +69,7 @@ class StreamingPair:
         self._home.chmod(0o700)
         program, url = self.primary.binary_path("pg_basebackup"), self.source.database_url()
         flags = ("--wal-method=stream", "--checkpoint=fast", "--no-sync")
-        subprocess.run([program, f"--dbname={url}", f"--pgdata={data}", *flags], check=True, timeout=60)
+        subprocess.run([program, f"--dbname={url}", f"--pgdata={data}", *flags], check=True, timeout=180)
         (data / "standby.signal").touch()
         owner = self.primary.data_dir.stat()
         for path in (data.parent, data, *data.rglob("*")):

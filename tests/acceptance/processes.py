@@ -26,7 +26,7 @@ from tests.acceptance import command_server
 from tests.conftest import SECRET_KEY, model_cache, roomy_memory
 
 REPOSITORY = Path(__file__).parents[2]
-DEADLINE_S = 120
+DEADLINE_S = 300
 MNEMA = (sys.executable, "-m", "app.cli.main")
 SERVICES = frozenset({"redis", "server", "worker", "beat", "postgres"})
 """The processes that `mnema up` starts without the console."""
@@ -146,7 +146,7 @@ def end(pids: Mapping[str, int]) -> None:
         with suppress(ProcessLookupError):
             if alive(pid):
                 os.kill(pid, signal.SIGKILL)
-    wait_until(lambda: not any(map(alive, pids.values())), "the killed processes to be gone", 10)
+    wait_until(lambda: not any(map(alive, pids.values())), "the killed processes to be gone", 60)
 
 
 def _heed_signals() -> None:

@@ -39,7 +39,7 @@ class Python:
         command = [self.path, "-c", "import app.api.main, workers.app, asyncpg, onnxruntime, uvicorn"]
         env = environment(PYTHONPATH=PACKAGES, **self.env)
         try:
-            subprocess.run(command, env=env, cwd=REPOSITORY, capture_output=True, timeout=60, check=True, **account)
+            subprocess.run(command, env=env, cwd=REPOSITORY, capture_output=True, timeout=180, check=True, **account)
         except (OSError, subprocess.SubprocessError):
             return False
         return True

@@ -74,7 +74,7 @@ def ready(place: Installation) -> str:
 
 def assert_stopped(up: Up, code: int) -> None:
     assert (code, up.output.splitlines()[-1]) == (0, "stopped"), up.output
-    wait_until(lambda: not left(up.place.home), "all its processes to be gone", 10)
+    wait_until(lambda: not left(up.place.home), "all its processes to be gone", 60)
     assert "server" not in up.place.pids
 
 
@@ -151,7 +151,7 @@ def test_redis_worker_and_beat_are_started_again_when_they_die_and_a_killed_work
             after = place.pids
             assert {other for other in before if before[other] != after[other]} == {name}
             if name == "worker":
-                wait_until(lambda: not any(map(alive, group)), "the end of the dead worker's children", 20)  # noqa: B023
+                wait_until(lambda: not any(map(alive, group)), "the end of the dead worker's children", 60)  # noqa: B023
         wait_until(lambda: ready(place) == "ready", "the new Redis")
         assert_stopped(up, up.ended(signal.SIGTERM))
 

@@ -60,7 +60,7 @@ def up(place: Installation) -> Iterator[Up]:
 @pytest.fixture
 async def database(up: Up) -> AsyncIterator[asyncpg.Connection]:
     """A superuser's connection with the URL of demo.env."""
-    connection = await asyncpg.connect(up.place.env["DATABASE_URL"], timeout=10)
+    connection = await asyncpg.connect(up.place.env["DATABASE_URL"], timeout=60)
     yield connection
     await connection.close()
 

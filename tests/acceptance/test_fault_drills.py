@@ -42,7 +42,7 @@ AWAY_S = 12
 IDLE_S = 7
 """Seconds, longer than any socket timeout: an idle worker survives them without a log line."""
 
-PATIENCE_S = 90
+PATIENCE_S = 270
 """Seconds after which a drill has failed: three times the longest allowed recovery."""
 
 

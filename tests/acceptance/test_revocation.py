@@ -26,7 +26,7 @@ from tests.api.calls import remember, sql
 from tests.conftest import Database, model_cache
 from tests.factories import Caller, body, make_caller
 
-WITHIN_S = 5
+WITHIN_S = 30
 LIST = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
 
 
@@ -151,7 +151,7 @@ async def test_an_export_breaks_off_when_the_key_is_revoked(pair: Pair) -> None:
 
 
 async def test_a_key_is_not_remembered_beyond_its_expiry(settings: Settings, embedder: Embedder) -> None:
-    async with build_application(settings.model_copy(update={"key_cache_s": 4}), Doubles(embedder=embedder)) as app:
+    async with build_application(settings.model_copy(update={"key_cache_s": 600}), Doubles(embedder=embedder)) as app:
         tenant = await app.tenants.create_tenant("short")
         expires_at = datetime.now(UTC) + timedelta(seconds=1)
         _key, plain = await app.tenants.create_key(tenant.id, "test", ["query"], expires_at=expires_at)
@@ -160,4 +160,4 @@ async def test_a_key_is_not_remembered_beyond_its_expiry(settings: Settings, emb
         async def refused() -> bool:
             return await app.tenants.authenticate(plain) is None
 
-        await until(refused, 4)
+        await until(refused, 120)

@@ -163,7 +163,7 @@ class Drill:
         async def ended() -> bool:
             return not any(map(alive, orphans))
 
-        await until(ended, "the end of the dead worker's children", 20)
+        await until(ended, "the end of the dead worker's children", 60)
 
     async def redis(self) -> None:
         """Kill Redis, which comes back empty."""

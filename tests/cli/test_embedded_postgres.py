@@ -30,7 +30,7 @@ def mode(path: Path) -> int:
 
 
 async def query(cluster: Cluster, sql: str, **connect: Any) -> Any:
-    connection = await asyncpg.connect(cluster.database_url(**connect), timeout=10)
+    connection = await asyncpg.connect(cluster.database_url(**connect), timeout=60)
     try:
         return await connection.fetchval(sql)
     finally:

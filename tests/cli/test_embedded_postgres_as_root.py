@@ -27,7 +27,7 @@ def mode(path: Path) -> int:
 
 
 async def execute(cluster: Cluster, sql: str) -> None:
-    connection = await asyncpg.connect(cluster.database_url(), timeout=10)
+    connection = await asyncpg.connect(cluster.database_url(), timeout=60)
     try:
         await connection.execute(sql)
     finally:
@@ -136,7 +136,7 @@ if sys.argv[2] == "stop":
 def as_nobody(home: Path, what: str) -> list[str]:
     """Run the manager as an ordinary user. Import first: that user may not read this interpreter's files."""
     command = [sys.executable, "-c", AS_NOBODY, str(home), what]
-    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=180, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout.split()
 

@@ -27,7 +27,7 @@ TEXTS = [
     "Zoë 🦊 läuft 東京で — ¿por qué? \u202eright to left\u202c e\u0301",
 ]
 BEST, WORST = 1, (0, 2, 4)
-PATIENCE_S = 60.0
+PATIENCE_S = 180.0
 READERS = ["fastembed", *APIS]
 KINDS = ["late_interaction", "none", "measured", *READERS]
 

@@ -19,7 +19,7 @@ BROWSER = os.environ.get("MNEMA_TEST_BROWSER", "")
 NEEDS_BROWSER = pytest.mark.skipif(not BROWSER, reason="MNEMA_TEST_BROWSER names no browser")
 SIZES = {"wide": (1280, 900), "phone": (390, 844)}
 SERIOUS = frozenset({"serious", "critical"})
-READY_S = 60
+READY_S = 180
 
 
 @asynccontextmanager

@@ -89,7 +89,7 @@ class People:
             await browser.aclose()
 
 
-async def sees(user: User, text: str, seconds: float = 10) -> None:
+async def sees(user: User, text: str, seconds: float = 60) -> None:
     """Wait until the person sees this text."""
     await user.should_see(text, retries=int(seconds * 10))
 

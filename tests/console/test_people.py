@@ -121,7 +121,7 @@ async def test_an_export_has_every_record(
     await person.open("/people?user_id=maya")
     await sees(person, "Export")
     press(person, "Export")
-    answer = await person.download.next(timeout=20)
+    answer = await person.download.next(timeout=60)
     records = [json.loads(line) for line in answer.content.splitlines()]
     assert records == [record async for record in memory.export(maya)]
     assert answer.headers["content-disposition"] == 'attachment; filename="mnema-maya.ndjson"'

@@ -93,7 +93,7 @@ async def test_a_signal_ends_it_at_once_and_quietly(server: str, caller: Caller,
 def test_without_a_server_or_key_it_says_what_to_set(missing: str, tmp_path: Path) -> None:
     env = {**os.environ, "MNEMA_HOME": str(tmp_path), "MNEMA_URL": "http://127.0.0.1:1", "MNEMA_API_KEY": "k"}
     del env[missing]
-    done = subprocess.run([sys.executable, *COMMAND], env=env, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([sys.executable, *COMMAND], env=env, capture_output=True, text=True, timeout=180, check=False)
     assert (done.returncode, done.stdout) == (1, "")
     assert "set MNEMA_URL and MNEMA_API_KEY" in done.stderr
 

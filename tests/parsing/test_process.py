@@ -34,7 +34,7 @@ def is_alive(pid: int) -> bool:
         return False
 
 
-async def wait_until_dead(pid: int, seconds: float = 10) -> None:
+async def wait_until_dead(pid: int, seconds: float = 60) -> None:
     deadline = time.monotonic() + seconds
     while is_alive(pid):
         assert time.monotonic() < deadline, f"process {pid} is still there"
@@ -45,7 +45,7 @@ async def wait_until_dead(pid: int, seconds: float = 10) -> None:
 async def test_a_slow_parser_is_stopped(hostile: PooledDocumentParser, word: str) -> None:
     before = time.monotonic()
     assert await run(hostile, word, SHORT) == "too_slow"
-    assert time.monotonic() - before < 10
+    assert time.monotonic() - before < 60
     assert await run(hostile, "next") == "next"
 
 

@@ -16,7 +16,7 @@ from app.providers import source_folders_watch
 from app.providers.source_folders import PosixSourceFolders
 from tests.sources.conftest import TENANT
 
-SOON_S = 30
+SOON_S = 120
 NOBODY = SourceRoot(TENANT, "/")
 
 

@@ -18,7 +18,7 @@ from tests.conftest import Database
 from tests.storage.building import new_tenant
 
 A, B, C = (uuid4() for _ in range(3))
-LONG_S = 60.0
+LONG_S = 240.0
 SIZE = 6
 
 

@@ -290,7 +290,7 @@ async def test_a_job_in_a_killed_workers_hands_is_taken_over_and_no_process_of_i
         async def ended() -> bool:
             return not any(map(alive, orphans))
 
-        await until(ended, "the end of the dead worker's children", 15)
+        await until(ended, "the end of the dead worker's children", 60)
         job = await store.get_job(scope, job_id)
         assert job is not None
         assert (len(orphans), job.state, job.attempts) == (2, JobState.running, 1)

@@ -20,7 +20,7 @@ from tests.usecases.crowd import SeededEmbedder
 
 pytestmark = needs_pgbouncer
 CLIENTS = 6
-ENOUGH_S = 60
+ENOUGH_S = 180
 
 
 class Writer:

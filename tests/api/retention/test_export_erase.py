@@ -79,7 +79,7 @@ async def erase(client: httpx.AsyncClient, user: str = "maya") -> Record:
 async def dumped(database: Database) -> str:
     """Return the whole database as pg_dump writes it."""
     command = [EmbeddedPostgres(Path()).binary_path("pg_dump"), "--dbname", database.superuser]
-    done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=60, check=True)
+    done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=180, check=True)
     return done.stdout
 
 

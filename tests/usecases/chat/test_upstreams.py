@@ -220,9 +220,9 @@ async def test_a_hanging_database_is_waited_for_only_once(
         await app.chat.upstreams.find_upstream(caller.scope)
         with way.stalled():
             before = time.monotonic()
-            for _ in range(5):
+            for _ in range(20):
                 assert await app.chat.upstreams.find_upstream(caller.scope) == Upstream(URL, KEY)
-            assert PATIENCE_S < time.monotonic() - before < 5 * PATIENCE_S
+            assert PATIENCE_S < time.monotonic() - before < 20 * PATIENCE_S
         await put(settings, caller, key="sk-changed")
         await asyncio.sleep(module.RETRY_S + 0.1)
         assert await app.chat.upstreams.find_upstream(caller.scope) == Upstream(URL, "sk-changed")

@@ -26,7 +26,7 @@ from tests.background import until
 from tests.factories import make_caller
 from tests.usecases.sources.indexing import Indexing
 
-SOON_S = 30
+SOON_S = 120
 
 
 @pytest.fixture(autouse=True)
