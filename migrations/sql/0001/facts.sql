@@ -105,12 +105,14 @@ DECLARE
 BEGIN
     SELECT * INTO v_old FROM facts_of_topic(p_tenant, p_said, p_topic) f
         WHERE f.kind = CASE WHEN p_rank IS NULL THEN 'single' ELSE 'ranked' END AND coalesce(f.rank, 0) = coalesce(p_rank, 0);
-    IF v_old.id IS NULL THEN
+    IF v_old.id IS NULL OR v_old.removed_at IS NOT NULL THEN
         IF EXISTS (SELECT FROM facts_of_topic(p_tenant, p_said, p_topic) f
                    WHERE f.listed_at > v_at AND f.list_length < coalesce(p_rank, f.list_length + 1)
                       OR f.kind = 'single' AND f.removed_at IS NOT NULL AND f.created_at > v_at) THEN
             RETURN NULL;  -- a newer list has no such place, or the topic was removed later
         END IF;
+    END IF;
+    IF v_old.id IS NULL THEN
         INSERT INTO facts (tenant_id, id, user_id, thread_id, topic_key, kind, rank, value, value_key, category,
                            source_message_id, list_length, listed_at, created_at, updated_at)
             VALUES (p_tenant, (p_entry->>'id')::uuid, p_said->>'user_id', p_said->>'thread_id', p_topic,

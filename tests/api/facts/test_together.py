@@ -143,15 +143,24 @@ async def check_history(client: httpx.AsyncClient, fact_id: str, *, removed: boo
     return len(rows)
 
 
-async def test_the_order_of_arrival_does_not_matter(http: httpx.AsyncClient) -> None:
+CORRECTED = [
+    Said("text", START + timedelta(minutes=1), ("one", "two", "three", "four", "five")),
+    Said("given", START + timedelta(minutes=2), ("old",), 4),
+    Said("text", START + timedelta(minutes=3), ("red", "blue")),
+    Said("given", START + timedelta(minutes=4), ("teal",), 1),
+    Said("given", START + timedelta(minutes=5), ("pink",), 2),
+]
+SHORTENED = [
+    Said("text", START + timedelta(minutes=1), ("one", "two", "three", "four")),
+    Said("text", START + timedelta(minutes=2), ("red", "blue")),
+    Said("given", START + timedelta(minutes=3), ("late",), 4),
+    Said("text", START + timedelta(minutes=4), ("teal", "pink")),
+]
+
+
+@pytest.mark.parametrize("said", [CORRECTED, SHORTENED])
+async def test_the_order_of_arrival_does_not_matter(http: httpx.AsyncClient, said: list[Said]) -> None:
     """A corrected list still ends where it ended, whenever an older one arrives."""
-    said = [
-        Said("text", START + timedelta(minutes=1), ("one", "two", "three", "four", "five")),
-        Said("given", START + timedelta(minutes=2), ("old",), 4),
-        Said("text", START + timedelta(minutes=3), ("red", "blue")),
-        Said("given", START + timedelta(minutes=4), ("teal",), 1),
-        Said("given", START + timedelta(minutes=5), ("pink",), 2),
-    ]
     wrong = {}
     for number, order in enumerate(permutations(said)):
         user = {"user_id": f"user-{number}"}

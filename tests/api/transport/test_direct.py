@@ -22,7 +22,7 @@ ASKED = b'{"agent": "supervisor", "query": "oat milk", "filters": {"user_id": "m
 JSON = {"Content-Type": "application/json"}
 PLACE = {"user_id": "maya", "thread_id": "talk"}
 PUT = {**PLACE, "checkpoint_id": "1", "type": "msgpack", "data": "gA==", "metadata": {}, "versions": {}}
-VARIES = {"took_ms", "query_id", "request_id", "oldest_due_s"}
+VARIES = {"took_ms", "query_id", "request_id", "oldest_due_s", "last_accessed"}
 HEADERS = {"date", "x-request-id", "content-length"}
 REQUESTS: list[tuple[str, str, dict[str, Any]]] = [
     ("POST", "/memory/query", {"content": ASKED, "headers": JSON}),
@@ -76,9 +76,15 @@ def alike(response: httpx.Response) -> tuple[int, dict[str, str], Any]:
     if response.status_code == 204:
         headers.pop("content-type", None)  # an empty body
     content: Any = response.json() if response.content else b""
+    return response.status_code, headers, _without_varying(content)
+
+
+def _without_varying(content: Any) -> Any:
+    if isinstance(content, list):
+        return [_without_varying(item) for item in content]
     if isinstance(content, dict):
-        content = {name: value for name, value in content.items() if name not in VARIES}
-    return response.status_code, headers, content
+        return {name: _without_varying(value) for name, value in content.items() if name not in VARIES}
+    return content
 
 
 @pytest.fixture
