@@ -79,13 +79,20 @@ def _sentence(part: QuestionPart, facts: Sequence[Fact], topics: FactTopics) -> 
         return f"I don't have your {topics.topic_name(part.topic_key)} stored yet."
     key = facts[0].topic_key
     if part.kind == "rank" and part.rank != 1:
-        return f"Your {ordinal_word(part.rank or 0)} {topics.singular_name(key)} is {fact_value(facts[0].value)}."
+        return _end_sentence(f"Your {ordinal_word(part.rank or 0)} {topics.singular_name(key)} is", facts[0].value)
     if part.kind in ("rank", "first") or facts[0].kind is FactKind.single:
-        return f"Your {topics.singular_name(key)} is {fact_value(facts[0].value)}."
-    values = ", ".join(f"{fact.rank}) {fact_value(fact.value)}" for fact in facts)
+        return _end_sentence(f"Your {topics.singular_name(key)} is", facts[0].value)
+    *before, last = facts
+    values = "".join(f"{fact.rank}) {fact_value(fact.value)}, " for fact in before)
     verb = "is" if len(facts) == 1 else "are"
     name = topics.singular_name(key) if len(facts) == 1 else topics.topic_name(key)
-    return f"Your {name} {verb} {values}."
+    return _end_sentence(f"Your {name} {verb} {values}{last.rank})", last.value)
+
+
+def _end_sentence(words: str, value: str) -> str:
+    """Return the words and the value with a full stop, unless the value has one: "Washington, D.C."."""
+    sentence = f"{words} {fact_value(value)}"
+    return sentence if sentence.endswith((".", "!", "?")) else f"{sentence}."
 
 
 def ordinal_word(rank: int) -> str:

@@ -6,7 +6,7 @@ from typing import Final
 _ASCII: Final = str.maketrans({"‘": "'", "’": "'", "“": '"', "”": '"', "„": '"', "\u00a0": " ", "\u200b": None})
 _LINE_BREAK: Final = re.compile("\r\n|[\r\x0b\x0c\x85\u2028\u2029]")
 _FENCE: Final = re.compile(r" {0,3}(?:```|~~~)")
-_HEADING: Final = re.compile(r" {0,3}#{1,6}(?=[ \t])")
+_HEADING: Final = re.compile(r"^ {0,3}#{1,6}(?=[ \t])")
 _MODEL: Final = re.compile(r"[\s*_]{0,8}model[*_]{0,4} ?:", re.IGNORECASE)
 _CITATION: Final = re.compile(r" ?\[M\d{1,6}\]")
 _MONTH: Final = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]{0,6}\.?"

@@ -54,6 +54,7 @@ CUE: Final = re.compile(
         |fence|torn|waver\w*|second-guess\w*|question\w*|debatable|toss-?up|tie|tied|leaning|warming|growing
         |not for me|nah|whatever|through|finished|downhill|adieu|sayonara|ciao|bin|curb|sigh|sadly|unfortunately
         |younger|teenager|back then|back in the|growing up|as a (?:kid|child|teen)|ended|funeral|grave|buried
+        |undo|take (?:that|it|this) back
         |died|killed|wreck\w*|spoil\w*|poison\w*|vomit\w*|puk\w+|rotten|mold|expired|fluke|embarrass\w*|guilty
         |apologi\w+|retract\w*|unlove\w*|fell out|falling out|hype|wear(?:s|ing) thin|thin|nothing special
         |just (?:ok|okay|fine|alright)|used up|remov\w*|delet\w*|eras\w*|forg\w*|loser|joke|jok\w*|prank\w*
@@ -186,6 +187,8 @@ GONE_VALUE: Final = tuple(
     )
 )
 """Forms in which a stored value goes."""
+
+JOINED_VALUE: Final = re.compile(rf"(?:,? (?:or|and|nor)|,) {VALUE}", re.IGNORECASE)
 
 GONE_TOPIC: Final = tuple(
     re.compile(pattern, re.IGNORECASE)
@@ -325,7 +328,7 @@ AFTERTHOUGHT: Final = re.compile(
     + one_of(
         r"""doubt it|did i (?:really )?say|said that\?|spoken? too soon|not any ?more|never again|no more|not now
         |not these days|changed my mind|over it|hate it|sick of it|don't (?:even )?like it|or is it
-        |can't stand it|move over|moved on|not so sure|had (?:our|its|their) time"""
+        |can't stand it|move over|moved on|not so sure|had (?:our|its|their) time|not my fav\w*"""
     )
     + r"(?![\w'])",
     re.IGNORECASE,
@@ -333,7 +336,8 @@ AFTERTHOUGHT: Final = re.compile(
 """Words that put in doubt what another sentence of a short message names."""
 LOOSE_TOPIC: Final = re.compile(
     r"\b(?:about|on) (?:the|my|that|this|which) (?P<noun>[a-z]+(?: [a-z]+)?)\b"
-    r"|\b(?:the|my|that|this) (?P<thing>[a-z]+(?: [a-z]+)?) (?:thing|stuff|answer|fact|entry|question|pick|choice)\b",
+    r"|\b(?:the|my|that|this) (?P<thing>[a-z]+(?: [a-z]+)?) (?:thing|stuff|answer|fact|entry|question|pick|choice)\b"
+    r"|\b(?:any|all|none|either|both|most) of (?:the|my|these|those) (?P<group>[a-z]+(?: [a-z]+)?)\b",
     re.IGNORECASE,
 )
 LATEST_DOUBTED: Final = re.compile(
@@ -343,9 +347,10 @@ LATEST_DOUBTED: Final = re.compile(
         |never happened|not aged (?:well)?|forget i said|ignore that|take (?:that|it) back|changed my mind
         |not any ?more|second thoughts|i lied|just kidding|jk|was a joke|wasn't serious|spoke too soon
         |on reflection|made that up|not (?:really )?true|won me over|(?:scratch|strike) that(?=[ ]?(?:[,.!]|$))
-        |i take it back|never mind that"""
+        |never mind that|undo (?:that|it|this)|(?:any|all|none|either|both) of (?:them|those|these)"""
     )
-    + r"(?![\w'])",
+    + r"(?![\w'])"
+    + r"|^(?:(?:oh|ah|wait|hm+|actually|sorry)[,. ]+)+no\W*$",
     re.IGNORECASE,
 )
 """Words that put in doubt what the message before stated, although they name nothing of it."""

@@ -208,7 +208,7 @@ def _mark_topics(sentence: str, topics: FactTopics, reading: _Reading, known: Se
     marked = "".join((*parts, sentence[at:]))
     stored = {fact.topic_key for fact in known}
     for loose in words_of.LOOSE_TOPIC.finditer(marked):
-        noun = (loose["noun"] or loose["thing"]).casefold().split()
+        noun = (loose["noun"] or loose["thing"] or loose["group"]).casefold().split()
         found = next((key for n in (noun, noun[:1]) if (key := topics.find_topic(n)) in stored), None)
         if found:
             reading.topics.append(found)
@@ -283,7 +283,8 @@ def _unmark(reading: _Reading) -> Callable[[re.Match[str]], str]:
 def _read_removal(text: str, reading: _Reading, known: Sequence[KnownFact]) -> bool:
     for pattern in words_of.GONE_VALUE:
         if found := pattern.search(text):
-            own = _facts_of_topic(text, reading, reading.values[int(found["value"])])
+            named = [int(found["value"]), *_joined_values(text, found.end("value") + 1)]
+            own = _facts_of_topic(text, reading, [fact for at in named for fact in reading.values[at]])
             if "\x02" in found[0] and any(fact.rank not in (None, 1) for fact in own):
                 return False  # "my favorite color isn't blue" need not take blue from a list
             reading.gone.update(dict.fromkeys(own))
@@ -295,6 +296,13 @@ def _read_removal(text: str, reading: _Reading, known: Sequence[KnownFact]) -> b
             reading.gone.update(dict.fromkeys(own))
             return bool(own)
     return False
+
+
+def _joined_values(text: str, at: int) -> Iterator[int]:
+    """Yield the numbers of the values that "or" or "and" joins to the one before `at`: "I don't like A or B"."""
+    while joined := words_of.JOINED_VALUE.match(text, at):
+        yield int(joined["value"])
+        at = joined.end()
 
 
 def _facts_of_topic(text: str, reading: _Reading, facts: Iterable[KnownFact]) -> list[KnownFact]:

@@ -14,7 +14,8 @@ OPENERS: Final = word_set(
 )
 ADVERBS: Final = word_set(
     "just really always usually often also still now never currently recently finally only mostly generally sometimes "
-    "actually already both even absolutely very quite strictly severely all not longer no do does did"
+    "actually already both even absolutely very quite strictly severely all not longer no do does did "
+    "deadly highly seriously extremely"
 )
 STATES: Final = word_set(
     "live work study speak wear drive own use take play ride teach support collect volunteer belong suffer eat drink "

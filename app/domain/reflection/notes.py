@@ -74,7 +74,7 @@ def _read_remember(sentence: str) -> str | None:
     while trailing := words_of.TRAILING.search(what):
         what = what[: trailing.start()]
     if (
-        len(what.split()) < _MIN_WORDS
+        len(what.replace("'", " ").split()) < _MIN_WORDS  # "I'm vegan" has three
         or len(what) > MAX_NOTE
         or (words_of.NO_CONTENT.match(what) and not found["joint"].strip(" ,"))
     ):

@@ -33,8 +33,10 @@ _THING_VERBS: Final = words_of.word_set(
 )
 _BE: Final = re.compile(r" (?:is|are) (?P<what>.+)")
 _COMPLEMENT: Final = re.compile(
-    r"(?:not |no longer |severely |also )*(?:(?:an?(?! (?:bit|mess|little|pain|monster|joke|disaster))|the user's|to"
-    r"|called|named|due|allergic|intolerant|lactose|vegan|vegetarian|diabetic|celiac|coeliac|deaf|blind|married|divorced|widowed|pregnant|retired)\b|[\d€$£])"
+    r"(?:not |no longer |severely |deadly |highly |seriously |extremely |also )*"
+    r"(?:(?:an?(?! (?:bit|mess|little|pain|monster|joke|disaster))|the user's|to"
+    r"|called|named|due|allergic|intolerant|lactose|vegan|vegetarian|diabetic|celiac|coeliac|deaf|blind|married"
+    r"|divorced|widowed|pregnant|retired)\b|[\d€$£])"
 )
 _NAMED: Final = re.compile(r"(?:in )?[A-Z][\w-]*(?: [A-Z][\w-]*)*")
 _AMOUNT: Final = re.compile(

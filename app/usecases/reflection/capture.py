@@ -16,6 +16,8 @@ from uuid import UUID
 from app.config.tenant_policies import TenantPolicies
 from app.domain.days import start_of_day
 from app.domain.errors import QuotaExceeded
+from app.domain.facts.policy import FactPolicy
+from app.domain.facts.statements import read_statements
 from app.domain.memory.memory import Memory, MemoryState
 from app.domain.principal import Principal
 from app.domain.reflection.capture import CapturedFact, capture_facts
@@ -92,14 +94,15 @@ class CaptureFacts:
         message = strip_echoes(turn.text, policies.echo_marks)
         limits, profile = policies.write.text_limits, policies.consent.category
         captured = capture_facts(message, policies.capture, limits, profile)
-        if not captured.facts and not captured.fields:
+        facts_alone = [fact for fact in captured.facts if not _is_of_topic(fact, policies.facts)]
+        if not facts_alone and not captured.fields:
             return CaptureResult("nothing")
         proposed = 0
         if self._consent.is_visible_in(principal, visible_categories(state, policies.categories)):
             proposed = await self._consent.propose_fields(
                 principal, turn.user_id, captured.fields, turn.id, turn.thread_id
             )
-        why, facts, deferred = await self._store_facts(principal, turn, state, captured.facts)
+        why, facts, deferred = await self._store_facts(principal, turn, state, facts_alone)
         return CaptureResult(why, facts, proposed, deferred)
 
     async def _store_facts(
@@ -167,3 +170,8 @@ class CaptureFacts:
 
     def _start_of_day(self) -> datetime:
         return start_of_day(self._clock.now())
+
+
+def _is_of_topic(fact: CapturedFact, policy: FactPolicy) -> bool:
+    """Tell whether a fact is one of a topic: the topic's own memory tells it, and changes and goes with it."""
+    return bool(read_statements(fact.quote, policy.topics, policy.max_rank))

@@ -417,6 +417,8 @@ def test_a_name_that_resembles_a_state_is_stored(noun: str, value: str) -> None:
         ("My favorite color is green now that I moved", ["green"]),
         ("My favorite cities are Paris, France; Rome, Italy", ["Paris, France", "Rome, Italy"]),
         ("My favorite city is Washington, D.C.", ["Washington, D.C."]),
+        ("My favorite languages are C++, C# and F#.", ["C++", "C#", "F#"]),
+        ("My favorite keys are F# minor and B-flat", ["F# minor", "B-flat"]),
         ("My favorite colors are 1st red 2nd blue 3rd green", ["red", "blue", "green"]),
         ("My favorite foods are (1) pizza (2) sushi", ["pizza", "sushi"]),
         ("My favorite foods are a) pizza b) sushi", ["pizza", "sushi"]),

@@ -28,6 +28,7 @@ def test_labelled_turns_are_kept_and_look_alikes_are_not(part: str) -> None:
     [
         ("Remember that the gate code is 4471.", ("knowledge", 'The user\'s note: "the gate code is 4471".')),
         ("Please remember: I wear a size 9 boot.", ("preferences", "The user wears a size 9 boot.")),
+        ("Remember that I'm vegan.", ("constraints", "The user is vegan.")),
         ("Remember that I'm lactose intolerant.", ("constraints", "The user is lactose intolerant.")),
         (
             "Please never suggest anything with peanuts, I carry an EpiPen.",

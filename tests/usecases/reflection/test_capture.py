@@ -78,6 +78,18 @@ async def test_the_same_said_twice_is_one_memory(app: Application, scope: Princi
     assert await facts(sql) == STORED
 
 
+async def test_a_favorite_has_one_memory_and_goes_with_it(
+    app: Application, scope: Principal, sql: asyncpg.Connection
+) -> None:
+    await say(app, scope, "My favorite color is teal.")
+    await work(app, scope)
+    told = "SELECT text FROM memories WHERE type <> 'turn' AND state = 'active'"
+    assert [row["text"] for row in await sql.fetch(told)] == ["The user's favorite color is teal."]
+    await say(app, scope, "I don't like teal anymore.")
+    await work(app, scope)
+    assert not [row["text"] for row in await sql.fetch(told) if " is teal" in row["text"]]
+
+
 @pytest.mark.parametrize(
     ("fields", "why"),
     [
