@@ -4,14 +4,15 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 DOCS   := build/docs-venv
 
-.PHONY: run test check lint types unit schema docs lock clean
+.PHONY: run test test-all lint types quick long schema docs lock clean
 
 run: $(VENV)/run.stamp
 	@exec $(BIN)/mnema up
 
-test: check
+# The quick lane covers every capability and guarantee in a few minutes; the long one has drills, deep tries and load.
+test: lint types quick
 
-check: lint types unit
+test-all: test long
 
 lint: $(VENV)/dev.stamp
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/lint-imports --no-cache
@@ -19,8 +20,13 @@ lint: $(VENV)/dev.stamp
 types: $(VENV)/dev.stamp
 	$(BIN)/mypy
 
-unit: $(VENV)/dev.stamp
-	$(BIN)/pytest -n auto --dist loadgroup --durations=20 $(ARGS)
+PYTEST := $(BIN)/pytest -n auto --dist loadgroup --durations=20
+
+quick: $(VENV)/dev.stamp
+	$(PYTEST) -m "not long" $(ARGS)
+
+long: $(VENV)/dev.stamp
+	$(PYTEST) -m long $(ARGS)
 
 # After a change of a migration: the current schema as files, in migrations/schema.
 schema: $(VENV)/run.stamp

@@ -126,6 +126,7 @@ async def answers(client: httpx.AsyncClient) -> Answers:
     return told
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fresh", [False, True], ids=["dropped", "another server"])
 async def test_what_was_dumped_answers_as_before_wherever_it_is_restored(
     database: Database,
@@ -193,6 +194,7 @@ async def guarded(url: str, caller: Caller) -> None:
         await connection.close()
 
 
+@pytest.mark.long
 async def test_the_owner_cannot_dump_and_the_backup_role_can_do_nothing_else(
     database: Database, app: Application, caller: Caller, backup_url: str
 ) -> None:

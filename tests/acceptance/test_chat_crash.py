@@ -50,6 +50,7 @@ async def chatter(app: Application) -> Caller:
     return await make_caller(app, ("chat", "query"))
 
 
+@pytest.mark.long
 async def test_a_server_killed_in_mid_stream_loses_no_message_and_doubles_none(
     victim: Server, chatter: Caller, upstream: ScriptedUpstream
 ) -> None:

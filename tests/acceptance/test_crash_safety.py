@@ -150,6 +150,7 @@ async def check(sql: asyncpg.Connection, done: Sequence[Acknowledged]) -> None:
     assert await sql.fetchval("SELECT count(*) FROM history WHERE event = 'ADD'") == len(done)
 
 
+@pytest.mark.long
 async def test_a_server_killed_while_eight_clients_write_loses_and_doubles_nothing(
     victim: Server, caller: Caller, sql: asyncpg.Connection
 ) -> None:
@@ -198,6 +199,7 @@ async def _write_once(client: httpx.AsyncClient, headers: dict[str, str]) -> dic
         return answer
 
 
+@pytest.mark.long
 async def test_the_same_text_from_sixteen_clients_at_once_is_one_memory(
     server: str, caller: Caller, sql: asyncpg.Connection
 ) -> None:

@@ -77,6 +77,7 @@ def give_away(place: Installation, user: pwd.struct_passwd) -> None:
         os.chown(path, user.pw_uid, user.pw_gid)
 
 
+@pytest.mark.long
 def test_an_ordinary_user_runs_it_all_and_owns_it_all(folder: Path) -> None:
     nobody = pwd.getpwnam("nobody")
     python = interpreter(nobody, folder)

@@ -78,6 +78,7 @@ def assert_stopped(up: Up, code: int) -> None:
     assert "server" not in up.place.pids
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("moments", STARTS, ids=["first in initdb", "first at the first line"])
 def test_a_signal_stops_everything_at_any_moment_and_the_next_start_serves(
     place: Installation, moments: tuple[str, ...]
@@ -97,6 +98,7 @@ def test_every_moment_of_a_start_is_tried() -> None:
     assert sorted(moment for moments in STARTS for moment in moments) == sorted(MOMENTS)
 
 
+@pytest.mark.long
 def test_a_start_after_kill_9_replaces_the_orphans_keeps_the_data_and_stops_once_however_often_told(
     place: Installation,
 ) -> None:
@@ -124,6 +126,7 @@ def test_a_start_after_kill_9_replaces_the_orphans_keeps_the_data_and_stops_once
     assert place.pids == {}
 
 
+@pytest.mark.long
 def test_when_the_server_dies_the_supervisor_says_so_and_stops_the_rest(place: Installation) -> None:
     with Up(place) as up:
         up.serves()
@@ -136,6 +139,7 @@ def test_when_the_server_dies_the_supervisor_says_so_and_stops_the_rest(place: I
     assert left(place.home) == []
 
 
+@pytest.mark.long
 def test_redis_worker_and_beat_are_started_again_when_they_die_and_a_killed_worker_leaves_no_children(
     place: Installation,
 ) -> None:
@@ -156,6 +160,7 @@ def test_redis_worker_and_beat_are_started_again_when_they_die_and_a_killed_work
         assert_stopped(up, up.ended(signal.SIGTERM))
 
 
+@pytest.mark.long
 async def test_an_operators_own_redis_that_is_away_leaves_it_degraded(place: Installation) -> None:
     with Up(place, MNEMA_REDIS_URL="redis://:hidden@127.0.0.1:1/0") as up:
         up.says(ANNOUNCED)
@@ -173,6 +178,7 @@ async def test_an_operators_own_redis_that_is_away_leaves_it_degraded(place: Ins
         print(f"stopped after {time.monotonic() - began:.1f} s")
 
 
+@pytest.mark.long
 async def test_a_broken_sample_is_named_and_the_server_serves_all_the_same_until_down(place: Installation) -> None:
     sample = place.home / "sample"
     sample.mkdir()

@@ -65,6 +65,7 @@ async def database(up: Up) -> AsyncIterator[asyncpg.Connection]:
     await connection.close()
 
 
+@pytest.mark.long
 def test_the_tour_prints_what_the_server_answers(up: Up) -> None:
     parts = [
         '"action": "created"',
@@ -101,6 +102,7 @@ def test_the_tours_history_says_what_was_done_newest_first(up: Up) -> None:
     assert [when for when, _event, _text in rows] == sorted((when for when, _event, _text in rows), reverse=True)
 
 
+@pytest.mark.long
 def test_it_ends_with_base_url_key_and_docs(up: Up) -> None:
     url = f"http://127.0.0.1:{up.place.port}"
     console = f"http://127.0.0.1:{up.place.console_port}/console"
@@ -120,6 +122,7 @@ def test_it_ends_with_base_url_key_and_docs(up: Up) -> None:
     assert httpx.get(shown["docs"], trust_env=False).status_code == 200
 
 
+@pytest.mark.long
 def test_demo_env_has_three_names_and_is_its_owners_alone(up: Up) -> None:
     assert list(up.place.env) == ["MNEMA_URL", "MNEMA_API_KEY", "DATABASE_URL"]
     for name in ("demo.env", "secrets.json", "console.secret", "postgres.password", "redis.url"):
@@ -170,6 +173,7 @@ def test_the_console_lets_the_printed_key_in_and_holds_no_other_secret(up: Up) -
     assert up.place.env["MNEMA_API_KEY"] not in seen + (up.place.home / "console.log").read_text()
 
 
+@pytest.mark.long
 def test_a_console_that_ended_is_started_again(up: Up) -> None:
     pid = up.place.pids["console"]
     os.kill(pid, signal.SIGKILL)
@@ -178,6 +182,7 @@ def test_a_console_that_ended_is_started_again(up: Up) -> None:
     wait_until(lambda: listening(up.place.console_port), "the console to listen")
 
 
+@pytest.mark.long
 async def test_the_password_of_redis_is_in_no_command_line_and_no_log(up: Up) -> None:
     url = urlsplit((up.place.home / "redis.url").read_text())
     password = str(url.password)
@@ -198,6 +203,7 @@ def test_only_the_owner_reads_the_logs_and_enters_the_home(up: Up) -> None:
     assert up.place.home.stat().st_mode & 0o007 == 0
 
 
+@pytest.mark.long
 async def test_status_and_doctor_say_that_all_is_well(up: Up) -> None:
     status, doctor = await asyncio.gather(
         mnema("status", MNEMA_HOME=up.place.home, HTTP_PROXY="http://127.0.0.1:1"),
@@ -210,6 +216,7 @@ async def test_status_and_doctor_say_that_all_is_well(up: Up) -> None:
     assert (doctor.returncode, {line.split()[0] for line in doctor.stdout.splitlines()}) == (0, {"ok"})
 
 
+@pytest.mark.long
 def test_the_commands_to_try_next_work_as_they_are_printed(up: Up) -> None:
     printed = up.says("README.md lists all pages.").split("Try next", 1)[1].splitlines()
     commands = [line.split("   #")[0].strip() for line in printed[1:] if line.startswith("  ")]
@@ -222,6 +229,7 @@ def test_the_commands_to_try_next_work_as_they_are_printed(up: Up) -> None:
     assert "- [tasks] maya must book the night train to Porto by Monday." in done.stdout
 
 
+@pytest.mark.long
 async def test_the_command_line_finds_the_running_server_by_itself(up: Up) -> None:
     question = ("query", "deployment plan", "--agent", "planner", "--user", "maya")
     asked, listed = await asyncio.gather(
@@ -232,6 +240,7 @@ async def test_the_command_line_finds_the_running_server_by_itself(up: Up) -> No
     assert "demo" in listed.stdout
 
 
+@pytest.mark.long
 async def test_a_commands_output_holds_no_log(up: Up, tmp_path: Path) -> None:
     rules = tmp_path / "rules.yaml"
     rules.write_text("query: {top_k: 10}\n")
@@ -241,6 +250,7 @@ async def test_a_commands_output_holds_no_log(up: Up, tmp_path: Path) -> None:
     assert "in force, within 5 seconds" in stored.stdout
 
 
+@pytest.mark.long
 async def test_a_second_start_in_the_same_home_is_refused(up: Up) -> None:
     before = up.place.pids
     second = await mnema("up", MNEMA_HOME=up.place.home, MNEMA_PORT=1)
@@ -251,6 +261,7 @@ async def test_a_second_start_in_the_same_home_is_refused(up: Up) -> None:
     assert all(map(alive, before.values()))
 
 
+@pytest.mark.long
 async def test_a_taken_port_is_named_and_nothing_is_left_running(up: Up) -> None:
     with installation() as other:
         refused = await mnema("up", MNEMA_HOME=other.home, MNEMA_PORT=up.place.port)
@@ -262,6 +273,7 @@ async def test_a_taken_port_is_named_and_nothing_is_left_running(up: Up) -> None
         assert (status.returncode, status.stdout.count("stopped")) == (1, 6)
 
 
+@pytest.mark.long
 async def test_ctrl_c_stops_everything_and_the_next_start_finds_data_and_key(up: Up) -> None:
     """This test comes last, because it ends the processes that the others inspect."""
     place, env, pids, before = up.place, up.place.env, up.place.pids, texts(up.place)

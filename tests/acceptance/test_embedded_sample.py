@@ -37,6 +37,7 @@ def write_sample(place: Installation) -> Path:
     return folder
 
 
+@pytest.mark.long
 async def test_an_edited_sample_changes_the_tour_and_erasing_its_person_does_not_stop_the_next_start() -> None:
     with installation() as place:
         await tell_another_story(place, write_sample(place))

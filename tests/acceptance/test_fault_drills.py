@@ -60,6 +60,7 @@ async def sql(database: Database) -> AsyncIterator[asyncpg.Connection]:
     await connection.close()
 
 
+@pytest.mark.long
 async def test_work_goes_on_by_itself_after_redis_was_half_open(
     settings: Settings,
     embedder: SeededEmbedder,
@@ -156,6 +157,7 @@ def standby() -> Iterator[Standby]:
             made.home.postgres.stop_server("immediate")
 
 
+@pytest.mark.long
 async def test_writes_wait_for_a_database_that_became_read_only_and_are_done_once_when_it_is_no_more(
     standby: Standby, embedder: SeededEmbedder
 ) -> None:
@@ -295,6 +297,7 @@ def mute(request: pytest.FixtureRequest) -> Iterator[int]:
     os.close(descriptor)
 
 
+@pytest.mark.long
 async def test_a_stderr_that_takes_nothing_costs_no_request_and_no_job(
     database: Database, caller: Caller, sql: asyncpg.Connection, tmp_path: Path, redis: RedisServer, mute: int
 ) -> None:

@@ -66,6 +66,7 @@ async def until_written(sql: asyncpg.Connection, wanted: set[str]) -> None:
             await asyncio.sleep(0.05)
 
 
+@pytest.mark.long
 async def test_a_kill_loses_only_the_last_receipts(victim: Server, caller: Caller, sql: asyncpg.Connection) -> None:
     await victim.start()
     async with caller.client(victim.url) as client:

@@ -78,6 +78,7 @@ async def write_and_read(app: Application, caller: Caller, number: int, ended: a
     return stale
 
 
+@pytest.mark.long
 async def test_eight_writers_read_their_own_writes(pair: StreamingPair, tmp_path: Path) -> None:
     async with opened(pair, tmp_path, pair.app_url(pair.source)) as app:
         caller, ended = await make_caller(app), asyncio.Event()
@@ -102,6 +103,7 @@ async def test_eight_writers_read_their_own_writes(pair: StreamingPair, tmp_path
         assert await asyncio.gather(*writers) == [[]] * WRITERS
 
 
+@pytest.mark.long
 async def test_every_reading_route_reads_on_the_replica(pair: StreamingPair, tmp_path: Path) -> None:
     settings = settings_of(pair, tmp_path, pair.app_url(pair.source)).model_copy(update={"read_wait_s": LONG_S})
     async with replica(settings, Doubles(embedder=HashedEmbedder())) as (url, app):

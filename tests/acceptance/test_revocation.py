@@ -95,6 +95,7 @@ async def pair(app: Application, caller: Caller, database: Database, tmp_path: P
         yield Pair([one, two], key, database)
 
 
+@pytest.mark.long
 async def test_both_replicas_refuse_a_revoked_key_and_no_other(pair: Pair, caller: Caller) -> None:
     await pair.revoke()
     for url in pair.urls:
@@ -113,6 +114,7 @@ def halves(content: bytes, between: asyncio.Event) -> AsyncIterator[bytes]:
     return sent()
 
 
+@pytest.mark.long
 async def test_what_was_being_sent_when_the_key_was_revoked_is_not_done(pair: Pair) -> None:
     lines = b"".join(json.dumps(body(f"Maya visits town {n}.")).encode() + b"\n" for n in range(300))
     call = {"name": "memory.remember", "arguments": body("Maya visits the harbour.")}
@@ -132,6 +134,7 @@ async def test_what_was_being_sent_when_the_key_was_revoked_is_not_done(pair: Pa
     assert await sql(pair.database, "SELECT 1 FROM memories WHERE text LIKE '%visits%'") == []
 
 
+@pytest.mark.long
 async def test_an_export_breaks_off_when_the_key_is_revoked(pair: Pair) -> None:
     await sql(
         pair.database,

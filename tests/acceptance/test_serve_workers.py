@@ -104,6 +104,7 @@ class Load:
                 await asyncio.sleep(PAUSE_S)
 
 
+@pytest.mark.long
 async def test_reloads_lose_no_request_and_the_end_is_clean(server: Server, caller: Caller, tmp_path: Path) -> None:
     policies = tmp_path / "config" / "policies.yaml"
     right, first = policies.read_text(), workers(server)
@@ -135,6 +136,7 @@ async def test_reloads_lose_no_request_and_the_end_is_clean(server: Server, call
     assert not any(name.startswith("mnema-serve-") for name in os.listdir(tmp_path))
 
 
+@pytest.mark.long
 async def test_a_dead_worker_comes_back_and_a_dead_supervisor_ends_all(server: Server, caller: Caller) -> None:
     async with caller.client(server.url) as client:
         for _ in range(6):

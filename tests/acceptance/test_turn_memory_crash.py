@@ -66,6 +66,7 @@ async def observer(settings: Settings, store: Store, clock: Clock) -> AsyncItera
         yield app
 
 
+@pytest.mark.long
 async def test_a_server_killed_while_it_writes_turns_leaves_no_artifact_without_its_blob(
     victim: Server, observer: Application, store: Store, database: Database, clock: Clock
 ) -> None:

@@ -25,6 +25,7 @@ async def read_texts(sql: asyncpg.Connection, source: Source) -> set[str]:
     return {row["text"] for row in await sql.fetch(TEXTS, source.id)}
 
 
+@pytest.mark.long
 async def test_workers_index_a_hostile_folder_and_follow_its_changes(
     app: Application, caller: Caller, database: Database, redis: RedisServer, tmp_path: Path
 ) -> None:

@@ -238,6 +238,7 @@ async def check(sql: asyncpg.Connection, rounds: int) -> None:
     assert Counter(row["op"] for row in noted) == {"ttl": forgotten}
 
 
+@pytest.mark.long
 async def test_whatever_is_killed_every_job_is_done_once_in_effect(site: Site) -> None:
     await site.prepare()
     for number in range(ROUNDS):

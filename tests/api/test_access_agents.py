@@ -111,6 +111,7 @@ def found_in(response: httpx.Response, secrets: list[str]) -> list[str]:
     return [s for s in secrets if s in response.text + str(response.headers) and s not in sent]
 
 
+@pytest.mark.long
 async def test_no_read_with_any_parameter_shows_a_hidden_category(room: Room) -> None:
     wrong = {}
     values = [*room.secrets, "maya", THREAD, "supervisor", "planner", "tasks", "node,op,status,category,user_id"]
@@ -139,6 +140,7 @@ async def test_no_read_with_any_parameter_shows_a_hidden_category(room: Room) ->
     assert wrong == {}
 
 
+@pytest.mark.long
 async def test_every_route_that_takes_an_id_answers_not_found_for_a_hidden_memory(room: Room) -> None:
     places = {"memory_id": room.hidden, "thread_id": THREAD}
     before = (await room.admin.get(f"/memory/{room.hidden}")).json()
@@ -150,6 +152,7 @@ async def test_every_route_that_takes_an_id_answers_not_found_for_a_hidden_memor
     assert (await room.admin.get(f"/memory/{room.hidden}")).json() == before
 
 
+@pytest.mark.long
 async def test_a_source_of_a_hidden_category_and_none_get_the_same_answer_on_every_route(room: Room) -> None:
     before = (await room.admin.get("/sources")).json()
     key = await room.admin.post("/sources", json={"category": "tasks"})
@@ -170,6 +173,7 @@ async def test_a_source_of_a_hidden_category_and_none_get_the_same_answer_on_eve
     assert (await room.admin.get(f"/sources/{room.documents['source_id']}")).json() in before["items"]
 
 
+@pytest.mark.long
 async def test_a_hidden_fact_and_one_that_does_not_exist_get_the_same_answer(room: Room) -> None:
     before = [(await room.admin.get(f"/facts/{room.fact}{path}")).json() for path in ("", "/history")]
     operations = [o for o in await guarded(room.planner) if "{fact_id}" in o.path or "{rank}" in o.path]
@@ -188,6 +192,7 @@ async def test_a_hidden_fact_and_one_that_does_not_exist_get_the_same_answer(roo
     assert [(await room.admin.get(f"/facts/{room.fact}{path}")).json() for path in ("", "/history")] == before
 
 
+@pytest.mark.long
 async def test_a_key_without_the_category_uses_no_route_of_turn_memory(room: Room) -> None:
     talk = f"/conversations/{THREAD}"
     before = (await room.admin.get(f"{talk}/artifacts", params={"user_id": "maya"})).json()
@@ -273,6 +278,7 @@ async def test_listing_or_writing_a_hidden_category_is_refused_by_name(room: Roo
     assert len([one for one in await listed(room.admin) if one["category"] != "preferences"]) == 3  # facts tell theirs
 
 
+@pytest.mark.long
 async def test_the_planner_cannot_speak_as_another_agent(room: Room, database: Database) -> None:
     answers = {
         agent: [

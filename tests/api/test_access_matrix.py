@@ -104,12 +104,14 @@ def test_nothing_is_served_that_the_document_does_not_name() -> None:
         assert router is None or all(route.include_in_schema for route in router.routes), f"{module.name} hides a route"
 
 
+@pytest.mark.long
 async def test_every_guarded_route_is_known_here_by_its_scope(http: httpx.AsyncClient) -> None:
     assert {
         operation.name for operation in await guarded(http)
     } == READS | WRITES | CHATS | APPROVALS | ADMINS | ANY_SCOPE
 
 
+@pytest.mark.long
 async def test_every_route_accepts_its_sample_from_an_administrator(http: httpx.AsyncClient) -> None:
     wrong = {}
     every = [operation for operation in await operations(http) if operation.name not in OPERATORS]
@@ -121,6 +123,7 @@ async def test_every_route_accepts_its_sample_from_an_administrator(http: httpx.
     assert wrong == {}
 
 
+@pytest.mark.long
 async def test_the_document_marks_exactly_the_guarded_routes_as_needing_a_key(http: httpx.AsyncClient) -> None:
     document = (await http.get("/openapi.json")).json()
     unmarked = {
@@ -140,6 +143,7 @@ async def test_public_routes_and_pages_answer_without_a_key(server: str) -> None
             assert (await nobody.get(url)).status_code == 200, url
 
 
+@pytest.mark.long
 async def test_no_guarded_route_answers_without_a_valid_key(app: Application, server: str, caller: Caller) -> None:
     wrong = {}
     async with caller.client(server) as admin:
@@ -166,6 +170,7 @@ async def test_a_key_works_until_it_is_revoked(app: Application, server: str, ca
         refused(await client.get("/memory"), 401, "unauthenticated")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("scope", "refused_on"),
     [
@@ -189,6 +194,7 @@ async def test_a_key_is_refused_on_exactly_the_routes_its_scope_does_not_cover(
     ]
 
 
+@pytest.mark.long
 async def test_a_refused_scope_changes_nothing(app: Application, server: str, caller: Caller) -> None:
     reader = await make_caller(app, ["query"], tenant=caller)
     async with caller.client(server) as admin, reader.client(server) as client:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import httpx
+import pytest
 
 from app.bootstrap import Application
 from tests.api.calls import add_source, ask, edit_matching, history_of, listed, propose, remember, say, upload, verdict
@@ -290,6 +291,7 @@ def judged(operation: Operation, response: httpx.Response, secrets: dict[str, st
     return None if status in (200, 201, 204, 404, 422) or code in CONFIGURED | {OWN_COUNT} else response.text
 
 
+@pytest.mark.long
 async def test_no_route_and_no_parameter_opens_another_tenant(app: Application, server: str, caller: Caller) -> None:
     other = await make_caller(app)
     wrong: dict[str, Any] = {}

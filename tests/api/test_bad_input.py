@@ -171,6 +171,7 @@ async def wrong_answers(
     return wrong
 
 
+@pytest.mark.long
 async def test_invalid_writes_are_refused_and_store_nothing(http: httpx.AsyncClient, database: Database) -> None:
     before = await row_counts(database)
     assert await wrong_answers(http, "POST", "/memory", WRITES) == {}
@@ -186,6 +187,7 @@ async def test_invalid_patches_are_refused_and_change_nothing(http: httpx.AsyncC
     assert (await http.get(url)).json() == before
 
 
+@pytest.mark.long
 async def test_invalid_queries_are_refused(http: httpx.AsyncClient) -> None:
     await remember(http, category="tasks")
     assert await wrong_answers(http, "POST", "/memory/query", QUERIES) == {}

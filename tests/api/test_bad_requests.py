@@ -192,6 +192,7 @@ PARAMETERS: dict[str, list[dict[str, Any]]] = {
 }
 
 
+@pytest.mark.long
 async def test_ids_that_are_no_uuids_are_places_of_no_route(http: httpx.AsyncClient) -> None:
     wrong = {}
     names = ID_PLACES
@@ -205,6 +206,7 @@ async def test_ids_that_are_no_uuids_are_places_of_no_route(http: httpx.AsyncCli
     assert wrong == {}
 
 
+@pytest.mark.long
 async def test_parameters_out_of_range_are_refused(http: httpx.AsyncClient) -> None:
     wrong = {}
     for path, cases in PARAMETERS.items():
@@ -287,6 +289,7 @@ async def pieces(count: int) -> AsyncIterator[bytes]:
         yield b" " * 65_536
 
 
+@pytest.mark.long
 async def test_a_body_over_the_limit_is_refused_whether_announced_or_streamed(http: httpx.AsyncClient) -> None:
     content = json.dumps(body()).encode()
     for path in ("/memory", "/memory/query"):
@@ -370,6 +373,7 @@ async def test_a_hostile_request_id_is_replaced(http: httpx.AsyncClient, hostile
         assert UUID(response.headers["X-Request-ID"])
 
 
+@pytest.mark.long
 async def test_every_answer_forbids_sniffing_and_caching(http: httpx.AsyncClient) -> None:
     for path in ("/health", "/memory", "/nothing", "/memory/x", "/openapi.json"):
         headers = (await http.get(path)).headers
@@ -422,6 +426,7 @@ async def test_a_time_that_cannot_be_read_is_not_repeated(http: httpx.AsyncClien
     assert SECRET not in str(refused(await http.post(path, json=content), 422, "invalid_request"))
 
 
+@pytest.mark.long
 async def test_an_error_never_repeats_the_key(app: Application, server: str, caller: Caller) -> None:
     bound = await make_caller(app, ["query"], ["stylist"], tenant=caller)
     for who in (caller, bound):

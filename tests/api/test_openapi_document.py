@@ -47,6 +47,7 @@ def statuses() -> dict[str, set[int]]:
     return found
 
 
+@pytest.mark.long
 def test_every_field_and_parameter_is_described(document: dict[str, Any]) -> None:
     fields = {f"{schema}.{name}": field for schema, name, field in schema_fields(document)}
     described = fields | {f"{p['in']} {p['name']}": p for p in parameters(document)}
@@ -55,6 +56,7 @@ def test_every_field_and_parameter_is_described(document: dict[str, Any]) -> Non
     assert [name for name, text in texts.items() if len(text) < LEAST_TEXT or text == AN_IDENTIFIER] == []
 
 
+@pytest.mark.long
 def test_every_shared_description_describes_something(document: dict[str, Any]) -> None:
     fields = {(schema, name) for schema, name, _ in schema_fields(document)}
     named = {parameter["name"].lower() for parameter in parameters(document)}
@@ -63,6 +65,7 @@ def test_every_shared_description_describes_something(document: dict[str, Any]) 
     assert PARAMETERS.keys() <= named
 
 
+@pytest.mark.long
 def test_a_body_has_no_defaults_that_a_generated_client_would_send(document: dict[str, Any]) -> None:
     schemas = document["components"]["schemas"]
     bodies = {
@@ -79,6 +82,7 @@ def test_a_body_has_no_defaults_that_a_generated_client_would_send(document: dic
     assert [name for name, part in changes.items() if "by default" in part.get("description", "")] == []
 
 
+@pytest.mark.long
 def test_schemas_have_names_without_the_path_of_a_module(document: dict[str, Any]) -> None:
     assert [name for name in document["components"]["schemas"] if not re.fullmatch("[A-Z][A-Za-z0-9]*", name)] == []
 
@@ -97,6 +101,7 @@ def test_every_error_has_an_example_of_its_own_status(document: dict[str, Any]) 
     assert found > 500
 
 
+@pytest.mark.long
 def test_an_example_of_invalid_input_is_about_the_operation(document: dict[str, Any]) -> None:
     for operation, status, content, entry in problems(document):
         if status == 422:

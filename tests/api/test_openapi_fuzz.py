@@ -52,6 +52,7 @@ async def keys(app: Application, server: str, caller: Caller, tmp_path: Path) ->
     return file
 
 
+@pytest.mark.long
 async def test_every_operation_does_what_the_document_says(server: str, keys: Path) -> None:
     code, report = await schemathesis(
         server, keys, *OURS, "--phases", "examples,coverage,fuzzing", "--max-examples", str(EXAMPLES)
@@ -63,6 +64,7 @@ async def test_every_operation_does_what_the_document_says(server: str, keys: Pa
     assert tested[1] == selected[1], report
 
 
+@pytest.mark.long
 async def test_operations_agree_along_the_links(server: str, keys: Path) -> None:
     phases, followed = ("--phases", "stateful", "--max-examples", str(STATEFUL)), []
     for seed in range(SEED, SEED + RUNS):

@@ -127,6 +127,7 @@ def test_any_text_is_a_cursor_of_ours_or_refused(cursor: str) -> None:
     assert position is not None
 
 
+@pytest.mark.long
 async def test_fuzzed_cursors_never_break_the_server(http: httpx.AsyncClient) -> None:
     await many(http, 3)
     good = (await http.get("/memory", params={"limit": 1})).json()["next_cursor"]

@@ -512,6 +512,7 @@ async def wander(world: World, tenant: str, count: int) -> tuple[list[str], Coun
     return wrong, answered
 
 
+@pytest.mark.long
 async def test_no_combination_shows_or_changes_anything_of_another_tenant(world: World, database: Database) -> None:
     answered: Counter[tuple[str, int]] = Counter()
     for tenant in TENANTS:
@@ -527,6 +528,7 @@ async def test_no_combination_shows_or_changes_anything_of_another_tenant(world:
     assert sum(answered.values()) >= COMBINATIONS
 
 
+@pytest.mark.long
 async def test_a_server_that_takes_one_tenant_for_another_is_found_out(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -542,6 +544,7 @@ async def test_a_server_that_takes_one_tenant_for_another_is_found_out(
     assert any("owner='two'" in found for found in wrong)
 
 
+@pytest.mark.long
 async def test_a_key_that_loses_its_binding_is_found_out(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     authenticate = world.app.tenants.authenticate
 
@@ -554,6 +557,7 @@ async def test_a_key_that_loses_its_binding_is_found_out(world: World, monkeypat
     assert any(f"category='{category}'" in found for found in wrong for category in HIDDEN)
 
 
+@pytest.mark.long
 async def test_a_changed_row_of_any_table_changes_the_digest(world: World, database: Database) -> None:
     before = await digests(world, database, ["two"])
     assert {table for table, held in before.items() if held} >= {

@@ -33,6 +33,7 @@ def folders_in(path: Path) -> list[str]:
     return [f.name for f in path.iterdir() if f.is_dir() and f.name[0] != "." and not f.name.endswith((*made, "-info"))]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("check", CHECKS, ids=[check.__name__ for check in CHECKS])
 def test_the_documents_keep_the_rule(check: Check) -> None:
     offences = [offence for path in PAGES for offence in check(read_page(path))]

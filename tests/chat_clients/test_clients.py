@@ -52,6 +52,7 @@ async def ways(app: Application, server: str) -> AsyncIterator[Ways]:
         yield Ways(upstream, f"{server}/v1", caller.key)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("ask", [ask_openai, with_pydantic_ai.ask_questions], ids=["openai", "pydantic-ai"])
 async def test_a_client_cannot_tell_mnema_from_the_upstream(ways: Ways, ask: Driver) -> None:
     sent, direct, forwarded, proxied = await ways.go_both(ask)

@@ -44,6 +44,7 @@ def run_bench(file: Path, *args: str) -> str:
     return done.stdout
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["query", pytest.param("write", marks=deep_only)])
 def test_a_tiny_run_measures_the_server_and_its_floor(kind: str, tmp_path: Path) -> None:
     file = tmp_path / "figures.json"
@@ -120,6 +121,7 @@ def test_a_tiny_run_expires_the_same_rows_in_both_ways(tmp_path: Path) -> None:
     assert dropped["mb_after"] < deleted["mb_after"], "a dropped week leaves no file"
 
 
+@pytest.mark.long
 def test_a_tiny_run_measures_queries_with_receipts_and_without(tmp_path: Path) -> None:
     file = tmp_path / "figures.json"
     size = ["--rows", "50", "--clients", "2", "--seconds", "1", "--warmup", "0", "--repeats", "2"]
@@ -147,6 +149,7 @@ class _Answers(BaseHTTPRequestHandler):
         """Stay silent."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("rate", [0.0, 50.0])
 def test_clients_send_no_more_than_their_rate(rate: float) -> None:
     with ThreadingHTTPServer(("127.0.0.1", 0), _Answers) as server:
@@ -161,6 +164,7 @@ def test_clients_send_no_more_than_their_rate(rate: float) -> None:
         assert 0 < outcome.requests <= 1 + rate * (load.warmup + load.seconds)
 
 
+@pytest.mark.long
 def test_a_load_ends_when_its_requests_do() -> None:
     class FewRequests(Load):
         def build_requests(self) -> Iterator[bytes]:
@@ -319,6 +323,7 @@ def test_no_two_messages_of_a_chat_are_the_same() -> None:
     assert turn["content"] == sent[3]["messages"][-1]["content"]
 
 
+@pytest.mark.long
 def test_every_question_about_favorites_is_one_that_facts_answer() -> None:
     asked = [chat_workload.favorite_body(number, stream=True)["messages"][-1]["content"] for number in range(500)]
     assert len(set(asked)) > 200

@@ -59,6 +59,7 @@ def test_a_stale_rival_and_a_paraphrase_count() -> None:
     assert figures.mean_of("stale_first", rival=True) == pytest.approx(1 / 3)
 
 
+@pytest.mark.long
 def test_a_run_measures_every_question(tmp_path: Path) -> None:
     file = tmp_path / "figures.json"
     result = CliRunner().invoke(bench_app, ["answers", "--json", str(file)])

@@ -22,6 +22,7 @@ def two_people(_parts: Sequence[str]) -> list[Person]:
     return [replace(talker, turns=turns, questions=questions), *load_people(["stored"])]
 
 
+@pytest.mark.long
 def test_most_first_person_questions_find_what_was_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "load_people", two_people)
     figures = memory.run(["development", "stored"], print)

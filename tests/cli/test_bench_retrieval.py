@@ -39,6 +39,7 @@ def conversation() -> dict[str, Any]:
     return {"sample_id": "own", "conversation": talk, "qa": asked}
 
 
+@pytest.mark.long
 def test_it_finds_what_was_said(tmp_path: Path) -> None:
     file, figures = tmp_path / "own.json", tmp_path / "figures.json"
     file.write_text(json.dumps([conversation()]), encoding="utf-8")
@@ -54,6 +55,7 @@ def test_it_finds_what_was_said(tmp_path: Path) -> None:
     assert [row["evidence"] for row in rows["default"]] == [1, 2]
 
 
+@pytest.mark.long
 def test_what_it_cannot_read_it_says(tmp_path: Path) -> None:
     file = tmp_path / "empty.json"
     file.write_text("[]", encoding="utf-8")

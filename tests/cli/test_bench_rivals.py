@@ -44,6 +44,7 @@ def model() -> SentenceModel:
     return SentenceModel(ensure_graph(model_cache(), folder), folder / "tokenizer.json")
 
 
+@pytest.mark.long
 def test_the_corpus_is_the_same_every_time_and_has_no_duplicates() -> None:
     assert make_memory(7, 20) == make_memory(7, 20)
     memories = [make_memory(number, 20) for number in range(10_000)]
@@ -56,6 +57,7 @@ def test_the_corpus_is_the_same_every_time_and_has_no_duplicates() -> None:
     assert all(text.endswith("?") for _, text in questions)
 
 
+@pytest.mark.long
 async def test_the_other_products_embed_as_mnema_does(model: SentenceModel) -> None:
     texts = [make_memory(number, 20).text for number in range(5)] + ["word " * (2 * MAX_TOKENS)]
     embedder = LocalEmbedder(model_cache(), threads=1)
@@ -98,6 +100,7 @@ def test_an_answer_must_be_what_was_asked_for() -> None:
     assert not load("mem0", "query").is_right(500, theirs, thoroughly=False)
 
 
+@pytest.mark.long
 async def test_langgraphs_store_is_loaded_measured_and_compared_with_all_vectors(model: SentenceModel) -> None:
     store = InMemoryStore(index={"dims": 384, "embed": wrap_for_langchain(model), "fields": ["text"]})
 

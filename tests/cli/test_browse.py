@@ -25,6 +25,7 @@ async def run(env: dict[str, Any], *args: str) -> str:
     return done.stdout
 
 
+@pytest.mark.long
 async def test_a_memory_is_shown_changed_forgotten_and_restored(env: dict[str, Any]) -> None:
     memory = (await run(env, *REMEMBER, "Maya likes [bold]tea[/bold].", "--tag", "drinks")).split()[1]
     shown = await run(env, "get", memory)
@@ -55,6 +56,7 @@ async def test_a_purge_asks_first_and_an_edit_needs_a_change(env: dict[str, Any]
     assert (empty.returncode, "name at least one change" in empty.stderr) == (2, True)
 
 
+@pytest.mark.long
 async def test_lists_filter_and_continue(env: dict[str, Any]) -> None:
     for number in range(3):
         await run(env, *REMEMBER, f"Task number {number} is to paint wall {number}.")
@@ -73,6 +75,7 @@ async def test_lists_filter_and_continue(env: dict[str, Any]) -> None:
     assert rows[1][5].endswith("Z")
 
 
+@pytest.mark.long
 async def test_users_threads_and_categories_are_counted(env: dict[str, Any]) -> None:
     await run(env, *REMEMBER, "Maya likes tea.")
     await run(env, "remember", "--user", "ben", "--category", "tasks", "Ben paints the wall.")

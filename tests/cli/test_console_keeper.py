@@ -107,6 +107,7 @@ def test_its_address_is_told_once_it_answers(serving: tuple[Starter, str]) -> No
     assert keeper.check_process(now + 1) is None
 
 
+@pytest.mark.long
 def test_ends_count_no_more_after_a_while_of_service(serving: tuple[Starter, str]) -> None:
     start, address = serving
     keeper = ConsoleKeeper(start, address, start.log)

@@ -48,6 +48,7 @@ async def tenants(app: Application, caller: Caller, sql: asyncpg.Connection, emb
     return [str(caller.scope.tenant_id), str(other.scope.tenant_id)]
 
 
+@pytest.mark.long
 async def test_a_dry_run_lists_decisions_and_a_run_merges(
     tenants: list[str], env: dict[str, Any], sql: asyncpg.Connection
 ) -> None:

@@ -76,6 +76,7 @@ def make(place: Path) -> Iterator[Make]:
         shutil.rmtree(home, ignore_errors=True)
 
 
+@pytest.mark.long
 async def test_serves_postgresql_18_in_utf8_without_a_system_locale(server: EmbeddedPostgres) -> None:
     cluster = server.start_server()
     assert "PostgreSQL 18" in await query(cluster, "SELECT version()")
@@ -84,12 +85,14 @@ async def test_serves_postgresql_18_in_utf8_without_a_system_locale(server: Embe
     assert await query(cluster, "SELECT 'Ж' ~ '^[[:alpha:]]$'")
 
 
+@pytest.mark.long
 async def test_has_pgvector(server: EmbeddedPostgres) -> None:
     cluster = server.start_server()
     await query(cluster, "CREATE EXTENSION vector")
     assert await query(cluster, "SELECT '[1,0]'::vector <=> '[0,1]'::vector") == 1.0
 
 
+@pytest.mark.long
 async def test_listens_on_loopback_only_and_applies_settings(server: EmbeddedPostgres) -> None:
     cluster = server.start_server()
     shown = {
@@ -103,6 +106,7 @@ async def test_listens_on_loopback_only_and_applies_settings(server: EmbeddedPos
         assert await query(cluster, f"SHOW {name}") == value
 
 
+@pytest.mark.long
 async def test_refuses_a_wrong_or_missing_password(server: EmbeddedPostgres) -> None:
     cluster = server.start_server()
     for wrong in ("wrong", ""):
@@ -119,6 +123,7 @@ def test_url_quotes_and_keeps_the_superusers_password_to_the_superuser() -> None
     assert "p/w" not in repr(cluster)
 
 
+@pytest.mark.long
 def test_a_second_start_adopts(server: EmbeddedPostgres) -> None:
     pid = server.owner_pid()
     other = EmbeddedPostgres(server.home)
@@ -146,6 +151,7 @@ def test_has_the_client_programs(server: EmbeddedPostgres) -> None:
         server.binary_path("nothing")
 
 
+@pytest.mark.long
 async def test_a_durable_cluster_keeps_data_and_port_over_a_stop(make: Make) -> None:
     server = make(durable=True)
     assert server.is_running() is False
@@ -163,6 +169,7 @@ async def test_a_durable_cluster_keeps_data_and_port_over_a_stop(make: Make) -> 
     assert await query(first, "SELECT n FROM kept") == 7
 
 
+@pytest.mark.long
 async def test_starts_again_after_sigkill_and_with_a_foreign_process_in_the_pid_file(make: Make) -> None:
     server = make(durable=True)
     cluster = server.start_server()
@@ -181,6 +188,7 @@ async def test_starts_again_after_sigkill_and_with_a_foreign_process_in_the_pid_
     assert server.start_server() == cluster
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("probed", [True, False], ids=["seen by the probe", "snatched after the probe"])
 def test_moves_when_its_port_is_taken(make: Make, monkeypatch: pytest.MonkeyPatch, probed: bool) -> None:
     server = make()
@@ -198,6 +206,7 @@ def test_moves_when_its_port_is_taken(make: Make, monkeypatch: pytest.MonkeyPatc
     assert server.start_server().port == moved
 
 
+@pytest.mark.long
 def test_survives_its_parents_ctrl_c_and_death(make: Make) -> None:
     server = make()
     script = (
@@ -226,6 +235,7 @@ def test_survives_its_parents_ctrl_c_and_death(make: Make) -> None:
     assert os.getsid(pid) == pid
 
 
+@pytest.mark.long
 def test_racing_starters_share_one_server(make: Make) -> None:
     servers = [make() for _ in range(4)]
     barrier = threading.Barrier(len(servers))
@@ -239,6 +249,7 @@ def test_racing_starters_share_one_server(make: Make) -> None:
     assert len({server.owner_pid() for server in servers}) == 1
 
 
+@pytest.mark.long
 def test_errors_quote_the_log(make: Make) -> None:
     server = make(settings={"shared_buffers": "plenty\\ '"})
     with pytest.raises(EmbeddedPostgresError, match=r'(?s)did not start.*"shared_buffers": "plenty') as caught:

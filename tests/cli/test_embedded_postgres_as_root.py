@@ -61,6 +61,7 @@ def reads(uid: int, file: Path) -> bool:
     return not subprocess.run(["cat", file], user=uid, group=uid, extra_groups=[], capture_output=True).returncode
 
 
+@pytest.mark.long
 async def test_a_parent_that_has_an_access_list_keeps_what_it_says(place: Path, make: Make) -> None:
     closed = place / "listed"
     closed.mkdir(mode=0o750)
@@ -78,6 +79,7 @@ async def test_a_parent_that_has_an_access_list_keeps_what_it_says(place: Path, 
     assert server.opened == [closed]
 
 
+@pytest.mark.long
 async def test_root_opens_exactly_the_closed_parents(place: Path, make: Make) -> None:
     closed, listed = place / "closed", place / "closed" / "listed"
     listed.mkdir(parents=True, mode=0o755)
@@ -95,6 +97,7 @@ async def test_root_opens_exactly_the_closed_parents(place: Path, make: Make) ->
     await execute(cluster, "SELECT 1")
 
 
+@pytest.mark.long
 def test_root_copies_an_installation_that_others_cannot_read(
     place: Path, make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -159,6 +162,7 @@ async def test_an_ordinary_user_needs_nothing_of_root_and_shares_the_home_with_i
     assert server.opened == []
 
 
+@pytest.mark.long
 def test_a_home_that_root_makes_for_a_user_stays_usable_by_the_user(make: Make) -> None:
     nobody = pwd.getpwnam("nobody")
     server = make("sudo")

@@ -127,6 +127,7 @@ async def is_whole(sql: asyncpg.Connection, name: str, endpoint: FakeOpenAI) -> 
         assert cosine == pytest.approx(1, abs=2e-3)
 
 
+@pytest.mark.long
 async def test_a_run_that_is_killed_is_taken_up_where_it_ended(
     app: Application, caller: Caller, env: dict[str, str], endpoint: FakeOpenAI, sql: asyncpg.Connection
 ) -> None:
@@ -149,6 +150,7 @@ async def test_a_run_that_is_killed_is_taken_up_where_it_ended(
     assert (await said(env, "migrate", name)).startswith("embedded 0 memories")
 
 
+@pytest.mark.long
 async def test_the_whole_way_to_another_model(
     app: Application, caller: Caller, env: dict[str, str], sql: asyncpg.Connection
 ) -> None:
@@ -205,6 +207,7 @@ async def test_what_cannot_be_is_said(app: Application, env: dict[str, Any]) -> 
     )
 
 
+@pytest.mark.long
 async def test_following_ends_with_ctrl_c(
     app: Application, caller: Caller, env: dict[str, str], sql: asyncpg.Connection
 ) -> None:

@@ -104,6 +104,7 @@ async def test_wrong_arguments_and_refusals_are_one_line(app: Application, calle
     assert (await mnema("facts", "list", "--user", "maya", **env)).stdout.splitlines()[1:] == []
 
 
+@pytest.mark.long
 async def test_a_list_has_all_pages(app: Application, caller: Caller, env: dict[str, Any]) -> None:
     topics = [f"favorite_{n:03}_teas" for n in range(PAGE + 1)]
     for start in range(0, len(topics), 100):

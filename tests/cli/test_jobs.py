@@ -50,6 +50,7 @@ async def queued(app: Application, scope: Principal, kind: JobKind, **fields: An
     return job_id
 
 
+@pytest.mark.long
 async def test_jobs_are_listed_shown_and_replayed(
     app: Application, caller: Caller, env: dict[str, str], database: Database
 ) -> None:
@@ -79,6 +80,7 @@ async def test_jobs_are_listed_shown_and_replayed(
             assert (missing.exit_code, missing.stderr) == (1, "error not_found: no such job\n")
 
 
+@pytest.mark.long
 async def test_kinds_are_paused_counted_and_resumed(app: Application, caller: Caller, env: dict[str, str]) -> None:
     assert (await said(env, caller, "counts")).endswith("\npaused: nothing\n")
     job_id = await queued(app, caller.scope, JobKind.embed)

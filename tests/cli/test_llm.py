@@ -7,6 +7,7 @@ from typing import Any
 from uuid import UUID
 
 import asyncpg
+import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
@@ -30,6 +31,7 @@ TURN = (
 )
 
 
+@pytest.mark.long
 async def test_a_turn_is_read_by_hand(app: Application, caller: Caller, database: Database, tmp_path: Any) -> None:
     turn = await app.turns.store_turn(
         caller.scope, draft(TURN, type=MemoryType.turn, category="activity", thread_id="talk", role="user")
@@ -52,6 +54,7 @@ async def test_a_turn_is_read_by_hand(app: Application, caller: Caller, database
         assert "the model was not called: no_model" in without.stderr
 
 
+@pytest.mark.long
 async def test_what_was_said_is_reflected_on_by_hand(
     app: Application, caller: Caller, database: Database, tmp_path: Any
 ) -> None:
@@ -79,6 +82,7 @@ async def test_what_was_said_is_reflected_on_by_hand(
         assert (without.exit_code, "no_chat_model" in without.stderr) == (1, True)
 
 
+@pytest.mark.long
 async def test_a_dry_run_tells_what_becomes_of_what_is_stored(
     app: Application, caller: Caller, database: Database, tmp_path: Any
 ) -> None:
@@ -144,6 +148,7 @@ async def test_rates_by_version_and_what_is_left_of_today(
     assert [line.split()[0] for line in theirs.stdout.splitlines()] == ["prompt", "facts.v1", "today"]
 
 
+@pytest.mark.long
 async def test_what_became_no_memory_is_counted_by_rule(
     app: Application, caller: Caller, database: Database, tmp_path: Any
 ) -> None:

@@ -21,6 +21,7 @@ def test_the_list_says_what_the_command_says_of_itself(command: LazyCommand) -> 
     assert said.startswith(command.summary.rstrip(".")), said
 
 
+@pytest.mark.long
 async def test_every_command_has_a_page_of_help() -> None:
     for command in COMMANDS:
         for flag in ("-h", "--help"):

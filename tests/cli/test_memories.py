@@ -29,6 +29,7 @@ def env(server: str, caller: Caller, tmp_path: Path) -> dict[str, Any]:
     return {"MNEMA_URL": server + "/", "MNEMA_API_KEY": caller.key, "MNEMA_HOME": tmp_path, "HTTP_PROXY": proxy}
 
 
+@pytest.mark.long
 async def test_a_memory_is_written_found_changed_and_told_as_it_was_said(env: dict[str, Any]) -> None:
     first = await mnema(*REMEMBER, TEXT, "--importance", "4", "--tag", "drinks", "--thread", "cafe", **env)
     assert first.returncode == 0
@@ -54,6 +55,7 @@ async def test_a_memory_is_written_found_changed_and_told_as_it_was_said(env: di
     assert [row["event"] for row in json.loads(raw.stdout)["items"]] == ["ADD"]
 
 
+@pytest.mark.long
 async def test_a_search_prints_each_line_with_its_source(app: Application, caller: Caller, env: dict[str, Any]) -> None:
     turn = draft("Coffee at [M7]? [bold]No[/bold] :tea:.", type=MemoryType.turn, category="activity", thread_id="cafe")
     said = await app.write.write_memory(caller.scope, replace(turn, role="user"))
@@ -75,6 +77,7 @@ async def test_a_search_prints_each_line_with_its_source(app: Application, calle
     assert none.stdout.startswith("0 found, ")
 
 
+@pytest.mark.long
 async def test_refusals_are_one_line_with_the_problems_code(env: dict[str, Any]) -> None:
     cases = {
         (*REMEMBER, ""): "error 422 empty_text: ",
@@ -93,6 +96,7 @@ async def test_refusals_are_one_line_with_the_problems_code(env: dict[str, Any])
         assert done.stderr.startswith(expected)
 
 
+@pytest.mark.long
 async def test_how_much_is_answered_the_servers_policies_say_where_the_command_does_not(
     app: Application, caller: Caller, settings: Settings, embedder: Embedder, env: dict[str, Any], tmp_path: Path
 ) -> None:
@@ -127,6 +131,7 @@ async def test_what_is_no_id_is_not_asked_for(env: dict[str, Any]) -> None:
     assert "should be a valid UUID" in wrong.stderr
 
 
+@pytest.mark.long
 async def test_a_server_that_is_not_there_or_no_key_is_said_in_words(env: dict[str, Any]) -> None:
     cases: list[tuple[dict[str, Any], str]] = [
         ({"MNEMA_URL": "http://127.0.0.1:1"}, "error http://127.0.0.1:1: "),

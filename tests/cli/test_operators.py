@@ -74,6 +74,7 @@ async def new_key(env: dict[str, Any], *options: str) -> tuple[str, str]:
     return found[1], found[2]
 
 
+@pytest.mark.long
 async def test_tenants_are_created_listed_and_unique(env: dict[str, Any]) -> None:
     done = await mnema("tenant", "create", "acme", **env)
     assert (done.returncode, bool(re.match(r"^\S{36}  acme\n$", done.stdout))) == (0, True)
@@ -91,6 +92,7 @@ async def test_tenants_are_created_listed_and_unique(env: dict[str, Any]) -> Non
     assert unknown == "error not_found: no tenant '[/i]'\n"
 
 
+@pytest.mark.long
 async def test_a_key_works_until_it_is_revoked_and_its_text_is_never_listed(env: dict[str, Any], server: str) -> None:
     await mnema("tenant", "create", "acme", **env)
     key_id, plain = await new_key(
@@ -134,6 +136,7 @@ async def test_keys_that_cannot_be_are_refused_with_the_reason(env: dict[str, An
     assert said == list(cases.values())
 
 
+@pytest.mark.long
 async def test_migrate_prepares_a_server_that_has_nothing_yet_and_may_be_repeated(
     superuser_url: str, nothing_yet: str, home: Path, tmp_path: Path
 ) -> None:
@@ -163,6 +166,7 @@ async def test_migrate_prepares_a_server_that_has_nothing_yet_and_may_be_repeate
     assert created.returncode == 0
 
 
+@pytest.mark.long
 async def test_migrate_says_what_is_missing_or_refused(database: Database, home: Path) -> None:
     wrong = database_url(database.admin, database.name, "mnema_admin", "wrong")
     cases = [
@@ -178,6 +182,7 @@ async def test_migrate_says_what_is_missing_or_refused(database: Database, home:
     assert "set MNEMA_SUPERUSER_DATABASE_URL" in await refused("migrate", "--roles-only", MNEMA_HOME=home)
 
 
+@pytest.mark.long
 async def test_doctor_names_what_is_wrong_with_the_database_and_how_to_mend_it(
     database: Database, superuser_url: str, nothing_yet: str, home: Path
 ) -> None:
@@ -201,6 +206,7 @@ async def test_doctor_names_what_is_wrong_with_the_database_and_how_to_mend_it(
         assert (done.returncode, wrong in said, mended in said) == (1, True, True), said
 
 
+@pytest.mark.long
 async def test_doctor_names_a_schema_or_a_configuration_that_does_not_fit(
     database: Database, env: dict[str, Any], tmp_path: Path
 ) -> None:
@@ -242,6 +248,7 @@ async def test_doctor_names_a_schema_or_a_configuration_that_does_not_fit(
     assert "warn insights: insights are off: no agent may see category 'guesses'; name it in" in quiet.stdout
 
 
+@pytest.mark.long
 async def test_doctor_names_a_reranker_that_cannot_work_and_warns_of_one_that_is_away(env: dict[str, Any]) -> None:
     nowhere, away = await asyncio.gather(
         mnema("doctor", **env, MNEMA_RERANKER="http"),
@@ -255,6 +262,7 @@ async def test_doctor_names_a_reranker_that_cannot_work_and_warns_of_one_that_is
     assert (nowhere.returncode, away.returncode) == (1, 0)
 
 
+@pytest.mark.long
 async def test_doctor_names_a_chat_model_that_cannot_work_and_warns_of_one_that_is_away(env: dict[str, Any]) -> None:
     nowhere, away = await asyncio.gather(
         mnema("doctor", **env, MNEMA_LLM="openai", MNEMA_LLM_BASE_URL="http://127.0.0.1:1"),

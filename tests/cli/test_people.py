@@ -31,6 +31,7 @@ def env(server: str, caller: Caller, tmp_path: Path) -> dict[str, Any]:
     return {"MNEMA_URL": server, "MNEMA_API_KEY": caller.key, "MNEMA_HOME": tmp_path / "home"}
 
 
+@pytest.mark.long
 async def test_an_export_is_the_servers_line_by_line_and_a_failed_one_leaves_the_old_file(
     server: str, caller: Caller, env: dict[str, Any], tmp_path: Path
 ) -> None:
@@ -56,6 +57,7 @@ async def test_an_export_is_the_servers_line_by_line_and_a_failed_one_leaves_the
     assert [name for name in os.listdir(tmp_path) if name.endswith(".part")] == []
 
 
+@pytest.mark.long
 async def test_a_person_is_erased_only_after_a_yes_and_the_receipt_is_printed(
     server: str, caller: Caller, env: dict[str, Any], database: Database
 ) -> None:
@@ -73,6 +75,7 @@ async def test_a_person_is_erased_only_after_a_yes_and_the_receipt_is_printed(
     assert (again.exit_code, again.stderr) == (1, "error 404 not_found: nothing is stored for user '..'\n")
 
 
+@pytest.mark.long
 async def test_importing_an_erased_persons_turns_again_does_not_bring_them_back(
     server: str, caller: Caller, env: dict[str, Any], database: Database, tmp_path: Path
 ) -> None:
@@ -102,6 +105,7 @@ async def write_old(app: Application, caller: Caller, number: int) -> None:
         await app.write.write_memory(caller.scope, draft(f"Old note {n}.", created_at=at))
 
 
+@pytest.mark.long
 async def test_jobs_run_for_one_tenant_or_for_all_and_dry_runs_say_so(
     app: Application, caller: Caller, operator: dict[str, Any], database: Database
 ) -> None:
@@ -149,6 +153,7 @@ async def test_a_job_or_tenant_that_is_not_there_is_said_in_one_line(operator: d
     assert [len(done.stderr.splitlines()) for done in (job, tenant, nowhere)] == [1, 1, 1]
 
 
+@pytest.mark.long
 async def test_a_user_of_any_name_reaches_the_server_as_it_is(server: str, caller: Caller, env: dict[str, Any]) -> None:
     async with caller.client(server) as http:
         for user in (".", "a/b", "a?b#c%2F", "Ми́ша"):
@@ -157,6 +162,7 @@ async def test_a_user_of_any_name_reaches_the_server_as_it_is(server: str, calle
             assert done.stdout.startswith(f"erased {user} at "), done.stderr
 
 
+@pytest.mark.long
 async def test_what_has_no_vector_is_embedded_by_hand(
     app: Application, caller: Caller, operator: dict[str, Any], database: Database
 ) -> None:

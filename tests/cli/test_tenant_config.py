@@ -25,6 +25,7 @@ async def done(*args: str, **env: object) -> str:
     return result.output
 
 
+@pytest.mark.long
 async def test_rules_are_put_read_compared_and_rolled_back(env: dict[str, Any], tmp_path: Path) -> None:
     file = tmp_path / "rules.yaml"
     file.write_text(COOK)

@@ -100,6 +100,7 @@ async def command(env: dict[str, Any], *args: str) -> Result:
     return await asyncio.to_thread(CliRunner().invoke, command_line, ["tenant", "delete", *args], env=env)
 
 
+@pytest.mark.long
 async def test_nothing_of_the_tenant_is_left_and_nothing_of_another_is_touched(
     app: Application, server: str, caller: Caller, other: Caller, database: Database, tmp_path: Any
 ) -> None:
@@ -131,6 +132,7 @@ async def test_nothing_of_the_tenant_is_left_and_nothing_of_another_is_touched(
         assert (again.exit_code, again.stderr) == (1, f"error not_found: no tenant '{caller.scope.tenant_id}'\n")
 
 
+@pytest.mark.long
 async def test_a_tenants_objects_go_with_it_and_not_without_the_bucket(
     app: Application, caller: Caller, database: Database, s3: S3Server, tmp_path: Any
 ) -> None:
@@ -155,6 +157,7 @@ async def test_a_tenants_objects_go_with_it_and_not_without_the_bucket(
     assert await held(database, caller) == {}
 
 
+@pytest.mark.long
 async def test_a_removal_that_breaks_off_leaves_a_tenant_that_is_refused_and_is_ended_by_the_next(
     app: Application, server: str, caller: Caller, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:

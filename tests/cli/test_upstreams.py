@@ -58,6 +58,7 @@ async def refused(*args: str, **env: object) -> str:
     return result.stderr
 
 
+@pytest.mark.long
 async def test_an_endpoint_is_set_shown_and_cleared(env: dict[str, Any]) -> None:
     assert await done("show", "acme", **env) == "none of its own; the installation's is used if there is one\n"
     assert await done("set", "acme", "--url", URL, **env) == "set, with a key\n"
@@ -90,6 +91,7 @@ async def test_the_key_comes_from_a_file_or_a_prompt_without_echo(env: dict[str,
     assert (argument.exit_code, "No such option" in argument.stderr) == (2, True)
 
 
+@pytest.mark.long
 async def test_what_is_refused_is_said_and_not_stored(env: dict[str, Any]) -> None:
     said = await refused("set", "acme", "--url", "http://169.254.169.254/v1", **env)
     assert said.startswith("error upstream_not_allowed: chat endpoints at link-local, metadata")
@@ -102,6 +104,7 @@ async def test_what_is_refused_is_said_and_not_stored(env: dict[str, Any]) -> No
     assert "none of its own" in await done("show", "acme", **env)
 
 
+@pytest.mark.long
 async def test_an_endpoint_is_tested_with_its_key(env: dict[str, Any], scripted: ScriptedUpstream) -> None:
     private = env | {"MNEMA_CHAT_PRIVATE_UPSTREAMS": "true"}
     assert "error no_upstream" in await refused("test", "acme", **env)
@@ -118,6 +121,7 @@ async def test_an_endpoint_is_tested_with_its_key(env: dict[str, Any], scripted:
     assert KEY not in failed.output
 
 
+@pytest.mark.long
 async def test_a_new_secret_takes_the_keys_along(
     env: dict[str, Any], database: Database, superuser: asyncpg.Connection
 ) -> None:
@@ -146,6 +150,7 @@ async def test_a_new_secret_takes_the_keys_along(
     assert "ends in 1234" in await done("show", "acme", **new)
 
 
+@pytest.mark.long
 async def test_a_lost_secret_is_overcome_by_clearing(env: dict[str, Any], database: Database) -> None:
     await done("set", "acme", "--url", URL, **env)
     await done("set", "acme", "--url", URL, **env)

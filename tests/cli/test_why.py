@@ -19,6 +19,7 @@ def env(server: str, caller: Caller, tmp_path: Path) -> dict[str, Any]:
     return {"MNEMA_URL": server, "MNEMA_API_KEY": caller.key, "MNEMA_HOME": tmp_path}
 
 
+@pytest.mark.long
 async def test_a_turn_is_explained_in_lines_and_as_json(
     app: Application, server: str, caller: Caller, env: dict[str, Any]
 ) -> None:

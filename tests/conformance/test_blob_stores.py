@@ -73,6 +73,7 @@ async def entered(store: BlobStore, uow: UnitOfWork, principal: Principal) -> st
     return uri
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("content", CONTENTS, ids=lambda content: f"{len(content)} bytes")
 async def test_a_blob_comes_back_byte_for_byte(store: BlobStore, uow: UnitOfWork, a: Principal, content: bytes) -> None:
     uri = await entered(store, uow, a)
@@ -86,6 +87,7 @@ async def test_a_blob_comes_back_byte_for_byte(store: BlobStore, uow: UnitOfWork
     await store.delete_blob(a, uri)
 
 
+@pytest.mark.long
 async def test_blobs_of_many_writers_do_not_mix(store: BlobStore, uow: UnitOfWork, a: Principal) -> None:
     uris = [await entered(store, uow, a) for _ in range(20)]
     assert len(set(uris)) == 20
@@ -93,6 +95,7 @@ async def test_blobs_of_many_writers_do_not_mix(store: BlobStore, uow: UnitOfWor
     assert await asyncio.gather(*(store.get_blob(a, uri) for uri in uris)) == [uri.encode() for uri in uris]
 
 
+@pytest.mark.long
 async def test_the_address_of_another_tenant_is_refused(
     store: BlobStore, uow: UnitOfWork, a: Principal, b: Principal
 ) -> None:
@@ -104,6 +107,7 @@ async def test_the_address_of_another_tenant_is_refused(
     assert await store.get_blob(a, uri) == b"theirs"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("form", ["{0}/..", "{0}/../{1}", "{0}", "{0}/{1}\n", "/{0}/{1}", "{0}/{1}/{1}", "{1}/{1}", ""])
 async def test_a_wrong_address_is_no_blob(store: BlobStore, a: Principal, form: str) -> None:
     scheme = store.blob_uri(a.tenant_id, UUID(int=1)).split(":")[0]
@@ -127,6 +131,7 @@ async def test_health(store: BlobStore) -> None:
     await store.check_health()
 
 
+@pytest.mark.long
 async def test_a_call_does_not_hold_the_event_loop(store: BlobStore, uow: UnitOfWork, a: Principal) -> None:
     uri = await entered(store, uow, a)
     gaps: list[float] = []

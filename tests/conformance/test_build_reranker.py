@@ -107,6 +107,7 @@ def test_none_compares_no_words_and_keeps_the_rest() -> None:
     assert (profiles["default"].late, profiles["default"].dense, profiles["default"].lexical) == (0.0, 0.6, 0.4)
 
 
+@pytest.mark.long
 async def test_heavy_libraries_load_when_needed() -> None:
     script = f"""
 import sys

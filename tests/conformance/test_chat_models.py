@@ -93,6 +93,7 @@ async def test_an_answer_is_read_up_to_a_size(server: FakeLlm, remote: OpenAIMod
 TRANSIENT = [Fault.RATE_LIMITED, Fault.TIMED_OUT, Fault.SERVER_ERROR, Fault.UNAVAILABLE, Fault.CUT]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fault", TRANSIENT)
 async def test_a_transient_fault_is_tried_again(server: FakeLlm, remote: OpenAIModel, fault: Fault) -> None:
     server.faults.extend([fault, fault])
@@ -155,6 +156,7 @@ async def test_the_key_is_a_bearer_token(server: FakeLlm, key: str) -> None:
     await model.close()
 
 
+@pytest.mark.long
 async def test_the_time_out_bounds_a_call(server: FakeLlm) -> None:
     model = client(server, timeout_s=1.0)
     server.faults.append(Fault.HANG)
@@ -164,6 +166,7 @@ async def test_the_time_out_bounds_a_call(server: FakeLlm) -> None:
     await model.close()
 
 
+@pytest.mark.long
 async def test_nobody_listens() -> None:
     async with fake_llm() as gone:
         model = client(gone)

@@ -33,6 +33,7 @@ async def test_order_is_kept(subject: Embedder) -> None:
     assert not any(same(a, b) for i, a in enumerate(forwards) for b in forwards[:i])
 
 
+@pytest.mark.long
 async def test_a_vector_does_not_depend_on_its_company(subject: Embedder) -> None:
     alone = [(await subject.embed_texts([text]))[0] for text in TEXTS]
     crowd = await subject.embed_texts([*TEXTS, *(f"filler {i} " * (i % 40) for i in range(70)), *TEXTS])

@@ -104,6 +104,7 @@ async def test_the_key_is_a_bearer_token(server: RerankServer, key: str) -> None
     await reranker.close()
 
 
+@pytest.mark.long
 async def test_the_time_out_bounds_an_answer(server: RerankServer) -> None:
     reranker = client(server, timeout_s=1.0)
     server.faults.append(Fault.HANG)

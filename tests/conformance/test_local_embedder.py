@@ -49,6 +49,7 @@ async def test_an_unusable_cache_directory(tmp_path: Path) -> None:
     await embedder.close()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "load",
     [

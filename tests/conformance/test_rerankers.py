@@ -87,6 +87,7 @@ async def test_one_finite_number_a_text_in_their_order(subject: Reranker, kind: 
         assert all(scores[place] < scores[3] for place in WORST)
 
 
+@pytest.mark.long
 async def test_a_score_does_not_depend_on_its_company(subject: Reranker) -> None:
     alone = [(await subject.score_texts(QUERY, [text]))[0] for text in TEXTS]
     crowd = await subject.score_texts(QUERY, [*TEXTS, *(f"filler {i} boat " * (i % 40) for i in range(70)), *TEXTS])

@@ -84,6 +84,7 @@ async def test_a_refusal_before_the_first_word_is_tried_again_in_silence(server:
     assert len(server.requests) == 3
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fault", [Fault.BROKEN, Fault.SERVER_ERROR])
 async def test_a_fault_that_stays_is_an_error(server: FakeLlm, fault: Fault) -> None:
     server.broken = fault
@@ -124,6 +125,7 @@ async def test_the_reported_tokens_of_a_stream_are_limited_too(server: FakeLlm) 
     assert none.output_tokens > 10
 
 
+@pytest.mark.long
 async def test_the_time_out_bounds_a_stream_that_stops(server: FakeLlm) -> None:
     heard = Heard()
     server.faults.append(Fault.STALLED)

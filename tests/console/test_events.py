@@ -138,6 +138,7 @@ async def test_usage_is_shown_by_day_and_by_user(person: User, memory: AsyncMnem
     await person.should_see(f"{day.tokens:,}")
 
 
+@pytest.mark.long
 async def test_names_of_callers_stay_texts(person: User, memory: AsyncMnema) -> None:
     await memory.remember("Maya drinks oat milk.", user_id=ATTACK, category="preferences", thread_id=ATTACK)
     client = await person.open("/events")

@@ -68,6 +68,7 @@ async def page_of(user: User) -> tuple[str, str]:
     return found[1], "; ".join(f"{name}={value}" for name, value in user.http_client.cookies.items())
 
 
+@pytest.mark.long
 async def test_only_the_session_of_a_page_opens_its_websocket(app: Application, people: People, person: User) -> None:
     other = await people.sign_in((await make_caller(app)).key)
     client_id, cookie = await page_of(person)
@@ -183,6 +184,7 @@ async def test_two_people_see_their_own_data_only(
     await other.should_not_see("Maya drinks oat milk.")
 
 
+@pytest.mark.long
 async def test_no_key_is_in_a_page_a_log_or_an_address(
     people: People, caller: Caller, person: User, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -196,6 +198,7 @@ async def test_no_key_is_in_a_page_a_log_or_an_address(
     assert not [text for text in texts if caller.key in text]
 
 
+@pytest.mark.long
 async def test_the_newest_pages_of_a_session_stay_open(people: People, person: User) -> None:
     pages = [(await page_of(person))[0] for _ in range(31)]
     assert set(pages) & set(Client.instances) == set(pages[1:])
@@ -206,6 +209,7 @@ async def test_a_silent_websocket_of_a_stranger_ends() -> None:
     assert (await asyncio.wait_for(receiver.receive(), 30))["type"] == "websocket.disconnect"
 
 
+@pytest.mark.long
 async def test_websockets_of_strangers_are_few(people: People, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("console.gate.MOST_STRANGERS", 1)
     both = await asyncio.gather(connect_socket(people, "x"), connect_socket(people, "y"))

@@ -1,5 +1,6 @@
 """The first page."""
 
+import pytest
 from mnema_client import AsyncMnema
 from nicegui.testing import User
 
@@ -35,6 +36,7 @@ async def test_it_counts_memories_and_shows_the_last_changed_first(person: User,
     await person.should_not_see("Maya owns 1 guitars.")  # ten are shown
 
 
+@pytest.mark.long
 async def test_an_empty_tenant_is_told_how_to_begin(person: User) -> None:
     await person.open("/")
     await sees(person, "No memories yet")

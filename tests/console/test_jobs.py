@@ -24,6 +24,7 @@ async def dead_job(memory: AsyncMnema, database: Database) -> UUID:
     return turn.jobs[0]
 
 
+@pytest.mark.long
 async def test_a_dead_job_says_why_and_is_replayed(person: User, memory: AsyncMnema, dead_job: UUID) -> None:
     await person.open("/jobs?state=dead")
     await sees(person, REVEALED)
@@ -32,6 +33,7 @@ async def test_a_dead_job_says_why_and_is_replayed(person: User, memory: AsyncMn
     assert (await memory.job(dead_job)).state == "queued"
 
 
+@pytest.mark.long
 async def test_one_job_is_shown_whole_and_replayed(person: User, memory: AsyncMnema, dead_job: UUID) -> None:
     await person.open(f"/jobs?job_id={dead_job}")
     await sees(person, REVEALED)
@@ -42,6 +44,7 @@ async def test_one_job_is_shown_whole_and_replayed(person: User, memory: AsyncMn
     assert (await memory.job(dead_job)).state == "queued"
 
 
+@pytest.mark.long
 async def test_a_kind_is_paused_and_resumed(person: User, memory: AsyncMnema, dead_job: UUID) -> None:
     await person.open("/jobs")
     await sees(person, "Follow up a turn")

@@ -50,6 +50,7 @@ async def test_a_key_is_described_without_its_secret(
     await bound.should_see("projects")
 
 
+@pytest.mark.long
 async def test_the_operator_creates_a_tenant_and_a_key_that_is_shown_once(
     operator: User, server: str, people: People
 ) -> None:
@@ -75,6 +76,7 @@ async def test_the_operator_creates_a_tenant_and_a_key_that_is_shown_once(
     assert client is not reopened
 
 
+@pytest.mark.long
 async def test_the_operator_revokes_a_key_after_a_confirmation(operator: User, server: str, caller: Caller) -> None:
     await operator.open(f"/keys?tenant_id={caller.scope.tenant_id}")
     await sees(operator, "valid")
@@ -87,6 +89,7 @@ async def test_the_operator_revokes_a_key_after_a_confirmation(operator: User, s
             await memory.describe_key()
 
 
+@pytest.mark.long
 async def test_a_key_without_a_scope_or_with_a_wrong_day_is_not_created(
     operator: User, server: str, caller: Caller
 ) -> None:

@@ -1,5 +1,6 @@
 """The page Memories: the list with its filters, its pages, and a query as an agent."""
 
+import pytest
 from mnema_client import AsyncMnema
 from nicegui import ui
 from nicegui.testing import User
@@ -67,6 +68,7 @@ async def test_an_order_alone_is_no_filter(person: User) -> None:
     await sees(person, "No memories yet")
 
 
+@pytest.mark.long
 async def test_it_loads_page_by_page(person: User, memory: AsyncMnema) -> None:
     texts = [f"Fact number {number} of the list" for number in range(30)]
     lines = [{"text": text, "user_id": "maya", "category": "history", "type": "episodic"} for text in texts]

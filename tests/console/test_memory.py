@@ -119,6 +119,7 @@ async def test_an_edit_that_the_api_refuses_says_why(person: User, memory: Async
     assert (await memory.get(written)).version == 1
 
 
+@pytest.mark.long
 async def test_delete_asks_and_restore_brings_it_back(person: User, memory: AsyncMnema, written: UUID) -> None:
     await person.open(f"/memories/{written}")
     await sees(person, "Move to the bin")
@@ -135,6 +136,7 @@ async def test_delete_asks_and_restore_brings_it_back(person: User, memory: Asyn
     assert (await memory.get(written)).state == "active"
 
 
+@pytest.mark.long
 async def test_a_page_that_is_not_up_to_date_loads_again(person: User, memory: AsyncMnema, written: UUID) -> None:
     await person.open(f"/memories/{written}")
     await sees(person, "Move to the bin")

@@ -15,6 +15,7 @@ def fail(*_args: object, **_kwargs: object) -> None:
     raise RuntimeError("of the test")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("path", "failing"),
     [

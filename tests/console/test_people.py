@@ -113,6 +113,7 @@ async def test_evidence_that_the_key_may_not_see_stays_hidden(
     await bound.should_not_see("Maya likes jazz.")
 
 
+@pytest.mark.long
 async def test_an_export_has_every_record(
     person: User, memory: AsyncMnema, maya: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -130,6 +131,7 @@ async def test_an_export_has_every_record(
     caplog.clear()  # NiceGUI warns of addresses that it does not know
 
 
+@pytest.mark.long
 async def test_an_export_stops_after_its_key_is_revoked(
     app: Application,
     people: People,

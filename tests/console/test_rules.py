@@ -1,5 +1,6 @@
 """The page Rules: validation, the difference, saving over a version, moves, the history and the way back."""
 
+import pytest
 from mnema_client import AsyncMnema
 from nicegui import ui
 from nicegui.testing import User
@@ -62,6 +63,7 @@ async def test_rules_that_somebody_else_saved_are_not_overwritten(person: User, 
     await sees(person, "Version 2 is saved.")
 
 
+@pytest.mark.long
 async def test_memories_of_a_removed_category_move(person: User, memory: AsyncMnema) -> None:
     await memory.put_tenant_config(RECIPES)
     written = await memory.remember("Maya bakes bread with rye.", user_id="maya", category="recipes")

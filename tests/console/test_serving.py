@@ -37,6 +37,7 @@ async def read_to_end(socket: ClientConnection) -> int:
             return closed.rcvd.code if closed.rcvd else 1006
 
 
+@pytest.mark.long
 async def test_open_pages_of_a_revoked_key_end_by_themselves(
     server: str, app: Application, caller: Caller, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -63,6 +64,7 @@ async def test_open_pages_of_a_revoked_key_end_by_themselves(
     assert "WebSocket" not in log, "it would name the address"
 
 
+@pytest.mark.long
 async def test_the_oldest_websocket_of_a_session_ends(console: str, caller: Caller) -> None:
     async with wire_person(console, caller.key) as person:
         page = await person.open_page()
@@ -74,6 +76,7 @@ async def test_the_oldest_websocket_of_a_session_ends(console: str, caller: Call
         await asyncio.gather(*(socket.close() for socket in sockets[1:]))
 
 
+@pytest.mark.long
 async def test_a_websocket_is_never_silent_for_long_and_its_messages_are_bounded(console: str, caller: Caller) -> None:
     async with wire_person(console, caller.key) as person:
         socket, greeting = await person.open_socket(await person.open_page())
@@ -82,6 +85,7 @@ async def test_a_websocket_is_never_silent_for_long_and_its_messages_are_bounded
         assert await read_to_end(socket) == 1009
 
 
+@pytest.mark.long
 async def test_a_page_connects_again_and_goes_on(console: str, caller: Caller) -> None:
     async with wire_person(console, caller.key) as person:
         page = await person.open_page()
@@ -91,6 +95,7 @@ async def test_a_page_connects_again_and_goes_on(console: str, caller: Caller) -
         await again.close()
 
 
+@pytest.mark.long
 async def test_connections_are_bounded(server: str) -> None:
     async with (
         console_process(server, MNEMA_CONSOLE_CONNECTIONS="10") as url,

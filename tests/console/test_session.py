@@ -157,6 +157,7 @@ async def test_a_revoked_key_ends_the_session_at_a_call(app: Application, people
     assert "Max-Age=0" in cookie_of(form)
 
 
+@pytest.mark.long
 async def test_an_open_page_of_a_revoked_key_ends_without_a_call(
     app: Application, people: People, caller: Caller
 ) -> None:
@@ -193,6 +194,7 @@ async def test_one_task_watches_the_key_for_all_pages_until_the_last_closes(pers
     assert not watchers()
 
 
+@pytest.mark.long
 async def test_an_api_that_fails_ends_no_session(people: People, person: User, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[int] = []
 
@@ -211,6 +213,7 @@ async def test_an_api_that_fails_ends_no_session(people: People, person: User, m
     assert not is_refused(await person.http_client.get("/memories"))
 
 
+@pytest.mark.long
 async def test_an_open_page_ends_with_its_session(people: People, caller: Caller) -> None:
     browser = people.open_browser()
     ends = datetime.now(UTC) + timedelta(seconds=2)

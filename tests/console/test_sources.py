@@ -32,6 +32,7 @@ async def run_jobs(app: Application, caller: Caller, memory: AsyncMnema) -> None
         assert await app.run_jobs.run_job(caller.scope.tenant_id, job.id, "w") == "done"
 
 
+@pytest.mark.long
 async def test_an_empty_list_says_what_to_do_and_a_source_is_added(person: User, memory: AsyncMnema) -> None:
     await person.open("/sources")
     await sees(person, "No sources yet")
@@ -45,6 +46,7 @@ async def test_an_empty_list_says_what_to_do_and_a_source_is_added(person: User,
     await sees(person, "all users")
 
 
+@pytest.mark.long
 async def test_a_source_shows_its_files_with_reasons_and_its_jobs(
     app: Application, person: User, memory: AsyncMnema, caller: Caller, source: DocumentSource
 ) -> None:
@@ -64,6 +66,7 @@ async def test_a_source_shows_its_files_with_reasons_and_its_jobs(
     await person.should_not_see("guides/tap.md")
 
 
+@pytest.mark.long
 async def test_progress_goes_on_after_a_passing_failure(
     app: Application,
     person: User,
@@ -107,6 +110,7 @@ async def test_a_file_is_uploaded_and_deleted(person: User, memory: AsyncMnema, 
     assert [file async for file in memory.source_files(source.id)] == []
 
 
+@pytest.mark.long
 async def test_several_files_are_uploaded_into_one_folder(
     person: User, memory: AsyncMnema, source: DocumentSource
 ) -> None:
@@ -139,6 +143,7 @@ async def test_index_again_queues_a_job(person: User, memory: AsyncMnema, source
     assert (job.kind, job.state) == ("sync", "queued")
 
 
+@pytest.mark.long
 async def test_removal_asks_for_the_name(
     app: Application, person: User, memory: AsyncMnema, caller: Caller, source: DocumentSource
 ) -> None:
@@ -157,6 +162,7 @@ async def test_removal_asks_for_the_name(
     assert [source async for source in memory.list_sources()] == []
 
 
+@pytest.mark.long
 async def test_names_of_callers_stay_texts(
     person: User, memory: AsyncMnema, source: DocumentSource, database: Database
 ) -> None:
@@ -167,6 +173,7 @@ async def test_names_of_callers_stay_texts(
         assert not [e for e in client.elements.values() if isinstance(e, ui.html | ui.markdown)]
 
 
+@pytest.mark.long
 async def test_a_failed_job_says_why(
     person: User, memory: AsyncMnema, source: DocumentSource, database: Database
 ) -> None:

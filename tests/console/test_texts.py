@@ -57,6 +57,7 @@ def test_a_long_text_is_cut_and_says_so() -> None:
     assert shorten_text("many   words\nof a text", 12) == "many words…"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("unit", ["a", "\u0301", "\u202e", "👩\u200d", "a ", "word, "])
 def test_making_visible_is_linear(unit: str) -> None:
     text = unit * (LONG // len(unit))

@@ -72,6 +72,7 @@ async def test_a_thread_shows_its_turns_in_order(person: User, talk: str) -> Non
     assert "assistant" in texts
 
 
+@pytest.mark.long
 async def test_a_thread_of_many_turns_loads_page_by_page(person: User, memory: AsyncMnema) -> None:
     for number in range(1, 28):
         await memory.add_turn(f"Turn {number}.", user_id="maya", thread_id="long", role="user", seq=number)
@@ -95,6 +96,7 @@ async def test_the_header_is_that_of_the_chosen_agent(person: User, memory: Asyn
     await sees(person, reveal_text(expected))
 
 
+@pytest.mark.long
 async def test_answers_stand_between_the_turns_and_tell_what_was_told(
     person: User, memory: AsyncMnema, talk: str
 ) -> None:
@@ -132,6 +134,7 @@ async def test_the_next_header_begins_where_the_last_answer_ended(person: User, 
     assert shown == reveal_text(again.header), "looking moved no cursor"
 
 
+@pytest.mark.long
 async def test_answers_of_each_page_of_turns_are_shown_once(person: User, memory: AsyncMnema) -> None:
     for number in range(1, 28):
         await memory.add_turn(f"Turn {number}.", user_id="maya", thread_id="long", role="user", seq=number)

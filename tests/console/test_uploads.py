@@ -102,6 +102,7 @@ async def open_upload(person: User, source: DocumentSource) -> ui.upload:
     return upload
 
 
+@pytest.mark.long
 async def test_a_file_counts_until_the_api_has_it(
     person: User, memory: AsyncMnema, source: DocumentSource, monkeypatch: pytest.MonkeyPatch
 ) -> None:

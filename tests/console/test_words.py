@@ -51,6 +51,7 @@ def test_an_unknown_word_is_shown_as_it_is_and_safely() -> None:
     assert choices == {"": "All", "ok": "Done", "error": "Failed", "skipped": "Skipped", "late_one": "late one"}
 
 
+@pytest.mark.long
 async def test_pages_have_no_word_of_the_api(person: User, memory: AsyncMnema, database: Database) -> None:
     await memory.add_turn("Maya books the venue.", user_id="maya", thread_id="t", role="user")
     await sql(database, "UPDATE jobs SET state = 'dead', attempts = 8, last_error = 'lost'")

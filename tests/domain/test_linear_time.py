@@ -12,12 +12,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.adversarial import grows_too_fast
 from tests.effort import DEEP
 
 BYTES = int(os.environ.get("MNEMA_TEST_TEXT_BYTES", 1 << (15 if DEEP else 14)))
 
 
+@pytest.mark.long
 def test_hostile_texts_take_linear_time() -> None:
     command = [sys.executable, "-m", "tests.adversarial", str(BYTES)]
     done = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True, check=False)

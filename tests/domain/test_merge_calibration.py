@@ -50,10 +50,12 @@ def test_a_label_that_does_not_go_with_its_kind_is_refused(tmp_path: Path) -> No
         calibration.load_pairs(file)
 
 
+@pytest.mark.long
 def test_shipped_bands_make_no_false_merge(measured: list[MeasuredPair]) -> None:
     assert calibration.merged_pairs(measured, calibration.shipped_bands(), same=False) == []
 
 
+@pytest.mark.long
 def test_shipped_bands_still_merge(measured: list[MeasuredPair]) -> None:
     assert len(calibration.merged_pairs(measured, calibration.shipped_bands(), same=True)) >= 100
 
@@ -70,6 +72,7 @@ def test_the_bands_do_not_depend_on_where_they_start(measured: list[MeasuredPair
     assert calibration.render_bands(measured, other) == calibration.render_bands(measured, shipped)
 
 
+@pytest.mark.long
 def test_no_fold_opens_auto_update(measured: list[MeasuredPair]) -> None:
     for split in (calibration.stratified_folds, calibration.kind_folds):
         parts = [part for _, part in split(measured)]

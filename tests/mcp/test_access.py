@@ -36,6 +36,7 @@ def listing() -> dict[str, Any]:
     return {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
 
 
+@pytest.mark.long
 async def test_nobody_without_a_valid_key_learns_a_tool(app: Application, server: str, caller: Caller) -> None:
     async with httpx.AsyncClient(base_url=server, headers=HEADERS) as nobody:
         for name, headers in (await bad_headers(app, caller)).items():
@@ -48,6 +49,7 @@ async def test_nobody_without_a_valid_key_learns_a_tool(app: Application, server
                     assert "query" not in response.text
 
 
+@pytest.mark.long
 async def test_a_client_without_a_valid_key_cannot_connect(server: str, caller: Caller) -> None:
     with pytest.RaisesGroup(MCPError, flatten_subgroups=True, allow_unwrapped=True):
         async with by_http(server, caller.key[:-1]) as client:
@@ -58,6 +60,7 @@ async def test_a_client_without_a_valid_key_cannot_connect(server: str, caller: 
         refused(await ask(client), "unauthenticated")
 
 
+@pytest.mark.long
 async def test_a_key_works_until_it_is_revoked(connect: Connect, app: Application, server: str, caller: Caller) -> None:
     later = await make_caller(app, ["query"], tenant=caller)
     async with connect(server, later.key) as client:
@@ -107,6 +110,7 @@ async def test_a_key_lists_what_it_may_call_and_calls_nothing_else(
     assert ("Maya hums while cooking." in stored) == (scopes != ["query"])
 
 
+@pytest.mark.long
 async def test_a_key_for_other_things_is_refused_at_the_door(app: Application, server: str, caller: Caller) -> None:
     chat = await make_caller(app, ["chat"], tenant=caller)
     async with chat.client(server) as client:
@@ -116,6 +120,7 @@ async def test_a_key_for_other_things_is_refused_at_the_door(app: Application, s
             await client.list_tools()
 
 
+@pytest.mark.long
 async def test_allowlists_hold(connect: Connect, server: str, caller: Caller) -> None:
     async with caller.client(server) as http:
         await calls.remember(http, "Maya plans the launch in secret.", category="relationships", thread_id="t")
@@ -132,6 +137,7 @@ async def test_allowlists_hold(connect: Connect, server: str, caller: Caller) ->
         assert "secret" not in text(seen) + str(seen.structured_content)
 
 
+@pytest.mark.long
 async def test_stored_facts_answer_only_who_may_see_them(
     connect: Connect, app: Application, server: str, caller: Caller
 ) -> None:
@@ -157,6 +163,7 @@ async def test_stored_facts_answer_only_who_may_see_them(
         assert "well" not in text(strange) + str(strange.structured_content)
 
 
+@pytest.mark.long
 async def test_a_bound_key_is_held_to_its_agents(
     connect: Connect, app: Application, server: str, caller: Caller
 ) -> None:
@@ -178,6 +185,7 @@ async def test_a_bound_key_is_held_to_its_agents(
         assert [i["id"] for i in answered(await ask(client, "room", agent="planner"))["items"]] == [own["id"]]
 
 
+@pytest.mark.long
 async def test_another_tenant_sees_nothing(connect: Connect, app: Application, server: str, caller: Caller) -> None:
     async with caller.client(server) as http:
         secret = await calls.remember(http, "Zorblax keeps the key under a step.", thread_id="t", category="tasks")

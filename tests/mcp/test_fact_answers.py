@@ -3,6 +3,7 @@
 from typing import Any
 
 import httpx
+import pytest
 
 from app.domain.recall.token_budget import line_tokens
 from app.providers.tokens import WordPieceCounter
@@ -21,6 +22,7 @@ async def store_colors(http: httpx.AsyncClient, thread: str | None = None) -> No
     assert response.status_code == 201, response.text
 
 
+@pytest.mark.long
 async def test_a_query_tells_the_facts_of_the_filtered_user_within_its_budget(server: str, caller: Caller) -> None:
     count = WordPieceCounter().count_tokens
     cost = line_tokens(GREEN, count(GREEN))

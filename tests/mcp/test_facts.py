@@ -31,6 +31,7 @@ async def store(http: httpx.AsyncClient, **fields: Any) -> list[dict[str, Any]]:
     return facts
 
 
+@pytest.mark.long
 async def test_a_user_s_facts_are_listed_and_questions_are_answered(
     connect: Connect, server: str, caller: Caller
 ) -> None:
@@ -99,6 +100,7 @@ async def test_a_value_is_one_line(server: str, caller: Caller) -> None:
         ]
 
 
+@pytest.mark.long
 async def test_who_may_not_see_facts_gets_none(app: Application, server: str, caller: Caller) -> None:
     writer = await make_caller(app, ["write"], tenant=caller)
     planner = await make_caller(app, ["query"], ["planner"], tenant=caller)

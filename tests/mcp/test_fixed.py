@@ -89,6 +89,7 @@ async def test_the_schema_has_the_choices_of_the_key(app: Application, server: s
         assert {"profile", "knowledge"} <= set(fields["memory_remember"]["category"]["enum"])
 
 
+@pytest.mark.long
 async def test_the_model_cannot_choose_what_is_fixed(fixing: Fixing, server: str, caller: Caller) -> None:
     async with caller.client(server) as http:
         for user in ("maya", "ben"):
@@ -129,6 +130,7 @@ async def test_the_model_cannot_choose_what_is_fixed(fixing: Fixing, server: str
     assert (stored["user_id"], stored["thread_id"], stored["agent_id"]) == ("maya", "launch", "planner")
 
 
+@pytest.mark.long
 async def test_an_identifier_of_any_script_is_fixed(fixing: Fixing, server: str, caller: Caller) -> None:
     named = {"user": "%C3%85sa%2F%25"} if fixing is by_headers else {"user": "Åsa/%"}
     async with fixing(server, caller.key, **named) as client:
@@ -137,6 +139,7 @@ async def test_an_identifier_of_any_script_is_fixed(fixing: Fixing, server: str,
         assert (await http.get(f"/memory/{written['id']}")).json()["user_id"] == "Åsa/%"
 
 
+@pytest.mark.long
 async def test_a_wrong_header_is_refused_at_the_door(app: Application, server: str, caller: Caller) -> None:
     planner = await make_caller(app, ["query"], ["planner"], tenant=caller)
     wrong: list[tuple[Caller, list[tuple[str, str]], int, str]] = [

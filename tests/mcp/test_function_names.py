@@ -86,6 +86,7 @@ async def test_every_dotted_name_has_a_plain_one_of_the_same_tool(server: str, c
     assert list(listed["?names=dotted"].values()) == list(listed[""].values())
 
 
+@pytest.mark.long
 async def test_an_installation_may_name_its_tools(
     settings: Settings, embedder: Embedder, clock: Clock, caller: Caller
 ) -> None:

@@ -67,6 +67,7 @@ async def test_bodies_that_are_no_request(server: str, caller: Caller, version: 
         assert (await post(client, call({"agent": "supervisor", "query": "milk"}))).status_code == 200
 
 
+@pytest.mark.long
 async def test_any_arguments_get_an_answer(server: str, caller: Caller) -> None:
     tried: list[tuple[str, Any]] = []
 
@@ -83,6 +84,7 @@ async def test_any_arguments_get_an_answer(server: str, caller: Caller) -> None:
         assert await calls.listed(client) == []
 
 
+@pytest.mark.long
 async def test_any_value_of_any_field_gets_an_answer(server: str, caller: Caller) -> None:
     values = [
         None,
@@ -119,6 +121,7 @@ async def test_any_value_of_any_field_gets_an_answer(server: str, caller: Caller
                     assert result["structuredContent"]["code"] == http.json()["code"], (field, value)
 
 
+@pytest.mark.long
 async def test_the_body_limit_holds(server: str, caller: Caller) -> None:
     async def in_pieces() -> Any:
         for _ in range(40):
@@ -161,6 +164,7 @@ async def test_programs_and_pages_of_this_machine_may_ask(server: str, caller: C
                 assert "Access-Control-Allow-Origin" not in response.headers
 
 
+@pytest.mark.long
 async def test_a_host_that_this_machine_does_not_have_is_refused(
     settings: Settings, embedder: Embedder, server: str, caller: Caller
 ) -> None:
@@ -199,6 +203,7 @@ async def test_a_page_of_another_origin_may_not_ask(server: str, caller: Caller)
                     calls.refused(response, 403, "origin_not_allowed")
 
 
+@pytest.mark.long
 async def test_a_page_that_is_named_may_ask(settings: Settings, embedder: Embedder, caller: Caller) -> None:
     for named in ("https://app.example.org", "*"):
         configured = settings.model_copy(update={"cors_origins": [named]})
@@ -208,6 +213,7 @@ async def test_a_page_that_is_named_may_ask(settings: Settings, embedder: Embedd
             assert response.status_code == (200 if named == "*" else 403)
 
 
+@pytest.mark.long
 async def test_one_bad_request_leaves_the_others_alone(server: str, caller: Caller) -> None:
     async with by_http(server, caller.key) as client, caller.client(server) as http:
         good = [client.call_tool("memory.remember", body(f"Maya keeps note {n} of May.")) for n in range(10)]

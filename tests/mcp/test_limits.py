@@ -34,6 +34,7 @@ def connect(request: pytest.FixtureRequest) -> Connect:
     return way
 
 
+@pytest.mark.long
 async def test_a_tool_says_that_a_limit_is_reached(connect: Connect, server: str, caller: Caller) -> None:
     async with connect(server, caller.key) as client:
         for number in range(MEMORIES):

@@ -50,6 +50,7 @@ async def store(server: str, caller: Caller) -> dict[str, Any]:
         return await calls.remember(http, "Maya ships on Friday.", category="tasks", thread_id="launch")
 
 
+@pytest.mark.long
 async def test_a_client_reads_a_profile_a_header_and_a_memory(connect: Connect, server: str, caller: Caller) -> None:
     task = await store(server, caller)
     async with connect(server, caller.key) as client:
@@ -71,6 +72,7 @@ async def test_a_client_reads_a_profile_a_header_and_a_memory(connect: Connect, 
         assert (await read(client, "mnema://threads/%2F/header")).startswith("Nothing changed")
 
 
+@pytest.mark.long
 async def test_the_prompts_keep_and_recall(connect: Connect, server: str, caller: Caller) -> None:
     await store(server, caller)
     async with connect(server, caller.key) as client:
@@ -109,6 +111,7 @@ async def test_another_tenant_reads_nothing(app: Application, server: str, calle
         assert "Friday" not in await prompt(client, "recall", asked)
 
 
+@pytest.mark.long
 async def test_allowlists_hold_for_resources_and_prompts(app: Application, server: str, caller: Caller) -> None:
     task = await store(server, caller)
     planner = await make_caller(app, ["query"], ["planner"], tenant=caller)
@@ -146,6 +149,7 @@ async def test_a_key_that_only_writes_reads_no_resource(app: Application, server
             await client.get_prompt("recall", {"question": "x", "agent": "planner"})
 
 
+@pytest.mark.long
 async def test_a_fixed_user_and_thread_are_the_only_ones(server: str, caller: Caller) -> None:
     await store(server, caller)
     async with caller.client(server) as http:
@@ -188,6 +192,7 @@ async def complete(
     return answer.completion.values
 
 
+@pytest.mark.long
 async def test_arguments_are_completed(server: str, caller: Caller, connect: Connect) -> None:
     await store(server, caller)
     async with caller.client(server) as http:
@@ -209,6 +214,7 @@ async def test_arguments_are_completed(server: str, caller: Caller, connect: Con
                 await complete(client, **{"name": "user_id", **wrong})
 
 
+@pytest.mark.long
 async def test_completions_tell_no_more_than_the_key_may_see(server: str, app: Application, caller: Caller) -> None:
     await store(server, caller)
     stylist = await make_caller(app, ["query"], ["stylist"], caller)

@@ -31,6 +31,7 @@ class Slow(KeepOpen):
         return await super().encode_query(text)
 
 
+@pytest.mark.long
 async def test_two_replicas_answer_one_client(
     settings: Settings, embedder: Embedder, clock: Clock, caller: Caller
 ) -> None:
@@ -60,6 +61,7 @@ async def test_two_replicas_answer_one_client(
         assert again["structuredContent"]["header"] == ""
 
 
+@pytest.mark.long
 async def test_a_stop_answers_what_runs_and_does_not_wait_for_idle_clients(
     settings: Settings, embedder: Embedder, clock: Clock, caller: Caller
 ) -> None:
@@ -77,6 +79,7 @@ async def test_a_stop_answers_what_runs_and_does_not_wait_for_idle_clients(
         assert answered(await running)["items"] == []
 
 
+@pytest.mark.long
 async def test_an_embedder_that_fails_is_no_error(
     settings: Settings, embedder: Embedder, clock: Clock, caller: Caller
 ) -> None:
@@ -91,6 +94,7 @@ async def test_an_embedder_that_fails_is_no_error(
             assert text(result) == "[preferences] Maya drinks oat milk."
 
 
+@pytest.mark.long
 async def test_a_defect_is_an_answer_that_tells_nothing(
     settings: Settings, embedder: Embedder, clock: Clock, caller: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -104,6 +108,7 @@ async def test_a_defect_is_an_answer_that_tells_nothing(
         assert "secret" not in str(result)
 
 
+@pytest.mark.long
 async def test_an_answer_comes_as_fast_as_over_http(server: str, caller: Caller) -> None:
     """Check that MCP adds at most a few milliseconds; the generous limit is for busy machines."""
     request = {"agent": "supervisor", "query": "milk"}

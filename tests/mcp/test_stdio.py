@@ -78,6 +78,7 @@ async def test_its_stdout_holds_mcp_and_nothing_else(server: str, caller: Caller
         assert running.returncode == 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 async def test_a_signal_ends_it_at_once_and_quietly(server: str, caller: Caller, number: signal.Signals) -> None:
     async with started(server, caller.key) as running:
@@ -89,6 +90,7 @@ async def test_a_signal_ends_it_at_once_and_quietly(server: str, caller: Caller,
         assert b"Traceback" not in err
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("missing", ["MNEMA_URL", "MNEMA_API_KEY"])
 def test_without_a_server_or_key_it_says_what_to_set(missing: str, tmp_path: Path) -> None:
     env = {**os.environ, "MNEMA_HOME": str(tmp_path), "MNEMA_URL": "http://127.0.0.1:1", "MNEMA_API_KEY": "k"}
@@ -98,6 +100,7 @@ def test_without_a_server_or_key_it_says_what_to_set(missing: str, tmp_path: Pat
     assert "set MNEMA_URL and MNEMA_API_KEY" in done.stderr
 
 
+@pytest.mark.long
 async def test_a_key_or_url_that_cannot_be_used_is_said_to_be_none(caller: Caller) -> None:
     async with started("http://127.0.0.1:1", "k\u00e9y") as running:
         out, err = await asyncio.wait_for(running.communicate(), 30)
@@ -107,6 +110,7 @@ async def test_a_key_or_url_that_cannot_be_used_is_said_to_be_none(caller: Calle
             assert (await ask(client)).structured_content["code"] == "server_unreachable", url
 
 
+@pytest.mark.long
 async def test_a_server_that_is_away_is_an_answer_and_coming_back_is_enough(
     settings: Settings, embedder: Embedder, clock: Clock, caller: Caller
 ) -> None:
@@ -127,6 +131,7 @@ async def test_a_server_that_is_away_is_an_answer_and_coming_back_is_enough(
             answered(await ask(client))
 
 
+@pytest.mark.long
 async def test_a_server_that_is_not_mnema_is_said_to_be_none(caller: Caller) -> None:
     async def other(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
@@ -141,6 +146,7 @@ async def test_a_server_that_is_not_mnema_is_said_to_be_none(caller: Caller) -> 
             assert (await ask(client)).structured_content["code"] == "not_mnema"
 
 
+@pytest.mark.long
 async def test_dotted_names_on_request(server: str, caller: Caller) -> None:
     async with by_stdio(server, caller.key, arguments=("--names", "dotted")) as client:
         assert await names(client) == ["memory.query", "memory.remember", "memory.history", "memory.facts"]

@@ -25,6 +25,7 @@ def connect(request: pytest.FixtureRequest) -> Connect:
     return way
 
 
+@pytest.mark.long
 async def test_a_client_lists_asks_writes_and_audits(connect: Connect, server: str, caller: Caller) -> None:
     async with connect(server, caller.key) as client:
         assert await names(client) == EVERY_NAME
@@ -46,6 +47,7 @@ async def test_a_client_lists_asks_writes_and_audits(connect: Connect, server: s
         assert problem["categories"] == ["tasks"]
 
 
+@pytest.mark.long
 async def test_chunks_come_with_their_marks_and_places(
     connect: Connect, server: str, caller: Caller, app: Application
 ) -> None:
@@ -88,6 +90,7 @@ def rounded(value: Any) -> Any:
     return round(value, 4) if isinstance(value, float) else value
 
 
+@pytest.mark.long
 async def test_refusals_are_those_of_http(server: str, caller: Caller) -> None:
     wrong: list[dict[str, Any]] = [
         {"agent": "nobody"},
@@ -167,6 +170,7 @@ def keywords(value: Any) -> list[str]:
     return [*(value if isinstance(value, dict) else ()), *(key for part in inner for key in keywords(part))]
 
 
+@pytest.mark.long
 async def test_the_text_fits_the_budget(server: str, caller: Caller) -> None:
     count = WordPieceCounter().count_tokens
     async with caller.client(server) as http, by_http(server, caller.key) as client:
@@ -207,6 +211,7 @@ async def test_what_does_not_fit_the_budget_is_not_called_nothing(server: str, c
         assert text(result) == "Memories match, but none fits the token budget."
 
 
+@pytest.mark.long
 async def test_an_unknown_tool_is_an_error_of_the_protocol(connect: Connect, server: str, caller: Caller) -> None:
     async with connect(server, caller.key) as client:
         with pytest.raises(MCPError, match="no such tool"):
@@ -214,6 +219,7 @@ async def test_an_unknown_tool_is_an_error_of_the_protocol(connect: Connect, ser
         assert await names(client) == EVERY_NAME
 
 
+@pytest.mark.long
 async def test_tools_resources_and_prompts_are_offered(connect: Connect, server: str, caller: Caller) -> None:
     async with connect(server, caller.key) as client:
         offered = client.server_capabilities.model_dump(exclude_none=True)

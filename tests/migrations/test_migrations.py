@@ -41,10 +41,12 @@ def test_there_is_exactly_one_head(database: Database) -> None:
     assert len(scripts.get_bases()) == 1
 
 
+@pytest.mark.long
 async def test_the_models_and_the_migrations_agree(database: Database) -> None:
     await asyncio.to_thread(command.check, admin.alembic_config(database.admin))
 
 
+@pytest.mark.long
 async def test_a_model_without_its_migration_is_noticed(database: Database) -> None:
     connection = await asyncpg.connect(database.superuser)
     await connection.execute("ALTER TABLE jobs DROP COLUMN published_at")
@@ -53,6 +55,7 @@ async def test_a_model_without_its_migration_is_noticed(database: Database) -> N
         await asyncio.to_thread(command.check, admin.alembic_config(database.admin))
 
 
+@pytest.mark.long
 async def test_up_down_and_up_again_from_empty_gives_the_same_schema(empty: Database, database: Database) -> None:
     template = await describe(database.superuser)
     assert await left_over(empty) == []
@@ -65,6 +68,7 @@ async def test_up_down_and_up_again_from_empty_gives_the_same_schema(empty: Data
     assert difference(template, await describe(empty.superuser)) == ""
 
 
+@pytest.mark.long
 async def test_one_revision_down_and_up_gives_the_same_schema(database: Database) -> None:
     template = await describe(database.superuser)
     await downgrade(database, "-1")
@@ -78,6 +82,7 @@ async def test_migrating_again_changes_nothing(database: Database) -> None:
     assert await describe(database.superuser) == template
 
 
+@pytest.mark.long
 async def test_two_migrators_at_once_from_empty_both_succeed(empty: Database, database: Database) -> None:
     done = await asyncio.gather(*(migrator(empty) for _ in range(2)))
     assert [code for code, _ in done] == [0, 0], done
@@ -97,6 +102,7 @@ async def migrator(database: Database) -> tuple[int | None, str]:
     return process.returncode, errors.decode()[-500:]
 
 
+@pytest.mark.long
 async def test_the_bootstrap_may_run_again_over_a_living_installation(empty: Database, bootstrap: Bootstrap) -> None:
     await admin.migrate_schema(empty.admin)
     before = await describe(empty.superuser)

@@ -60,7 +60,7 @@ def parse_mnema(words: Sequence[str]) -> dict[str, Any]:
 
 def _check_make(words: Sequence[str]) -> None:
     rules = (ROOT / "Makefile").read_text(encoding="utf-8").replace("$(VENV)", ".venv")
-    known = re.findall(r"^([\w./]+):", rules, re.MULTILINE)
+    known = re.findall(r"^([\w./-]+):", rules, re.MULTILINE)
     assert [word for word in words if "=" not in word and word not in known] == []
 
 

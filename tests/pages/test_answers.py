@@ -57,6 +57,7 @@ async def check_mnema(words: list[str], printed: list[str], reader: Reader) -> N
         assert fnmatch.fnmatchcase(line, line_pattern(pattern)), (words, line)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("page", PREPARATIONS)
 async def test_the_console_shows_what_the_server_answers(
     page: str, reader: Reader, monkeypatch: pytest.MonkeyPatch

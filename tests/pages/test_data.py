@@ -115,6 +115,7 @@ async def connected(reader: Reader, name: str) -> AsyncIterator[Client]:
             yield client
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["docs/mcp.md 1", "docs/mcp.md 2", "docs/mcp.md 3"])
 async def test_a_client_connects_as_its_page_says(name: str, reader: Reader) -> None:
     await reader.post("/memory", user_id="maya", category="tasks", text="Maya deploys on Thursdays.")
@@ -136,6 +137,7 @@ async def test_facts_over_mcp_are_answered_as_the_page_says(reader: Reader) -> N
     assert [f"{answer}\n" for answer in answers] == [block("docs/mcp.md 6").text, block("docs/mcp.md 7").text]
 
 
+@pytest.mark.long
 async def test_a_model_reads_what_the_page_shows(reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
     await take_tour(reader)
     remember, query = [

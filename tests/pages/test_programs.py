@@ -44,6 +44,7 @@ def output_of(block: Block) -> str | None:
     return later[0].text if later and later[0].language == "text" else None
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore::langchain_core._api.LangChainDeprecationWarning")
 @pytest.mark.filterwarnings("ignore:Resolved model mismatch")  # of AutoGen, about the scripted model
 @pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")  # short programs leave a framework's client open

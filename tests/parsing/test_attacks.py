@@ -68,6 +68,7 @@ async def test_only_regular_files_are_read(parser: PooledDocumentParser, tmp_pat
     assert endless.reason is RejectionReason.TOO_LARGE
 
 
+@pytest.mark.long
 async def test_zip_bombs(parser: PooledDocumentParser) -> None:
     large = change_parts(DOCX, {"word/media/image.bin": bytes(80 * MIB)})
     assert len(large) < MIB
@@ -79,6 +80,7 @@ async def test_zip_bombs(parser: PooledDocumentParser) -> None:
     assert (await reject(parser, many.getvalue(), "a.docx")).reason is RejectionReason.EXPANDS_TOO_MUCH
 
 
+@pytest.mark.long
 async def test_a_part_never_unpacks_beyond_its_header(parser: PooledDocumentParser) -> None:
     bomb = change_parts(DOCX, {"word/document.xml": b" " * (80 * MIB)})
     with zipfile.ZipFile(BytesIO(bomb)) as archive:
@@ -88,6 +90,7 @@ async def test_a_part_never_unpacks_beyond_its_header(parser: PooledDocumentPars
     assert (await reject(parser, lying, "a.docx")).reason is RejectionReason.BROKEN
 
 
+@pytest.mark.long
 async def test_a_nested_zip_is_never_opened(parser: PooledDocumentParser) -> None:
     inner = BytesIO()
     with zipfile.ZipFile(inner, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -129,18 +132,21 @@ async def test_deep_xml(parser: PooledDocumentParser) -> None:
     assert result.reason is RejectionReason.BROKEN
 
 
+@pytest.mark.long
 async def test_pdf_with_too_many_pages(parser: PooledDocumentParser) -> None:
     result = await reject(parser, make_pdf(["x"] * 5_000), "a.pdf", ParsingPolicy(max_seconds=60))
     assert result.reason is RejectionReason.TOO_MANY_PAGES
     assert "5000" in result.detail
 
 
+@pytest.mark.long
 async def test_pdf_with_a_password(parser: PooledDocumentParser) -> None:
     assert (await reject(parser, make_pdf(["x"], "secret"), "a.pdf")).reason is RejectionReason.ENCRYPTED
     ole = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(2_000)
     assert (await reject(parser, ole, "a.docx")).reason is RejectionReason.ENCRYPTED
 
 
+@pytest.mark.long
 async def test_pdf_with_a_broken_cross_reference(parser: PooledDocumentParser) -> None:
     good = make_pdf(["Readable"])
     place = good.index(b"startxref\n") + 10
@@ -156,12 +162,14 @@ async def test_pdf_with_a_broken_cross_reference(parser: PooledDocumentParser) -
         assert (await reject(parser, broken, "a.pdf")).reason in (RejectionReason.BROKEN, RejectionReason.EMPTY)
 
 
+@pytest.mark.long
 async def test_pdf_with_a_stream_bomb(parser: PooledDocumentParser) -> None:
     bomb = make_bomb_pdf(500 * MIB)
     assert len(bomb) < MIB
     assert (await reject(parser, bomb, "a.pdf")).reason is RejectionReason.EXPANDS_TOO_MUCH
 
 
+@pytest.mark.long
 async def test_html_with_a_million_nested_tags(parser: PooledDocumentParser) -> None:
     html = b"<p>before</p>" + b"<div>" * 1_000_000 + b"deep" + b"</div>" * 1_000_000 + b"<p>after</p>"
     result = await parser.parse_document(html, "a.html", ParsingPolicy(max_seconds=60))
@@ -180,6 +188,7 @@ async def test_one_line_of_100_megabytes(parser: PooledDocumentParser) -> None:
     assert (await reject(parser, line, "a.txt", larger)).reason is RejectionReason.TOO_MUCH_TEXT
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "unit", ["x", "word ", "\n", " ", "# ", "> ", "- ", "[a](", "`", "e\u0301", "😀", "=\n", "<div>"]
 )

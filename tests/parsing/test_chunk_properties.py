@@ -2,6 +2,7 @@
 
 from itertools import pairwise
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -75,6 +76,7 @@ def parse(request: Request) -> ParsedDocument | Rejection:
     return decode_reply(reply[LENGTHS.size :][:header], reply[LENGTHS.size + header :], request)
 
 
+@pytest.mark.long
 @settings(max_examples=tries(800), deadline=None)
 @given(TEXTS, st.sampled_from(sorted(KINDS)), policies())
 def test_chunks_are_the_text_in_order(text: str, extension: str, policy: ParsingPolicy) -> None:

@@ -41,6 +41,7 @@ async def wait_until_dead(pid: int, seconds: float = 60) -> None:
         await asyncio.sleep(0.02)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("word", ["hang", "spin"])
 async def test_a_slow_parser_is_stopped(hostile: PooledDocumentParser, word: str) -> None:
     before = time.monotonic()
@@ -49,6 +50,7 @@ async def test_a_slow_parser_is_stopped(hostile: PooledDocumentParser, word: str
     assert await run(hostile, "next") == "next"
 
 
+@pytest.mark.long
 async def test_a_greedy_parser_is_stopped(hostile: PooledDocumentParser) -> None:
     assert await run(hostile, "allocate") == "too_much_memory"
     assert await run(hostile, "next") == "next"
@@ -94,6 +96,7 @@ async def test_what_a_parser_prints_is_no_reply(hostile: PooledDocumentParser) -
     assert await run(hostile, "print") == "printed"
 
 
+@pytest.mark.long
 @AS_ROOT
 async def test_processes_of_a_parser_end_with_it(hostile: PooledDocumentParser) -> None:
     pid = int((await run(hostile, "fork")).split()[1])
@@ -171,6 +174,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.long
 def test_killing_the_service_leaves_no_process() -> None:
     root = Path(__file__).parents[2]
     service = subprocess.Popen(
@@ -189,6 +193,7 @@ def test_killing_the_service_leaves_no_process() -> None:
         asyncio.run(wait_until_dead(pid, 5))
 
 
+@pytest.mark.long
 async def test_a_worn_process_is_replaced_for_the_same_document(hostile: PooledDocumentParser) -> None:
     first = await run(hostile, "pid")
     assert await run(hostile, "leak 400") == "leaked"

@@ -166,6 +166,7 @@ UNUSUAL = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fault", UNUSUAL)
 async def test_unusual_streams_say_the_same(
     upstream: ScriptedUpstream, http: httpx.AsyncClient, client: openai.AsyncOpenAI, fault: Fault
@@ -211,6 +212,7 @@ async def test_a_connection_is_cut(upstream: ScriptedUpstream, http: httpx.Async
     assert upstream.log[0].closed_at is None
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("asked", [ASKED, STREAMED], ids=["plain", "streamed"])
 @pytest.mark.parametrize(("fault", "chunks"), [(Fault.HANG, 0), (Fault.HANG_LATER, 1)])
 async def test_a_client_that_waits_no_longer_is_noticed(
@@ -239,6 +241,7 @@ async def test_a_client_that_hangs_up_within_a_stream_is_noticed(
     assert 1 <= received.chunks < 200
 
 
+@pytest.mark.long
 async def test_answers_of_20_megabytes(upstream: ScriptedUpstream, http: httpx.AsyncClient) -> None:
     upstream.faults += [Fault.HUGE, Fault.HUGE]
     plain = await http.post("chat/completions", json=ASKED)

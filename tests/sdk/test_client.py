@@ -472,6 +472,7 @@ def fields_of(model: type[BaseModel]) -> set[str]:
     return {field.alias or name for name, field in model.model_fields.items()}
 
 
+@pytest.mark.long
 async def test_the_models_are_those_of_the_servers_document(server: str) -> None:
     async with httpx.AsyncClient(base_url=server) as http:
         schemas = (await http.get("/openapi.json")).json()["components"]["schemas"]

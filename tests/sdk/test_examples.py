@@ -4,6 +4,7 @@ import subprocess
 import sys
 from typing import Any
 
+import pytest
 from mnema_client import AsyncMnema
 from mnema_client.langgraph import MnemaSaver, MnemaStore
 
@@ -12,6 +13,7 @@ from tests.fake_chat import fake_chat
 from tests.sdk.example_runs import EXAMPLES, run_example
 
 
+@pytest.mark.long
 async def test_a_langgraph_team_plans_executes_and_goes_on_where_it_stood(server: str, caller: Caller) -> None:
     replies = ["planner", "1. Order lamps. 2. Book the hall.", "Executor", "The hall is booked for Friday.", "finish"]
     async with AsyncMnema(server, caller.key) as memory:
@@ -74,6 +76,7 @@ async def test_an_openai_agent_asks_its_memory_with_a_function(server: str, call
         ]
 
 
+@pytest.mark.long
 async def test_a_pydantic_ai_agent_remembers_and_asks_over_mcp(server: str, caller: Caller) -> None:
     fact = "Maya deploys on Thursdays."
     about = {"user_id": "maya"}
@@ -91,6 +94,7 @@ async def test_a_pydantic_ai_agent_remembers_and_asks_over_mcp(server: str, call
         assert [item.text async for item in memory.list(**about)] == [fact]
 
 
+@pytest.mark.long
 def test_the_agent_says_what_it_needs() -> None:
     done = subprocess.run([sys.executable, EXAMPLES / "openai_agent.py"], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (1, "usage: python openai_agent.py USER THREAD QUESTION\n")

@@ -56,6 +56,7 @@ def equal(source: Any, target: MnemaSaver) -> bool:
     return True
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("user", ["maya", None], ids=["of one user", "by the metadata"])
 async def test_a_migration_is_equal_and_can_be_run_again(server: str, caller: Caller, user: str | None) -> None:
     def run() -> None:
@@ -168,6 +169,7 @@ async def elsewhere(superuser_url: str) -> AsyncIterator[str]:
     await connection.close()
 
 
+@pytest.mark.long
 async def test_threads_of_langgraphs_postgres_saver_are_equal_and_go_on(
     server: str, caller: Caller, elsewhere: str
 ) -> None:

@@ -36,6 +36,7 @@ async def operator(request: pytest.FixtureRequest, server: str) -> AsyncIterator
     await client.close()
 
 
+@pytest.mark.long
 async def test_an_operator_makes_a_tenant_whose_key_works_until_it_is_revoked(operator: Either, server: str) -> None:
     tenant = await operator.create_tenant("acme")
     assert await operator.get_tenant(tenant.id) == tenant
@@ -55,6 +56,7 @@ async def test_an_operator_makes_a_tenant_whose_key_works_until_it_is_revoked(op
         await operator.revoke_key(tenant.id, key.id)
 
 
+@pytest.mark.long
 async def test_an_operator_counts_what_each_tenant_uses(operator: Either, server: str) -> None:
     ids = []
     for name in ("acme", "globex"):

@@ -10,6 +10,7 @@ import venv
 from pathlib import Path
 
 import mnema_client
+import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 SDK = ROOT / "sdk"
@@ -30,6 +31,7 @@ def run(*command: str | Path, cwd: Path) -> str:
     return done.stdout
 
 
+@pytest.mark.long
 def test_installed_beside_a_project_with_its_own_app_nothing_collides(tmp_path: Path) -> None:
     source, wheels, home, project = (tmp_path / name for name in ("sdk", "wheels", "venv", "project"))
     shutil.copytree(SDK, source, ignore=shutil.ignore_patterns("build", "*.egg-info", "__pycache__"))
@@ -69,6 +71,7 @@ def test_nothing_in_the_client_imports_the_server() -> None:
     assert not imported & {"app", "workers", "migrations", "tests", "bench"}
 
 
+@pytest.mark.long
 def test_the_base_needs_no_framework() -> None:
     loaded = "import mnema_client, sys; print({module.split('.')[0] for module in sys.modules})"
     found = run(sys.executable, "-c", loaded, cwd=ROOT)

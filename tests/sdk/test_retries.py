@@ -177,6 +177,7 @@ async def test_what_the_server_cannot_recognise_again_is_sent_again_only_when_no
             assert erase("maya").pause_s(SOON, 1, refusal) > 0
 
 
+@pytest.mark.long
 async def test_a_broken_answer_to_many_goes_on_behind_what_was_answered(
     distant: Either, relay: Relay, database: Database
 ) -> None:

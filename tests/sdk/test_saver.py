@@ -148,6 +148,7 @@ async def test_writers_at_once_lose_nothing(server: str, caller: Caller) -> None
     await saver.aclose()
 
 
+@pytest.mark.long
 async def test_a_state_of_five_megabytes_goes_and_comes_and_a_larger_one_is_refused(
     server: str, caller: Caller
 ) -> None:
@@ -208,6 +209,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.long
 async def test_a_supervisor_that_is_killed_resumes_at_the_same_step(
     server: str, caller: Caller, tmp_path: Path
 ) -> None:

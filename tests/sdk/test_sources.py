@@ -14,6 +14,7 @@ from tests.sdk.conftest import Either
 GONE = "WITH f AS (DELETE FROM files), j AS (DELETE FROM index_jobs) DELETE FROM sources"
 
 
+@pytest.mark.long
 async def test_a_source_is_filled_listed_and_removed(either: Either, database: Database) -> None:
     source = await either.add_source(name="handbook", category="knowledge", exclude=["drafts/"])
     assert (source.kind, source.name, source.status.files, source.index_job) == ("upload", "handbook", 0, None)
@@ -49,6 +50,7 @@ async def test_a_source_is_filled_listed_and_removed(either: Either, database: D
     assert refused.value.code == "source_removed"
 
 
+@pytest.mark.long
 async def test_a_client_waits_for_an_index_job(either: Either, database: Database) -> None:
     source = await either.add_source()
     job = (await either.upload_file(source.id, "a.md", b"x")).index_job

@@ -148,6 +148,7 @@ async def test_search_by_meaning_ranks_as_langgraph_does(store: MnemaStore, mode
     assert len(await store.asearch((), query="chairs", offset=2, limit=3)) == 3
 
 
+@pytest.mark.long
 async def test_namespaces_are_listed_alike(store: MnemaStore, model: InMemoryStore) -> None:
     await furnish(store, model)
     paths: list[tuple[str, ...]] = [("docs",), ("docs", "*"), ("*", "maya"), ("*",), ("maya",), ("drafts",), ("x",), ()]

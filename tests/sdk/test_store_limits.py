@@ -180,6 +180,7 @@ async def test_values_are_handed_on_unread_in_the_shape_that_the_document_promis
     assert answer == BatchOut.model_validate(answer).model_dump(mode="json")
 
 
+@pytest.mark.long
 async def test_an_answer_of_too_many_small_items_is_refused(store: MnemaStore) -> None:
     await store.abatch([PutOp(("d", str(n)), "k", {}, index=False) for n in range(20)])
     many: list[list[Op]] = [[SearchOp(("d",), limit=20)] * 501, [ListNamespacesOp(limit=20)] * 501]
@@ -189,6 +190,7 @@ async def test_an_answer_of_too_many_small_items_is_refused(store: MnemaStore) -
         assert len(await store.abatch(ops[:500])) == 500
 
 
+@pytest.mark.long
 async def test_nothing_is_stored_or_searched_by_meaning_while_the_embedder_is_away(
     store: MnemaStore, embedder: KeepOpen, database: Database
 ) -> None:
@@ -243,6 +245,7 @@ async def test_names_that_langgraph_refuses_never_leave(store: MnemaStore) -> No
         MnemaStore("http://127.0.0.1:1", "key", index={"dims": 3, "embed": lambda texts: [[0.0] * 3 for _ in texts]})
 
 
+@pytest.mark.long
 async def test_many_batches_on_the_same_places_at_once_all_succeed(store: MnemaStore, database: Database) -> None:
     keys = [str(n) for n in range(12)]
     await store.abatch([PutOp(("d",), key, {"n": 0}, ttl=5, index=False) for key in keys])

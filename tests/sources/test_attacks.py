@@ -26,6 +26,7 @@ async def scan(folders: PosixSourceFolders, root: SourceRoot, most: int = 1_000)
     return await folders.scan_folder(root, (), (), most)
 
 
+@pytest.mark.long
 async def test_a_folder_full_of_attacks_is_scanned(
     folders: PosixSourceFolders, root: SourceRoot, docs: Path, outside: Path
 ) -> None:
@@ -125,6 +126,7 @@ class Swapper(threading.Thread):
         self.join()
 
 
+@pytest.mark.long
 async def test_a_link_swapped_in_leads_nowhere(
     folders: PosixSourceFolders, root: SourceRoot, docs: Path, outside: Path
 ) -> None:
@@ -149,6 +151,7 @@ async def test_a_link_swapped_in_leads_nowhere(
     assert min(outcomes.values()) > 0, outcomes
 
 
+@pytest.mark.long
 async def test_a_root_swapped_for_a_link_leads_nowhere(
     folders: PosixSourceFolders, root: SourceRoot, docs: Path, outside: Path
 ) -> None:
@@ -169,6 +172,7 @@ async def test_a_root_swapped_for_a_link_leads_nowhere(
     assert min(outcomes.values()) > 0, outcomes
 
 
+@pytest.mark.long
 async def test_a_folder_that_vanishes_during_a_scan_is_not_taken_for_an_empty_one(
     folders: PosixSourceFolders, root: SourceRoot, docs: Path
 ) -> None:
@@ -233,6 +237,7 @@ def test_what_may_not_be_read_is_reported() -> None:
     assert done.stdout.splitlines() == ["['closed.md', 'open.md'] ['shut']", "unreadable"], done.stderr
 
 
+@pytest.mark.long
 async def test_many_files() -> None:
     with TemporaryDirectory(dir=roomy_memory()) as name:
         folders, root = PosixSourceFolders([name]), SourceRoot(TENANT, name)

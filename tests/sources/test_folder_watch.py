@@ -77,6 +77,7 @@ async def watching(folders: PosixSourceFolders, roots: Callable[[], Collection[S
         await asyncio.gather(task, return_exceptions=True)
 
 
+@pytest.mark.long
 async def test_changes_are_noticed(folders: PosixSourceFolders, root: SourceRoot, docs: Path) -> None:
     (docs / "a").mkdir()
     (docs / "a/b.md").write_text("one")
@@ -110,6 +111,7 @@ async def test_what_is_left_out_is_not_watched(
         await watched.see_nothing()
 
 
+@pytest.mark.long
 async def test_a_name_that_the_library_cannot_take_stops_no_other_watch(
     folders: PosixSourceFolders, docs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -129,6 +131,7 @@ async def test_a_name_that_the_library_cannot_take_stops_no_other_watch(
         await watched.see(bad)
 
 
+@pytest.mark.long
 async def test_a_cancellation_beside_a_change_ends_the_watch(
     folders: PosixSourceFolders, root: SourceRoot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -153,6 +156,7 @@ async def test_a_cancellation_beside_a_change_ends_the_watch(
         passed.clear()
 
 
+@pytest.mark.long
 async def test_roots_come_and_go(folders: PosixSourceFolders, docs: Path) -> None:
     one, other, missing = (SourceRoot(TENANT, f"{docs}/{name}") for name in ("one", "other", "missing"))
     for name in ("one", "other"):
@@ -176,6 +180,7 @@ async def test_roots_come_and_go(folders: PosixSourceFolders, docs: Path) -> Non
         await watched.see_nothing()
 
 
+@pytest.mark.long
 async def test_a_replaced_root_is_noticed(folders: PosixSourceFolders, root: SourceRoot, docs: Path) -> None:
     async with watching(folders, lambda: [root]) as watched:
         await watched.see(root)
@@ -186,6 +191,7 @@ async def test_a_replaced_root_is_noticed(folders: PosixSourceFolders, root: Sou
         await watched.see(root)
 
 
+@pytest.mark.long
 async def test_roots_that_need_too_many_watches_are_left_out_once(
     folders: PosixSourceFolders, docs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -204,6 +210,7 @@ async def test_roots_that_need_too_many_watches_are_left_out_once(
     assert [line["event"] for line in logs] == ["folders_not_watched"]
 
 
+@pytest.mark.long
 async def test_a_system_without_watches(
     folders: PosixSourceFolders, root: SourceRoot, docs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -133,6 +133,7 @@ async def test_a_file_may_have_a_bounded_size(folders: PosixSourceFolders, root:
     assert resource.getrusage(resource.RUSAGE_SELF).ru_inblock - before < 100
 
 
+@pytest.mark.long
 async def test_stamps(folders: PosixSourceFolders, root: SourceRoot, docs: Path) -> None:
     path = docs / "a.md"
     path.write_text("one")
@@ -199,6 +200,7 @@ async def test_entries_are_listed_page_by_page(folders: PosixSourceFolders, root
             await folders.list_folder(root, path, "", 9)
 
 
+@pytest.mark.long
 async def test_the_event_loop_goes_on_while_a_folder_is_scanned(
     folders: PosixSourceFolders, root: SourceRoot, docs: Path
 ) -> None:

@@ -48,6 +48,7 @@ async def unavailable(work: Awaitable[object]) -> None:
             await work
 
 
+@pytest.mark.long
 async def test_whatever_is_asked_of_a_hanging_database_is_an_outage_and_goes_on_with_it(
     engine: Engine, way: StallingProxy, a: Principal
 ) -> None:
@@ -66,6 +67,7 @@ async def test_whatever_is_asked_of_a_hanging_database_is_an_outage_and_goes_on_
     assert await read() == 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("at_commit", [False, True])
 async def test_a_transaction_in_which_the_database_hangs_is_an_outage_and_no_connection_stays_in_it(
     engine: Engine, way: StallingProxy, a: Principal, superuser: asyncpg.Connection, at_commit: bool
@@ -90,6 +92,7 @@ async def test_a_transaction_in_which_the_database_hangs_is_an_outage_and_no_con
         await tx.execute(f"{USER} ON CONFLICT DO NOTHING", a.tenant_id)
 
 
+@pytest.mark.long
 async def test_a_statement_may_be_given_more_time_than_the_engine_has(engine: Engine, a: Principal) -> None:
     uow = UnitOfWork(engine)
     async with uow.read(a, timeout_s=ENOUGH_S) as tx:
@@ -102,6 +105,7 @@ async def test_a_statement_may_be_given_more_time_than_the_engine_has(engine: En
     await unavailable(too_slow())
 
 
+@pytest.mark.long
 async def test_an_engine_that_is_first_asked_while_the_database_hangs_opens_when_it_does_no_more(
     engine: Engine, way: StallingProxy
 ) -> None:

@@ -36,6 +36,7 @@ async def visible(superuser: asyncpg.Connection, thread: str = "t") -> list[int]
     return [row["rev"] for row in rows]
 
 
+@pytest.mark.long
 async def test_writers_of_one_thread_get_each_revision_once_and_readers_never_see_a_gap(
     journal: Journal, superuser: asyncpg.Connection, a: Principal
 ) -> None:
@@ -95,6 +96,7 @@ def across(scope: Principal, order: Sequence[str], n: int) -> list[Any]:
     return [both, *(creation(scope, f"{thread} {n} {order}.", threads=[thread]) for thread in order)]
 
 
+@pytest.mark.long
 async def test_writers_across_threads_in_opposite_order_never_deadlock(
     journal: Journal, superuser: asyncpg.Connection, a: Principal
 ) -> None:
@@ -262,6 +264,7 @@ async def test_a_purge_and_a_relation_at_once_leave_none(
     assert await superuser.fetchval("SELECT count(*) FROM relations") == 0
 
 
+@pytest.mark.long
 async def test_purges_of_one_user_with_keys_at_once_never_deadlock(
     journal: Journal, superuser: asyncpg.Connection, a: Principal
 ) -> None:

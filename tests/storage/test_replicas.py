@@ -84,6 +84,7 @@ async def routed(
         await engine.close()
 
 
+@pytest.mark.long
 async def test_reads_run_on_the_replica_with_all_that_was_acknowledged(pair: StreamingPair) -> None:
     async with routed(pair) as way:
         for _ in range(20):
@@ -110,6 +111,7 @@ async def test_a_read_waits_for_a_replica_that_lags_a_little(pair: StreamingPair
         assert {(True, stored), (True, stored + 1)} >= set(await asyncio.gather(*reads))
 
 
+@pytest.mark.long
 async def test_the_primary_answers_while_the_replica_lags(pair: StreamingPair) -> None:
     async with routed(pair, wait_s=0.2) as way:
         before = await way.store()
@@ -146,6 +148,7 @@ async def test_the_primary_answers_while_the_replica_is_down(pair: StreamingPair
                 assert (await each.read())[0] is True
 
 
+@pytest.mark.long
 async def test_a_replica_that_went_away_between_two_reads_costs_no_failure(pair: StreamingPair) -> None:
     async with routed(pair) as way:
         stored = await way.store()

@@ -242,6 +242,7 @@ async def test_the_next_call_works_after_every_connection_was_killed(
         assert await tx.fetchval("SELECT count(*) FROM memories WHERE text = 'Afterwards.'") == 1
 
 
+@pytest.mark.long
 async def test_killing_connections_under_writers_loses_nothing_that_was_answered(
     journal: Journal, superuser: asyncpg.Connection, a: Principal
 ) -> None:

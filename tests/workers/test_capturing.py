@@ -45,6 +45,7 @@ async def found_by(http: httpx.AsyncClient, agent: str, user: str, question: str
     return {item["text"] for item in answer["items"]}
 
 
+@pytest.mark.long
 async def test_of_three_chats_each_agent_gets_its_facts_and_no_other_is_stored(
     app: Application,
     caller: Caller,

@@ -76,6 +76,7 @@ async def finish(app: Application, scope: Principal, store: JobStorage, source: 
     return job.progress
 
 
+@pytest.mark.long
 async def test_a_job_that_is_killed_twice_indexes_each_file_once(
     app: Application,
     scope: Principal,

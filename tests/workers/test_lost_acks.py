@@ -20,6 +20,7 @@ from tests.workers.queueing import forgettable, hanging, held, queued, reaches
 pytestmark = [pytest.mark.xdist_group("workers"), pytest.mark.usefixtures("stored_long_ago")]
 
 
+@pytest.mark.long
 async def test_a_job_that_ends_while_the_broker_is_half_open_is_not_the_workers_last(
     app: Application,
     scope: Principal,

@@ -36,6 +36,7 @@ async def buckets(http: httpx.AsyncClient) -> Any:
     return (await http.get(f"{TALK}/buckets", params=MAYA)).raise_for_status().json()
 
 
+@pytest.mark.long
 async def test_workers_take_every_fingerprint_into_buckets(
     caller: Caller, settings: Settings, embedder: Embedder, database: Database, redis: RedisServer, tmp_path: Path
 ) -> None:
@@ -59,6 +60,7 @@ async def test_workers_take_every_fingerprint_into_buckets(
             assert active["since_last_reconcile"] == 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("switch", [{"LONG_MEMORIES_LOG": "1"}, {"MEMORY_RECONCILE_ENABLED": "0"}])
 async def test_a_switch_stops_the_server_and_the_worker(
     caller: Caller,

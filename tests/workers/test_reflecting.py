@@ -24,6 +24,7 @@ KNOWN = [*FACTS, CAPTURED]
 pytestmark = pytest.mark.xdist_group("workers")
 
 
+@pytest.mark.long
 async def test_a_turn_becomes_facts_after_the_model_came_back(
     app: Application,
     caller: Caller,
@@ -67,6 +68,7 @@ async def test_a_turn_becomes_facts_after_the_model_came_back(
             assert not any(secret in workers.log for secret in (KEY, "Lena", "wrong key"))
 
 
+@pytest.mark.long
 async def test_turns_become_memories_of_every_kind_and_the_supervisor_is_told(
     app: Application,
     caller: Caller,
@@ -127,6 +129,7 @@ async def known(http: httpx.AsyncClient) -> bool:
 USERS = ("ana", "ben", "eve", "ida", "leo")
 
 
+@pytest.mark.long
 async def test_turns_that_nonsense_outlasted_come_back_without_a_restart(
     app: Application,
     caller: Caller,

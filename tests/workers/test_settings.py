@@ -27,6 +27,7 @@ DELIVERY = {
 }
 
 
+@pytest.mark.long
 def test_the_workers_take_late_and_give_back_what_they_lose(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {
         "REDIS_URL": "redis://127.0.0.1:6379/3",

@@ -40,6 +40,7 @@ async def refused(folder: Path, database_url: str, redis_url: str, *, beat: bool
         return made.log.strip()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("login", "says"),
     [
@@ -71,6 +72,7 @@ async def test_a_worker_without_a_schema_or_with_another_model_ends_with_one_lin
     assert (said.count("\n"), "the stored vectors are another" in said) == (0, True), said
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("beat", [False, True])
 @pytest.mark.parametrize(
     ("redis_url", "env", "says"),
@@ -88,6 +90,7 @@ async def test_worker_and_beat_with_wrong_settings_end_with_one_line(
     assert (said.count("\n"), says in said, "sec" in said.replace("config_invalid", "")) == (0, True, False), said
 
 
+@pytest.mark.long
 async def test_a_worker_whose_database_is_away_waits_for_it_and_tells_so_in_lines(
     app: Application, scope: Principal, database: Database, workers: Background, store: JobStorage
 ) -> None:

@@ -30,6 +30,7 @@ async def say(http: httpx.AsyncClient, count: int, thread: str) -> None:
         (await http.post("/turns", json=turn)).raise_for_status()
 
 
+@pytest.mark.long
 async def test_a_change_reaches_two_servers_and_a_worker(
     settings: Settings,
     embedder: Embedder,

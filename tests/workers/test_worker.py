@@ -52,6 +52,7 @@ async def history(sql: asyncpg.Connection, memory_id: str) -> list[str]:
     return [row["event"] for row in await sql.fetch(EVENTS, memory_id)]
 
 
+@pytest.mark.long
 async def test_what_is_queued_in_the_database_is_done_though_nobody_was_told(
     app: Application, scope: Principal, store: JobStorage, sql: asyncpg.Connection, workers: Background
 ) -> None:
@@ -78,6 +79,7 @@ async def test_a_worker_keeps_the_partitions(sql: asyncpg.Connection, redis: Red
     await until(made, "the week that was missing")
 
 
+@pytest.mark.long
 async def test_two_beats_and_two_workers_do_each_kind_once_a_tenant_and_period(
     app: Application,
     scope: Principal,
@@ -104,6 +106,7 @@ async def test_two_beats_and_two_workers_do_each_kind_once_a_tenant_and_period(
     assert len({row["worker"].split("#")[0] for row in rows}) == 2, "both workers ran jobs"
 
 
+@pytest.mark.long
 async def test_poison_ends_dead_with_its_error_while_others_go_on_and_is_replayed_when_its_cause_is_gone(
     app: Application, scope: Principal, store: JobStorage, sql: asyncpg.Connection, workers: Background
 ) -> None:
@@ -141,6 +144,7 @@ async def test_poison_ends_dead_with_its_error_while_others_go_on_and_is_replaye
     assert await history(sql, poisoned) == ["ADD", "TTL"]
 
 
+@pytest.mark.long
 async def test_a_pause_holds_until_it_is_ended(
     app: Application, scope: Principal, store: JobStorage, sql: asyncpg.Connection, workers: Background
 ) -> None:
@@ -160,6 +164,7 @@ async def test_a_pause_holds_until_it_is_ended(
     assert await history(sql, memory_id) == ["ADD", "TTL"]
 
 
+@pytest.mark.long
 async def test_without_redis_all_is_served_but_for_the_jobs_which_are_done_when_it_is_back(
     settings: Settings,
     embedder: SeededEmbedder,
@@ -212,6 +217,7 @@ async def turn(http: httpx.AsyncClient, number: int) -> dict[str, Any]:
     return stored
 
 
+@pytest.mark.long
 async def test_a_tenant_deleted_while_its_job_runs_troubles_nobody(
     app: Application,
     scope: Principal,
@@ -242,6 +248,7 @@ async def test_a_tenant_deleted_while_its_job_runs_troubles_nobody(
     assert "Traceback" not in workers.log
 
 
+@pytest.mark.long
 async def test_a_job_beyond_the_soft_time_limit_goes_back_to_the_queue_and_is_done_later(
     app: Application,
     scope: Principal,
@@ -271,6 +278,7 @@ async def test_a_job_beyond_the_soft_time_limit_goes_back_to_the_queue_and_is_do
     assert await history(sql, memory_id) == ["ADD", "TTL"]
 
 
+@pytest.mark.long
 async def test_a_job_in_a_killed_workers_hands_is_taken_over_and_no_process_of_its_pool_lives_on(
     app: Application,
     scope: Principal,

@@ -24,6 +24,7 @@ from app.domain.facts.answers import FactAnswer
 from app.domain.facts.fact import QuestionPart
 from app.domain.facts.label import MemoryActions
 from app.domain.facts.questions import parse_question
+from app.domain.facts.statements import read_statements
 from app.domain.idempotency import OptionalKey
 from app.domain.memory.memory import MemoryType, NewMemory
 from app.domain.outages import EmbedderUnavailable
@@ -175,8 +176,11 @@ class ChatWithMemory:
             if parts := self._read_question(chat, question):
                 await store
                 await self._answer_question(chat, question, parts, embedding)
+            elif stated := self._read_topics(chat, question):
+                await _run_steps(chat, store)
+                await _run_steps(chat, self._find_memories(chat, question, embedding, stated))
             else:
-                await _run_both(chat, store, self._find_memories(chat, question, embedding))
+                await _run_steps(chat, store, self._find_memories(chat, question, embedding))
         finally:
             embedding.cancel()
 
@@ -185,6 +189,11 @@ class ChatWithMemory:
         visible, facts = chat.principal.categories, self._policies.of(chat.principal).facts
         parts = parse_question(question, facts.topics) if visible is None or facts.category in visible else ()
         return parts if chat.request.is_alone or all(part.topic_key for part in parts) else ()
+
+    def _read_topics(self, chat: Chat, text: str) -> frozenset[str | None]:
+        """Return the topics of the facts that the message states. Their memories tell the upstream nothing more."""
+        facts = self._policies.of(chat.principal).facts
+        return frozenset(operation.topic_key for operation in read_statements(text, facts.topics, facts.max_rank))
 
     async def _answer_question(
         self, chat: Chat, question: str, parts: tuple[QuestionPart, ...], embedding: _EmbeddingUnderWay
@@ -229,13 +238,19 @@ class ChatWithMemory:
         newest = await self._storage.find_newest_turn(chat.principal, chat.user_id, chat.request.memory_id, since)
         return newest is not None and newest.role == "user" and normalise_text(newest.text) == question
 
-    async def _find_memories(self, chat: Chat, question: str, embedding: _EmbeddingUnderWay) -> None:
+    async def _find_memories(
+        self, chat: Chat, question: str, embedding: _EmbeddingUnderWay, stated: frozenset[str | None] = frozenset()
+    ) -> None:
+        """Find memories for the upstream, without those of the topics `stated`."""
         request = chat.request
         await embedding  # retrieval finds it in the cache of queries
         options = RetrievalOptions(request.top_k, request.recency_weight, request.score_threshold)
         chat.memories = await self._retrieval.retrieve_memories(
             chat.principal, chat.user_id, request.memory_id, question, options, present=request.texts
         )
+        if stated:
+            others = (hit for hit in chat.memories.hits if hit.fact_topic is None or hit.fact_topic not in stated)
+            chat.memories = replace(chat.memories, hits=tuple(others))
         if chat.memories.degraded is not None:
             chat.mark_failed()
         self._count_retrieved(chat)
@@ -280,8 +295,8 @@ def _hit_of(answer: FactAnswer) -> MemoryHit:
     return MemoryHit(fact.id, MEMORY_ROLE, answer.text, fact.created_at, 1.0, fact.category)
 
 
-async def _run_both(chat: Chat, *steps: Coroutine[Any, Any, None]) -> None:
-    """Run two steps at the same time. A failure of one does not stop the other."""
+async def _run_steps(chat: Chat, *steps: Coroutine[Any, Any, None]) -> None:
+    """Run steps at the same time. A failure of one does not stop the other."""
     for error in await asyncio.gather(*steps, return_exceptions=True):
         if isinstance(error, CALLER_ERRORS) or not isinstance(error, Exception | None):
             raise error

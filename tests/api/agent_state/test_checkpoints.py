@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 import httpx
 import ormsgpack
+import pytest
 
 from app.api.schemas.agent_state.checkpoints import PLACE_BYTES
 from app.bootstrap import Application
@@ -27,6 +28,7 @@ BYTES = {"Content-Type": "application/octet-stream"}
 SAVED = {"user_id": "maya", "thread_id": "launch", "checkpoint_id": "1", "type": "t", "data": "gKCR"}
 
 
+@pytest.mark.long
 async def test_a_state_comes_back_as_it_was_put(http: httpx.AsyncClient) -> None:
     put = await http.put(URL, json=STATE, **MAYA)
     assert (put.status_code, put.json()["version"], put.headers["ETag"]) == (200, 1, '"1"')
@@ -95,6 +97,7 @@ async def test_numbers_of_any_size_are_stored_or_refused(http: httpx.AsyncClient
         assert answer.status_code == status, answer.text
 
 
+@pytest.mark.long
 async def test_five_megabytes_are_stored_and_more_are_not(http: httpx.AsyncClient) -> None:
     state = {"conversation_history": [{"content": "x" * 1000} for _ in range(4900)]}
     raw = json.dumps(state)
@@ -200,6 +203,7 @@ async def test_pages_of_a_list_hold_everything_once(http: httpx.AsyncClient) -> 
     refused(await http.post("/saver/list", json={"cursor": "bm9uZQ"}), 422, "invalid_cursor")
 
 
+@pytest.mark.long
 async def test_a_page_of_a_list_is_bounded_by_what_the_checkpoints_themselves_hold(http: httpx.AsyncClient) -> None:
     size = 4_000_000
     for n in range(4):
@@ -213,6 +217,7 @@ async def test_a_page_of_a_list_is_bounded_by_what_the_checkpoints_themselves_ho
     assert pages == [["3", "2"], ["1", "0"]], "two of 4 MB are below 10 MiB, three are not"
 
 
+@pytest.mark.long
 async def test_a_key_bound_to_agents_reaches_no_checkpoint(app: Application, server: str, caller: Caller) -> None:
     planner = await make_caller(app, ["query", "write"], ["planner"], caller)
     async with caller.client(server) as admin, planner.client(server) as bound:

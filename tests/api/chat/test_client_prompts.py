@@ -10,6 +10,7 @@ TITLE = (
 )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("stream", [False, True])
 async def test_a_prompt_of_the_client_is_forwarded_and_leaves_nothing(talk: Talk, *, stream: bool) -> None:
     await talk.say("My favorite color is teal.")

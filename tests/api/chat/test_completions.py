@@ -21,6 +21,7 @@ def parts_of(stream: str) -> list[dict[str, Any]]:
     return [json.loads(one) for one in data[:-1]]
 
 
+@pytest.mark.long
 async def test_facts_are_stored_and_answered_in_a_new_conversation_without_the_upstream(talk: Talk) -> None:
     stored = await talk.say(COLORS, memory_id="first")
     assert said(stored) == f"You said: {COLORS}"
@@ -44,6 +45,7 @@ async def test_facts_are_stored_and_answered_in_a_new_conversation_without_the_u
     assert await talk.turns("second") == [("user", SECOND), ("assistant", said(plain))]
 
 
+@pytest.mark.long
 async def test_a_correction_counts_as_an_update_and_unknown_facts_are_told_as_such(talk: Talk) -> None:
     await talk.say(COLORS)
     corrected = await talk.say("Actually, my favorite color is green.", memory_top_k=0)
@@ -75,6 +77,7 @@ async def test_a_task_that_uses_favorites_gets_them_in_another_conversation(talk
     assert "The user's favorite colors, in order: red, white, blue." in sent
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "texts",
     [

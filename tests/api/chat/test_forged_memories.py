@@ -8,6 +8,7 @@ from tests.api.chat.conftest import Talk
 from tests.forged_texts import FORGED, find_marks
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("texts", [FORGED[at : at + 24] for at in range(0, len(FORGED), 24)])
 async def test_an_augmented_message_has_its_own_parts_alone(talk: Talk, texts: tuple[str, ...]) -> None:
     for text in texts:

@@ -62,6 +62,7 @@ async def test_without_the_database_a_known_key_chats_on_without_memory(
     assert again.json()["model_label"] == "Model: scripted-1"
 
 
+@pytest.mark.long
 async def test_without_the_database_a_revoked_key_stays_revoked(
     chatter: tuple[httpx.AsyncClient, Caller], database: Database, settings: Settings, embedder: Embedder
 ) -> None:
@@ -75,6 +76,7 @@ async def test_without_the_database_a_revoked_key_stays_revoked(
         assert (await http.post(PATH, json=body("Hello"))).status_code in (401, 503)
 
 
+@pytest.mark.long
 async def test_a_database_that_hangs_holds_a_chat_for_a_bounded_time(
     settings: Settings, embedder: Embedder, upstream: ScriptedUpstream
 ) -> None:
@@ -109,6 +111,7 @@ async def test_without_the_embedder_the_turn_is_stored_and_memories_are_found_by
             assert said(unsure).startswith("You said: "), "memory that failed does not claim to know nothing"
 
 
+@pytest.mark.long
 async def test_a_text_that_cannot_be_stored_as_it_is_reaches_the_upstream(
     chatter: tuple[httpx.AsyncClient, Caller], upstream: ScriptedUpstream
 ) -> None:

@@ -54,6 +54,7 @@ async def impatient(talk: Talk, name: str) -> AsyncIterator[Talk]:
         yield Talk(http, talk.upstream, talk.caller, app)
 
 
+@pytest.mark.long
 async def test_every_fault_of_an_upstream(talk: Talk) -> None:
     """One server and one upstream meet all faults in turn, so that each also meets what the one before left behind."""
     for stream in (False, True):
@@ -102,6 +103,7 @@ async def check_harmless(talk: Talk, fault: Fault, stream: bool) -> None:
     assert stored[1][1].startswith("You said: Hello – ") or fault is Fault.HUGE, fault
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fault", [Fault.HTML, Fault.GARBAGE])
 @pytest.mark.parametrize("stream", [False, True])
 async def test_what_is_no_answer_passes_as_it_is_and_is_not_stored(talk: Talk, fault: Fault, stream: bool) -> None:
@@ -112,6 +114,7 @@ async def test_what_is_no_answer_passes_as_it_is_and_is_not_stored(talk: Talk, f
     assert [role for role, _ in await talk.turns()] == ["user"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("stream", [False, True])
 async def test_an_upstream_that_hangs_before_its_answer_is_a_504(talk: Talk, stream: bool) -> None:
     talk.upstream.faults.append(Fault.HANG)
@@ -122,6 +125,7 @@ async def test_an_upstream_that_hangs_before_its_answer_is_a_504(talk: Talk, str
     assert [role for role, _ in await talk.turns()] == ["user"]
 
 
+@pytest.mark.long
 async def test_an_upstream_that_hangs_in_its_answer(talk: Talk) -> None:
     talk.upstream.faults.extend([Fault.HANG_LATER, Fault.HANG_LATER])
     async with impatient(talk, "chat_idle_timeout_s") as asking:
@@ -144,6 +148,7 @@ async def test_an_error_in_mid_stream_passes_and_the_answer_is_incomplete(talk: 
     assert assistant["metadata"]["incomplete"] is True
 
 
+@pytest.mark.long
 async def test_a_connection_that_breaks_off_breaks_off_for_the_client_too(talk: Talk) -> None:
     talk.upstream.faults.extend([Fault.CUT, Fault.CUT])
     plain = await talk.say("Hello")
@@ -162,6 +167,7 @@ async def test_an_upstream_that_is_not_there_is_a_502(talk: Talk) -> None:
     assert (answer.status_code, answer.json()["code"]) == (502, "upstream_unreachable")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("fault", [Fault.HANG, Fault.DRIP])
 async def test_a_client_that_hangs_up_ends_the_upstreams_call(talk: Talk, stream: bool, fault: Fault) -> None:

@@ -35,6 +35,7 @@ async def known(client: httpx.AsyncClient) -> dict[str, str]:
     return {value["field"]: value["value"] for value in response.json()["values"]}
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("own")  # it runs every job that is due
 async def test_a_question_a_yes_and_a_profile(
     app: Application, server: str, caller: Caller, maya: httpx.AsyncClient
@@ -149,6 +150,7 @@ async def test_a_bad_proposal_is_refused_and_leaves_nothing(
     assert (await maya.get(PATCHES)).json()["items"] == []
 
 
+@pytest.mark.long
 async def test_bad_questions_states_and_ids_are_refused(maya: httpx.AsyncClient) -> None:
     patch = await propose(maya)
     url = f"{PATCHES}/{patch['id']}/ask"
@@ -207,6 +209,7 @@ async def every_other_path(client: httpx.AsyncClient, patch: dict[str, Any]) -> 
             assert (await client.request(method, path, json=claims)).status_code in (404, 405), (method, path)
 
 
+@pytest.mark.long
 async def test_a_sensitive_value_is_reached_on_no_other_path(
     app: Application, maya: httpx.AsyncClient, database: Database
 ) -> None:
@@ -236,6 +239,7 @@ async def every_other_path_again(client: httpx.AsyncClient, patch: dict[str, Any
     refused(await client.post(f"{PATCHES}/{patch['id']}/ask", json=asked), 409, "invalid_state")
 
 
+@pytest.mark.long
 async def test_a_proposal_shows_as_expired_from_the_moment_on(maya: httpx.AsyncClient, clock: Clock) -> None:
     patch = await propose(maya)
     clock.move(days=7)

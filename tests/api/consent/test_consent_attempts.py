@@ -320,6 +320,7 @@ async def outcome(stage: Stage, script: list[Step]) -> tuple[str, Any, list[str]
     return patch["state"], stage.answers[-1], [value["patch_id"] for value in values], decided
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("part", range(PARTS))
 async def test_an_attempt_does_what_it_may_and_no_more(app: Application, server: str, part: int) -> None:
     wrong = {}

@@ -154,6 +154,7 @@ async def stored(client: httpx.AsyncClient, **fields: Any) -> str:
     return fact_id
 
 
+@pytest.mark.long
 async def test_invalid_requests_are_refused_and_store_nothing(http: httpx.AsyncClient, database: Database) -> None:
     fact, fact_id = {"topic_key": COLORS, "kind": "ranked", "rank": 1, "value": "blue"}, await stored(http)
     question = {"user_id": "maya", "query": "What is my favorite color?"}
@@ -184,6 +185,7 @@ async def test_invalid_requests_are_refused_and_store_nothing(http: httpx.AsyncC
     assert (await http.get(f"/facts/{fact_id}")).json()["value"] == "red"
 
 
+@pytest.mark.long
 async def test_the_largest_requests_are_accepted(http: httpx.AsyncClient) -> None:
     facts = [{"topic_key": f"{n:_>100}", "rank": 10, "value": "x" * 200} for n in range(100)]
     answer = await http.post("/facts", json={"user_id": "m" * 200, "thread_id": "t" * 200, "facts": facts})

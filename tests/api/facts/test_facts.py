@@ -282,6 +282,7 @@ async def test_the_delta_of_the_thread_shows_facts(http: httpx.AsyncClient) -> N
     assert (await delta(http, "talk", since_rev=0, agent="planner"))["header"] == ""
 
 
+@pytest.mark.long
 async def test_a_purged_fact_leaves_no_value(http: httpx.AsyncClient, database: Database) -> None:
     first, second = (await put(http, fact("zanzibar-red"), fact("zanzibar-blue", 2)))["facts"]
     await http.delete(f"/facts/{second['id']}")
@@ -296,6 +297,7 @@ async def test_a_purged_fact_leaves_no_value(http: httpx.AsyncClient, database: 
 # --- people
 
 
+@pytest.mark.long
 async def test_an_export_has_the_facts_and_an_erasure_removes_them(http: httpx.AsyncClient, database: Database) -> None:
     await put(http, fact("zebra-red"), fact("zebra-blue", 2), source_message_id="m-1")
     await http.post("/facts", json={"user_id": "ben", "thread_id": "talk", "facts": [fact("ochre")]})

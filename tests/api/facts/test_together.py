@@ -88,6 +88,7 @@ async def history(client: httpx.AsyncClient, fact_id: str) -> list[dict[str, Any
     return rows
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", [1, 2, 3])
 async def test_the_latest_statement_of_many_clients_wins_everywhere(
     server: str, caller: Caller, database: Database, seed: int
@@ -158,6 +159,7 @@ SHORTENED = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("said", [CORRECTED, SHORTENED])
 async def test_the_order_of_arrival_does_not_matter(http: httpx.AsyncClient, said: list[Said]) -> None:
     """A corrected list still ends where it ended, whenever an older one arrives."""

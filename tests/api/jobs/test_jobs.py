@@ -25,6 +25,7 @@ async def job_of(client: httpx.AsyncClient, **fields: str) -> str:
     return job_id
 
 
+@pytest.mark.long
 async def test_jobs_are_listed_in_pages_newest_first_and_by_state_and_kind(
     app: Application, http: httpx.AsyncClient, database: Database
 ) -> None:
@@ -43,6 +44,7 @@ async def test_jobs_are_listed_in_pages_newest_first_and_by_state_and_kind(
         assert (await http.get("/jobs", params=params)).status_code == 422, params
 
 
+@pytest.mark.long
 async def test_a_kind_of_a_newer_version_can_be_seen(http: httpx.AsyncClient, database: Database) -> None:
     job_id = await job_of(http)
     await sql(database, "UPDATE jobs SET kind = 'dream'")
@@ -51,6 +53,7 @@ async def test_a_kind_of_a_newer_version_can_be_seen(http: httpx.AsyncClient, da
     assert (await http.get("/jobs/counts")).json()["counts"] == [{"kind": "dream", "state": "queued", "count": 1}]
 
 
+@pytest.mark.long
 async def test_a_dead_job_is_replayed_to_its_end(
     app: Application, http: httpx.AsyncClient, database: Database, embedder: SeededEmbedder, caller: Caller
 ) -> None:
@@ -73,6 +76,7 @@ async def test_a_dead_job_is_replayed_to_its_end(
     assert (await http.post(f"/jobs/{job_id}/replay")).json()["report"] is None
 
 
+@pytest.mark.long
 async def test_a_job_that_is_not_there_is_not_found(http: httpx.AsyncClient) -> None:
     for method, path in (("GET", f"/jobs/{uuid4()}"), ("POST", f"/jobs/{uuid4()}/replay")):
         assert refused(await http.request(method, path), 404, "not_found")["detail"] == "no such job"
@@ -100,6 +104,7 @@ async def test_paused_kinds_wait_and_are_named(app: Application, http: httpx.Asy
         assert verdict(await http.post("/jobs/pause", json=wrong)) == (422, "invalid_request")
 
 
+@pytest.mark.long
 async def test_a_pause_holds_for_one_tenant(app: Application, server: str, caller: Caller) -> None:
     other = await make_caller(app)
     async with caller.client(server) as one, other.client(server) as two:
@@ -117,6 +122,7 @@ async def test_a_pause_holds_for_one_tenant(app: Application, server: str, calle
     assert await app.run_jobs.run_job(other.scope.tenant_id, ours, "w") == "skipped"
 
 
+@pytest.mark.long
 async def test_only_an_administrator_sees_jobs(app: Application, server: str, caller: Caller) -> None:
     writer = await make_caller(app, ["query", "write", "chat"], tenant=caller)
     async with writer.client(server) as client:
@@ -127,6 +133,7 @@ async def test_only_an_administrator_sees_jobs(app: Application, server: str, ca
             refused(await client.post(path, json={"kind": "*"}), 403, "scope_required")
 
 
+@pytest.mark.long
 async def test_an_export_names_the_users_jobs(http: httpx.AsyncClient) -> None:
     job_id = await job_of(http)
     exported = (await http.get("/users/maya/export")).text

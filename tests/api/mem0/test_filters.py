@@ -128,6 +128,7 @@ NODES: st.SearchStrategy[Any] = st.recursive(
 )
 
 
+@pytest.mark.long
 @given(NODES)
 def test_any_json_is_a_filter_or_refused_and_its_scopes_hold_what_it_selects(node: Any) -> None:
     try:

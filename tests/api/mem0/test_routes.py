@@ -87,6 +87,7 @@ async def test_without_a_chat_model_the_users_messages_are_memories(mem0: httpx.
     assert (native["thread_id"], native["category"], native["text"]) == ("trip", "preferences", FACT)
 
 
+@pytest.mark.long
 async def test_with_a_chat_model_messages_are_turns_which_it_reads_later(
     settings: Settings, embedder: Embedder
 ) -> None:
@@ -109,6 +110,7 @@ async def test_with_a_chat_model_messages_are_turns_which_it_reads_later(
         assert (await mem0.get(f"/v1/memories/{verbatim['id']}/")).json()["type"] == "semantic"
 
 
+@pytest.mark.long
 async def test_the_write_path_compares_merges_and_refuses_as_for_any_write(mem0: httpx.AsyncClient) -> None:
     [first] = await add(mem0, FACT)
     [again] = await add(mem0, FACT)
@@ -121,6 +123,7 @@ async def test_the_write_path_compares_merges_and_refuses_as_for_any_write(mem0:
     refused(await mem0.get(f"/v1/memories/{other['id']}/"), 404, "not_found")
 
 
+@pytest.mark.long
 async def test_without_infer_each_message_but_the_systems_is_a_memory(mem0: httpx.AsyncClient) -> None:
     results = await add(mem0, MESSAGES, infer=False, category="tasks", timestamp=1_760_000_000)
     assert [result["memory"] for result in results] == [message["content"] for message in MESSAGES[1:]]
@@ -128,6 +131,7 @@ async def test_without_infer_each_message_but_the_systems_is_a_memory(mem0: http
     assert sorted(roles) == [("assistant", "tasks", "2025-10-09"), ("user", "tasks", "2025-10-09")]
 
 
+@pytest.mark.long
 async def test_a_text_too_long_for_a_memory_is_a_turn_and_found_as_it_is(mem0: httpx.AsyncClient) -> None:
     story = "I moved to Lisbon in May. " * 40
     [result] = await add(mem0, story)

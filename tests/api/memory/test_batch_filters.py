@@ -107,6 +107,7 @@ async def compare(client: httpx.AsyncClient, seed: int) -> Counter[int]:
     return sizes
 
 
+@pytest.mark.long
 async def test_a_batch_matches_what_the_list_with_the_same_filters_shows(http: httpx.AsyncClient) -> None:
     await world(http)
     sizes = await compare(http, 3)
@@ -114,6 +115,7 @@ async def test_a_batch_matches_what_the_list_with_the_same_filters_shows(http: h
     assert len(sizes) > 8, "they match different numbers"
 
 
+@pytest.mark.long
 async def test_a_bound_key_changes_what_it_is_shown(
     app: Application, http: httpx.AsyncClient, server: str, caller: Caller
 ) -> None:
@@ -159,6 +161,7 @@ async def test_wrong_filters_change_nothing(http: httpx.AsyncClient, filters: di
     assert len(await listed(http)) == 1
 
 
+@pytest.mark.long
 async def test_words_and_metadata_of_filters_are_never_stored(
     http: httpx.AsyncClient, database: Database, caller: Caller
 ) -> None:

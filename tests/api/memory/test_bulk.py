@@ -78,6 +78,7 @@ BAD: dict[str, tuple[bytes, tuple[int, str]]] = {
 }
 
 
+@pytest.mark.long
 async def test_every_line_is_answered_in_order_with_its_number_and_every_id_has_its_history(
     http: httpx.AsyncClient, database: Database
 ) -> None:
@@ -99,6 +100,7 @@ async def test_every_line_is_answered_in_order_with_its_number_and_every_id_has_
     assert dict(await sql(database, "SELECT thread_id, rev FROM thread_revision")) == dict(revisions)
 
 
+@pytest.mark.long
 async def test_a_bad_line_is_reported_by_its_number_and_the_rest_is_stored(http: httpx.AsyncClient) -> None:
     lines, expected = [], {}
     for number, (bad, verdict) in enumerate(BAD.values(), 1):
@@ -155,6 +157,7 @@ REPEATED = [
 ]
 
 
+@pytest.mark.long
 async def test_the_whole_request_sent_again_gives_the_same_answers_and_stores_nothing(
     http: httpx.AsyncClient, database: Database
 ) -> None:
@@ -190,6 +193,7 @@ async def test_a_lines_own_key_is_never_taken_for_the_requests(http: httpx.Async
     assert [answer.get("action") for answer in answers] == ["created", "created"]
 
 
+@pytest.mark.long
 async def test_a_client_that_left_halfway_sends_again_and_nothing_is_doubled(
     http: httpx.AsyncClient, server: str, caller: Caller, database: Database
 ) -> None:
@@ -206,6 +210,7 @@ async def test_a_client_that_left_halfway_sends_again_and_nothing_is_doubled(
     assert (await row_counts(database))["memories"] == len(lines)
 
 
+@pytest.mark.long
 async def test_while_the_embedder_fails_every_line_says_so_and_nothing_is_stored(
     http: httpx.AsyncClient, embedder: SeededEmbedder, database: Database
 ) -> None:

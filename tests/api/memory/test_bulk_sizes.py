@@ -57,6 +57,7 @@ def _send_all_then_read(url: str, caller: Caller, content: bytes) -> bytes:
     return bytes(received)
 
 
+@pytest.mark.long
 async def test_a_client_that_sends_everything_before_it_reads_anything_is_served(server: str, caller: Caller) -> None:
     lines = 15_000
     content = (b"{}" + b" " * 300 + b"\n") * lines

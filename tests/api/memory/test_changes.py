@@ -68,6 +68,7 @@ async def test_each_kind_of_change_is_listed_with_the_memory_as_it_is_now(http: 
     assert found[ids[1]] == (await http.get(f"/memory/{ids[1]}")).json()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("limit", [1, 3, 1000])
 async def test_pages_of_any_size_skip_no_change(http: httpx.AsyncClient, limit: int) -> None:
     cursor = (await read_changes(http))["next_cursor"]

@@ -126,6 +126,7 @@ async def memories_in_disorder(http: httpx.AsyncClient, database: Database, call
         )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("words", [None, "crate"])
 async def test_every_order_has_keyset_pages(
     http: httpx.AsyncClient, database: Database, caller: Caller, words: str | None

@@ -48,6 +48,7 @@ def choices(chance: random.Random) -> dict[str, Any]:
     return asked
 
 
+@pytest.mark.long
 async def test_no_question_but_the_one_for_them_shows_a_procedure(full: httpx.AsyncClient) -> None:
     chance, shown = random.Random(12), 0
     for _ in range(120):
@@ -65,12 +66,14 @@ async def test_no_question_but_the_one_for_them_shows_a_procedure(full: httpx.As
         assert {item["category"] for item in found} == {"procedural"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("agent", AGENTS)
 async def test_no_delta_tells_of_a_procedure(full: httpx.AsyncClient, agent: str) -> None:
     assert "zirconium" not in (await delta(full, "launch", agent=agent, since_rev=0))["header"].lower()
     assert "zirconium" not in (await ask(full, "deploy", agent=agent, thread_id="launch"))["header"].lower()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("agent", ["supervisor", "stylist"])
 async def test_a_key_of_other_agents_finds_none_on_any_list(
     app: Application, server: str, caller: Caller, full: httpx.AsyncClient, agent: str
@@ -87,6 +90,7 @@ async def test_a_key_of_other_agents_finds_none_on_any_list(
             refused(response, 403, "category_not_allowed")
 
 
+@pytest.mark.long
 async def test_procedures_are_answered_beside_other_categories_that_are_asked_for(full: httpx.AsyncClient) -> None:
     asked = {"agent": "planner", "query": "deploy the shop", "categories": ["procedural", "tasks"], "top_k": 10}
     answer = (await full.post("/memory/query", json=asked)).json()

@@ -31,6 +31,7 @@ async def run_all(app: Application) -> dict[str, int]:
     return outcomes
 
 
+@pytest.mark.long
 async def test_a_turn_is_stored_as_it_was_said_and_its_job_is_queued(app: Application, http: httpx.AsyncClient) -> None:
     more = {"actor_id": "maya", "agent_id": "supervisor", "seq": 7, "created_at": "2026-01-31T10:00:00Z"}
     turn = await say(http, "Let's meet\nat *six*.", metadata={"source": "chat"}, **more)
@@ -57,6 +58,7 @@ async def test_turns_are_never_merged_and_each_moves_the_thread(http: httpx.Asyn
     assert (await delta(http, "talk"))["rev"] == 3
 
 
+@pytest.mark.long
 async def test_while_the_embedder_is_away_words_find_a_turn_and_its_job_embeds_it_later(
     app: Application, http: httpx.AsyncClient, database: Database, embedder: SeededEmbedder
 ) -> None:
@@ -110,6 +112,7 @@ async def test_a_retry_with_the_same_key_gets_the_first_answer_and_stores_nothin
     assert (await http.post("/memory", json=elsewhere, headers=headers)).status_code == 201
 
 
+@pytest.mark.long
 async def test_an_erased_text_is_not_stored_again_and_no_job_is_queued(
     http: httpx.AsyncClient, database: Database
 ) -> None:
@@ -124,6 +127,7 @@ async def test_an_erased_text_is_not_stored_again_and_no_job_is_queued(
     assert (counts["memories"], counts["jobs"]) == (0, 0)
 
 
+@pytest.mark.long
 async def test_a_job_of_an_erased_user_does_nothing(app: Application, http: httpx.AsyncClient, caller: Caller) -> None:
     turn = await say(http)
     [(tenant_id, job_id, _kind)] = await app.run_jobs.collect_due_jobs()

@@ -215,6 +215,7 @@ async def test_pinning_is_a_change_and_pinning_twice_is_not(http: httpx.AsyncCli
         assert (found["pinned"], found["version"]) == (pinned, version)
 
 
+@pytest.mark.long
 async def test_a_purge_leaves_no_text_anywhere(http: httpx.AsyncClient, database: Database) -> None:
     secret = "Zephyrine hides the amber in the attic."
     near = await remember(http, "Zephyrine hides the jade in the attic.", thread_id="t")

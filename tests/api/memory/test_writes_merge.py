@@ -72,6 +72,7 @@ async def test_a_reworded_fact_joins_and_a_fuller_one_stays_whole(http: httpx.As
     assert (await http.get(f"/memory/{first['id']}")).json()["text"].startswith("Maya likes black tea, scones")
 
 
+@pytest.mark.long
 async def test_many_clients_that_write_one_text_all_succeed(http: httpx.AsyncClient, database: Database) -> None:
     clients = asyncio.Semaphore(32)
 
@@ -100,6 +101,7 @@ async def test_an_unchanged_write_names_the_memory_and_stores_nothing(http: http
     assert len(await history_of(http, first["id"])) == 1
 
 
+@pytest.mark.long
 async def test_opposed_negated_and_dated_texts_stay_two(http: httpx.AsyncClient) -> None:
     wrong = []
     for number, (one, two) in enumerate(OPPOSED):
@@ -151,6 +153,7 @@ async def test_a_skipped_write_uses_up_its_key(strict: httpx.AsyncClient) -> Non
     refused(await strict.post("/memory", json=body(importance=4), headers=key), 409, "idempotency_key_reused")
 
 
+@pytest.mark.long
 async def test_a_retry_with_the_same_key_and_body_answers_with_the_first_result(
     http: httpx.AsyncClient, database: Database
 ) -> None:
@@ -206,6 +209,7 @@ async def test_concurrent_retries_write_once(http: httpx.AsyncClient, database: 
     assert [row["rev"] for row in await sql(database, "SELECT rev FROM thread_revision")] == [1]
 
 
+@pytest.mark.long
 async def test_twin_writes_make_one_memory(http: httpx.AsyncClient) -> None:
     for number in range(8):
         text = f"Maya owns instrument {chr(65 + number)}."

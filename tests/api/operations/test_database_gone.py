@@ -24,6 +24,7 @@ ENOUGH_S = 90
 POOL_SIZE = 10
 
 
+@pytest.mark.long
 async def test_every_route_is_unavailable_without_the_database_and_recovers_with_it(
     http: httpx.AsyncClient, database: Database
 ) -> None:
@@ -115,6 +116,7 @@ async def read_only(database: Database) -> AsyncIterator[None]:
             await connection.fetch(TERMINATE, database.name)
 
 
+@pytest.mark.long
 async def test_a_read_only_database_is_read_and_no_proxy_sends_writes_to_it(
     http: httpx.AsyncClient, database: Database
 ) -> None:
@@ -145,6 +147,7 @@ async def is_ready_soon(http: httpx.AsyncClient) -> bool:
     return False
 
 
+@pytest.mark.long
 async def test_connections_that_were_cut_are_replaced(http: httpx.AsyncClient, database: Database) -> None:
     await remember(http)
     seen = set()
@@ -157,6 +160,7 @@ async def test_connections_that_were_cut_are_replaced(http: httpx.AsyncClient, d
     assert len(await listed(http)) == 1
 
 
+@pytest.mark.long
 async def test_what_was_counted_while_the_database_was_away_is_kept(
     http: httpx.AsyncClient, database: Database
 ) -> None:
@@ -178,6 +182,7 @@ async def test_the_error_says_nothing_of_where_the_database_is(
         assert secret not in text
 
 
+@pytest.mark.long
 async def test_a_database_that_hangs_is_named_and_every_request_is_answered_before_long(
     settings: Settings, embedder: Embedder, caller: Caller, database: Database
 ) -> None:

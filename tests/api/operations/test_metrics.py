@@ -37,6 +37,7 @@ def value(samples: Samples, name: str, **labels: str) -> float:
     return samples.get((name, frozenset(labels.items())), 0.0)
 
 
+@pytest.mark.long
 async def test_requests_are_counted_by_the_route_s_template(http: httpx.AsyncClient, caller: Caller) -> None:
     before = await read(http)
     for _ in range(3):
@@ -63,6 +64,7 @@ async def test_requests_are_counted_by_the_route_s_template(http: httpx.AsyncCli
         assert name not in said
 
 
+@pytest.mark.long
 async def test_pages_that_are_no_operations_are_routes_too(http: httpx.AsyncClient) -> None:
     pages = ("/docs", "/docs/swagger-ui-bundle.js", "/docs/swagger-ui.css", "/openapi.json", "/metrics")
     for path in pages:
@@ -89,6 +91,7 @@ async def test_unknown_paths_and_methods_are_one_label_each(http: httpx.AsyncCli
     assert value(samples, "mnema_http_requests_total", route="/memory", method="other", status="405") == 2
 
 
+@pytest.mark.long
 async def test_the_model_the_pool_the_jobs_and_the_build_are_seen(http: httpx.AsyncClient) -> None:
     before = await read(http)
     await remember(http, "Maya drinks oat milk.")
@@ -106,6 +109,7 @@ async def test_the_model_the_pool_the_jobs_and_the_build_are_seen(http: httpx.As
     assert value(samples, "process_resident_memory_bytes") > 0
 
 
+@pytest.mark.long
 async def test_a_wait_for_a_connection_is_counted(settings: Settings, embedder: Embedder) -> None:
     async with replica(settings.model_copy(update={"pool_max": 1}), Doubles(embedder=embedder)) as (url, app):
         pool = await app.engine.get_pool()
@@ -125,6 +129,7 @@ async def test_a_wait_for_a_connection_is_counted(settings: Settings, embedder: 
             assert (value(samples, "mnema_db_pool_in_use"), pool.get_size()) == (0, 1)
 
 
+@pytest.mark.long
 async def test_refusals_are_counted_by_what_is_limited(settings: Settings, embedder: Embedder, caller: Caller) -> None:
     async with replica(settings, Doubles(embedder=embedder)) as (url, app), caller.client(url) as client:
         app.limits.refused["requests", "key"] += 2
@@ -134,6 +139,7 @@ async def test_refusals_are_counted_by_what_is_limited(settings: Settings, embed
         assert value(samples, "mnema_limit_refusals_total", what="memories", of="tenant") == 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("header", ["", "Bearer wrong", "Bearer Ünsinn", "Basic c2VjcmV0", "Bearer"])
 async def test_with_a_token_the_metrics_are_for_who_has_it(
     settings: Settings, embedder: Embedder, clock: Clock, header: str
@@ -150,6 +156,7 @@ async def test_with_a_token_the_metrics_are_for_who_has_it(
         assert await read(client, Authorization="Bearer sesame")
 
 
+@pytest.mark.long
 async def test_two_applications_in_a_process_count_for_themselves(
     settings: Settings, embedder: Embedder, clock: Clock
 ) -> None:
@@ -167,6 +174,7 @@ async def test_two_applications_in_a_process_count_for_themselves(
         assert value(await read(there), "mnema_http_requests_total", **health) == 0
 
 
+@pytest.mark.long
 async def test_a_worker_tells_the_metrics_of_all_workers_of_its_server(
     settings: Settings, embedder: Embedder, tmp_path: Path
 ) -> None:
@@ -199,6 +207,7 @@ async def test_a_worker_tells_the_metrics_of_all_workers_of_its_server(
             assert [value(samples, "mnema_worker_up", worker=worker) for worker in "123"] == [1, 0, 0]
 
 
+@pytest.mark.long
 async def test_jobs_of_all_tenants_are_seen_by_kind_and_state(
     settings: Settings, embedder: Embedder, caller: Caller, database: Database
 ) -> None:

@@ -92,6 +92,7 @@ async def test_a_search_cites_the_place(http: httpx.AsyncClient, guide: StoredDo
     assert (await search(http, types=["turn", "memory"]))["results"] == []
 
 
+@pytest.mark.long
 async def test_memories_are_the_same_with_chunks_as_without(
     http: httpx.AsyncClient, app: Application, caller: Caller
 ) -> None:
@@ -327,6 +328,7 @@ async def test_no_path_heading_or_text_forges_a_line_or_a_mark(
         assert re.findall(r"[\[［]\s?[MＭ]\d", line) == ["[M1"]
 
 
+@pytest.mark.long
 async def test_a_search_mixes_kinds_by_their_shares(http: httpx.AsyncClient, app: Application, caller: Caller) -> None:
     for number in range(10):
         await remember(

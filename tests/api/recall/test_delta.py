@@ -23,6 +23,7 @@ async def test_a_new_memory_is_told_in_the_form_of_the_seed(http: httpx.AsyncCli
     )
 
 
+@pytest.mark.long
 async def test_every_sign_in_the_form_of_the_seed(http: httpx.AsyncClient, database: Database) -> None:
     written = await remember(http, "Ship v1 by Sep", category="relationship_dynamic", thread_id="t", importance=4)
     url = f"/memory/{written['id']}"
@@ -174,6 +175,7 @@ async def test_who_asks_about_one_user_is_still_shown_what_changed_of_another(ht
     assert (await delta(http, "main", agent="executor", user_id="ben"))["header"].splitlines()[1:] == [late, ben]
 
 
+@pytest.mark.long
 async def test_nobody_who_is_not_known_is_told_of_anothers_end_or_named_in_a_cursor(
     http: httpx.AsyncClient, database: Database
 ) -> None:
@@ -250,6 +252,7 @@ async def test_a_thread_where_nothing_visible_changed_has_no_header_and_no_move(
     assert await sql(database, "SELECT 1 FROM delta_cursors") == []
 
 
+@pytest.mark.long
 async def test_looking_at_a_threads_delta_moves_no_cursor(http: httpx.AsyncClient, database: Database) -> None:
     await remember(http, "Ship v1 by Sep", category="tasks", thread_id="t")
     for params in ({}, {"agent": "planner"}, {"since_rev": 0}, {"since_rev": 0, "agent": "planner"}):
@@ -263,6 +266,7 @@ async def test_looking_at_a_threads_delta_moves_no_cursor(http: httpx.AsyncClien
     assert (await delta(http, "t"))["header"]
 
 
+@pytest.mark.long
 async def test_a_cursor_never_moves_back(http: httpx.AsyncClient, database: Database) -> None:
     await remember(http, "Ship v1 by Sep", category="tasks", thread_id="t")
 
@@ -282,6 +286,7 @@ async def test_a_cursor_never_moves_back(http: httpx.AsyncClient, database: Data
     assert row["rev"] == 13
 
 
+@pytest.mark.long
 async def test_what_the_log_no_longer_holds_is_said_to_be_truncated(
     http: httpx.AsyncClient, database: Database
 ) -> None:
@@ -347,6 +352,7 @@ async def test_long_and_multi_line_texts_stay_on_one_short_line(http: httpx.Asyn
     assert len(bullet) < 160
 
 
+@pytest.mark.long
 async def test_an_agent_that_asks_while_others_write_is_told_of_each_change_once(http: httpx.AsyncClient) -> None:
     changes, told, shown = 40, 0, [0]
 

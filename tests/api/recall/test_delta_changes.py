@@ -75,6 +75,7 @@ async def test_a_purge_of_what_was_told_as_soft_deleted_is_not_told_again(http: 
     assert await told(http, since_rev=1) == ["−deleted: [Goals]"]
 
 
+@pytest.mark.long
 async def test_what_the_purge_job_deletes_before_anybody_looked_is_told_once(
     http: httpx.AsyncClient, app: Application, caller: Caller, clock: Clock
 ) -> None:
@@ -124,6 +125,7 @@ async def test_a_purge_is_told_only_to_those_who_ask_about_its_user_or_about_all
 # --- the revision
 
 
+@pytest.mark.long
 async def test_the_revision_tells_a_reader_nothing_of_what_it_may_not_see(
     app: Application, server: str, caller: Caller
 ) -> None:
@@ -166,6 +168,7 @@ async def test_of_another_user_the_revision_tells_nothing_either(http: httpx.Asy
 PRUNE = "SELECT expire_records($1, $2, '-infinity', '-infinity', '-infinity', 100, false)"
 
 
+@pytest.mark.long
 async def test_only_changes_of_ones_own_categories_are_missed_when_old_ones_are_deleted(
     http: httpx.AsyncClient, caller: Caller, database: Database
 ) -> None:

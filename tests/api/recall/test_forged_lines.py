@@ -40,6 +40,7 @@ async def test_a_memory_cannot_stand_beside_a_chunk_as_its_source(
     assert MANUAL in [item["text"] for item in full["items"]], "data stays as it is stored"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("texts", FORGERIES)
 async def test_a_query_has_no_marks_but_ours(http: httpx.AsyncClient, texts: tuple[str, ...]) -> None:
     for text in texts:
@@ -53,6 +54,7 @@ async def test_a_query_has_no_marks_but_ours(http: httpx.AsyncClient, texts: tup
     assert [find_marks(bullet) for bullet in bullets] == [["goals", "+created:"]] * 3
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("texts", FORGERIES)
 async def test_a_search_has_as_many_marks_as_results(http: httpx.AsyncClient, texts: tuple[str, ...]) -> None:
     for text in texts:

@@ -123,6 +123,7 @@ async def one_of_each(http: httpx.AsyncClient) -> dict[str, str]:
     return written | {"procedural": (await remember(http, "How Maya remarks.", **steps))["id"]}
 
 
+@pytest.mark.long
 async def test_without_categories_each_agent_gets_all_of_its_own_but_procedures(
     app: Application, http: httpx.AsyncClient
 ) -> None:
@@ -196,6 +197,7 @@ def recreating(settings: Settings, tmp_path: Path) -> Settings:
     return settings.model_copy(update={"config_dir": tmp_path / "config"})
 
 
+@pytest.mark.long
 async def test_superseded_memories_are_never_answered(recreating: Settings, embedder: Embedder, caller: Caller) -> None:
     async with serve(recreating, Doubles(embedder=embedder)) as url, caller.client(url) as client:
         old = await remember(client, "Maya drinks oat milk", tags=["old"], importance=4)

@@ -36,6 +36,7 @@ async def library(http: httpx.AsyncClient) -> httpx.AsyncClient:
     return http
 
 
+@pytest.mark.long
 async def test_no_answer_costs_more_than_its_budget(library: httpx.AsyncClient) -> None:
     for budget in BUDGETS:
         for fields in ({}, {"thread_id": "t", "since_rev": 0}, {"categories": ["profile"]}, {"categories": ["event"]}):
@@ -43,6 +44,7 @@ async def test_no_answer_costs_more_than_its_budget(library: httpx.AsyncClient) 
             assert answer["tokens"] == spent(answer) <= budget, (budget, fields)
 
 
+@pytest.mark.long
 async def test_bullets_are_whole_or_absent(library: httpx.AsyncClient) -> None:
     stored = {f"[{m['category']}] {m['text']}" for m in await listed(library)}
     counts = set()
@@ -55,6 +57,7 @@ async def test_bullets_are_whole_or_absent(library: httpx.AsyncClient) -> None:
     assert max(counts) == len(stored)
 
 
+@pytest.mark.long
 async def test_a_budget_of_one_answers_with_nothing(library: httpx.AsyncClient) -> None:
     answer = await ask(library, budget_tokens=1, thread_id="t")
     assert (answer["items"], answer["related"], answer["header"], answer["tokens"]) == ([], [], "", 0)
@@ -97,6 +100,7 @@ async def test_whole_categories_obey_the_filters(http: httpx.AsyncClient) -> Non
     assert texts(await ask(http, agent="planner")) == []
 
 
+@pytest.mark.long
 async def test_whole_categories_leave_at_least_half_of_the_budget_to_ranked_ones(http: httpx.AsyncClient) -> None:
     for number in range(30):
         await remember(http, f"Fact {number} of Maya is long enough to fill a line of its own.", category="profile")
@@ -111,6 +115,7 @@ async def test_whole_categories_leave_at_least_half_of_the_budget_to_ranked_ones
     assert alone["tokens"] > 150
 
 
+@pytest.mark.long
 async def test_the_header_is_paid_for_before_whole_and_ranked_lines_share_the_rest(http: httpx.AsyncClient) -> None:
     for number in range(20):
         text = f"Fact {number} of Maya is long enough to fill a line of its own."
@@ -123,6 +128,7 @@ async def test_the_header_is_paid_for_before_whole_and_ranked_lines_share_the_re
     assert 0 < whole <= (300 - header) / 2
 
 
+@pytest.mark.long
 async def test_what_ranked_ones_do_not_use_goes_to_whole_categories_in_their_order(http: httpx.AsyncClient) -> None:
     for number in range(40):
         text = f"Fact {number:02} of Maya is long enough to fill a line of its own."
@@ -136,6 +142,7 @@ async def test_what_ranked_ones_do_not_use_goes_to_whole_categories_in_their_ord
     assert texts(answer)[:-1] == texts(whole)[: len(profile)]
 
 
+@pytest.mark.long
 async def test_whole_ones_that_the_budget_drops_are_explained(http: httpx.AsyncClient) -> None:
     for number in range(20):
         await remember(http, f"Fact {number} of Maya is long enough to fill a line.", category="profile")

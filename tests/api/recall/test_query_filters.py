@@ -105,11 +105,13 @@ async def people(client: httpx.AsyncClient, filters: dict[str, Any]) -> set[str]
     return found
 
 
+@pytest.mark.long
 async def test_each_filter_alone(rows: httpx.AsyncClient) -> None:
     wrong = [(filters, found) for filters, who in FILTERS if (found := await people(rows, filters)) != who]
     assert wrong == []
 
 
+@pytest.mark.long
 async def test_filters_are_anded(rows: httpx.AsyncClient) -> None:
     wrong = []
     for (one, first), (two, second) in itertools.combinations(FILTERS[::2] + FILTERS[1::4], 2):
@@ -154,6 +156,7 @@ async def test_a_time_may_stand_in_any_zone_of_the_calendar(rows: httpx.AsyncCli
         assert await listed(rows, updated_before=f"1768-04-23T16:44:16.0588{zone}") == []
 
 
+@pytest.mark.long
 async def test_a_filtered_query_fills_its_slots_from_the_far_end_of_the_ranking(http: httpx.AsyncClient) -> None:
     for number in range(60):
         await remember(http, f"Oat milk note {number}.", category="activity", type="episodic", role="user")
@@ -167,6 +170,7 @@ async def test_a_filtered_query_fills_its_slots_from_the_far_end_of_the_ranking(
         assert len((await ask(http, "oat milk note", filters=filters, top_k=5))["items"]) == 5
 
 
+@pytest.mark.long
 async def test_each_category_offers_at_most_its_rag_length(http: httpx.AsyncClient) -> None:
     for number in range(33):
         await remember(http, f"Concert {number} was loud.", category="event", type="episodic")
@@ -175,6 +179,7 @@ async def test_each_category_offers_at_most_its_rag_length(http: httpx.AsyncClie
     assert [item["reason"] for item in answer["dropped"]] == ["rag_length"] * 3
 
 
+@pytest.mark.long
 async def test_a_crowded_category_leaves_the_other_slots_to_the_next_one(
     settings: Settings, embedder: Embedder, caller: Caller, tmp_path: Path
 ) -> None:

@@ -35,6 +35,7 @@ async def test_top_k_bounds_the_ranked_items(stories: httpx.AsyncClient) -> None
     assert best == ["Maya repairs the bicycle."]
 
 
+@pytest.mark.long
 async def test_smaller_answers_are_the_beginning_of_larger_ones(stories: httpx.AsyncClient) -> None:
     whole = texts(await ask(stories, top_k=10, budget_tokens=4096))
     for top_k in range(1, 10):
@@ -68,6 +69,7 @@ async def test_the_parts_of_a_score_add_up(stories: httpx.AsyncClient, profile: 
         assert totals == sorted(totals, reverse=True)
 
 
+@pytest.mark.long
 async def test_the_thread_of_a_query_is_told_in_the_score_and_filters_nothing(stories: httpx.AsyncClient) -> None:
     for thread in ("here", "there"):
         told = await remember(stories, f"Maya plays chess at {thread}.", category="event", thread_id=thread)
@@ -88,6 +90,7 @@ async def test_every_candidate_is_either_answered_or_explained(stories: httpx.As
     assert "dropped" not in await ask(stories, top_k=2)
 
 
+@pytest.mark.long
 async def test_an_explanation_stays_inside_allowlist_and_filters(stories: httpx.AsyncClient) -> None:
     await remember(stories, "Nadia drinks oat milk too.", user_id="nadia", category="tasks")
     cases: list[tuple[dict[str, Any], set[str], int]] = [
@@ -205,6 +208,7 @@ async def test_a_relation_lifts_the_score_only_through_what_the_asker_may_see(ht
         assert ("relation" in answer["items"][0]["score"]["parts"]) is lifted, fields
 
 
+@pytest.mark.long
 async def test_without_the_model_answers_are_lexical_and_say_so(stories: httpx.AsyncClient, embedder: Embedder) -> None:
     assert isinstance(embedder, KeepOpen)
     await remember(stories, "Maya is called Mimi.", category="profile")
@@ -232,6 +236,7 @@ async def test_without_the_model_answers_are_lexical_and_say_so(stories: httpx.A
     assert (await stories.get("/ready")).status_code == 200
 
 
+@pytest.mark.long
 async def test_without_the_model_writes_are_refused_with_nothing_half_done(
     http: httpx.AsyncClient, embedder: Embedder, database: Database
 ) -> None:

@@ -137,6 +137,7 @@ async def test_a_turn_is_whole_unless_it_is_longer_than_the_snippet(http: httpx.
     assert long in {result["text"] for result in (await search(http, snippet=32_000))["results"]}
 
 
+@pytest.mark.long
 async def test_a_line_that_does_not_fit_the_budget_is_left_out_whole(http: httpx.AsyncClient) -> None:
     for number in range(6):
         await say(http, f"Lisbon, day {number}. " + "We walk uphill and rest. " * (number % 3 * 10), seq=number)
@@ -156,6 +157,7 @@ async def test_a_line_that_does_not_fit_the_budget_is_left_out_whole(http: httpx
     assert (await search(http, budget_tokens=1))["results"] == []
 
 
+@pytest.mark.long
 async def test_much_text_is_cut_and_counted_beside_the_event_loop(
     http: httpx.AsyncClient, app: Application, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -105,6 +105,7 @@ async def test_a_bound_key_and_another_tenant_see_no_turn_of_others(
         refused(await client.get("/threads/talk/turns"), 403, "scope_required")
 
 
+@pytest.mark.long
 async def test_bad_parameters_and_cursors_are_refused(http: httpx.AsyncClient) -> None:
     await say(http)
     path = "/threads/talk/turns"

@@ -58,6 +58,7 @@ AGAIN: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
+@pytest.mark.long
 async def test_erased_text_sent_again_is_skipped_and_leaves_nothing(
     http: httpx.AsyncClient, turn: str, database: Database
 ) -> None:
@@ -73,6 +74,7 @@ async def test_erased_text_sent_again_is_skipped_and_leaves_nothing(
     assert await listed(http) == []
 
 
+@pytest.mark.long
 async def test_what_is_learnt_anew_from_an_erased_turn_is_skipped_too(http: httpx.AsyncClient, turn: str) -> None:
     source = {"turn_id": turn, "quote": "moved to Porto"}
     assert await written(http, "Maya has a new home.", source=source) == REFUSED
@@ -81,6 +83,7 @@ async def test_what_is_learnt_anew_from_an_erased_turn_is_skipped_too(http: http
     assert await written(http, "MAYA has a new home.", source=source) == REFUSED
 
 
+@pytest.mark.long
 async def test_a_memory_cannot_be_changed_into_erased_text(http: httpx.AsyncClient, turn: str) -> None:
     fact = await remember(http, "Maya skates.")
     plan = await remember(http, "Clean the hive", steps_text="1. Open it.", **STEPS)
@@ -92,6 +95,7 @@ async def test_a_memory_cannot_be_changed_into_erased_text(http: httpx.AsyncClie
     assert [(item["text"], item["version"]) for item in await listed(http)] == before
 
 
+@pytest.mark.long
 async def test_a_returning_user_can_say_something_new(http: httpx.AsyncClient, turn: str) -> None:
     created = await written(http, "Maya lives in Faro.")
     assert created["action"] == "created"
@@ -100,6 +104,7 @@ async def test_a_returning_user_can_say_something_new(http: httpx.AsyncClient, t
     assert [(item["text"], item["user_id"]) for item in await listed(http)] == [("Maya lives in Beja.", "maya")]
 
 
+@pytest.mark.long
 async def test_the_same_words_of_another_user_or_another_tenants_are_not_touched(
     app: Application, http: httpx.AsyncClient, server: str
 ) -> None:

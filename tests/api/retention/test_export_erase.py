@@ -106,6 +106,7 @@ async def keep_apart(database: Database, tenant: UUID, user: str, word: str) -> 
     await sql(database, job, tenant, uuid4(), user, held)
 
 
+@pytest.mark.long
 async def test_the_export_holds_memories_in_every_state_with_all_that_is_told_of_them(
     http: httpx.AsyncClient, database: Database, caller: Caller
 ) -> None:
@@ -155,6 +156,7 @@ async def judge_and_read(database: Database, tenant: UUID, user: str, rows: int 
         await sql(database, statement, tenant, user, rows)
 
 
+@pytest.mark.long
 async def test_an_export_has_records_of_every_kind(
     http: httpx.AsyncClient, app: Application, database: Database, caller: Caller
 ) -> None:
@@ -185,6 +187,7 @@ async def test_an_export_has_records_of_every_kind(
     assert (content["id"], base64.b64decode(content["data"])) == (file["id"], b"rosehip of maya")
 
 
+@pytest.mark.long
 async def test_an_export_holds_every_checkpoint_however_many_pages_they_take(http: httpx.AsyncClient) -> None:
     place = {"user_id": "maya", "thread_id": "run"}
     for n in range(23):
@@ -208,6 +211,7 @@ async def test_numbers_of_any_size_are_exported(http: httpx.AsyncClient) -> None
     assert datetime.fromisoformat(memory["created_at"]).tzinfo is not None
 
 
+@pytest.mark.long
 async def test_an_export_of_many_pages_holds_every_row_once(
     http: httpx.AsyncClient, database: Database, caller: Caller
 ) -> None:
@@ -223,6 +227,7 @@ async def test_an_export_of_many_pages_holds_every_row_once(
         assert (len(ids), len(set(ids))) == (610, 610), kind
 
 
+@pytest.mark.long
 async def test_of_an_unknown_user_or_another_tenants_nothing_is_exported(
     app: Application, http: httpx.AsyncClient, server: str
 ) -> None:
@@ -238,6 +243,7 @@ async def test_of_an_unknown_user_or_another_tenants_nothing_is_exported(
     assert len(await listed(http)) == 1
 
 
+@pytest.mark.long
 async def test_of_a_user_who_was_only_asked_about_nothing_is_held(http: httpx.AsyncClient, database: Database) -> None:
     await ask(http, "oat milk", filters={"user_id": "ben"}, thread_id="t1")
     refused(await http.get("/users/ben/export"), 404, "not_found")
@@ -246,6 +252,7 @@ async def test_of_a_user_who_was_only_asked_about_nothing_is_held(http: httpx.As
     assert tuple(event) == ("search", None, None)
 
 
+@pytest.mark.long
 async def test_events_of_a_user_without_memories_are_exported_and_erased(
     http: httpx.AsyncClient, database: Database, caller: Caller
 ) -> None:
@@ -259,6 +266,7 @@ async def test_events_of_a_user_without_memories_are_exported_and_erased(
 USERS = ["a", "/a", "a/b", "a/export", "a/erase", "a//erase", "a?b#c%2F", "Ми́ша 🐝", "日本 語", "a+b&c=d"]
 
 
+@pytest.mark.long
 async def test_user_ids_of_any_spelling_are_exported_and_erased(http: httpx.AsyncClient) -> None:
     written = {user: await remember(http, "Bees are kept.", user_id=user) for user in USERS}
     for number, user in enumerate(USERS, 1):
@@ -268,6 +276,7 @@ async def test_user_ids_of_any_spelling_are_exported_and_erased(http: httpx.Asyn
         assert sorted(item["user_id"] for item in await listed(http)) == sorted(USERS[number:])
 
 
+@pytest.mark.long
 async def test_a_key_bound_to_an_agent_exports_only_its_categories_and_erases_nobody(
     app: Application, http: httpx.AsyncClient, server: str, caller: Caller, database: Database
 ) -> None:
@@ -393,6 +402,7 @@ async def counted(database: Database, tenant: UUID, user: str) -> dict[str, int]
     return dict(await sql(database, counts, tenant, user))
 
 
+@pytest.mark.long
 async def test_an_erased_users_words_are_nowhere_in_a_dump_of_the_database_and_the_receipt_says_what_went(
     http: httpx.AsyncClient, app: Application, database: Database, caller: Caller
 ) -> None:
@@ -441,6 +451,7 @@ async def test_an_erased_users_words_are_nowhere_in_a_dump_of_the_database_and_t
     assert header.count("+created") == 1
 
 
+@pytest.mark.long
 async def test_the_records_of_every_keyed_write_go_with_the_user(http: httpx.AsyncClient, database: Database) -> None:
     """Cover a write that stored nothing, one that deleted the memory, and an old record without a user."""
     fact = (await remember(http, "Ship v1 by Sep.", category="tasks"))["id"]
@@ -478,6 +489,7 @@ async def test_the_records_of_every_keyed_write_go_with_the_user(http: httpx.Asy
     refused(await http.get("/users/maya/export"), 404, "not_found")
 
 
+@pytest.mark.long
 async def test_erasing_takes_an_admins_key_and_a_second_time_there_is_nobody(
     app: Application, http: httpx.AsyncClient, server: str, caller: Caller
 ) -> None:
@@ -490,6 +502,7 @@ async def test_erasing_takes_an_admins_key_and_a_second_time_there_is_nobody(
     refused(await http.get("/users/maya/export"), 404, "not_found")
 
 
+@pytest.mark.long
 async def test_the_tripwire_stays_on_through_an_erasure(http: httpx.AsyncClient, database: Database) -> None:
     await remember(http)
     await erase(http)
@@ -498,6 +511,7 @@ async def test_the_tripwire_stays_on_through_an_erasure(http: httpx.AsyncClient,
     assert (await row_counts(database))["memories"] == 0
 
 
+@pytest.mark.long
 async def test_an_item_goes_with_whom_its_user_id_names_or_else_its_namespace_or_key(
     app: Application, http: httpx.AsyncClient, server: str
 ) -> None:
@@ -526,6 +540,7 @@ async def test_an_item_goes_with_whom_its_user_id_names_or_else_its_namespace_or
             assert sorted(item["value"]["n"] for item in found.json()["searches"][0]) == kept
 
 
+@pytest.mark.long
 async def test_in_a_thread_that_others_use_only_the_erased_users_rows_lose_its_id(
     http: httpx.AsyncClient, database: Database
 ) -> None:

@@ -27,6 +27,7 @@ async def exported(client: httpx.AsyncClient, user: str) -> list[dict[str, Any]]
     return [json.loads(line) for line in response.text.splitlines()]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("size", [0, 1, PART_BYTES, PART_BYTES + 1])
 async def test_an_uploaded_file_is_exported_in_parts(
     http: httpx.AsyncClient, app: Application, database: Database, caller: Caller, size: int
@@ -53,6 +54,7 @@ async def test_a_key_bound_to_agents_exports_sources_in_its_categories(
         refused(await client.get("/users/ana/export"), 404, "not_found")
 
 
+@pytest.mark.long
 async def test_an_erasure_waits_for_a_file_that_is_being_indexed_and_no_later_one_is_stored(
     http: httpx.AsyncClient, app: Application, database: Database, caller: Caller
 ) -> None:

@@ -26,6 +26,7 @@ def settings(settings: Settings, tmp_path: Path) -> Settings:
 pytestmark = pytest.mark.usefixtures("own")
 
 
+@pytest.mark.long
 async def test_a_folder_becomes_a_source_with_a_queued_index_job(http: httpx.AsyncClient, tmp_path: Path) -> None:
     root = str(tmp_path / "handbook")
     source = await add_source(http, root_path=root, include=["*.md"], exclude=["drafts/"], user_id="maya")
@@ -47,6 +48,7 @@ async def test_a_folder_becomes_a_source_with_a_queued_index_job(http: httpx.Asy
     assert (await http.get(f"/sources/{source['id']}/jobs/{job['id']}")).json() == job
 
 
+@pytest.mark.long
 async def test_a_folder_is_one_source_of_a_user_and_category(http: httpx.AsyncClient, tmp_path: Path) -> None:
     root = str(tmp_path / "handbook")
     first = await add_source(http, root_path=root)
@@ -64,6 +66,7 @@ async def test_two_requests_at_once_make_one_source(http: httpx.AsyncClient, tmp
     assert sorted(answer.status_code for answer in answers) == [201, 409, 409, 409, 409, 409]
 
 
+@pytest.mark.long
 async def test_the_same_idempotency_key_adds_one_source(http: httpx.AsyncClient, tmp_path: Path) -> None:
     key = {"Idempotency-Key": "once"}
     for body in ({"name": "uploads"}, {"root_path": str(tmp_path / "handbook")}):
@@ -130,6 +133,7 @@ async def test_a_wrong_field_is_refused(
     refused(await http.post("/sources", json=fields), status, code)
 
 
+@pytest.mark.long
 async def test_a_folder_needs_an_administrator_and_uploads_a_writer(
     app: Application, http: httpx.AsyncClient, server: str, caller: Caller, tmp_path: Path
 ) -> None:
@@ -159,6 +163,7 @@ async def test_lists_have_pages_and_the_sources_of_one_user(http: httpx.AsyncCli
     assert (await http.get("/sources", params={"user_id": "nobody"})).json()["items"] == []
 
 
+@pytest.mark.long
 async def test_jobs_wait_once_and_are_listed_newest_first(http: httpx.AsyncClient, database: Database) -> None:
     source = (await add_source(http))["id"]
     jobs = []
@@ -175,6 +180,7 @@ async def test_jobs_wait_once_and_are_listed_newest_first(http: httpx.AsyncClien
     assert (await http.get(f"/sources/{source}")).json()["status"]["state"] == "ready"
 
 
+@pytest.mark.long
 async def test_a_failed_job_shows_in_the_status(http: httpx.AsyncClient, database: Database) -> None:
     source = (await add_source(http))["id"]
     await http.post(f"/sources/{source}/sync")
@@ -184,6 +190,7 @@ async def test_a_failed_job_shows_in_the_status(http: httpx.AsyncClient, databas
     assert (await http.post(f"/sources/{source}/sync")).json()["state"] == "queued", "a failed job does not block"
 
 
+@pytest.mark.long
 async def test_a_change_of_patterns_queues_a_job_and_one_of_the_name_none(
     http: httpx.AsyncClient, tmp_path: Path, database: Database
 ) -> None:
@@ -202,6 +209,7 @@ async def test_a_change_of_patterns_queues_a_job_and_one_of_the_name_none(
     assert (patched["exclude"], patched["watch"], "index_job" in patched) == (["old/"], False, False)
 
 
+@pytest.mark.long
 async def test_a_removed_source_takes_nothing_more_and_removing_again_is_the_same_job(
     http: httpx.AsyncClient, database: Database
 ) -> None:
@@ -220,6 +228,7 @@ async def test_a_removed_source_takes_nothing_more_and_removing_again_is_the_sam
     assert (again["id"] != removal["id"], again["kind"]) == (True, "removal"), "a failed removal can be tried again"
 
 
+@pytest.mark.long
 async def test_a_removal_while_a_job_runs_waits_behind_it(http: httpx.AsyncClient, database: Database) -> None:
     source = (await add_source(http))["id"]
     running = (await upload(http, source))["index_job"]
@@ -228,6 +237,7 @@ async def test_a_removal_while_a_job_runs_waits_behind_it(http: httpx.AsyncClien
     assert (removal["id"] != running["id"], removal["kind"], removal["state"]) == (True, "removal", "queued")
 
 
+@pytest.mark.long
 async def test_the_tree_of_a_folder_shows_it_as_it_is_now(http: httpx.AsyncClient, tmp_path: Path) -> None:
     root = tmp_path / "handbook"
     (root / "guides").mkdir()

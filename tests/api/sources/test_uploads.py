@@ -56,6 +56,7 @@ async def test_an_upload_is_stored_and_an_index_job_waits_for_it(http: httpx.Asy
     assert (status["files"], status["waiting"], status["bytes"], status["state"]) == (1, 1, len(TEXT), "indexing")
 
 
+@pytest.mark.long
 async def test_the_same_content_again_does_nothing_and_another_one_replaces_it(
     http: httpx.AsyncClient, source: str, database: Database
 ) -> None:
@@ -73,6 +74,7 @@ async def test_the_same_content_again_does_nothing_and_another_one_replaces_it(
     assert same["action"] == "created", "the same content elsewhere is another file"
 
 
+@pytest.mark.long
 async def test_uploads_of_one_path_at_once_leave_one_file_and_one_blob(
     http: httpx.AsyncClient, source: str, database: Database
 ) -> None:
@@ -109,6 +111,7 @@ async def test_a_bad_path_is_refused(http: httpx.AsyncClient, source: str, path:
     assert (await http.get(f"/sources/{source}/files")).json()["items"] == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("path", "length", "status"),
     [
@@ -162,6 +165,7 @@ class TestSizes:
         object.__setattr__(app.sources.files, "_policy", policy)
         return app
 
+    @pytest.mark.long
     async def test_a_file_of_the_limit_is_taken_and_a_larger_one_is_not(
         self, app: Application, http: httpx.AsyncClient, source: str
     ) -> None:
@@ -175,6 +179,7 @@ class TestSizes:
         assert (await put(http, source, "b.md", pieces(10))).status_code == 202
         assert len((await http.get(f"/sources/{source}/files")).json()["items"]) == 2
 
+    @pytest.mark.long
     async def test_the_quota_of_the_tenant_counts_all_its_uploads(
         self, app: Application, http: httpx.AsyncClient, server: str, source: str, database: Database
     ) -> None:
@@ -192,6 +197,7 @@ class TestSizes:
         assert (await put(http, source, "c.md", b"x" * 501)).status_code == 202
         assert len(await sql(database, "SELECT 1 FROM blobs")) == 3, "a refused upload leaves no blob"
 
+    @pytest.mark.long
     async def test_a_source_has_a_limited_number_of_files(
         self, app: Application, http: httpx.AsyncClient, source: str
     ) -> None:
@@ -227,6 +233,7 @@ async def test_an_empty_file_is_taken(http: httpx.AsyncClient, source: str) -> N
     assert (await http.get(f"/sources/{source}/files/{file['id']}/content")).content == b""
 
 
+@pytest.mark.long
 async def test_downloads_of_a_tenant_are_few_and_end(http: httpx.AsyncClient, app: Application, source: str) -> None:
     file = (await upload(http, source, "large.txt", b"x" * (16 << 20)))["file"]["id"]
     url = f"/sources/{source}/files/{file}/content"
@@ -269,6 +276,7 @@ async def test_a_deleted_file_goes_with_its_chunks_and_its_blob(
     refused(await http.delete(f"/sources/{source}/files/{file}"), 404, "not_found")
 
 
+@pytest.mark.long
 async def test_files_are_listed_by_path_and_state_with_the_reason_of_a_rejection(
     http: httpx.AsyncClient, database: Database, source: str
 ) -> None:
@@ -299,6 +307,7 @@ async def test_files_are_listed_by_path_and_state_with_the_reason_of_a_rejection
         assert answer in ((422, "invalid_cursor"), (200, None)), name
 
 
+@pytest.mark.long
 async def test_a_replaced_file_waits_again_and_forgets_its_rejection(
     http: httpx.AsyncClient, database: Database, source: str
 ) -> None:
@@ -309,6 +318,7 @@ async def test_a_replaced_file_waits_again_and_forgets_its_rejection(
     assert not {"reason", "message"} & file.keys()
 
 
+@pytest.mark.long
 async def test_a_key_that_is_revoked_while_the_body_arrives_stores_nothing(
     http: httpx.AsyncClient, app: Application, server: str, caller: Caller, source: str, settings: Settings
 ) -> None:
@@ -340,6 +350,7 @@ async def test_an_installation_without_allowed_folders_says_which_setting(http: 
     assert "source_roots" in problem["detail"]
 
 
+@pytest.mark.long
 async def test_the_tree_of_uploads_is_that_of_their_paths(
     http: httpx.AsyncClient, database: Database, source: str
 ) -> None:

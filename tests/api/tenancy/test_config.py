@@ -284,6 +284,7 @@ class TestMoves:
         listed = (await http.get("/memory", params={"category": "preferences"})).json()["items"]
         assert [memory["text"] for memory in listed] == ["The user's favorite colors, in order: blue, green."]
 
+    @pytest.mark.long
     async def test_a_long_turn_moves_with_its_chunks(
         self, http: httpx.AsyncClient, app: Application, caller: Caller
     ) -> None:

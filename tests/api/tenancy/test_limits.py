@@ -186,6 +186,7 @@ async def test_after_its_retry_after_a_batch_is_admitted(
                 still.move(120)
 
 
+@pytest.mark.long
 async def test_retry_after_is_true_and_the_window_slides(
     limited: Settings, embedder: Embedder, still: StillClock
 ) -> None:
@@ -205,6 +206,7 @@ async def test_retry_after_is_true_and_the_window_slides(
             assert await statuses(client, KEY + 1) == [200] * KEY + [429]
 
 
+@pytest.mark.long
 async def test_every_guarded_route_is_limited_and_says_so_in_the_document(
     limited: Settings, embedder: Embedder, still: StillClock
 ) -> None:
@@ -223,6 +225,7 @@ async def test_every_guarded_route_is_limited_and_says_so_in_the_document(
                 assert ("429" in spec["responses"]) == bool(spec.get("security"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("by_file", [False, True], ids=["by Redis", "by a file of one server's workers"])
 async def test_two_replicas_share_one_window(
     limited: Settings, embedder: Embedder, still: StillClock, redis: RedisServer, tmp_path: Path, by_file: bool
@@ -251,6 +254,7 @@ async def test_two_replicas_share_one_window(
             assert all(0 < seen.ttl(name) <= 2 * 86_400 + 60 for name in seen.scan_iter("*:limits:*"))
 
 
+@pytest.mark.long
 async def test_a_replica_that_comes_later_knows_what_was_counted(
     limited: Settings, embedder: Embedder, still: StillClock, redis: RedisServer
 ) -> None:
@@ -266,6 +270,7 @@ async def test_a_replica_that_comes_later_knows_what_was_counted(
         assert await statuses(client, 1) == [429]
 
 
+@pytest.mark.long
 async def test_while_redis_is_away_nothing_is_refused_and_it_is_told(
     limited: Settings, embedder: Embedder, still: StillClock, redis: RedisServer
 ) -> None:
@@ -325,6 +330,7 @@ async def test_what_hangs_is_told_nothing_twice(limited: Settings, embedder: Emb
         assert limits.unenforced == 5
 
 
+@pytest.mark.long
 async def test_a_quota_of_memories_a_day_counts_what_is_written(
     rationed: Settings, embedder: Embedder, still: StillClock
 ) -> None:

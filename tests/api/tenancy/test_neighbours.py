@@ -92,6 +92,7 @@ async def on_items(client: httpx.AsyncClient) -> None:
         assert (await client.post("/store/batch", json=sent)).status_code == 200
 
 
+@pytest.mark.long
 async def test_a_neighbour_is_served_while_every_expensive_request_of_a_tenant_still_waits(
     settings: Settings, embedder: Embedder, database: Database
 ) -> None:

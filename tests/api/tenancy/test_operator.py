@@ -50,6 +50,7 @@ async def made(operator: httpx.AsyncClient, name: str) -> str:
     return tenant_id
 
 
+@pytest.mark.long
 async def test_the_operator_creates_a_tenant_and_a_key_that_works(operator: httpx.AsyncClient, server: str) -> None:
     tenant = await made(operator, "acme")
     assert (await operator.get(f"/operator/tenants/{tenant}")).json()["name"] == "acme"
@@ -75,6 +76,7 @@ async def test_the_operator_creates_a_tenant_and_a_key_that_works(operator: http
     refused(await operator.delete(f"{keys}/{key['id']}"), 404, "not_found")
 
 
+@pytest.mark.long
 async def test_lists_have_pages(operator: httpx.AsyncClient) -> None:
     ids = [await made(operator, name) for name in ("c", "a", "b", "Ä", "z z")]
     keys = f"/operator/tenants/{ids[0]}/keys"
@@ -99,6 +101,7 @@ async def test_the_longest_name_of_a_tenant_still_has_a_cursor(operator: httpx.A
     assert found == ids
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("body", "status", "code"),
     [
@@ -120,6 +123,7 @@ async def test_a_wrong_key_request_is_refused(
     assert (await operator.get(f"/operator/tenants/{tenant}/keys")).json()["items"] == []
 
 
+@pytest.mark.long
 async def test_unknown_tenants_and_keys_are_not_found(operator: httpx.AsyncClient) -> None:
     tenant, other = await made(operator, "acme"), await made(operator, "globex")
     key = (await operator.post(f"/operator/tenants/{other}/keys", json={"scopes": ["query"]})).json()["id"]
@@ -132,6 +136,7 @@ async def test_unknown_tenants_and_keys_are_not_found(operator: httpx.AsyncClien
     assert (await operator.get(f"/operator/tenants/{other}/keys")).json()["items"][0]["revoked_at"] is None
 
 
+@pytest.mark.long
 async def test_the_operator_key_opens_nothing_else_and_no_tenants_key_opens_this(
     operator: httpx.AsyncClient, server: str, caller: Caller
 ) -> None:
@@ -157,6 +162,7 @@ async def test_a_wrong_operator_key_is_refused(server: str, key: str) -> None:
             assert KEY not in response.text
 
 
+@pytest.mark.long
 async def test_the_key_is_checked_before_the_body_is_read(server: str) -> None:
     head = ("POST /operator/tenants", "Authorization: Bearer wrong", "Content-Length: 100000")
     async with raw(server, *head, "Content-Type: application/json") as (reader, _writer):
@@ -173,6 +179,7 @@ async def test_wrong_keys_of_an_address_are_limited(server: str, operator: httpx
     assert 0 < int(response.headers["Retry-After"]) <= WINDOW_S
 
 
+@pytest.mark.long
 async def test_changes_are_logged_without_secrets(operator: httpx.AsyncClient) -> None:
     with capture_logs() as heard:
         tenant = await made(operator, "acme")
@@ -189,6 +196,7 @@ async def test_changes_are_logged_without_secrets(operator: httpx.AsyncClient) -
     assert KEY not in json.dumps(heard, default=str)
 
 
+@pytest.mark.long
 async def test_without_a_key_file_every_operator_route_is_off(
     settings: Settings, embedder: Embedder, caller: Caller
 ) -> None:

@@ -21,6 +21,7 @@ def settings(settings: Settings, tmp_path: Path) -> Settings:
     return settings.model_copy(update={"operator_key_file": str(file)})
 
 
+@pytest.mark.long
 async def test_every_operation_of_the_operator_does_what_the_document_says(server: str, tmp_path: Path) -> None:
     header = {"name": "Authorization", "value": f"Bearer {KEY}"}
     async with httpx.AsyncClient(base_url=server, headers={header["name"]: header["value"]}) as client:

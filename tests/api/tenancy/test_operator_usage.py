@@ -67,6 +67,7 @@ async def every(operator: httpx.AsyncClient, **params: Any) -> list[dict[str, An
     return [row for page in await pages(operator, "/operator/usage", **params) for row in page]
 
 
+@pytest.mark.long
 async def test_the_operator_sees_what_each_tenant_sees_of_itself(
     operator: httpx.AsyncClient, server: str, database: Database
 ) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import httpx
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -81,6 +82,7 @@ async def works(http: httpx.AsyncClient, app: Application, caller: Caller, serve
         await app.tenants.revoke_key(caller.scope.tenant_id, key.id)
 
 
+@pytest.mark.long
 async def test_a_random_document_is_refused_or_works(
     http: httpx.AsyncClient, app: Application, caller: Caller, server: str
 ) -> None:

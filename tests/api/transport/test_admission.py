@@ -31,6 +31,7 @@ JSON = {"Content-Type": "application/json"}
 PACE = {"body_patience_s": 0.5, "body_least_rate": 1 << 16}
 
 
+@pytest.mark.long
 async def test_without_a_key_no_body_is_waited_for(server: str) -> None:
     files = f"/sources/{uuid4()}/files?path=a.md"
     for path in ("/saver/put", "/memory", "/memory/bulk", "/mcp", "/nothing", "/checkpoints/t?user_id=maya", files):
@@ -54,6 +55,7 @@ async def test_without_a_key_nothing_is_decoded(server: str, monkeypatch: pytest
             refused(await nobody.post("/saver/put", content=LISTS, headers=MSGPACK), 401, "unauthenticated")
 
 
+@pytest.mark.long
 async def test_every_guarded_route_refuses_a_stranger_before_its_body(server: str, http: httpx.AsyncClient) -> None:
     places = fill_places("01a1fc6a-13da-7474-b3f6-cb098cae46b6")
 
@@ -124,6 +126,7 @@ def test_a_long_text_full_of_marks_is_no_complex_body() -> None:
         check_json(json.dumps({"text": '\\"', "list": [""] * (MAX_VALUES + 1)}).encode())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("unit", ['"', '\\"', '"\\', "\\", '"a\\"', "[", ",", '",'])
 def test_texts_that_are_no_json_are_read_once(unit: str) -> None:
     text = ("," * (MAX_VALUES + 1) + unit * 3_000_000).encode()  # with quadratic time each would take hours
@@ -131,6 +134,7 @@ def test_texts_that_are_no_json_are_read_once(unit: str) -> None:
         check_json(text)
 
 
+@pytest.mark.long
 async def test_a_body_that_does_not_come_is_not_waited_for(
     settings: Settings, embedder: Embedder, caller: Caller
 ) -> None:
@@ -147,6 +151,7 @@ async def test_a_body_that_does_not_come_is_not_waited_for(
                 assert (status, b"body_timeout" in content) == (408, True), (path, length)
 
 
+@pytest.mark.long
 async def test_a_body_that_trickles_ends_and_a_steady_one_does_not(
     settings: Settings, embedder: Embedder, caller: Caller
 ) -> None:
@@ -175,6 +180,7 @@ async def test_a_body_that_trickles_ends_and_a_steady_one_does_not(
                 trickling.cancel()
 
 
+@pytest.mark.long
 async def test_bodies_under_way_hold_no_more_than_they_may(
     app: Application, settings: Settings, embedder: Embedder, caller: Caller
 ) -> None:
@@ -207,6 +213,7 @@ async def until(client: httpx.AsyncClient, content: Any, status: int) -> httpx.R
     return response
 
 
+@pytest.mark.long
 async def test_uploads_of_a_tenant_are_few_and_end(
     app: Application, settings: Settings, embedder: Embedder, caller: Caller
 ) -> None:
@@ -245,6 +252,7 @@ class CountedLookups(TenantStorage):
             self.at_once -= 1
 
 
+@pytest.mark.long
 async def test_an_upload_of_a_file_counts_as_one_and_a_list_of_files_does_not(
     app: Application, settings: Settings, embedder: Embedder, caller: Caller
 ) -> None:
@@ -296,6 +304,7 @@ async def test_an_unknown_parameter_is_refused_with_what_was_meant(
     assert hint in refused(await http.get(path), 422, "invalid_request")["detail"]
 
 
+@pytest.mark.long
 async def test_no_route_takes_a_parameter_it_does_not_document(http: httpx.AsyncClient) -> None:
     unknown = {"x" * 60_000: "1", "userid": "1", **{f"p{number}": "" for number in range(500)}}
     places = fill_places("01a1fc6a-13da-7474-b3f6-cb098cae46b6")

@@ -33,6 +33,7 @@ async def test_no_page_may_call_unless_it_is_named(http: httpx.AsyncClient) -> N
         assert response.status_code in (200, 405)
 
 
+@pytest.mark.long
 async def test_a_named_page_may_call_and_reads_refusals_too(
     settings: Settings, embedder: Embedder, clock: Clock, caller: Caller
 ) -> None:
@@ -71,6 +72,7 @@ def test_an_origin_that_a_page_may_have(origin: str) -> None:
     assert Settings(cors_origins=[origin]).cors_origins == [origin]
 
 
+@pytest.mark.long
 async def test_https_is_kept_only_where_it_was_used(settings: Settings, embedder: Embedder, clock: Clock) -> None:
     """The server believes X-Forwarded-Proto of a proxy on this machine."""
     async with serve(settings, Doubles(embedder=embedder, clock=clock)) as url, httpx.AsyncClient(base_url=url) as c:
@@ -99,6 +101,7 @@ async def test_the_docs_load_nothing_from_elsewhere_and_their_policy_lets_them_w
     assert "SwaggerUIBundle" in (await http.get("/docs/swagger-ui-bundle.js")).text
 
 
+@pytest.mark.long
 async def test_the_docs_can_be_left_out(settings: Settings, embedder: Embedder, clock: Clock) -> None:
     silent = settings.model_copy(update={"docs": False})
     async with serve(silent, Doubles(embedder=embedder, clock=clock)) as url, httpx.AsyncClient(base_url=url) as client:
@@ -108,6 +111,7 @@ async def test_the_docs_can_be_left_out(settings: Settings, embedder: Embedder, 
         assert (await client.get("/health")).status_code == 200
 
 
+@pytest.mark.long
 def test_the_document_names_the_installed_version() -> None:
     from importlib.metadata import version
 

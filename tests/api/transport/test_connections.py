@@ -63,6 +63,7 @@ async def test_headers_that_are_too_large_are_refused_as_a_problem(server: str) 
     refused(response, 431, "headers_too_large")
 
 
+@pytest.mark.long
 async def test_headers_below_the_limit_and_bodies_above_it_are_served(
     server: str, http: httpx.AsyncClient, caller: Caller
 ) -> None:
@@ -81,6 +82,7 @@ async def test_headers_below_the_limit_and_bodies_above_it_are_served(
     assert content.count(b"HTTP/1.1 200 OK") == len(requests)
 
 
+@pytest.mark.long
 async def test_who_does_not_finish_the_head_of_a_request_is_hung_up_on(settings: Settings, embedder: Embedder) -> None:
     app = create_app(settings, Doubles(embedder=embedder))
     async with serve_app(app, bounds=IMPATIENT) as url:
@@ -95,6 +97,7 @@ async def test_who_does_not_finish_the_head_of_a_request_is_hung_up_on(settings:
             assert response.status_code == 200
 
 
+@pytest.mark.long
 async def test_who_is_slow_with_a_body_is_waited_for(settings: Settings, embedder: Embedder, caller: Caller) -> None:
     async def slowly() -> AsyncIterator[bytes]:
         for _ in range(3):

@@ -100,6 +100,7 @@ async def fastapi_alone(
         yield client
 
 
+@pytest.mark.long
 async def test_both_handlers_answer_alike(http: httpx.AsyncClient, fastapi_alone: httpx.AsyncClient) -> None:
     await remember(http)
     statuses = set()

@@ -219,6 +219,7 @@ class Attacker:
         assert (await self._client.get("/watch")).json()["peak_bytes"] < MEMORY
 
 
+@pytest.mark.long
 async def test_no_request_holds_the_event_loop(watched: Server, app: Application, caller: Caller) -> None:
     chance, bound = random.Random(SEED), await make_caller(app, ["query"], ["stylist"], tenant=caller)
     keys = [caller.headers] * 6 + [bound.headers, {}, {"Authorization": "Bearer " + "x" * 200}]
@@ -231,6 +232,7 @@ async def test_no_request_holds_the_event_loop(watched: Server, app: Application
         await attacker.no_harm_was_done()
 
 
+@pytest.mark.long
 async def test_no_text_holds_the_event_loop(watched: Server, caller: Caller) -> None:
     chance = random.Random(SEED)
     async with httpx.AsyncClient(base_url=watched.url, timeout=120) as client:
@@ -249,6 +251,7 @@ MCP = {
 }
 
 
+@pytest.mark.long
 async def test_no_message_of_a_chat_holds_the_event_loop(watched: Server, caller: Caller) -> None:
     async with httpx.AsyncClient(base_url=watched.url, timeout=120) as client:
         attacker = Attacker(client)

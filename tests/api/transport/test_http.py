@@ -143,6 +143,7 @@ async def exchange(url: str, *pieces: bytes) -> bytes:
     return content
 
 
+@pytest.mark.long
 async def test_bodies_come_whole_however_they_are_framed_and_cut() -> None:
     sized = b"POST /echo HTTP/1.1\r\nHost: m\r\nContent-Length: 6\r\n\r\nabcdef"
     chunked = b"POST /echo HTTP/1.1\r\nHost: m\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -200,6 +201,7 @@ async def test_a_client_that_asks_for_it_is_told_to_send_its_body() -> None:
         assert await reader.readexactly(2) == b"ok"
 
 
+@pytest.mark.long
 async def test_an_upgrade_is_not_done_and_the_connection_goes_on() -> None:
     asked = b"POST /echo HTTP/1.1\r\nHost: m\r\nConnection: Upgrade\r\nUpgrade: h2c\r\nContent-Length: 2\r\n\r\nhi"
     async with serving() as (url, _app):
@@ -243,6 +245,7 @@ async def pour(writer: asyncio.StreamWriter) -> None:
         await writer.drain()
 
 
+@pytest.mark.long
 async def test_who_does_not_read_holds_the_answer_and_who_does_not_want_holds_the_body() -> None:
     async with serving() as (url, app):
         async with connected(url) as (_reader, writer):
@@ -279,6 +282,7 @@ async def test_a_refusal_with_connection_close_ends_it() -> None:
         assert said.endswith(b"no")
 
 
+@pytest.mark.long
 async def test_connections_that_do_nothing_are_closed_also_between_requests() -> None:
     async with serving(Bounds(head_s=0.3, idle_s=0.2)) as (url, _app), asyncio.timeout(20):
         for begun in (b"", b"\r\n", GET, GET + b"\r\n"):

@@ -47,6 +47,7 @@ async def call(url: str, paths: Sequence[str]) -> list[tuple[str, int, str]]:
     return requests(lines)
 
 
+@pytest.mark.long
 async def test_probes_that_go_well_are_told_with_debug_only(
     settings: Settings, embedder: Embedder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -58,6 +59,7 @@ async def test_probes_that_go_well_are_told_with_debug_only(
         assert told == [*((path, 200, "debug") for path in PROBES), ("/memory", 401, "info")]
 
 
+@pytest.mark.long
 async def test_a_probe_that_is_refused_is_told(settings: Settings, embedder: Embedder) -> None:
     closed = settings.model_copy(update={"metrics_token": SecretStr("of the scraper")})
     async with serve(closed, Doubles(embedder=embedder)) as url:
@@ -65,6 +67,7 @@ async def test_a_probe_that_is_refused_is_told(settings: Settings, embedder: Emb
         assert told == [("/metrics", 401, "info"), ("/memory", 401, "info")]
 
 
+@pytest.mark.long
 async def test_an_export_that_breaks_off_is_one_warning_without_a_trace(
     app: Application, caller: Caller, server: str, database: Database
 ) -> None:

@@ -44,6 +44,7 @@ SEVERAL = {"The local embedder is": ("--workers", "2")}
 """The wrong configuration that is tried with several workers: it is said once, too."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("named", WRONG)
 async def test_a_wrong_configuration_is_one_line_without_values(database: Database, tmp_path: Path, named: str) -> None:
     env = {"MNEMA_DATABASE_URL": database.app, "MNEMA_HOME": str(tmp_path)} | WRONG[named]
@@ -115,6 +116,7 @@ async def stopping(database: Database, tmp_path: Path) -> AsyncIterator[Server]:
             await process.wait()
 
 
+@pytest.mark.long
 async def test_what_is_not_done_when_a_server_must_stop_is_told_so(stopping: Server, caller: Caller) -> None:
     chunked, sized, url = "Transfer-Encoding: chunked", "Content-Length: 1000", stopping.url
     async with connected(url) as one, connected(url) as two, connected(url) as three, connected(url) as four:
@@ -135,6 +137,7 @@ async def test_what_is_not_done_when_a_server_must_stop_is_told_so(stopping: Ser
     assert others == []
 
 
+@pytest.mark.long
 async def test_a_bulk_that_is_at_work_breaks_off_and_says_so_in_a_line(stopping: Server, caller: Caller) -> None:
     lines = b"\n".join(json.dumps(body(f"Note {number} of May.")).encode() for number in range(20_000))
     async with caller.client(stopping.url) as client, client.stream("POST", "/memory/bulk", content=lines) as response:
@@ -156,12 +159,14 @@ async def answers(client: httpx.AsyncClient) -> bool:
         return False
 
 
+@pytest.mark.long
 def test_while_it_serves_no_garbage_is_searched_for_among_what_the_start_has_made() -> None:
     with freeze_startup_objects():
         assert gc.get_freeze_count() > 0
     assert gc.get_freeze_count() == 0
 
 
+@pytest.mark.long
 def test_garbage_is_searched_for_seldom_and_not_when_the_process_ends() -> None:
     code = """if True:
         import atexit, gc
@@ -193,6 +198,7 @@ serving.main(lambda worker: app, ServerOptions(port=0))
 """
 
 
+@pytest.mark.long
 async def test_an_error_of_the_stop_is_shown_and_ends_with_1() -> None:
     done = await run_program(sys.executable, "-c", STOP_FAILS, env=environment(), folder=REPOSITORY)
     assert (done.code, "RuntimeError: cannot stop" in done.errors) == (1, True), done.errors

@@ -93,6 +93,7 @@ async def test_what_does_not_fit_waits_and_the_job_queues_itself_again(
     assert (await active_set(http))["since_last_reconcile"] == 0
 
 
+@pytest.mark.long
 async def test_fingerprints_that_are_older_than_the_last_run_are_taken_too(
     http: httpx.AsyncClient, app: Application, caller: Caller
 ) -> None:
@@ -138,6 +139,7 @@ async def test_a_run_is_idempotent(http: httpx.AsyncClient, app: Application, ca
     assert (await buckets(http), await active_set(http)) == before
 
 
+@pytest.mark.long
 async def test_runs_at_once_with_fingerprints_lose_none(
     http: httpx.AsyncClient, app: Application, caller: Caller
 ) -> None:
@@ -186,6 +188,7 @@ async def test_a_run_reads_a_hundred_fingerprints(
     assert (await buckets(http))["items"][0]["turn_count"] == 8
 
 
+@pytest.mark.long
 async def test_a_failed_write_leaves_nothing(
     http: httpx.AsyncClient, app: Application, caller: Caller, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -203,6 +206,7 @@ async def test_a_failed_write_leaves_nothing(
     assert await sql(database, "SELECT 1 FROM conv_messages WHERE reconciled_version IS NOT NULL") == []
 
 
+@pytest.mark.long
 async def test_the_list_has_a_filter_and_no_other_users_buckets(
     http: httpx.AsyncClient, app: Application, caller: Caller, database: Database
 ) -> None:
@@ -232,6 +236,7 @@ async def test_a_key_of_agents_without_the_category_sees_no_buckets(
         refused(await agent.get(f"{TALK}/buckets", params=MAYA), 403, "category_not_allowed")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("switch", [{"long_memories_log": True}, {"memory_reconcile_enabled": False}])
 async def test_a_switch_leaves_turn_memories_and_feedback(
     settings: Settings, app: Application, caller: Caller, switch: dict[str, Any], http: httpx.AsyncClient

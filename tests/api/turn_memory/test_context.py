@@ -98,6 +98,7 @@ async def read_turns(http: httpx.AsyncClient, view: str, header: str, **params: 
     return [line.split()[0] for line in lines]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("reconciled", [False, True], ids=["before", "after"])
 async def test_the_views_of_20_turns_are_the_golden_files(
     http: httpx.AsyncClient, shelf: Shelf, reconciled: bool
@@ -116,6 +117,7 @@ async def test_the_views_of_20_turns_are_the_golden_files(
         ]
 
 
+@pytest.mark.long
 async def test_the_window_has_the_newest_turns_and_those_not_reconciled(http: httpx.AsyncClient, shelf: Shelf) -> None:
     await shelf.store_turns(DIAGRAM, *range(1, 31))
     memories = "TURN MEMORIES"
@@ -127,6 +129,7 @@ async def test_the_window_has_the_newest_turns_and_those_not_reconciled(http: ht
             assert await read_turns(http, view, memories) == [f"m{ago:04d}" for ago in range(1, shown + 1)]
 
 
+@pytest.mark.long
 async def test_a_selected_turn_is_named_by_a_unique_beginning(http: httpx.AsyncClient, shelf: Shelf) -> None:
     await shelf.store_turns(DIAGRAM, *range(1, 40), 200, 201, 3000, 3100)
     chosen = replace(ActiveSet(), selected_local_memories_turn_ids=("m0201", "m30", "m020", "m31x"))
@@ -157,6 +160,7 @@ async def test_an_old_turn_still_makes_a_beginning_ambiguous(http: httpx.AsyncCl
         assert await read_turns(http, "downstream", memories, local_memories_turn_ids=[named]) == []
 
 
+@pytest.mark.long
 async def test_the_limits_of_prior_turns_feedback_and_signals(
     http: httpx.AsyncClient, shelf: Shelf, app: Application
 ) -> None:
@@ -176,6 +180,7 @@ async def test_the_limits_of_prior_turns_feedback_and_signals(
     assert policy.signal_turns == 16
 
 
+@pytest.mark.long
 async def test_what_is_too_old_is_in_no_view(
     http: httpx.AsyncClient, shelf: Shelf, clock: FixedClock, app: Application
 ) -> None:
@@ -221,6 +226,7 @@ async def test_assistant_signals_are_listed_over_all_conversations(http: httpx.A
     assert (await http.get("/users/ben/assistant-signals", params=RAIL)).json() == {"items": []}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "params",
     [{"view": "all"}, {}, {"view": "gate", "turn_id": ""}, {"view": "gate", "local_memories_turn_ids": ["t"] * 17}],
@@ -230,6 +236,7 @@ async def test_a_bad_request_for_a_view_is_refused(http: httpx.AsyncClient, para
     refused(await http.get("/conversations/talk/context", params={"user_id": "maya"} | params), 422, "invalid_request")
 
 
+@pytest.mark.long
 async def test_a_key_of_agents_needs_the_category_of_turn_memory(
     app: Application, server: str, caller: Caller, shelf: Shelf
 ) -> None:

@@ -169,6 +169,7 @@ async def test_the_log_shows_feedback_on_request_and_stays_in_step(http: httpx.A
     assert await mirrored(http) == ["Machine.", "another text"]
 
 
+@pytest.mark.long
 async def test_a_deleted_turn_takes_its_reactions_along(http: httpx.AsyncClient, database: Database) -> None:
     await put_turn(http, "turn_1")
     await react(http)

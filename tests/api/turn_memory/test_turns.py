@@ -241,6 +241,7 @@ async def test_a_part_of_a_conversation_is_no_conversation(http: httpx.AsyncClie
     assert method not in answer.headers["allow"]
 
 
+@pytest.mark.long
 async def test_thirty_two_writers_of_one_turn_all_succeed(http: httpx.AsyncClient) -> None:
     await asyncio.gather(*(put_turn(http, "turn_1", f"text {number}") for number in range(32)))
     [log] = (await artifacts(http, kind=LOG))["items"]

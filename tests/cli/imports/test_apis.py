@@ -44,6 +44,7 @@ def spoken(found: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
     return [tuple(each[name] for name in names) for each in found if each["type"] == "turn"]
 
 
+@pytest.mark.long
 async def test_zep_threads_become_turns_and_facts_memories(env: dict[str, Any], stored: Stored, serve: Any) -> None:
     zep = Zep()
     url = await serve(zep)
@@ -157,6 +158,7 @@ async def test_graphiti_messages_become_turns_and_their_facts_memories(
     assert (nothing.exit_code, "name the groups to read with --group" in nothing.stderr) == (1, True)
 
 
+@pytest.mark.long
 async def test_a_busy_api_is_asked_again_and_a_failing_one_stops_the_import(
     env: dict[str, Any], stored: Stored, serve: Any
 ) -> None:
@@ -198,6 +200,7 @@ async def test_a_person_at_a_terminal_is_asked_for_the_key(serve: Any, monkeypat
     assert asked == [("API key of zep", True)]
 
 
+@pytest.mark.long
 async def test_the_key_comes_from_the_environment_and_is_never_shown(env: dict[str, Any], serve: Any) -> None:
     url = await serve(Zep())
     for settings, said in [

@@ -91,6 +91,7 @@ def read(file: Path, content: bytes) -> list[str | tuple[str, str]]:
     return [each.body["text"] if isinstance(each, Write) else (each.place, each.problem) for each in records]
 
 
+@pytest.mark.long
 def test_a_quote_that_is_broken_fails_in_its_line_and_the_rows_after_it_are_read(tmp_path: Path) -> None:
     junk = "not CSV: ',' expected after '\"'"
     for content, expected in [

@@ -39,6 +39,7 @@ def test_a_pattern_names_the_labels_of_a_namespace(
     assert match_namespace(pattern, namespace) == found
 
 
+@pytest.mark.long
 async def test_items_become_memories_once(env: dict[str, Any], stored: Stored) -> None:
     command = ("--from", "langgraph", "--namespace", "memories/{user}/**", "--category", "knowledge")
     done = await mnema("import", f"{MODULE}:shared", *command, **env)
@@ -57,6 +58,7 @@ async def test_items_become_memories_once(env: dict[str, Any], stored: Stored) -
     assert f"nothing stored from {MODULE}:shared, {ITEMS - 2} already imported" in again.stdout
 
 
+@pytest.mark.long
 async def test_items_stay_items_in_mnemas_store(env: dict[str, Any], stored: Stored) -> None:
     command = ("--from", "langgraph", "--as", "items", "--namespace", "memories/{user}/**")
     done = await mnema("import", f"{MODULE}:shared", *command, **env)
@@ -73,6 +75,7 @@ async def test_items_stay_items_in_mnemas_store(env: dict[str, Any], stored: Sto
     assert await stored() == []
 
 
+@pytest.mark.long
 async def test_every_form_of_a_store_is_opened_and_others_are_refused(env: dict[str, Any]) -> None:
     dry = ("--from", "langgraph", "--dry-run", "--user", "ana")
     for name in ("build_store", "opened"):
@@ -136,6 +139,7 @@ async def dsn(database: Database) -> AsyncIterator[str]:
         await connection.close()
 
 
+@pytest.mark.long
 async def test_a_postgres_store_is_read_page_by_page(env: dict[str, Any], stored: Stored, dsn: str) -> None:
     command = ("import", "postgres", "--from", "langgraph", "--namespace", "*/{user}")
     done = await mnema(*command, **env, MNEMA_IMPORT_DSN=dsn)

@@ -4,6 +4,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from app.cli.imports.markdown import read_markdown
 from app.cli.imports.notes import NoteText, Skipped, scan_notes
 from app.cli.imports.records import Bad, Choices, LeftOut, Write, split_text
@@ -109,6 +111,7 @@ BROKEN_HEADS = [
 ]
 
 
+@pytest.mark.long
 def test_a_broken_note_fails_alone_and_pipes_are_left_out(tmp_path: Path) -> None:
     for number, head in enumerate(BROKEN_HEADS):
         (tmp_path / f"bad{number}.md").write_text(f"---\n{head}\n---\nA text.\n")

@@ -8,6 +8,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from app.bootstrap import Application
 from tests.acceptance.processes import DEADLINE_S, MNEMA, REPOSITORY, environment
 from tests.cli.gate import Gate
@@ -32,6 +34,7 @@ def start(command: tuple[str, ...], env: dict[str, Any]) -> subprocess.Popen[byt
     return subprocess.Popen([*MNEMA, *command], cwd=REPOSITORY, env=environment(**env), **pipes)
 
 
+@pytest.mark.long
 async def test_a_killed_import_goes_on_and_stores_every_turn_once_in_order(
     env: dict[str, Any], stored: Stored, tmp_path: Path
 ) -> None:
@@ -82,6 +85,7 @@ async def test_a_server_that_goes_away_stops_the_import(
     assert len(await stored()) == 3
 
 
+@pytest.mark.long
 async def test_options_of_another_product_and_unknown_categories_are_refused(
     env: dict[str, Any], tmp_path: Path
 ) -> None:

@@ -69,6 +69,7 @@ def start(file: Path, env: dict[str, Any], workers: int) -> subprocess.Popen[str
     return subprocess.Popen(command, cwd=REPOSITORY, env=environment(**env), text=True, **pipes)
 
 
+@pytest.mark.long
 async def test_good_lines_are_stored_and_every_bad_one_is_named(
     env: dict[str, Any], database: Database, tmp_path: Path
 ) -> None:
@@ -113,6 +114,7 @@ async def test_good_lines_are_stored_and_every_bad_one_is_named(
     assert "17/17" in done.stderr
 
 
+@pytest.mark.long
 async def test_a_killed_import_goes_on_and_stores_every_turn_once_in_order(
     env: dict[str, Any], database: Database, tmp_path: Path
 ) -> None:
@@ -131,6 +133,7 @@ async def test_a_killed_import_goes_on_and_stores_every_turn_once_in_order(
     assert_each_once_in_order(await stored(database), threads, total)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "answer",
     [None, b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"],
@@ -164,6 +167,7 @@ STRANGERS = [
 ]
 
 
+@pytest.mark.long
 async def test_what_is_not_mnema_or_refuses_the_key_gets_nothing_marked_as_done(
     env: dict[str, Any], app: Application, caller: Caller, database: Database, tmp_path: Path
 ) -> None:
@@ -192,6 +196,7 @@ async def test_what_is_not_mnema_or_refuses_the_key_gets_nothing_marked_as_done(
     assert len(await stored(database)) == 3
 
 
+@pytest.mark.long
 async def test_restart_stores_nothing_twice_and_equal_lines_are_turns_of_their_own(
     env: dict[str, Any], database: Database, tmp_path: Path
 ) -> None:
@@ -206,6 +211,7 @@ async def test_restart_stores_nothing_twice_and_equal_lines_are_turns_of_their_o
     assert [text for _t, _s, text in await stored(database)].count("Yes.") == 3
 
 
+@pytest.mark.long
 async def test_a_grown_file_goes_on_with_the_new_lines_even_after_a_half_written_one(
     env: dict[str, Any], database: Database, tmp_path: Path
 ) -> None:
@@ -222,6 +228,7 @@ async def test_a_grown_file_goes_on_with_the_new_lines_even_after_a_half_written
     assert_each_once_in_order(await stored(database), 1, 4)
 
 
+@pytest.mark.long
 async def test_a_line_that_was_changed_or_mended_is_sent(
     env: dict[str, Any], database: Database, tmp_path: Path
 ) -> None:

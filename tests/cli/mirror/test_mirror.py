@@ -25,6 +25,7 @@ async def say(room: MirrorRoom, role: str, content: str) -> str:
     return str((await room.http.post("/turns", json=turn)).json()["id"])
 
 
+@pytest.mark.long
 async def test_entries_become_files_in_the_folders_of_their_kinds(room: MirrorRoom) -> None:
     asked, told = await say(room, "user", "Shall we meet?\n\nOn Friday?"), await say(room, "assistant", "Yes.")
     await say(room, "tool", "A tool's answer.")
@@ -51,6 +52,7 @@ async def test_entries_become_files_in_the_folders_of_their_kinds(room: MirrorRo
     assert room.tree("entries") == before
 
 
+@pytest.mark.long
 async def test_edits_of_both_sides_reach_the_other_and_history_names_the_mirror(room: MirrorRoom) -> None:
     edited, dropped, there, gone = [await room.add(f"Crate {name}.") for name in ("one", "two", "three", "four")]
     await room.run()
@@ -89,6 +91,7 @@ async def test_edits_of_both_sides_reach_the_other_and_history_names_the_mirror(
     assert "0 created, 0 updated, 0 deleted" in await room.run()
 
 
+@pytest.mark.long
 async def test_a_change_of_both_sides_keeps_both_texts(room: MirrorRoom) -> None:
     both, deleted, revived = [await room.add(f"Boat {name}.") for name in ("one", "two", "three")]
     await room.run()
@@ -111,6 +114,7 @@ async def test_a_change_of_both_sides_keeps_both_texts(room: MirrorRoom) -> None
     await room.run()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("exists", [True, False])
 async def test_a_dry_run_prints_the_plan_and_changes_nothing(room: MirrorRoom, exists: bool) -> None:
     memory_id = await room.add("Maya rows.")
@@ -168,6 +172,7 @@ async def test_what_cannot_be_used_is_named_and_stays(room: MirrorRoom, app: App
     copy.unlink()
 
 
+@pytest.mark.long
 async def test_a_root_of_another_user_or_tenant_is_refused(room: MirrorRoom, app: Application) -> None:
     await room.add("Maya rows.")
     await room.run()
@@ -179,6 +184,7 @@ async def test_a_root_of_another_user_or_tenant_is_refused(room: MirrorRoom, app
     assert room.tree() == before
 
 
+@pytest.mark.long
 async def test_a_key_that_may_not_read_or_write_says_so(room: MirrorRoom, app: Application, caller: Caller) -> None:
     memory_id = await room.add("Maya rows.")
     room.env["MNEMA_API_KEY"] = (await make_caller(app, ["write"], None, caller)).key
@@ -197,6 +203,7 @@ async def test_a_key_that_may_not_read_or_write_says_so(room: MirrorRoom, app: A
     assert "unauthenticated" in await room.run(code=1)
 
 
+@pytest.mark.long
 async def test_a_key_bound_to_agents_mirrors_only_its_categories(
     room: MirrorRoom, app: Application, caller: Caller
 ) -> None:
@@ -211,6 +218,7 @@ async def test_a_key_bound_to_agents_mirrors_only_its_categories(
     assert await room.texts() == ["Maya drinks tea.", "Maya likes jazz.", "Maya rows."]
 
 
+@pytest.mark.long
 async def test_a_vanished_folder_deletes_nothing_unless_it_is_allowed(room: MirrorRoom) -> None:
     ids = [await room.add(f"Crate {name}.") for name in ("one", "two", "three")]
     await room.run()
@@ -222,6 +230,7 @@ async def test_a_vanished_folder_deletes_nothing_unless_it_is_allowed(room: Mirr
     assert {(await room.memory(memory_id))["state"] for memory_id in ids} == {"soft_deleted"}
 
 
+@pytest.mark.long
 async def test_many_deletions_are_held_beyond_the_given_limits(room: MirrorRoom) -> None:
     for name in ("one", "two", "three", "four"):
         await room.add(f"Crate {name}.")
@@ -235,6 +244,7 @@ async def test_many_deletions_are_held_beyond_the_given_limits(room: MirrorRoom)
     assert len(await room.texts()) == 1
 
 
+@pytest.mark.long
 async def test_a_text_that_joins_a_memory_leaves_one_file(room: MirrorRoom) -> None:
     await room.add("Maya drinks oat milk.", type="semantic", category="preferences")
     await room.run()
@@ -244,6 +254,7 @@ async def test_a_text_that_joins_a_memory_leaves_one_file(room: MirrorRoom) -> N
     assert len(room.bodies()) == 1
 
 
+@pytest.mark.long
 async def test_a_broken_snapshot_loses_nothing(room: MirrorRoom) -> None:
     memory_id = await room.add("Maya rows.")
     await room.run()
@@ -259,6 +270,7 @@ async def test_a_broken_snapshot_loses_nothing(room: MirrorRoom) -> None:
     assert room.bodies() == ["Maya rows."]
 
 
+@pytest.mark.long
 async def test_a_root_that_cannot_be_made_or_a_wrong_address_ends_the_command(room: MirrorRoom, tmp_path: Path) -> None:
     room.root = tmp_path / "missing" / "mirror"
     assert "No such file" in await room.run(code=1)
@@ -273,6 +285,7 @@ async def test_a_root_that_cannot_be_made_or_a_wrong_address_ends_the_command(ro
     assert "no_such_route" in await room.run(code=1)
 
 
+@pytest.mark.long
 async def test_a_file_that_is_put_back_restores_its_entry(room: MirrorRoom) -> None:
     kept, changed = await room.add("Crate one."), await room.add("Crate two.")
     bens = (await room.http.post("/memory", json={"user_id": "ben", "category": "tasks", "text": "Ben rows."})).json()

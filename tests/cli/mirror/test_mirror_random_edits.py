@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -104,6 +105,7 @@ def assert_in_step(world: ServerWorld) -> None:
     assert mirrored == {e.id: e.text for e in entries.values() if e.id not in hidden}
 
 
+@pytest.mark.long
 async def test_both_sides_converge_and_no_text_is_lost(server: str, caller: Caller) -> None:
     with httpx.Client(base_url=server, headers=caller.headers, timeout=60) as http:
 

@@ -50,6 +50,7 @@ async def read_line(process: "subprocess.Popen[str]", words: str) -> str:
     return line
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 async def test_a_watch_follows_both_sides_until_a_signal(room: MirrorRoom, number: signal.Signals) -> None:
     first = await room.add("Maya rows.")
@@ -79,6 +80,7 @@ async def test_a_watch_follows_both_sides_until_a_signal(room: MirrorRoom, numbe
     assert actors == ["mirror", "key", "mirror", "key"]
 
 
+@pytest.mark.long
 async def test_restored_and_purged_memories_are_followed(room: MirrorRoom) -> None:
     first = await room.add("Maya rows.")
     watch = room.start("--watch")
@@ -93,6 +95,7 @@ async def test_restored_and_purged_memories_are_followed(room: MirrorRoom) -> No
     assert room.bodies() == []
 
 
+@pytest.mark.long
 async def test_only_one_mirror_may_use_a_root(room: MirrorRoom) -> None:
     await room.add("Maya rows.")
     watch = room.start("--watch")
@@ -103,6 +106,7 @@ async def test_only_one_mirror_may_use_a_root(room: MirrorRoom) -> None:
     await room.run()
 
 
+@pytest.mark.long
 async def test_a_watch_outlives_the_server_and_says_so_once(room: MirrorRoom) -> None:
     gate = Gate(room.env["MNEMA_URL"])
     await gate.open()
@@ -146,6 +150,7 @@ async def test_a_conflict_during_a_watch_is_told_and_changes_its_exit_code(room:
     assert f"{first}.conflict.md" in printed
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("watching", [False, True])
 async def test_killed_again_and_again_every_entry_has_one_file(room: MirrorRoom, watching: bool) -> None:
     lines = "\n".join(
@@ -163,6 +168,7 @@ async def test_killed_again_and_again_every_entry_has_one_file(room: MirrorRoom,
     assert list(room.root.glob("entries/**/.mnema-*")) == []
 
 
+@pytest.mark.long
 async def test_killed_while_new_files_are_stored_each_is_stored_once(room: MirrorRoom) -> None:
     for number in range(60):
         room.write(f"talk/turns/user/{number}.md", f"I count to {number}.\n")

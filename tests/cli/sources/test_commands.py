@@ -51,6 +51,7 @@ async def said(*args: object, env: dict[str, Any]) -> str:
     return done.stdout
 
 
+@pytest.mark.long
 async def test_a_folder_is_indexed_listed_changed_and_removed(
     env: dict[str, Any], folder: Path, worker: None, database: Database
 ) -> None:
@@ -99,6 +100,7 @@ async def test_a_dry_run_says_what_would_be_done_and_changes_nothing(env: dict[s
     assert (missing.exit_code, "root_unavailable" in missing.stderr) == (1, True)
 
 
+@pytest.mark.long
 async def test_the_files_of_this_machine_are_uploaded_and_kept_in_step(
     env: dict[str, Any], folder: Path, worker: None
 ) -> None:
@@ -119,6 +121,7 @@ async def test_the_files_of_this_machine_are_uploaded_and_kept_in_step(
     assert listed == ["empty.md", "guides/tap.md"]
 
 
+@pytest.mark.long
 async def test_an_emptied_folder_deletes_nothing_unless_somebody_says_yes(
     env: dict[str, Any], folder: Path, worker: None
 ) -> None:
@@ -141,6 +144,7 @@ async def test_a_folder_that_is_not_allowed_names_the_setting_and_the_way_withou
     assert len(refused.stderr.strip().splitlines()) == 1
 
 
+@pytest.mark.long
 async def test_a_failed_job_ends_with_its_error(env: dict[str, Any], folder: Path, worker: None) -> None:
     source = (await said("add", folder, "--wait", env=env)).split()[2]
     os.rename(folder, folder.parent / "moved")
@@ -149,6 +153,7 @@ async def test_a_failed_job_ends_with_its_error(env: dict[str, Any], folder: Pat
     assert "failed" in await said("status", source, env=env)
 
 
+@pytest.mark.long
 async def test_what_cannot_be_is_one_line(
     env: dict[str, Any], folder: Path, app: Application, caller: Caller, worker: None
 ) -> None:
@@ -171,6 +176,7 @@ async def test_what_cannot_be_is_one_line(
     assert (await mnema("source", "files", source, "--state", "lost", **env)).exit_code == 2
 
 
+@pytest.mark.long
 async def test_a_file_that_cannot_be_read_is_skipped_with_its_reason(env: dict[str, Any], folder: Path) -> None:
     (folder / "gone.md").symlink_to("/etc/passwd")
     (folder / "bad\nname.md").write_text("x")

@@ -87,6 +87,7 @@ async def test_a_request_that_nobody_reads_ends(make_client: MakeClient) -> None
     assert caught.value.extra == {"phase": "first_byte"}
 
 
+@pytest.mark.long
 async def test_a_pause_shorter_than_the_limit_is_no_fault(make_client: MakeClient) -> None:
     """The whole answer takes longer than each limit; no single pause does."""
     pieces = [chunk(b"x")] * 8
@@ -129,6 +130,7 @@ async def test_a_name_that_nobody_knows(make_client: MakeClient) -> None:
         await post(make_client(resolve=resolve), Upstream("http://nosuch.example/v1"))
 
 
+@pytest.mark.long
 async def test_a_name_server_that_hangs(make_client: MakeClient) -> None:
     async def resolve(host: str) -> list[str]:
         await asyncio.sleep(3)
@@ -141,6 +143,7 @@ async def test_a_name_server_that_hangs(make_client: MakeClient) -> None:
         assert caught.value.extra == {"phase": "connect"}
 
 
+@pytest.mark.long
 async def test_a_refused_call_leaves_no_call_open(make_client: MakeClient) -> None:
     client = make_client(max_connections=1, **BOUNDS)
     async with raw_endpoint(_send(b"", hang=True)) as port:

@@ -191,6 +191,7 @@ def test_the_pool_does_not_depend_on_the_order(some: list[Memory], random: Any) 
     assert comparison_pool(some, POLICY, NOW) == before <= {one.id for one in some}
 
 
+@pytest.mark.long
 @settings(deadline=None)
 @given(scored(), st.integers(1, 6), st.randoms())
 def test_pairs_are_capped_ordered_and_never_come_twice(pairs: list[Pair], cap: int, random: Any) -> None:

@@ -108,6 +108,7 @@ def labelled() -> Iterator[tuple[bool, str, str, str]]:
         yield one.duplicate, one.kind, one.first.text, one.second.text
 
 
+@pytest.mark.long
 def test_of_the_labelled_pairs_it_forbids_many_wrong_joins_and_few_right_ones() -> None:
     """Simulate a model that always says yes. A veto on negations and numbers alone kept 77 of 313 apart."""
     pairs = list(labelled())

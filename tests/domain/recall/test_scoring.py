@@ -182,6 +182,7 @@ def test_without_vectors_nothing_is_redundant_and_the_order_stays(
     assert chosen == distinct[:top_k]
 
 
+@pytest.mark.long
 @given(candidates(min_size=1), st.integers(1, 8), st.floats(0.05, 0.95))
 def test_the_selection_is_maximal_marginal_relevance(found: list[Candidate], top_k: int, weight: float) -> None:
     scored = score_candidates(found, SEED, NOW)

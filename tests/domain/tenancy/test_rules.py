@@ -154,6 +154,7 @@ def test_a_document_survives_being_written_and_read() -> None:
     assert documents.render_document({}) == "{}\n"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("agents", [3, 2000])
 def test_the_difference_of_two_documents_names_only_what_changed(agents: int) -> None:
     before = {"allowlists": {f"agent{n:04}": ["profile"] for n in range(agents)}}

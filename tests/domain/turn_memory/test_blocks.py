@@ -154,6 +154,7 @@ def test_a_block_has_at_most_16_turns() -> None:
     assert MAX_TURNS == 16
 
 
+@pytest.mark.long
 @given(ITEMS, TEXTS)
 def test_no_text_forges_a_header_or_a_line(items: list[Any], label: str) -> None:
     for block in all_blocks(items, order_label=label):
@@ -167,6 +168,7 @@ def test_no_text_forges_a_header_or_a_line(items: list[Any], label: str) -> None
         block.encode()
 
 
+@pytest.mark.long
 @given(ITEMS)
 def test_turns_are_newest_first_and_at_most_16(items: list[Any]) -> None:
     found = blocks.sort_newest(items, "made_at")
@@ -202,6 +204,7 @@ def test_a_block_of_the_client_has_its_own_title_alone(text: str) -> None:
         }
 
 
+@pytest.mark.long
 @given(ITEMS, TEXTS, TEXTS, st.datetimes(timezones=st.just(UTC)))
 def test_the_clients_functions_give_the_same_bytes(items: list[Any], order: str, scope: str, now: datetime) -> None:
     labels = {"order_label": order, "scope_label": scope}

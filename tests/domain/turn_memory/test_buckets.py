@@ -215,6 +215,7 @@ def test_weights_stay_within_their_range(history: Any) -> None:
         assert all(0.05 <= one.weight <= 1.0 for one in bucket.signals)
 
 
+@pytest.mark.long
 @given(histories, histories)
 @settings(max_examples=60)
 def test_runs_keep_their_caps_lose_no_bucket_and_take_everything(first: Any, second: Any) -> None:

@@ -46,6 +46,7 @@ def files(waiting: Mnema) -> MnemaMemoryTool:
     return MnemaMemoryTool(waiting, user_id="maya")
 
 
+@pytest.mark.long
 async def test_claude_finds_in_the_next_run_what_it_wrote(
     waiting: Mnema, waiting_elsewhere: Mnema, memory: AsyncMnema
 ) -> None:
@@ -114,6 +115,7 @@ STEPS: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
+@pytest.mark.long
 async def test_the_commands_answer_as_the_packages_own_tool(files: MnemaMemoryTool, tmp_path: Any) -> None:
     model = BetaLocalFilesystemMemoryTool(str(tmp_path))
     for command, fields in STEPS:
@@ -226,6 +228,7 @@ async def test_a_refused_key_is_told_by_its_code(waiting_refused: Mnema) -> None
     assert "Unauthenticated" in str(result["content"])
 
 
+@pytest.mark.long
 async def test_the_example_runs(server: str, caller: Caller) -> None:
     create = {"command": "create", "path": NOTES, "file_text": "Maya deploys on Thursdays."}
     async with fake_claude(create, "Noted.") as model:

@@ -53,6 +53,7 @@ async def test_a_chat_is_remembered_by_the_next_run(waiting: Mnema, waiting_else
     assert said == [("user", "My door is blue."), ("assistant", "Blue is noted."), ("user", "What colour is my door?")]
 
 
+@pytest.mark.long
 async def test_messages_come_back_as_they_were(waiting: Mnema, memory: AsyncMnema) -> None:
     messages: list[BaseMessage] = [
         SystemMessage("Be brief."),
@@ -104,6 +105,7 @@ async def test_a_refused_key_is_an_error(waiting_refused: Mnema) -> None:
         await MnemaRetriever(memory=waiting_refused, user_id="maya", agent="planner").ainvoke("launch")
 
 
+@pytest.mark.long
 async def test_the_example_runs(server: str, caller: Caller, memory: AsyncMnema) -> None:
     await memory.remember("Maya deploys on Thursdays.", user_id="maya", category="tasks")
     async with fake_chat("On Thursdays.", "You asked when you deploy.") as model:

@@ -128,6 +128,7 @@ async def test_a_refused_key_ends_the_run(refused: AsyncMnema) -> None:
             assert len(model.requests) < 2
 
 
+@pytest.mark.long
 async def test_the_example_runs(server: str, caller: Caller, memory: AsyncMnema) -> None:
     fact = "Maya deploys on Thursdays."
     said = ("maya", "chat-1", "I deploy on Thursdays. Remember that.")

@@ -5,6 +5,7 @@ import re
 import sys
 from pathlib import Path
 
+import pytest
 from mnema_client import AsyncMnema
 
 from app.config.settings import Settings
@@ -25,6 +26,7 @@ async def run_example(url: str, key: str) -> Ended:
     return await run_program(sys.executable, EXAMPLE, "maya", env=env, folder=Path("/"))
 
 
+@pytest.mark.long
 async def test_twelve_turns_of_two_conversations_remember_each_other(settings: Settings) -> None:
     async with fake_llm() as llm, replica(with_model(settings, llm)) as (url, app):
         key = (await make_caller(app)).key

@@ -118,6 +118,7 @@ async def run_snippet(snippet: str, module: Any, **names: Any) -> dict[str, Any]
     return result
 
 
+@pytest.mark.long
 async def test_the_typical_turn_runs_as_it_is_written(reader: EitherMemory) -> None:
     said = ["Always answer in French. My budget is 400 euros.", "Never use Redis.", "Which database is best?"]
     for number, text in enumerate(said):
@@ -165,6 +166,7 @@ async def test_a_fingerprint_and_a_title_are_saved_and_fetched_as_it_is_written(
         await EitherMemory(client).send("close")
 
 
+@pytest.mark.long
 async def test_the_summary_finds_signals_that_the_next_conversation_reads(reader: EitherMemory) -> None:
     turn = reader.make_turn(1, user_text="Which plan is best?", assistant_text="I recommend the Family plan.")
     found = await reader.turn_summary_stream(turn, assistant_signal_spec=PLANS)
@@ -180,6 +182,7 @@ async def test_the_summary_finds_signals_that_the_next_conversation_reads(reader
     assert (await reader.turn_summary_stream(turn))["assistant_signals"] == []
 
 
+@pytest.mark.long
 async def test_the_pieces_of_the_answer_come_as_they_are_written(reader: EitherMemory, llm: FakeLlm) -> None:
     llm.faults.append(Fault.CUT)
     pieces: list[str] = []
@@ -198,6 +201,7 @@ async def test_the_pieces_of_the_answer_come_as_they_are_written(reader: EitherM
     assert len(thoughts) >= 1
 
 
+@pytest.mark.long
 async def test_a_listener_may_be_awaited(modelled: tuple[str, Application]) -> None:
     heard: list[str] = []
 
@@ -215,6 +219,7 @@ async def test_a_listener_may_be_awaited(modelled: tuple[str, Application]) -> N
         await apart(lambda: sync.ctx_reconciler_stream(Scratchpad(waiting, **place), on_delta=listen))
 
 
+@pytest.mark.long
 async def test_the_client_reads_turns_whole_and_streamed(reader: EitherMemory) -> None:
     await reader.send("put_turn", "talk", "t1", user_text="Never use Redis.", assistant_text="The Family plan.", **MAYA)
     whole = await reader.send("reconcile_turn", "talk", "t1", timezone="Europe/Madrid", **MAYA)

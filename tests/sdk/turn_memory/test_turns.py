@@ -140,6 +140,7 @@ async def test_the_current_turn_is_that_of_the_task(server: str, caller: Caller)
         assert await asyncio.gather(*map(work, range(4))) == [f"t{n} objective {n} True" for n in range(4)]
 
 
+@pytest.mark.long
 async def test_without_a_turn_the_error_says_what_to_do(server: str, caller: Caller) -> None:
     async with AsyncMnema(server, caller.key) as client:
         with pytest.raises(LookupError, match="preload_conversation_memory_state"):
@@ -177,6 +178,7 @@ def test_both_modules_have_the_same_names_and_signatures() -> None:
         assert parameters(getattr(turn_memory.ContextClient, name)) == parameters(getattr(sync.ContextClient, name))
 
 
+@pytest.mark.long
 def test_the_import_loads_nothing_more_than_the_client() -> None:
     probe = (
         "import sys, mnema_client, json; before = set(sys.modules); import mnema_client.turn_memory.sync;"

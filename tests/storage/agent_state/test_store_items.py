@@ -4,6 +4,7 @@ import json
 from itertools import product
 
 import asyncpg
+import pytest
 
 from app.domain.principal import Principal
 from app.storage.agent_state.store_items import path_bounds
@@ -48,6 +49,7 @@ NUMBERS = [10**4299, -(10**4299), 1e308, 5e-324, 2]
 MATCHES = "SELECT store_matches($1::jsonb, $2::jsonb)"
 
 
+@pytest.mark.long
 async def test_no_stored_value_makes_a_filter_fail(raw: asyncpg.Connection) -> None:
     every = [*TEXTS, *NUMBERS]
     for stored in (*every, None, [], {}):

@@ -47,6 +47,7 @@ async def counted(raw: asyncpg.Connection, crowded: Principal) -> AsyncIterator[
         yield raw
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("user", "thread", "topics", "answered", "most"),
     [
@@ -77,6 +78,7 @@ async def test_a_question_reads_the_rows_of_its_topics(
     assert scans["idx_tup_fetch"] <= most
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("user", ["user 77", TALKATIVE])
 @pytest.mark.parametrize("thread", ["thread 2", "new thread", None])
 async def test_a_statement_reads_the_rows_of_its_topic(

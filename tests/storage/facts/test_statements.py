@@ -214,6 +214,7 @@ async def test_twins_of_one_moment_leave_one_of_them_whole(talk: Talk) -> None:
     assert list((await talk.facts()).values()) in lists
 
 
+@pytest.mark.long
 async def test_sixteen_writers_of_one_topic_leave_the_latest_statement(
     talk: Talk, superuser: asyncpg.Connection
 ) -> None:
@@ -283,6 +284,7 @@ LISTS = st.lists(st.sampled_from("abcdef"), min_size=2, max_size=5, unique=True)
 STATEMENTS = st.one_of(LISTS, st.sampled_from("abcdef").map(first))
 
 
+@pytest.mark.long
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(said=st.lists(STATEMENTS, min_size=2, max_size=5), order=st.randoms())
 async def test_the_order_of_arrival_does_not_matter(

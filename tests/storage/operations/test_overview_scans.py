@@ -87,6 +87,7 @@ async def counted(raw: asyncpg.Connection, crowded: Principal) -> AsyncIterator[
         yield raw
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", READS)
 async def test_a_page_reads_few_rows(
     uow: UnitOfWork, crowded: Principal, counted: asyncpg.Connection, name: str

@@ -200,11 +200,13 @@ async def filled(
     return found
 
 
+@pytest.mark.long
 async def test_without_a_tenant_every_table_is_empty(filled: list[Table], raw: asyncpg.Connection) -> None:
     for table in filled:
         assert (table.name, await raw.fetchval(f"SELECT count({table.tenant}) FROM {table}")) == (table.name, 0)
 
 
+@pytest.mark.long
 async def test_without_a_tenant_no_table_takes_a_row(
     filled: list[Table], raw: asyncpg.Connection, superuser: asyncpg.Connection, a: Principal
 ) -> None:
@@ -228,11 +230,13 @@ async def insert(raw: asyncpg.Connection, table: Table, row: str) -> None:
     )
 
 
+@pytest.mark.long
 async def test_without_a_tenant_no_row_can_be_changed_or_deleted(filled: list[Table], raw: asyncpg.Connection) -> None:
     for table in filled:
         assert (table.name, await touched(raw, table, "true")) == (table.name, [0, 0])
 
 
+@pytest.mark.long
 async def test_a_tenant_sees_its_own_rows_only(filled: list[Table], raw: asyncpg.Connection, a: Principal) -> None:
     async with raw.transaction():
         await bind(raw, a.tenant_id)
@@ -241,6 +245,7 @@ async def test_a_tenant_sees_its_own_rows_only(filled: list[Table], raw: asyncpg
             assert (table.name, {row["tenant"] for row in rows}) == (table.name, {a.tenant_id})
 
 
+@pytest.mark.long
 async def test_a_tenant_cannot_change_or_delete_anothers_rows(
     filled: list[Table], raw: asyncpg.Connection, a: Principal, b: Principal
 ) -> None:
@@ -251,6 +256,7 @@ async def test_a_tenant_cannot_change_or_delete_anothers_rows(
             assert (table.name, found) == (table.name, [0, 0])
 
 
+@pytest.mark.long
 async def test_an_update_of_everything_is_one_of_its_own_rows(
     filled: list[Table], raw: asyncpg.Connection, superuser: asyncpg.Connection, a: Principal
 ) -> None:
@@ -264,6 +270,7 @@ async def test_an_update_of_everything_is_one_of_its_own_rows(
     await transaction.rollback()
 
 
+@pytest.mark.long
 async def test_a_tenant_cannot_write_rows_in_anothers_name(
     filled: list[Table], raw: asyncpg.Connection, superuser: asyncpg.Connection, a: Principal, b: Principal
 ) -> None:
@@ -277,6 +284,7 @@ async def test_a_tenant_cannot_write_rows_in_anothers_name(
         await transaction.rollback()
 
 
+@pytest.mark.long
 async def test_a_tenant_cannot_hand_its_rows_to_another(
     filled: list[Table], raw: asyncpg.Connection, a: Principal, b: Principal
 ) -> None:

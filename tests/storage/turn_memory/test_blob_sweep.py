@@ -60,6 +60,7 @@ def kept(request: pytest.FixtureRequest, uow: UnitOfWork) -> Kept:
     return Kept(uow, store)
 
 
+@pytest.mark.long
 async def test_a_sweep_deletes_old_orphans_alone(kept: Kept, a: Principal, b: Principal) -> None:
     named, replaced = await kept.write_log(a, "t1"), await kept.write_log(a, "t2")
     orphans = [await kept.blobs.store_blob(a, "maya", b"orphan") for _ in range(2 * AT_ONCE + 1)]
@@ -134,6 +135,7 @@ async def test_the_database_refuses_to_take_out_a_blob_of_an_artifact(
     assert await kept.blobs.read_blob(a, uri) == b"{}"
 
 
+@pytest.mark.long
 async def test_writers_and_sweeps_at_once_leave_every_artifact_its_blob(
     kept: Kept, a: Principal, superuser: asyncpg.Connection
 ) -> None:
@@ -188,6 +190,7 @@ class Failing:
         await self._inner.delete_blob(principal, uri)
 
 
+@pytest.mark.long
 async def test_a_sweep_that_fails_continues_when_repeated(uow: UnitOfWork, s3: S3Server, a: Principal) -> None:
     bucket = f"b-{uuid4().hex}"
     s3.make_bucket(bucket)

@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 import asyncpg
+import pytest
 
 from app.domain.principal import Principal
 from app.domain.turn_memory.artifacts import ArtifactChange, ArtifactKind, Conversation
@@ -61,6 +62,7 @@ async def test_no_tag_and_no_name_opens_what_is_anothers(
     assert await raw.fetch(CALL, "maya", "x", SINCE, 10) == [], "without a tenant"
 
 
+@pytest.mark.long
 async def test_the_index_of_tags_serves_it(
     uow: UnitOfWork, raw: asyncpg.Connection, superuser: asyncpg.Connection, a: Principal
 ) -> None:

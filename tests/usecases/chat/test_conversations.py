@@ -108,6 +108,7 @@ async def test_no_summary_is_read_if_summaries_are_off(configured: Configured) -
     assert (await read(app, caller)).summary is None
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("own")
 async def test_a_deletion_takes_everything_of_the_conversation_and_nothing_else(
     configured: Configured, sql: asyncpg.Connection
@@ -159,6 +160,7 @@ async def test_a_purge_leaves_no_text(app: Application, caller: Caller, sql: asy
         assert not await sql.fetchval(f"SELECT count(*) FROM {table} t WHERE t::text ILIKE '%xanadu%'"), table
 
 
+@pytest.mark.long
 async def test_what_is_written_meanwhile_stays_or_goes_whole(app: Application, caller: Caller) -> None:
     for number in range(30):
         await say(app, caller, f"Line {number}.", number)
@@ -182,6 +184,7 @@ async def test_what_is_written_meanwhile_stays_or_goes_whole(app: Application, c
     assert await facts_of(app, caller) == []
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("own")
 async def test_facts_whose_time_is_ahead_are_removed_too(
     app: Application, caller: Caller, sql: asyncpg.Connection

@@ -51,6 +51,7 @@ async def test_facts_and_a_summary_are_learnt_from_a_conversation(
     assert sent.endswith("\n\nCurrent message: Where do I live and work?")
 
 
+@pytest.mark.long
 async def test_without_summaries_none_is_written_or_sent(
     configured: Configured, scope: Principal, llm: FakeLlm, clock: Clock
 ) -> None:

@@ -180,6 +180,7 @@ async def test_a_wrong_endpoint_of_the_installation_does_not_start(start: Start)
         await start(former_secret_key=SecretStr("short"))
 
 
+@pytest.mark.long
 async def test_a_process_asks_again_after_key_cache_s(start: Start, settings: Settings, caller: Caller) -> None:
     app = await start(key_cache_s=0.5)
     await put(settings, caller)
@@ -190,6 +191,7 @@ async def test_a_process_asks_again_after_key_cache_s(start: Start, settings: Se
     assert await app.chat.upstreams.find_upstream(caller.scope) == Upstream(URL, "sk-changed")
 
 
+@pytest.mark.long
 async def test_an_outage_of_the_database_is_bridged_for_a_while(
     start: Start, settings: Settings, caller: Caller, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -210,6 +212,7 @@ async def test_an_outage_of_the_database_is_bridged_for_a_while(
 PATIENCE_S = 1.0
 
 
+@pytest.mark.long
 async def test_a_hanging_database_is_waited_for_only_once(
     start: Start, settings: Settings, caller: Caller, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -461,6 +461,7 @@ async def test_a_proposal_of_another_user_is_not_found(app: Application, scope: 
         await app.consent.decide_patch(scope, "noor", patch.id, approve=True)
 
 
+@pytest.mark.long
 async def test_erasure_leaves_nothing_of_it_and_it_does_not_come_back(
     app: Application, scope: Principal, sql: asyncpg.Connection
 ) -> None:
@@ -493,6 +494,7 @@ async def test_erasure_leaves_nothing_of_it_and_it_does_not_come_back(
     assert (await propose(app, scope, "city", "Lisbon")).action == "created"
 
 
+@pytest.mark.long
 async def test_erasure_and_proposals_at_once_leave_nothing_half(
     app: Application, scope: Principal, sql: asyncpg.Connection
 ) -> None:

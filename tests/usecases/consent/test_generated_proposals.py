@@ -116,6 +116,7 @@ async def test_a_job_that_runs_again_proposes_nothing_twice(
     assert (patch.value, len(patch.signals)) == ("Oslo", 1)
 
 
+@pytest.mark.long
 async def test_what_two_turns_say_of_tone_and_goals_applies(app: Application, scope: Principal, llm: FakeLlm) -> None:
     for sentence in ("I prefer short answers.", "As I said, I prefer short answers."):
         finds(llm, ("The user prefers short answers.", "preferences", "I prefer short answers"))
@@ -133,6 +134,7 @@ def guesses(confidence: float, *texts: str) -> dict[str, Any]:
     return {"insights": [{"summary": text, "tags": [], "importance": 2, "confidence": confidence} for text in texts]}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("confidence", "state"), [(0.95, "applied"), (0.6, "pending")])
 async def test_an_insight_of_the_job_applies_a_tone_if_it_is_sure(
     configured: Configured, scope: Principal, llm: FakeLlm, confidence: float, state: str, sql: asyncpg.Connection

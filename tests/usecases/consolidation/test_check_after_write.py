@@ -77,6 +77,7 @@ async def test_the_write_does_not_wait_and_its_job_joins_the_two(
     assert len(llm.asked) == 1, "the night does not ask again"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("place", ["job", "night"])
 async def test_no_yes_joins_what_the_veto_keeps_apart(
     app: Application, scope: Principal, llm: FakeLlm, sql: asyncpg.Connection, place: str
@@ -102,6 +103,7 @@ async def test_far_and_equal_texts_need_no_job(app: Application, scope: Principa
     assert await work(app, scope) == []
 
 
+@pytest.mark.long
 async def test_writes_at_once_have_one_job_a_user(app: Application, scope: Principal, sql: asyncpg.Connection) -> None:
     await app.write.write_memory(scope, draft(OLD))
     texts = [f"The user is employed as a nurse for children of ward {number}." for number in range(30)]
@@ -115,6 +117,7 @@ async def test_writes_at_once_have_one_job_a_user(app: Application, scope: Princ
     assert [report["checked"] > 0 for report in reports] == [True, True]
 
 
+@pytest.mark.long
 async def test_pairs_without_a_verdict_count_against_the_limit_of_the_day(
     configured: Configured, scope: Principal, llm: FakeLlm
 ) -> None:
@@ -157,6 +160,7 @@ async def test_a_bulk_write_has_one_job(app: Application, scope: Principal, sql:
     assert len(await active_texts(sql)) == 2
 
 
+@pytest.mark.long
 async def test_a_model_that_fails_is_asked_again_and_one_that_joins_the_control_counts_as_left(
     app: Application, scope: Principal, llm: FakeLlm, sql: asyncpg.Connection, clock: Clock
 ) -> None:

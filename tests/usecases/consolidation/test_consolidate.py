@@ -120,6 +120,7 @@ async def pairs_of(sql: asyncpg.Connection) -> int:
 # --- the labelled memories
 
 
+@pytest.mark.long
 async def test_the_corpus_loses_its_duplicates_and_no_fact(
     app: Application, job: Principal, corpus: Corpus, sql: asyncpg.Connection, clock: Clock
 ) -> None:
@@ -142,6 +143,7 @@ async def test_the_corpus_loses_its_duplicates_and_no_fact(
     assert await sql.fetchval("SELECT count(*) FROM history WHERE event = 'MERGE'") > 0
 
 
+@pytest.mark.long
 async def test_no_more_pairs_are_checked_of_a_user_in_a_day_than_the_policy_says(
     configured: Configured, job: Principal, corpus: Corpus, sql: asyncpg.Connection, clock: Clock
 ) -> None:
@@ -160,6 +162,7 @@ async def test_no_more_pairs_are_checked_of_a_user_in_a_day_than_the_policy_says
     assert await sql.fetchval("SELECT max(c) FROM (SELECT count(*) c FROM consolidation_pairs GROUP BY user_pk) x") == 6
 
 
+@pytest.mark.long
 async def test_a_dry_run_tells_every_decision_and_changes_nothing(
     app: Application, job: Principal, corpus: Corpus, sql: asyncpg.Connection
 ) -> None:

@@ -76,6 +76,7 @@ async def try_rows(rows: list[dict[str, Any]], check: Any) -> list[Any]:
     return [wrong for wrong in await asyncio.gather(*map(one, rows)) if wrong]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("half", HALVES)
 async def test_every_message_leaves_the_labelled_facts(app: Application, caller: Caller, half: str) -> None:
     rows = rows_of(f"{half}_messages")
@@ -92,6 +93,7 @@ async def test_every_message_leaves_the_labelled_facts(app: Application, caller:
     assert await try_rows(rows, check) == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("half", NATURAL)
 async def test_a_message_changes_the_database_as_the_bench_counts_it(
     app: Application, caller: Caller, half: str
@@ -112,6 +114,7 @@ async def test_a_message_changes_the_database_as_the_bench_counts_it(
     assert await try_rows(rows, check) == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("half", HALVES)
 async def test_every_question_gets_the_labelled_answer(app: Application, caller: Caller, half: str) -> None:
     rows = rows_of(f"{half}_questions")

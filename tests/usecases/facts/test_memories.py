@@ -210,6 +210,7 @@ async def test_no_memory_is_merged_with_it_or_related_to_it(
     assert await sql.fetchval(related, scope.tenant_id, str(memory["id"])) == 0
 
 
+@pytest.mark.long
 async def test_a_query_finds_it_with_and_without_a_vector(
     app: Application, caller: Caller, scope: Principal, sql: asyncpg.Connection
 ) -> None:

@@ -189,6 +189,7 @@ async def test_a_poison_job_does_not_hold_up_the_others(app: Application, scope:
     assert ended == {ids[0]: ["retry"] * 4 + ["dead"]} | {job_id: ["done"] for job_id in ids[1:]}
 
 
+@pytest.mark.long
 async def test_a_long_job_keeps_its_lease(app: Application, scope: Principal, store: JobStorage) -> None:
     job_id = await queued(store, scope)
 
@@ -242,6 +243,7 @@ class Cut(JobStorage):
         return await super().extend_lease(scope, job_id, worker)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("back", [True, False])
 async def test_a_worker_cut_off_from_the_database_goes_on_as_long_as_its_lease(
     app: Application, scope: Principal, store: JobStorage, back: bool

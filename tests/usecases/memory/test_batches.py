@@ -342,6 +342,7 @@ async def test_a_batch_that_is_overtaken_takes_what_it_finds(
     assert [m.importance for m in await now_of(app, caller, memories)] == [2, 5, 5]
 
 
+@pytest.mark.long
 async def test_overlapping_batches_and_edits_all_succeed(
     app: Application, caller: Caller, sql: asyncpg.Connection
 ) -> None:
@@ -355,6 +356,7 @@ async def test_overlapping_batches_and_edits_all_succeed(
     assert [m.pinned for m in after] == [True] * 4 + [False] * 8
 
 
+@pytest.mark.long
 async def test_memories_of_many_threads_change_in_one_transaction(
     app: Application, caller: Caller, sql: asyncpg.Connection
 ) -> None:

@@ -76,6 +76,7 @@ async def test_a_changed_text_is_linked_to_its_new_neighbours(
     assert [row["event"] for row in await history_of(sql, other.id)] == ["ADD", "UPDATE", "LINK"]
 
 
+@pytest.mark.long
 async def test_memories_that_share_only_the_users_name_are_not_related(app: Application, caller: Caller) -> None:
     stored = [m for m in load_user("development").memories.values() if m.type is MemoryType.semantic][:90]
     for memory in stored:
@@ -160,6 +161,7 @@ async def test_without_a_new_text_relations_stay_as_they_are(
     assert await sql.fetch("SELECT xmin::text, * FROM relations") == before
 
 
+@pytest.mark.long
 async def test_many_new_texts_of_related_memories_at_once(
     app: Application, caller: Caller, sql: asyncpg.Connection
 ) -> None:

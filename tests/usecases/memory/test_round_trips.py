@@ -80,6 +80,7 @@ async def _flights(proxy: CountingProxy, app: Application, caller: Caller, text:
     return proxy.flights - before
 
 
+@pytest.mark.long
 async def test_a_query_takes_a_bounded_number_of_round_trips_whatever_it_finds(
     proxy: CountingProxy, proxied: Application
 ) -> None:

@@ -52,6 +52,7 @@ async def run_all(app: Application, scope: Principal) -> Mapping[str, Any]:
     return total
 
 
+@pytest.mark.long
 async def test_the_oldest_turns_of_a_full_thread_go_one_user_at_a_time(
     configured: Configured, scope: Principal, sql: asyncpg.Connection
 ) -> None:
@@ -69,6 +70,7 @@ async def test_the_oldest_turns_of_a_full_thread_go_one_user_at_a_time(
     assert await run_all(app, scope) == {"embedded": 0, "evicted": 0}
 
 
+@pytest.mark.long
 async def test_many_turns_without_a_vector_get_theirs_in_batches_and_only_once(
     app: Application, scope: Principal, sql: asyncpg.Connection, embedder: SeededEmbedder
 ) -> None:

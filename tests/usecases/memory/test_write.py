@@ -150,6 +150,7 @@ async def test_below_the_least_importance_nothing_is_created_but_updates_are_tak
     assert turn.action == "created"
 
 
+@pytest.mark.long
 async def test_the_fallback_band_asks_only_young_memories_of_categories_that_allow_it(
     configured: Configured, sql: asyncpg.Connection, clock: Clock
 ) -> None:

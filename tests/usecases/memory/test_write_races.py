@@ -24,6 +24,7 @@ def _key(body: str = "one") -> IdempotencyKey:
     return IdempotencyKey("POST /memory", "retry-1", hashlib.sha256(body.encode()).digest())
 
 
+@pytest.mark.long
 async def test_the_same_text_from_several_writers_is_one_memory(
     app: Application, caller: Caller, sql: asyncpg.Connection
 ) -> None:
@@ -153,6 +154,7 @@ async def test_a_retry_key_is_taken_even_when_the_write_was_skipped(configured: 
         await app.write.write_memory(caller.scope, draft("Maya likes tea.", importance=5), key=_key("two"))
 
 
+@pytest.mark.long
 async def test_revisions_have_no_gaps_however_many_write(
     app: Application, caller: Caller, sql: asyncpg.Connection
 ) -> None:

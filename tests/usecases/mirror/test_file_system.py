@@ -261,6 +261,7 @@ def test_an_unchanged_file_is_not_read_again_and_an_edited_one_is(root: Path, mo
         assert [file.content and file.content.text for file in files.scan_files(records).files] == ["two"]
 
 
+@pytest.mark.long
 def test_ten_thousand_files(root: Path, record_property: Callable[[str, object], None]) -> None:
     store, figures = MemoryStore(), {}
     for number in range(10_000):

@@ -168,6 +168,7 @@ async def test_a_bucket_that_is_away_is_told_and_stops_no_request(app: Applicati
     assert "blobs" in await app.readiness.run_checks()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("given", "configuration"), [({}, "ok"), ({"blob_store": "s3"}, "MNEMA_BLOB_S3_BUCKET: must be set")]
 )
@@ -189,6 +190,7 @@ async def test_a_schema_that_is_behind_is_told_whatever_it_lacks(app: Applicatio
         await readiness_of(app).run_checks()
 
 
+@pytest.mark.long
 async def test_a_replica_with_another_secret_is_told_until_its_secret_is_accepted(
     settings: Settings, embedder: SeededEmbedder, database: Database
 ) -> None:

@@ -151,6 +151,7 @@ async def unshaken(app: Application, caller: Caller, before: dict[str, list[UUID
     raise AssertionError
 
 
+@pytest.mark.long
 async def test_servers_go_on_as_before_while_another_model_is_filled_and_taken_up(town: Town) -> None:
     caller, stranger = await make_caller(town.old), await make_caller(town.old)
     await settle(town.old, caller)
@@ -193,6 +194,7 @@ async def test_servers_go_on_as_before_while_another_model_is_filled_and_taken_u
         await town.is_whole(space, model)
 
 
+@pytest.mark.long
 async def test_what_changes_between_reading_and_filling_is_embedded_anew(town: Town) -> None:
     caller = await make_caller(town.old)
     ids = await settle(town.old, caller)
@@ -237,6 +239,7 @@ async def test_a_model_that_fails_is_asked_again_and_a_run_that_gave_up_is_taken
     await town.is_whole(name, new)
 
 
+@pytest.mark.long
 async def test_following_fills_what_the_old_servers_write(town: Town) -> None:
     caller = await make_caller(town.old)
     new = WordsEmbedder("acme/words", 768)
@@ -253,6 +256,7 @@ async def test_following_fills_what_the_old_servers_write(town: Town) -> None:
     await town.is_whole(name, new)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("dimension", [768, 1536, 3072])
 async def test_every_dimension_writes_merges_asks_and_goes_back(town: Town, dimension: int) -> None:
     caller, stranger = await make_caller(town.old), await make_caller(town.old)
@@ -281,6 +285,7 @@ async def test_every_dimension_writes_merges_asks_and_goes_back(town: Town, dime
     assert len(theirs) == len(SUBJECTS)
 
 
+@pytest.mark.long
 async def test_what_agents_keep_is_found_by_meaning_in_the_new_space(town: Town) -> None:
     caller, stranger = await make_caller(town.old), await make_caller(town.old)
     new = WordsEmbedder("acme/words", 1536)
@@ -321,6 +326,7 @@ async def test_what_agents_keep_is_found_by_meaning_in_the_new_space(town: Town)
     assert len(found) == 10
 
 
+@pytest.mark.long
 async def test_a_server_needs_a_space_that_was_taken_up(town: Town) -> None:
     caller = await make_caller(town.old)
     await settle(town.old, caller)
@@ -348,6 +354,7 @@ async def test_a_server_needs_a_space_that_was_taken_up(town: Town) -> None:
     assert (await (await town.server(new)).readiness.run_checks())["embedding_space"] == "ok"
 
 
+@pytest.mark.long
 async def test_a_dropped_space_leaves_nothing_and_the_others_go_on(town: Town) -> None:
     before = await describe(town.database.superuser)
     caller = await make_caller(town.old)
@@ -377,6 +384,7 @@ async def test_a_dropped_space_leaves_nothing_and_the_others_go_on(town: Town) -
     assert (await ask(town.old, caller, "trombone"))[0] == ids["violin"]
 
 
+@pytest.mark.long
 async def test_a_tenant_sees_its_own_vectors_in_every_space(town: Town) -> None:
     caller, stranger = await make_caller(town.old), await make_caller(town.old)
     await settle(town.old, caller)

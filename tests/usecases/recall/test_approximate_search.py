@@ -325,6 +325,7 @@ async def _another_tenant_finds_nothing(town: Town) -> None:
         assert await SearchStorage(SPACE).find_candidates(tx, other, search) == []
 
 
+@pytest.mark.long
 async def test_a_large_tenant_is_searched_approximately_and_never_gets_less_than_there_is(town: Town) -> None:
     await _a_rare_filter_gets_all_there_are(town)
     await _each_shape_is_served_by_its_index(town)

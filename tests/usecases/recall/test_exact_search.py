@@ -106,6 +106,7 @@ CATEGORIES = st.lists(st.sampled_from(RANKED), min_size=1, unique=True).map(tupl
 VECTORS = st.integers(0, 10_000).map(seeded)
 
 
+@pytest.mark.long
 @many
 @given(wanted=filters(), categories=CATEGORIES, vector=VECTORS, k=st.integers(1, 150), with_vectors=st.booleans())
 async def test_the_dense_candidates_are_those_of_a_full_scan(
@@ -124,6 +125,7 @@ async def test_the_dense_candidates_are_those_of_a_full_scan(
         assert (candidate.embedding is not None) == with_vectors
 
 
+@pytest.mark.long
 @many
 @given(wanted=filters(), categories=CATEGORIES, word=st.sampled_from(WORDS), k=st.integers(1, 60))
 async def test_the_lexical_candidates_are_as_many_as_hold_the_word(
@@ -138,6 +140,7 @@ async def test_the_lexical_candidates_are_as_many_as_hold_the_word(
     assert len(found) <= len(lexical) + 1
 
 
+@pytest.mark.long
 @many
 @given(wanted=filters(), categories=CATEGORIES, k=st.integers(1, 60))
 async def test_without_a_vector_as_many_are_found_the_pinned_and_most_important_first(
@@ -156,6 +159,7 @@ async def test_without_a_vector_as_many_are_found_the_pinned_and_most_important_
     assert ids_of(found) <= {r["id"] for r in rows}
 
 
+@pytest.mark.long
 @many
 @given(
     wanted=filters(),
@@ -193,6 +197,7 @@ async def hardly_embedded(town: Town, sql: asyncpg.Connection) -> set[UUID]:
     return kept
 
 
+@pytest.mark.long
 @many
 @given(wanted=filters(), categories=CATEGORIES, vector=VECTORS, k=st.integers(1, 150))
 async def test_what_has_no_vector_yet_follows_those_that_do_the_pinned_and_most_important_first(
@@ -211,6 +216,7 @@ async def test_what_has_no_vector_yet_follows_those_that_do_the_pinned_and_most_
     assert chosen == [_precedence(row) for row in order[: k - len(embedded)]]
 
 
+@pytest.mark.long
 async def test_the_category_filter_is_a_filter_like_the_others(town: Town) -> None:
     for category in RANKED:
         for failing in (False, True):
@@ -221,6 +227,7 @@ async def test_the_category_filter_is_a_filter_like_the_others(town: Town) -> No
             assert len(answer.items) == min(30, len(town.crowd.matching(wanted, [category])))
 
 
+@pytest.mark.long
 async def test_a_big_category_does_not_crowd_a_small_one_out_of_a_long_answer(town: Town) -> None:
     lengths = {
         name: town.app.policies.defaults.categories.get_category(name).rag_length
@@ -246,6 +253,7 @@ async def test_only_what_is_similar_enough_passes_the_threshold(town: Town) -> N
     assert {d.reason for d in answer.dropped} == {"threshold"}
 
 
+@pytest.mark.long
 async def test_a_bound_key_finds_only_its_agents_categories(town: Town) -> None:
     planner = await make_caller(town.app, ("query",), ["planner"], tenant=town.caller)
     query = Query(agent="planner", query="violin", top_k=50, budget_tokens=8192)
@@ -253,6 +261,7 @@ async def test_a_bound_key_finds_only_its_agents_categories(town: Town) -> None:
     assert {item.memory.category for item in [*answer.items, *answer.related]} == {"goals", "tasks"}
 
 
+@pytest.mark.long
 async def test_time_filters_include_the_start_and_exclude_the_end(town: Town) -> None:
     hour = Filters(updated_after=moment(5), updated_before=moment(6))
     answer = await town.ask(STOP_WORDS, filters=hour, top_k=30)

@@ -62,6 +62,7 @@ def embedder() -> Embedder:
     return KeepOpen(HashedEmbedder())
 
 
+@pytest.mark.long
 @settings(max_examples=tries(100), derandomize=not DEEP, suppress_health_check=list(HealthCheck))
 @given(SEQUENCES)
 async def test_headers_lead_from_what_a_reader_knew_to_what_it_may_see(

@@ -74,6 +74,7 @@ async def test_a_few_own_chunks_are_found_beside_many_shared_ones(
     assert own.chunks[0] in everyone
 
 
+@pytest.mark.long
 async def test_the_thread_of_a_turn_finds_its_chunks_alone(
     app: Application, caller: Caller, library: list[UUID]
 ) -> None:

@@ -63,6 +63,7 @@ async def test_an_answer_is_looked_at_beside_its_question(app: Application, call
         assert "late" in scored.parts
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("talk")
 async def test_what_stands_beside_obeys_filters_user_and_tenant(
     app: Application, caller: Caller, sql: asyncpg.Connection
@@ -86,6 +87,7 @@ async def test_a_day_in_the_question_prefers_what_was_said_then(app: Application
         assert [item.memory.created_at for item in answer.items] == [day]
 
 
+@pytest.mark.long
 async def test_what_has_no_tokens_yet_is_found_all_the_same(
     app: Application, caller: Caller, sql: asyncpg.Connection
 ) -> None:

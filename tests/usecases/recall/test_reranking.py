@@ -94,6 +94,7 @@ def texts(answer: Answer) -> list[str]:
     return [item.memory.text for item in answer.items]
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("memories")
 async def test_what_it_reads_decides_and_the_parts_add_up(
     app: Application, plain: Application, caller: Caller, model: RerankServer
@@ -115,6 +116,7 @@ async def test_what_it_reads_decides_and_the_parts_add_up(
     assert len(model.requests) == 1
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("memories")
 async def test_seed_002_is_the_sigmoid_of_its_score(app: Application, caller: Caller, model: RerankServer) -> None:
     answer = await ask(app, caller, profile="seed002", top_k=1)
@@ -132,6 +134,7 @@ async def test_seed_002_is_the_sigmoid_of_its_score(app: Application, caller: Ca
     assert {text for text, reason in reasons.items() if reason == "score_threshold"} == low
 
 
+@pytest.mark.long
 async def test_only_the_best_are_read(configured: Configured, caller: Caller, model: RerankServer) -> None:
     some = await configured(policies={"profiles": {"default": DEFAULT | {"rerank_candidates": 2}}})
     await remember(some, caller)
@@ -155,6 +158,7 @@ async def test_what_is_not_similar_enough_is_not_read(app: Application, caller: 
     assert set(model.requests[0]["texts"]) == set(TEXTS) - dropped
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("memories")
 async def test_it_reads_what_the_asker_may_see_and_nothing_else(
     app: Application, caller: Caller, model: RerankServer
@@ -175,6 +179,7 @@ async def test_it_reads_what_the_asker_may_see_and_nothing_else(
     assert not model.requests  # no candidates, no call
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("way", ["soft_delete", "purge", "other category", "filter", "erase"])
 async def test_what_is_gone_meanwhile_is_not_answered(
     app: Application, caller: Caller, model: RerankServer, memories: dict[str, UUID], way: str
@@ -205,6 +210,7 @@ async def test_what_is_changed_meanwhile_is_answered_as_it_is_now(
     assert answer.items[0].text == "[preferences] Oat milk no more."
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("memories")
 @pytest.mark.parametrize("profile", ["default", "seed002"])
 async def test_a_failure_gives_the_answer_without_it(
@@ -225,6 +231,7 @@ async def test_a_failure_gives_the_answer_without_it(
     assert b"mnema_reranker_failures_total 1.0" in app.metrics.render_text()
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("memories")
 async def test_it_reads_as_well_what_words_alone_have_found(
     app: Application, caller: Caller, model: RerankServer, embedder: KeepOpen
@@ -263,6 +270,7 @@ async def test_readiness_says_when_it_is_away(app: Application, model: RerankSer
     assert len(model.requests) == 2
 
 
+@pytest.mark.long
 async def test_only_a_model_that_reads_costs_a_second_transaction(
     app: Application,
     plain: Application,

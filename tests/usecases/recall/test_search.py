@@ -52,6 +52,7 @@ async def search(app: Application, caller: Caller, query: str, **fields: Any) ->
     return await app.search.search_memories(caller.scope, request)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("talk")
 @pytest.mark.parametrize("question", ["Where did Maya buy the boat?", "sail", "Who sings, and when?"])
 async def test_the_order_is_that_of_the_query(app: Application, caller: Caller, question: str) -> None:
@@ -77,6 +78,7 @@ async def test_a_thread_decides_between_equals_and_never_filters(app: Applicatio
         assert len(found.results) == 5
 
 
+@pytest.mark.long
 async def test_as_many_are_found_as_match_whatever_an_agent_is_given_of_a_category(
     app: Application, caller: Caller
 ) -> None:

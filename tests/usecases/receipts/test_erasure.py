@@ -38,6 +38,7 @@ async def user_key(sql: asyncpg.Connection, user_id: str) -> int:
     return int(await sql.fetchval("SELECT user_pk FROM users WHERE user_id = $1", user_id))
 
 
+@pytest.mark.long
 async def test_an_erasure_deletes_the_users_receipts_and_takes_their_memories_out_of_others(
     app: Application, caller: Caller, sql: asyncpg.Connection
 ) -> None:
@@ -57,6 +58,7 @@ async def test_an_erasure_deletes_the_users_receipts_and_takes_their_memories_ou
     assert await sql.fetchval("SELECT sum(queries) FROM usage_days") == 2
 
 
+@pytest.mark.long
 async def test_facts_are_taken_out_too(app: Application, caller: Caller, sql: asyncpg.Connection) -> None:
     await app.facts.store.store_text(caller.scope, FactPlace("maya", "t"), "My favorite color is green.")
     fact = await sql.fetchval("SELECT id FROM facts")

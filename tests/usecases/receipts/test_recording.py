@@ -229,6 +229,7 @@ async def test_a_receipt_larger_than_a_batch_is_written_whole() -> None:
     assert away.written == [(1, 3), (1, BATCH_ROWS + 5), (1, 3)]
 
 
+@pytest.mark.long
 async def test_the_buffer_is_bounded_for_each_tenant() -> None:
     scope, other, away = Principal(new_id()), Principal(new_id()), Away(failures=1)
     buffer = ReceiptBuffer(away)  # type: ignore[arg-type]  # only `call` is used

@@ -39,6 +39,7 @@ async def every(
             return found
 
 
+@pytest.mark.long
 async def test_usage_counts_queries_tokens_writes_and_model_tokens(
     app: Application, caller: Caller, sql: asyncpg.Connection
 ) -> None:
@@ -89,6 +90,7 @@ async def count_days(sql: asyncpg.Connection, caller: Caller, ages: Iterable[int
     await sql.executemany("INSERT INTO usage_days VALUES ($1, $2, $3, 1, 7)", days)
 
 
+@pytest.mark.long
 async def test_without_a_first_day_31_days_before_the_end_count(
     app: Application, caller: Caller, sql: asyncpg.Connection
 ) -> None:

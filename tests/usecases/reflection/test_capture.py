@@ -119,6 +119,7 @@ async def test_an_agents_turn_leaves_only_what_that_agent_may_see(
     assert await facts(sql) == STORED[:1]
 
 
+@pytest.mark.long
 async def test_the_days_limit_holds_and_the_next_day_has_room(
     configured: Configured, clock: Clock, sql: asyncpg.Connection
 ) -> None:
@@ -159,6 +160,7 @@ async def test_a_sensitive_field_waits_for_the_user(
     assert await reports(app, scope) == [{"facts": 0, "proposed": 2, "why": "nothing"}]
 
 
+@pytest.mark.long
 async def test_an_erased_text_does_not_come_back(app: Application, scope: Principal, sql: asyncpg.Connection) -> None:
     await app.write.write_memory(scope, draft(STORED[0], category="constraints"))
     await app.erase.erase_user(scope, "maya")
@@ -183,6 +185,7 @@ async def read_with(app: Application, llm: FakeLlm, answer: Any, text: str = SAI
     return await work(app, scope)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("answer", [{"facts": []}, {"facts": [{"text": "The user is nice."}]}])
 async def test_a_silent_or_weak_model_leaves_what_the_rules_have_captured(
     reading: Application, llm: FakeLlm, sql: asyncpg.Connection, answer: Any
@@ -192,6 +195,7 @@ async def test_a_silent_or_weak_model_leaves_what_the_rules_have_captured(
     assert (report["facts"], report["candidates"]) == (0, 0)
 
 
+@pytest.mark.long
 async def test_a_model_that_answers_nothing_valid_leaves_what_the_rules_have_captured(
     reading: Application, llm: FakeLlm, sql: asyncpg.Connection
 ) -> None:

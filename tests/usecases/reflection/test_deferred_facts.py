@@ -26,6 +26,7 @@ def seven_facts(_question: object) -> dict[str, object]:
     }
 
 
+@pytest.mark.long
 async def test_of_seven_facts_three_are_stored_today_and_two_tomorrow(
     configured: Configured, llm: FakeLlm, scope: Principal, sql: asyncpg.Connection, clock: Clock
 ) -> None:
@@ -43,6 +44,7 @@ async def test_of_seven_facts_three_are_stored_today_and_two_tomorrow(
     assert "deferred" not in (await app.overview.trace.trace_turn(scope, turn_id)).reasons
 
 
+@pytest.mark.long
 async def test_a_worker_that_ends_before_it_defers_facts_loses_none(
     configured: Configured, llm: FakeLlm, scope: Principal, sql: asyncpg.Connection, clock: Clock
 ) -> None:

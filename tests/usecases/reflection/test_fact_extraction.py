@@ -33,6 +33,7 @@ def settings(settings: Settings, llm: FakeLlm, tmp_path: Path) -> Settings:
     return with_model(without_capture(settings, tmp_path), llm, timeout_s=2.0)
 
 
+@pytest.mark.long
 async def test_a_long_turn_becomes_at_most_three_facts_with_evidence(
     app: Application, scope: Principal, llm: FakeLlm, sql: asyncpg.Connection
 ) -> None:
@@ -54,6 +55,7 @@ async def test_a_long_turn_becomes_at_most_three_facts_with_evidence(
     assert (await events_of(sql)).count(("worker", "extract", "ok")) == 3
 
 
+@pytest.mark.long
 async def test_a_turn_is_done_once_whatever_the_model_says_the_next_time(
     app: Application, scope: Principal, llm: FakeLlm, sql: asyncpg.Connection
 ) -> None:
@@ -114,6 +116,7 @@ async def test_a_short_turn_that_plainly_tells_of_its_speaker_is_read(
     assert await facts(sql) == list(quotes)
 
 
+@pytest.mark.long
 async def test_of_a_very_long_turn_all_is_read_in_pieces(
     app: Application, scope: Principal, llm: FakeLlm, sql: asyncpg.Connection
 ) -> None:
@@ -126,6 +129,7 @@ async def test_of_a_very_long_turn_all_is_read_in_pieces(
     assert all(one.endswith(".") for one in read)
 
 
+@pytest.mark.long
 async def test_workers_who_read_a_users_turns_at_once_keep_the_cap_of_the_day(
     configured: Configured, scope: Principal, sql: asyncpg.Connection, clock: Clock
 ) -> None:
@@ -146,6 +150,7 @@ async def test_workers_who_read_a_users_turns_at_once_keep_the_cap_of_the_day(
     assert (await work(app, scope))["facts"] == 3, "the limit is per day"
 
 
+@pytest.mark.long
 async def test_what_was_taken_of_the_day_and_not_written_is_given_back(
     configured: Configured, scope: Principal, sql: asyncpg.Connection
 ) -> None:
@@ -172,6 +177,7 @@ async def test_what_somebody_else_says_changes_nothing_that_is_known_of_the_user
     )
 
 
+@pytest.mark.long
 async def test_of_a_turn_with_memories_in_it_only_the_rest_is_read(
     app: Application, scope: Principal, llm: FakeLlm, sql: asyncpg.Connection
 ) -> None:
@@ -213,6 +219,7 @@ async def test_facts_that_prove_nothing_are_asked_for_once_more_and_then_left(
     assert [row[4] for row in await calls(sql)] == ["refused", "refused"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("bad", [*BAD, deleting], ids=lambda bad: getattr(bad, "__name__", str(bad)))
 async def test_after_nonsense_the_turn_is_read_when_the_model_answers(
     app: Application, scope: Principal, llm: FakeLlm, sql: asyncpg.Connection, bad: Any
@@ -252,6 +259,7 @@ async def hasty(configured: Configured) -> Application:
     return await configured(capture={"per_turn": 0}, policies=policies)
 
 
+@pytest.mark.long
 async def test_a_turn_the_model_has_no_answer_to_costs_so_many_tries_is_told_and_can_be_replayed(
     hasty: Application, scope: Principal, llm: FakeLlm, sql: asyncpg.Connection
 ) -> None:
@@ -280,6 +288,7 @@ async def quiet(app: Application, scope: Principal, expected: str = "done") -> M
     return (await app.jobs.get_job(scope, job_id)).report or {}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("away", [Fault.PROSE, Fault.OTHER, Fault.UNAVAILABLE], ids=str)
 async def test_turns_of_an_outage_longer_than_their_attempts_come_back_by_themselves(
     hasty: Application, scope: Principal, llm: FakeLlm, sql: asyncpg.Connection, away: Fault
@@ -300,6 +309,7 @@ async def test_turns_of_an_outage_longer_than_their_attempts_come_back_by_themse
     assert await facts(sql) == [*FACTS, LAST]
 
 
+@pytest.mark.long
 async def test_a_turn_is_not_brought_back_for_ever(
     hasty: Application, scope: Principal, llm: FakeLlm, sql: asyncpg.Connection, clock: Clock
 ) -> None:
@@ -313,6 +323,7 @@ async def test_a_turn_is_not_brought_back_for_ever(
     assert "revived" not in await quiet(hasty, scope)
 
 
+@pytest.mark.long
 async def test_a_model_that_hangs_holds_up_nothing_but_its_job_which_is_tried_again(
     app: Application, scope: Principal, llm: FakeLlm, sql: asyncpg.Connection
 ) -> None:
@@ -336,6 +347,7 @@ async def test_a_model_that_hangs_holds_up_nothing_but_its_job_which_is_tried_ag
     assert (await work(app, scope))["facts"] == 3
 
 
+@pytest.mark.long
 async def test_the_caps_of_a_user_and_day_and_of_a_tenants_tokens(
     configured: Configured, scope: Principal, llm: FakeLlm, sql: asyncpg.Connection, clock: Clock
 ) -> None:
@@ -376,6 +388,7 @@ async def test_the_caps_of_a_user_and_day_and_of_a_tenants_tokens(
     assert await sql.fetchval(told, scope.tenant_id) > 4, "and so are facts beyond the limits of the day before"
 
 
+@pytest.mark.long
 async def test_the_same_said_again_joins_what_is_known(
     app: Application, scope: Principal, sql: asyncpg.Connection
 ) -> None:
@@ -397,6 +410,7 @@ async def test_of_an_agents_turn_facts_go_where_that_agent_may_look(
     assert await sql.fetchval("SELECT count(*) FROM memories WHERE category = 'profile'") == 0
 
 
+@pytest.mark.long
 async def test_an_erased_users_turn_and_facts_do_not_come_back(
     app: Application, scope: Principal, sql: asyncpg.Connection
 ) -> None:

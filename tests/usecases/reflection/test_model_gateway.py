@@ -96,6 +96,7 @@ async def test_of_an_answer_refused_twice_what_may_be_used_is(
     assert (report.items, report.items_ok, report.pass_rate) == (10, 4, 0.4)
 
 
+@pytest.mark.long
 async def test_a_model_that_is_away_is_an_event_and_costs_nothing(
     app: Application, caller: Caller, llm: FakeLlm, clock: Clock, sql: asyncpg.Connection
 ) -> None:

@@ -56,6 +56,7 @@ def nothing(question: dict[str, Any]) -> Any:
     return {"summary": ""} if "summary" in question else {"episodes": []}
 
 
+@pytest.mark.long
 async def test_of_an_agents_work_every_turn_of_the_user_is_read(
     app: Application, scope: Principal, llm: FakeLlm
 ) -> None:
@@ -70,6 +71,7 @@ async def test_of_an_agents_work_every_turn_of_the_user_is_read(
     assert rounds(llm, summary.VERSION) == [talk]
 
 
+@pytest.mark.long
 async def test_a_backlog_is_read_from_its_beginning_within_rounds_a_cap_and_days(
     app: Application, scope: Principal, llm: FakeLlm, clock: Clock
 ) -> None:
@@ -103,6 +105,7 @@ async def due(app: Application, kind: str) -> list[Any]:
     return [job_id for _tenant, job_id, of in await app.run_jobs.collect_due_jobs() if of == kind]
 
 
+@pytest.mark.long
 async def test_long_turns_are_read_whole_and_only_one_that_fits_nowhere_is_cut(
     app: Application, scope: Principal, llm: FakeLlm, clock: Clock
 ) -> None:
@@ -131,6 +134,7 @@ async def test_long_turns_are_read_whole_and_only_one_that_fits_nowhere_is_cut(
         assert len(texts) >= len(whole) - 1, "an assistant's turn alone waits for the next turn"
 
 
+@pytest.mark.long
 async def test_an_answer_is_not_lost_when_a_thread_goes_quiet(
     app: Application, scope: Principal, llm: FakeLlm, clock: Clock, sql: asyncpg.Connection
 ) -> None:
@@ -152,6 +156,7 @@ async def test_an_answer_is_not_lost_when_a_thread_goes_quiet(
     assert shown(llm, episode.VERSION) == shown(llm, summary.VERSION) == expected
 
 
+@pytest.mark.long
 async def test_what_fails_on_the_way_is_read_again_from_where_it_failed(
     app: Application, scope: Principal, llm: FakeLlm, sql: asyncpg.Connection
 ) -> None:
@@ -188,6 +193,7 @@ async def test_turns_that_hold_nothing_of_the_users_are_passed_without_asking(
     assert [row["rev"] for row in marks] == [6]
 
 
+@pytest.mark.long
 async def test_users_who_had_their_episodes_do_not_hold_up_others(
     configured: Configured, scope: Principal, llm: FakeLlm, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

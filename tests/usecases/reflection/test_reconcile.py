@@ -104,6 +104,7 @@ async def row(sql: asyncpg.Connection, memory_id: UUID) -> asyncpg.Record:
     return await sql.fetchrow("SELECT * FROM memories WHERE id = $1", memory_id)
 
 
+@pytest.mark.long
 async def test_a_turn_updates_adds_deletes_and_leaves(
     app: Application, scope: Principal, llm: FakeLlm, sql: asyncpg.Connection
 ) -> None:
@@ -142,6 +143,7 @@ async def test_a_turn_updates_adds_deletes_and_leaves(
     assert ("talk", "soft_deleted") in [tuple(one) for one in told]
 
 
+@pytest.mark.long
 async def test_the_model_sees_numbers_and_texts_of_near_memories_alone(
     app: Application, scope: Principal, llm: FakeLlm, sql: asyncpg.Connection
 ) -> None:
@@ -164,6 +166,7 @@ async def test_the_model_sees_numbers_and_texts_of_near_memories_alone(
     assert await facts(sql, "ben") == ["The user has 9 cats at home."]
 
 
+@pytest.mark.long
 async def test_at_most_five_neighbours_of_each_fact_and_none_twice(
     app: Application, scope: Principal, llm: FakeLlm
 ) -> None:
@@ -231,6 +234,7 @@ BAD: list[tuple[Script, str]] = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("bad", "rule"), BAD)
 async def test_a_bad_answer_is_asked_for_three_times_and_then_everything_is_added(
     app: Application, scope: Principal, llm: FakeLlm, sql: asyncpg.Connection, bad: Script, rule: str
@@ -258,6 +262,7 @@ async def test_a_second_answer_that_is_better_counts(
     assert await facts(sql) == [CATS]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("away", [Fault.UNAUTHORISED, Fault.GARBAGE, Fault.HANG])
 async def test_a_model_that_goes_away_after_the_facts_costs_none_of_them(
     app: Application, scope: Principal, llm: FakeLlm, sql: asyncpg.Connection, away: Fault
@@ -389,6 +394,7 @@ async def test_what_is_pinned_or_newer_than_the_turn_stays(
     assert await active_texts(sql) == sorted([TURN, TWO_CATS, PLAYS, CATS, TENNIS])
 
 
+@pytest.mark.long
 async def test_a_text_made_of_both_stands_and_an_invented_one_gives_way(
     app: Application, scope: Principal, llm: FakeLlm, sql: asyncpg.Connection
 ) -> None:
@@ -416,6 +422,7 @@ async def test_a_text_that_another_memory_has_makes_no_second_of_it(
     assert (await row(sql, ginger))["version"] == 1
 
 
+@pytest.mark.long
 async def test_in_recreate_mode_the_old_one_gives_way_to_a_new_one_of_its_category(
     configured: Configured, scope: Principal, llm: FakeLlm, sql: asyncpg.Connection
 ) -> None:
@@ -450,6 +457,7 @@ async def run_again(app: Application, scope: Principal) -> Mapping[str, Any]:
     return await work(app, scope)
 
 
+@pytest.mark.long
 async def test_a_job_that_runs_twice_does_nothing_twice_whatever_the_model_says_then(
     configured: Configured, scope: Principal, llm: FakeLlm, sql: asyncpg.Connection
 ) -> None:
@@ -470,6 +478,7 @@ async def test_a_job_that_runs_twice_does_nothing_twice_whatever_the_model_says_
     assert after == before
 
 
+@pytest.mark.long
 async def test_a_run_that_ended_early_is_taken_up_where_it_ended(
     app: Application, scope: Principal, llm: FakeLlm, sql: asyncpg.Connection
 ) -> None:
@@ -485,6 +494,7 @@ async def test_a_run_that_ended_early_is_taken_up_where_it_ended(
     assert (await row(sql, plays))["state"] == "soft_deleted"
 
 
+@pytest.mark.long
 async def test_an_erased_user_leaves_no_key_behind(
     app: Application, scope: Principal, llm: FakeLlm, sql: asyncpg.Connection
 ) -> None:
@@ -601,6 +611,7 @@ async def test_where_it_is_switched_off_nobody_is_asked(
     assert await facts(sql) == [TWO_CATS, CATS]
 
 
+@pytest.mark.long
 async def test_what_was_said_in_turn_and_read_late_counts_in_turn(
     app: Application, scope: Principal, llm: FakeLlm, sql: asyncpg.Connection
 ) -> None:

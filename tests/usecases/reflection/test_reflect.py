@@ -77,6 +77,7 @@ async def workers(app: Application, llm: FakeLlm, clock: Clock) -> AsyncIterator
         await model.close()
 
 
+@pytest.mark.long
 async def test_turns_become_an_episode_a_summary_and_an_insight_with_where_they_come_from(
     app: Application, scope: Principal, llm: FakeLlm, sql: asyncpg.Connection
 ) -> None:
@@ -101,6 +102,7 @@ async def test_turns_become_an_episode_a_summary_and_an_insight_with_where_they_
     assert "maya" not in str([one.body for one in llm.asked]), "the model gets no user_id"
 
 
+@pytest.mark.long
 async def test_an_insight_is_found_by_those_who_may_see_it_and_weighs_less(app: Application, scope: Principal) -> None:
     await say(app, scope, *TALK)
     await work(app)
@@ -118,6 +120,7 @@ def asking(agent: str, text: str) -> Query:
     return Query(agent=agent, query=text, top_k=20, budget_tokens=4000, explain=True)
 
 
+@pytest.mark.long
 async def test_a_thread_is_read_after_three_turns_or_ten_minutes_and_what_was_read_is_not_read_again(
     app: Application, scope: Principal, llm: FakeLlm, clock: Clock
 ) -> None:
@@ -145,6 +148,7 @@ async def test_a_thread_is_read_after_three_turns_or_ten_minutes_and_what_was_re
     assert len([one for one in llm.asked if one.version == "episode.v2"]) == 2, "there is no new turn"
 
 
+@pytest.mark.long
 async def test_no_user_has_more_than_five_episodes_a_day_however_many_threads_and_workers(
     app: Application, scope: Principal, llm: FakeLlm, clock: Clock
 ) -> None:
@@ -164,6 +168,7 @@ async def test_no_user_has_more_than_five_episodes_a_day_however_many_threads_an
     assert len(await made(app, scope, MemoryType.episodic)) > 5, "the limit is per day"
 
 
+@pytest.mark.long
 async def test_what_happened_twice_within_two_days_is_one_episode(
     app: Application, scope: Principal, clock: Clock, sql: asyncpg.Connection
 ) -> None:
@@ -180,6 +185,7 @@ async def test_what_happened_twice_within_two_days_is_one_episode(
     assert len(await made(app, scope, MemoryType.episodic)) == 2
 
 
+@pytest.mark.long
 async def test_an_episode_joins_its_like_whatever_else_happened_since(
     app: Application, scope: Principal, clock: Clock
 ) -> None:
@@ -199,6 +205,7 @@ async def test_an_episode_joins_its_like_whatever_else_happened_since(
     assert [(one.id, one.version) for one in found] == [(first.id, 2)], "the nearest memory has another category"
 
 
+@pytest.mark.long
 async def test_a_pinned_episode_stays_as_it_is(app: Application, scope: Principal, clock: Clock) -> None:
     await say(app, scope, *TALK[:3])
     await work(app)
@@ -226,6 +233,7 @@ async def test_who_speaks_is_told_and_insights_are_drawn_from_what_the_user_says
     assert (episode.source or {})["turns"] == 5
 
 
+@pytest.mark.long
 async def test_insights_are_drawn_once_a_day_and_only_of_something_new(
     app: Application, scope: Principal, llm: FakeLlm, clock: Clock
 ) -> None:
@@ -246,6 +254,7 @@ async def test_insights_are_drawn_once_a_day_and_only_of_something_new(
     assert drawn(llm) == 2, "there is nothing new"
 
 
+@pytest.mark.long
 async def test_without_their_category_insights_are_off_and_episodes_are_made(
     configured: Configured, scope: Principal, llm: FakeLlm
 ) -> None:
@@ -261,6 +270,7 @@ async def test_without_their_category_insights_are_off_and_episodes_are_made(
     assert len(await made(app, scope, MemoryType.episodic)) > 0
 
 
+@pytest.mark.long
 async def test_without_summaries_nobody_is_asked_for_one(
     configured: Configured, scope: Principal, llm: FakeLlm, clock: Clock
 ) -> None:
@@ -279,6 +289,7 @@ def drawn(llm: FakeLlm) -> int:
     return sum(one.version == "insights.v3" for one in llm.asked)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("importance", [1, 5])
 async def test_an_insight_that_says_nothing_new_is_not_kept_and_its_importance_is_ours(
     app: Application, scope: Principal, llm: FakeLlm, importance: int
@@ -295,6 +306,7 @@ async def test_an_insight_that_says_nothing_new_is_not_kept_and_its_importance_i
     llm.always = good
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "said",
     [
@@ -322,6 +334,7 @@ async def test_an_episode_that_breaks_a_rule_is_asked_for_once_more_and_then_lef
 KINDS = (MemoryType.episodic, MemoryType.summary, MemoryType.insight)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fault", [Fault.PROSE, Fault.INVALID_JSON, Fault.OTHER_JSON, Fault.EMPTY, Fault.REFUSAL])
 async def test_what_is_no_answer_leaves_nothing_behind_and_nothing_counts_as_read(
     app: Application, scope: Principal, llm: FakeLlm, clock: Clock, sql: asyncpg.Connection, fault: Fault
@@ -342,6 +355,7 @@ async def test_what_is_no_answer_leaves_nothing_behind_and_nothing_counts_as_rea
     assert len(await made(app, scope, MemoryType.insight)) == 1
 
 
+@pytest.mark.long
 async def test_a_turn_the_model_has_no_answer_to_holds_up_no_other(
     app: Application, scope: Principal, llm: FakeLlm, clock: Clock, sql: asyncpg.Connection
 ) -> None:
@@ -366,6 +380,7 @@ async def test_a_turn_the_model_has_no_answer_to_holds_up_no_other(
     assert len(llm.requests) == settled, "the model is not asked again forever"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fault", [Fault.SERVER_ERROR, Fault.RATE_LIMITED, Fault.CUT, Fault.OTHER, Fault.UNAUTHORISED])
 async def test_a_model_that_is_away_is_asked_again_later_and_nothing_counts_as_read(
     app: Application, scope: Principal, llm: FakeLlm, sql: asyncpg.Connection, fault: Fault
@@ -422,6 +437,7 @@ async def test_two_workers_who_read_the_same_at_once_make_one_episode(
     assert len(await made(app, scope, MemoryType.episodic)) == 1
 
 
+@pytest.mark.long
 async def test_a_summary_is_carried_forward_also_when_somebody_edited_it(
     app: Application, scope: Principal, llm: FakeLlm, sql: asyncpg.Connection
 ) -> None:
@@ -470,6 +486,7 @@ async def test_an_erased_user_is_not_reflected_on(
     assert await sql.fetchval("SELECT count(*) FROM reflections") == 0
 
 
+@pytest.mark.long
 async def test_a_tenant_that_spent_its_tokens_waits_and_others_go_on(
     configured: Configured, scope: Principal, sql: asyncpg.Connection, clock: Clock
 ) -> None:

@@ -140,6 +140,7 @@ BAD = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("bad", BAD, ids=lambda bad: getattr(bad, "__name__", str(bad)))
 async def test_of_a_bad_answer_nothing_is_used_and_nothing_is_lost(
     app: Application, job: Principal, notes: Notes, llm: FakeLlm, sql: asyncpg.Connection, clock: Clock, bad: Any
@@ -172,6 +173,7 @@ async def test_what_a_run_left_it_does_not_ask_again_after_a_merge(
     assert len(await active_texts(sql, "ana")) == 2
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("away", [Fault.HANG, Fault.UNAUTHORISED, Fault.GARBAGE])
 async def test_a_model_that_is_away_leaves_the_rule_and_the_job_is_tried_again(
     app: Application, job: Principal, notes: Notes, llm: FakeLlm, sql: asyncpg.Connection, away: Fault
@@ -193,6 +195,7 @@ async def test_a_model_that_is_away_leaves_the_rule_and_the_job_is_tried_again(
     assert len(await active_texts(sql, "ana")) == 1
 
 
+@pytest.mark.long
 async def test_a_tenant_that_spent_its_tokens_stops_without_an_error_and_others_go_on(
     configured: Configured, job: Principal, notes: Notes, sql: asyncpg.Connection, clock: Clock
 ) -> None:

@@ -82,6 +82,7 @@ async def test_a_client_that_leaves_within_the_stream_leaves_its_tokens_and_a_re
     assert await events_of(sql) == [], "the model did not fail"
 
 
+@pytest.mark.long
 async def test_a_stream_that_stops_is_an_outage_and_costs_nothing(
     app: Application, caller: Caller, llm: FakeLlm, clock: Clock, sql: asyncpg.Connection
 ) -> None:

@@ -269,6 +269,7 @@ async def until_each_wrote(writers: Sequence[Writer]) -> None:
             await writer.reached(number)
 
 
+@pytest.mark.long
 async def test_after_an_erasure_amid_eight_writers_only_what_was_written_since_is_there(
     app: Application, caller: Caller, sql: asyncpg.Connection
 ) -> None:

@@ -132,6 +132,7 @@ async def test_what_matters_is_pinned_was_accessed_or_was_changed_is_kept(
     assert (await active_texts(sql), await active_texts(sql, "ben")) == (kept, [])
 
 
+@pytest.mark.long
 async def test_a_dry_run_tells_what_the_run_will_do_and_changes_nothing(
     configured: Configured, scope: Principal, clock: Clock, sql: asyncpg.Connection
 ) -> None:
@@ -154,6 +155,7 @@ async def test_a_dry_run_tells_what_the_run_will_do_and_changes_nothing(
     assert set(ForgetMemories.JOBS) == {"purge", "evict", "ttl", "retention"}
 
 
+@pytest.mark.long
 async def test_exactly_the_overflow_of_a_thread_is_evicted_the_oldest_unpinned_first(
     configured: Configured, scope: Principal, clock: Clock, sql: asyncpg.Connection
 ) -> None:
@@ -209,6 +211,7 @@ async def test_an_eviction_is_told_in_the_delta_and_in_history(
     assert (await app.edit.restore_memory(scope, old)).purge_at is None
 
 
+@pytest.mark.long
 async def test_records_are_kept_for_a_time_and_an_older_revision_answers_truncated(
     configured: Configured, scope: Principal, clock: Clock, sql: asyncpg.Connection
 ) -> None:
@@ -244,6 +247,7 @@ async def test_records_are_kept_for_a_time_and_an_older_revision_answers_truncat
     assert await sql.fetchval("SELECT count(*) FROM history") == 9, "history is kept"
 
 
+@pytest.mark.long
 async def test_two_runs_at_once_forget_everything_once(
     app: Application, scope: Principal, clock: Clock, sql: asyncpg.Connection
 ) -> None:
@@ -263,6 +267,7 @@ async def _per_memory(sql: asyncpg.Connection, table: str, event: str) -> list[a
     return await sql.fetch(f"SELECT memory_id, count(*) AS n FROM {table} WHERE event = $1 GROUP BY 1", event)
 
 
+@pytest.mark.long
 async def test_a_run_over_thousands_of_memories_works_in_batches(
     app: Application, scope: Principal, clock: Clock, sql: asyncpg.Connection
 ) -> None:
@@ -280,6 +285,7 @@ async def test_a_run_over_thousands_of_memories_works_in_batches(
     assert rest == len(crowd.rows) - due == await sql.fetchval(f"SELECT count(*) FROM {VECTORS}")
 
 
+@pytest.mark.long
 async def test_a_memory_that_somebody_changes_meanwhile_is_left_out_and_the_rest_is_forgotten(
     app: Application, scope: Principal, clock: Clock, sql: asyncpg.Connection
 ) -> None:
@@ -292,6 +298,7 @@ async def test_a_memory_that_somebody_changes_meanwhile_is_left_out_and_the_rest
     assert [row["event"] for row in await history_of(sql, ids[3])] == ["ADD", "UPDATE"]
 
 
+@pytest.mark.long
 async def test_one_tenants_run_does_not_touch_anothers(
     configured: Configured, app: Application, scope: Principal, clock: Clock, sql: asyncpg.Connection
 ) -> None:

@@ -89,6 +89,7 @@ async def test_ids_made_in_sql_are_of_their_time(sql: asyncpg.Connection) -> Non
         assert earliest < row["id"] < UUID(int=row["latest"].int + (2 << 80))
 
 
+@pytest.mark.long
 async def test_old_weeks_are_dropped_and_counted_and_younger_rows_stay(
     app: Application, caller: Caller, sql: asyncpg.Connection
 ) -> None:
@@ -117,6 +118,7 @@ async def test_old_weeks_are_dropped_and_counted_and_younger_rows_stay(
     assert {f"partitions.{table}_default" for table in PARENTS} <= left
 
 
+@pytest.mark.long
 async def test_a_week_stays_for_the_tenant_that_keeps_it_longest_and_others_delete_their_rows(
     app: Application, caller: Caller, sql: asyncpg.Connection
 ) -> None:
@@ -142,6 +144,7 @@ async def test_a_week_stays_for_the_tenant_that_keeps_it_longest_and_others_dele
     assert await stored(sql, "receipts") == {receipts[caller.scope.tenant_id][0]}
 
 
+@pytest.mark.long
 async def test_rows_that_leave_with_their_week_are_not_deleted_one_by_one(
     app: Application, caller: Caller, sql: asyncpg.Connection
 ) -> None:
@@ -175,6 +178,7 @@ async def test_a_default_partition_takes_what_has_no_week_and_is_emptied(
     assert (await app.partitions.keep_partitions()).is_empty
 
 
+@pytest.mark.long
 async def test_upkeep_gives_way_to_readers_and_holds_up_no_writer_and_a_kill_leaves_all_as_it_was(
     app: Application, caller: Caller, sql: asyncpg.Connection, database: Database
 ) -> None:
@@ -208,6 +212,7 @@ SELECT t, uuidv7(), 'context', 'search', 'ok' FROM (
 """
 
 
+@pytest.mark.long
 async def test_nobody_reaches_a_partition_directly_and_a_tenant_sees_only_its_own_rows(
     app: Application, caller: Caller, sql: asyncpg.Connection, database: Database
 ) -> None:
@@ -246,6 +251,7 @@ async def test_nobody_reaches_a_partition_directly_and_a_tenant_sees_only_its_ow
         await connection.close()
 
 
+@pytest.mark.long
 async def test_export_erasure_and_removal_find_the_rows_of_all_weeks(
     app: Application, caller: Caller, sql: asyncpg.Connection, database: Database
 ) -> None:

@@ -18,6 +18,7 @@ from tests.usecases.stored import VECTORS, edges, history_of, recorded, until_wa
 QUERY = Query(agent="supervisor", query="What does Maya drink?", filters=Filters(user_id="maya"))
 
 
+@pytest.mark.long
 async def test_a_purge_leaves_no_word_of_the_text_anywhere(
     app: Application, caller: Caller, sql: asyncpg.Connection
 ) -> None:
@@ -118,6 +119,7 @@ async def test_what_was_purged_before_the_counts_are_written_is_passed_over(app:
     assert (await app.read.get_memory(caller.scope, kept.id)).hits == 1
 
 
+@pytest.mark.long
 async def test_counts_in_the_middle_of_being_written_survive_a_stop(
     app: Application, settings: Settings, embedder: Embedder, caller: Caller, sql: asyncpg.Connection
 ) -> None:

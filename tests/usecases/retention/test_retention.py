@@ -86,6 +86,7 @@ async def watch(sql: asyncpg.Connection) -> None:
                               FOR EACH STATEMENT EXECUTE FUNCTION told()""")
 
 
+@pytest.mark.long
 async def test_old_records_go_a_batch_at_a_time_and_nothing_else_goes(
     patient: Application, caller: Caller, sql: asyncpg.Connection
 ) -> None:

@@ -17,6 +17,7 @@ from tests.usecases.sources.indexing import GUIDE, Indexing
 from tests.usecases.stored import VECTORS, history_of
 
 
+@pytest.mark.long
 async def test_a_file_becomes_chunks_with_exact_positions(indexing: Indexing) -> None:
     file = indexing.write("guide.md", GUIDE)
     source = await indexing.add_folder()
@@ -37,6 +38,7 @@ async def test_a_file_becomes_chunks_with_exact_positions(indexing: Indexing) ->
     assert (added["event"], added["actor"]) == ("ADD", f"source:{source.id}")
 
 
+@pytest.mark.long
 async def test_a_second_sync_reads_nothing_and_runs_as_many_statements_for_any_number_of_files(
     make_indexing: MakeIndexing, database: Database
 ) -> None:
@@ -58,6 +60,7 @@ async def test_a_second_sync_reads_nothing_and_runs_as_many_statements_for_any_n
     assert abs(flights[40] - flights[3]) <= 3, "a slow sync renews its lease once more"
 
 
+@pytest.mark.long
 async def test_a_touched_file_is_read_and_not_parsed_again(indexing: Indexing, monkeypatch: pytest.MonkeyPatch) -> None:
     file, source = indexing.write("guide.md", GUIDE), await indexing.add_folder()
     await indexing.sync(source)
@@ -76,6 +79,7 @@ async def test_a_touched_file_is_read_and_not_parsed_again(indexing: Indexing, m
     assert indexing.folders.reads == []
 
 
+@pytest.mark.long
 async def test_an_edit_replaces_only_the_chunks_that_changed(indexing: Indexing) -> None:
     indexing.write("other.md", "# Other\n\nIt stays.\n")
     indexing.write("guide.md", GUIDE)
@@ -100,6 +104,7 @@ async def test_an_edit_replaces_only_the_chunks_that_changed(indexing: Indexing)
         ]
 
 
+@pytest.mark.long
 async def test_a_deleted_file_takes_its_chunks_with_it(indexing: Indexing) -> None:
     indexing.write_many(3)
     source = await indexing.add_folder()
@@ -112,6 +117,7 @@ async def test_a_deleted_file_takes_its_chunks_with_it(indexing: Indexing) -> No
     await indexing.check_whole()
 
 
+@pytest.mark.long
 async def test_a_folder_that_vanishes_deletes_nothing(indexing: Indexing) -> None:
     indexing.write_many(2)
     source = await indexing.add_folder()
@@ -126,6 +132,7 @@ async def test_a_folder_that_vanishes_deletes_nothing(indexing: Indexing) -> Non
     assert (await indexing.sync(source)).progress == Progress(unchanged=2)
 
 
+@pytest.mark.long
 async def test_an_empty_folder_counts_as_not_mounted_but_patterns_may_leave_nothing(indexing: Indexing) -> None:
     indexing.write_many(2)
     source = await indexing.add_folder()
@@ -140,6 +147,7 @@ async def test_an_empty_folder_counts_as_not_mounted_but_patterns_may_leave_noth
     assert await indexing.file_states() == {}
 
 
+@pytest.mark.long
 async def test_many_new_chunks_are_indexed_at_once(indexing: Indexing, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(index, "MANY_CHUNKS", 3)
     waiting = "SELECT count(*) FROM jobs WHERE kind = 'embed' AND state = 'queued'"
@@ -160,6 +168,7 @@ async def test_only_the_newest_index_jobs_are_kept(indexing: Indexing, monkeypat
     assert [row["id"] for row in rows] == jobs[-2:]
 
 
+@pytest.mark.long
 async def test_files_that_no_parser_reads_are_listed_with_the_reason(indexing: Indexing) -> None:
     indexing.write("image.png", "no image")
     indexing.write("empty.txt", "")
@@ -184,6 +193,7 @@ async def test_files_that_no_parser_reads_are_listed_with_the_reason(indexing: I
     await indexing.check_whole()
 
 
+@pytest.mark.long
 async def test_a_file_that_changes_while_it_is_read_is_tried_again_by_the_next_sync(indexing: Indexing) -> None:
     indexing.write("log.txt", "One line.\n")
     source = await indexing.add_folder()
@@ -195,6 +205,7 @@ async def test_a_file_that_changes_while_it_is_read_is_tried_again_by_the_next_s
     await indexing.check_whole()
 
 
+@pytest.mark.long
 async def test_changed_settings_parse_every_file_again(indexing: Indexing, make_indexing: MakeIndexing) -> None:
     indexing.write("guide.md", GUIDE)
     indexing.write("large.md", "# Large\n\n" + "word " * 400)
@@ -211,6 +222,7 @@ async def test_changed_settings_parse_every_file_again(indexing: Indexing, make_
     await smaller.check_whole()
 
 
+@pytest.mark.long
 async def test_a_removed_source_is_deleted_file_by_file(indexing: Indexing) -> None:
     indexing.write_many(5)
     source = await indexing.add_folder()
@@ -227,6 +239,7 @@ async def test_a_removed_source_is_deleted_file_by_file(indexing: Indexing) -> N
     assert (report["source"], report["removed"], report["chunks_removed"]) == (str(source.id), 5, 5)
 
 
+@pytest.mark.long
 async def test_beyond_the_quota_a_file_is_rejected_whole(make_indexing: MakeIndexing) -> None:
     indexing = await make_indexing(tenant_chunks=4)
     indexing.write_many(3)
@@ -244,6 +257,7 @@ async def test_beyond_the_quota_a_file_is_rejected_whole(make_indexing: MakeInde
     await indexing.check_whole()
 
 
+@pytest.mark.long
 async def test_erased_text_is_not_stored_again(indexing: Indexing) -> None:
     indexing.write("secret.md", "Maya lives in Quuxtown.")
     indexing.write("other.md", "Nothing about anybody.")
@@ -258,6 +272,7 @@ async def test_erased_text_is_not_stored_again(indexing: Indexing) -> None:
     await indexing.check_whole()
 
 
+@pytest.mark.long
 async def test_chunks_are_no_memories_of_the_user_to_compare_with(indexing: Indexing) -> None:
     indexing.write("fact.md", "Maya drinks oat milk.")
     await indexing.sync(await indexing.add_folder(category="preferences"))

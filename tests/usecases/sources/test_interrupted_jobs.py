@@ -28,6 +28,7 @@ def fail_after(indexing: Indexing, calls: int, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(indexing.model, "encode_texts", encode_texts)
 
 
+@pytest.mark.long
 async def test_an_outage_of_the_embedder_loses_nothing_and_counts_nothing_twice(
     indexing: Indexing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -53,6 +54,7 @@ async def test_an_outage_of_the_embedder_loses_nothing_and_counts_nothing_twice(
     assert (await indexing.sync(source)).progress == Progress(unchanged=100, rejected=1, removed=1, chunks_removed=1)
 
 
+@pytest.mark.long
 async def test_an_outage_of_the_database_is_retried(indexing: Indexing, monkeypatch: pytest.MonkeyPatch) -> None:
     indexing.write_many(70)
     job, encode = await indexing.queue(await indexing.add_folder()), indexing.model.encode_texts
@@ -84,6 +86,7 @@ async def test_an_outage_of_the_database_is_retried(indexing: Indexing, monkeypa
     await indexing.check_whole()
 
 
+@pytest.mark.long
 async def test_a_job_whose_attempts_are_used_up_fails_and_a_new_one_goes_on(indexing: Indexing) -> None:
     indexing.write_many(2)
     source = await indexing.add_folder()
@@ -99,6 +102,7 @@ async def test_a_job_whose_attempts_are_used_up_fails_and_a_new_one_goes_on(inde
     await indexing.check_whole()
 
 
+@pytest.mark.long
 async def test_a_job_lets_others_run_after_its_slice(
     make_indexing: MakeIndexing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -124,6 +128,7 @@ async def test_a_job_lets_others_run_after_its_slice(
     await indexing.check_whole()
 
 
+@pytest.mark.long
 async def test_one_job_of_a_source_waits_and_one_runs(indexing: Indexing, monkeypatch: pytest.MonkeyPatch) -> None:
     indexing.write_many(3)
     source = await indexing.add_folder()
@@ -141,6 +146,7 @@ async def test_one_job_of_a_source_waits_and_one_runs(indexing: Indexing, monkey
     assert (await indexing.state_of(second)).progress == Progress(unchanged=3)
 
 
+@pytest.mark.long
 async def test_syncs_at_the_same_time_index_each_file_once(indexing: Indexing) -> None:
     indexing.write_many(30)
     one, other = await indexing.add_folder("maya"), await indexing.add_folder("ravi")
@@ -151,6 +157,7 @@ async def test_syncs_at_the_same_time_index_each_file_once(indexing: Indexing) -
     await indexing.check_whole()
 
 
+@pytest.mark.long
 async def test_a_run_that_lost_its_lease_writes_nothing(indexing: Indexing, monkeypatch: pytest.MonkeyPatch) -> None:
     indexing.write_many(3)
     job = await indexing.queue(await indexing.add_folder())
@@ -191,6 +198,7 @@ async def test_a_source_removed_while_it_is_indexed_ends_the_sync(
     assert await indexing.sql.fetchval("SELECT count(*) FROM sources") == 0
 
 
+@pytest.mark.long
 async def test_a_refused_chunk_is_stored_without_a_vector_and_embedded_later(
     indexing: Indexing, monkeypatch: pytest.MonkeyPatch
 ) -> None:

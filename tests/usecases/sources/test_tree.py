@@ -31,6 +31,7 @@ def show(entries: list[TreeEntry]) -> dict[str, str | None]:
     return {entry.name: entry.state for entry in entries}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("limit", [1, 2, 100])
 async def test_a_folder_shows_the_state_of_its_files(indexing: Indexing, limit: int) -> None:
     for path in ("a.md", "b/c.md", "d.exe", "old/e.md", "z.txt"):

@@ -47,6 +47,7 @@ async def run_waiting(app: Application, scope: Principal, sql: asyncpg.Connectio
         assert await app.run_jobs.run_job(scope.tenant_id, row["id"], "w") == "done"
 
 
+@pytest.mark.long
 async def test_a_long_turn_that_is_written_as_a_memory_is_cut_too(
     app: Application, scope: Principal, sql: asyncpg.Connection
 ) -> None:
@@ -77,6 +78,7 @@ async def mentions(sql: asyncpg.Connection, word: str) -> list[str]:
     ]
 
 
+@pytest.mark.long
 async def test_a_long_turn_gets_chunks_with_exact_positions(
     app: Application, caller: Caller, sql: asyncpg.Connection
 ) -> None:
@@ -97,6 +99,7 @@ async def test_a_long_turn_gets_chunks_with_exact_positions(
     assert len(await places(sql)) == len(rows)
 
 
+@pytest.mark.long
 async def test_a_turn_is_cut_once_by_jobs_that_run_at_the_same_time(
     app: Application, caller: Caller, sql: asyncpg.Connection
 ) -> None:
@@ -108,6 +111,7 @@ async def test_a_turn_is_cut_once_by_jobs_that_run_at_the_same_time(
     assert len(await places(sql)) == max(cuts) > 3
 
 
+@pytest.mark.long
 async def test_chunks_are_deleted_and_restored_with_their_turn(
     app: Application, caller: Caller, sql: asyncpg.Connection
 ) -> None:
@@ -131,6 +135,7 @@ async def test_chunks_are_deleted_and_restored_with_their_turn(
     ]
 
 
+@pytest.mark.long
 async def test_no_chunk_of_a_purged_turn_survives(app: Application, caller: Caller, sql: asyncpg.Connection) -> None:
     turn_id = await say(app, caller.scope, sql)
     [(chunk_id, _text), *_others] = await places(sql)
@@ -144,6 +149,7 @@ async def test_no_chunk_of_a_purged_turn_survives(app: Application, caller: Call
     ]
 
 
+@pytest.mark.long
 async def test_a_purge_after_the_time_to_restore_takes_the_chunks_along(
     app: Application, caller: Caller, sql: asyncpg.Connection, clock: Clock
 ) -> None:
@@ -155,6 +161,7 @@ async def test_a_purge_after_the_time_to_restore_takes_the_chunks_along(
     assert await mentions(sql, "quuxberry") == []
 
 
+@pytest.mark.long
 async def test_an_evicted_turn_hides_its_chunks(
     app: Application, caller: Caller, sql: asyncpg.Connection, clock: Clock
 ) -> None:
@@ -169,6 +176,7 @@ async def test_an_evicted_turn_hides_its_chunks(
     assert (hidden, others) == ({"soft_deleted"}, {"active"})
 
 
+@pytest.mark.long
 async def test_an_edited_turn_is_cut_again(app: Application, caller: Caller, sql: asyncpg.Connection) -> None:
     turn_id = await say(app, caller.scope, sql)
     old = await places(sql)
@@ -192,6 +200,7 @@ async def test_chunks_move_to_another_category_with_their_turn(
         assert {row["category"] for row in await sql.fetch(f"SELECT category FROM {table}")} == {"knowledge"}
 
 
+@pytest.mark.long
 async def test_an_erased_turn_leaves_no_chunk(app: Application, caller: Caller, sql: asyncpg.Connection) -> None:
     turn_id = await say(app, caller.scope, sql)
     await app.erase.erase_user(caller.scope, "maya")
@@ -199,6 +208,7 @@ async def test_an_erased_turn_leaves_no_chunk(app: Application, caller: Caller, 
     assert await app.sources.cut_turns.cut_turn(caller.scope, turn_id) == 0
 
 
+@pytest.mark.long
 async def test_chunks_are_no_entries_of_their_thread(
     app: Application, caller: Caller, sql: asyncpg.Connection, clock: Clock
 ) -> None:
@@ -218,6 +228,7 @@ async def test_chunks_are_no_entries_of_their_thread(
     assert [entry.type for entry in page.items] == [MemoryType.turn] * 2
 
 
+@pytest.mark.long
 async def test_a_chunk_cannot_be_edited_alone(app: Application, caller: Caller, sql: asyncpg.Connection) -> None:
     await say(app, caller.scope, sql)
     [(chunk_id, _text), *_others] = await places(sql)
@@ -233,6 +244,7 @@ async def test_a_chunk_cannot_be_edited_alone(app: Application, caller: Caller, 
     await app.edit.purge_memory(caller.scope, own.id)
 
 
+@pytest.mark.long
 async def test_a_conversation_is_deleted_with_the_chunks_of_its_turns(
     app: Application, caller: Caller, sql: asyncpg.Connection
 ) -> None:

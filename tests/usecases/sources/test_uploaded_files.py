@@ -9,6 +9,7 @@ from app.ports import Embedding
 from tests.usecases.sources.indexing import GUIDE, Indexing
 
 
+@pytest.mark.long
 async def test_an_upload_waits_until_a_job_parses_it(indexing: Indexing) -> None:
     source = await indexing.add_uploads()
     await indexing.upload(source, "guide.md", GUIDE.encode())
@@ -21,6 +22,7 @@ async def test_an_upload_waits_until_a_job_parses_it(indexing: Indexing) -> None
     await indexing.check_whole()
 
 
+@pytest.mark.long
 async def test_a_new_content_replaces_only_the_chunks_that_changed(indexing: Indexing) -> None:
     source = await indexing.add_uploads()
     await indexing.upload(source, "guide.md", GUIDE.encode())
@@ -33,6 +35,7 @@ async def test_a_new_content_replaces_only_the_chunks_that_changed(indexing: Ind
     await indexing.check_whole()
 
 
+@pytest.mark.long
 async def test_a_content_uploaded_while_the_old_one_is_indexed_waits_for_the_next_job(
     indexing: Indexing, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -115,6 +115,7 @@ async def wait_for(indexing: Indexing, source: Source, **expected: int) -> None:
     await until(has_causes, f"{expected}", SOON_S)
 
 
+@pytest.mark.long
 async def test_a_change_is_indexed(indexing: Indexing) -> None:
     indexing.write("a.md", "Bees make honey.")
     source = await indexing.add_folder()
@@ -147,6 +148,7 @@ async def test_a_folder_is_scanned_regularly_even_if_nothing_is_noticed(indexing
     assert await causes(indexing, never) == Counter(schedule=1)
 
 
+@pytest.mark.long
 async def test_only_watched_folders_of_all_tenants_are_watched(indexing: Indexing) -> None:
     sources, other = SourceStorage(indexing.app.uow), await make_caller(indexing.app)
     folder = NewSource("docs", SourceKind.FOLDER, "knowledge", "maya", str(indexing.root))
@@ -165,6 +167,7 @@ async def test_only_watched_folders_of_all_tenants_are_watched(indexing: Indexin
         assert await causes(indexing, source) == Counter()
 
 
+@pytest.mark.long
 async def test_several_watches_queue_one_job(indexing: Indexing) -> None:
     source = await indexing.add_folder()
     await indexing.sync(source)
@@ -176,6 +179,7 @@ async def test_several_watches_queue_one_job(indexing: Indexing) -> None:
     assert await causes(indexing, source) == Counter(request=1, watch=1)
 
 
+@pytest.mark.long
 async def test_a_watch_survives_a_database_that_is_away(indexing: Indexing) -> None:
     class AwaySources(SourceStorage):
         away = True
@@ -195,6 +199,7 @@ async def test_a_watch_survives_a_database_that_is_away(indexing: Indexing) -> N
     assert [line["event"] for line in logs if line["event"] == "watch_failed"] == ["watch_failed"]
 
 
+@pytest.mark.long
 async def test_a_root_that_vanishes_and_returns_is_indexed_again(indexing: Indexing) -> None:
     indexing.write("a.md", "Bees make honey.")
     source = await indexing.add_folder()

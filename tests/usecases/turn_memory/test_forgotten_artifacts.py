@@ -67,6 +67,7 @@ async def count_rows(sql: asyncpg.Connection, scope: Principal, table: str) -> i
     return count
 
 
+@pytest.mark.long
 async def test_old_artifacts_go_in_batches_and_their_blobs_with_the_next_sweep(
     configured: Configured, caller: Caller, clock: Clock, sql: asyncpg.Connection
 ) -> None:
@@ -144,6 +145,7 @@ async def test_a_user_with_a_broken_write_alone_can_be_erased(
         await app.erase.erase_user(caller.scope, "maya")
 
 
+@pytest.mark.long
 async def test_the_export_reads_blobs_from_the_bucket(in_s3: Application) -> None:
     scope = (await make_caller(in_s3)).scope
     for number in range(12):
@@ -187,6 +189,7 @@ async def test_a_purge_deletes_the_artifacts_of_one_conversation(
     assert again.artifacts == 0
 
 
+@pytest.mark.long
 async def test_writes_and_erasures_of_a_user_at_once_leave_whole_artifacts(
     app: Application, caller: Caller, sql: asyncpg.Connection
 ) -> None:
