@@ -56,7 +56,7 @@ class AnswerLimits:
         candidate = scored.candidate
         if candidate.pinned and candidate.importance >= EXEMPT_IMPORTANCE:
             return True
-        return self.is_relevant(candidate.category, scored.relevance, is_turn=candidate.seq is not None)
+        return self.is_relevant(candidate.category, scored.relevance, is_turn=candidate.type == MemoryType.turn)
 
     def is_relevant(self, category: str, relevance: float | None, *, is_turn: bool) -> bool:
         """Tell whether the relevance is high enough for the category and the type. An unknown one is."""

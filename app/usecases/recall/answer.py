@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from app.domain.facts.answers import FactAnswer
-from app.domain.memory.memory import Memory
+from app.domain.memory.memory import Memory, MemoryType
 from app.domain.memory.presentation import render_bullet
 from app.domain.recall.arrangement import AnswerLimits, RankedItem
 from app.domain.recall.delta_header import Header, shrink_header
@@ -108,7 +108,7 @@ class AnswerBuilder:
         return [
             memory.id
             for memory, scored in ranked
-            if limits.is_relevant(memory.category, scored.relevance, is_turn=scored.candidate.seq is not None)
+            if limits.is_relevant(memory.category, scored.relevance, is_turn=memory.type is MemoryType.turn)
         ]
 
     @property

@@ -65,10 +65,13 @@ async def test_the_least_relevance_of_a_request_takes_precedence(stored: httpx.A
     assert (await asked(stored, question, min_relevance=1))["items"] == []
 
 
+@pytest.mark.parametrize("placed", [True, False])
 @pytest.mark.parametrize("category", ["activity", "event"])
-async def test_turns_have_one_least_relevance_in_every_category(http: httpx.AsyncClient, category: str) -> None:
+async def test_turns_have_one_least_relevance_in_every_category(
+    http: httpx.AsyncClient, category: str, placed: bool
+) -> None:
     for seq, text in enumerate(TALK, start=1):
-        turn = {"type": "turn", "thread_id": "talk", "seq": seq, "actor_id": "Maya", "role": "user"}
+        turn = {"type": "turn", "thread_id": "talk", "seq": seq if placed else None, "actor_id": "Maya", "role": "user"}
         await remember(http, text, category=category, **turn)
     answer = await asked(http, "How was work this week?", categories=[category], top_k=10)
     relevances = sorted(item["relevance"] for item in answer["items"])
