@@ -94,8 +94,9 @@ async def sees(user: User, text: str, seconds: float = 60) -> None:
     await user.should_see(text, retries=int(seconds * 10))
 
 
-def press(user: User, label: str) -> None:
-    """Press the newest visible button with exactly this label: a dialog's before one of the page."""
+async def press(user: User, label: str, seconds: float = 60) -> None:
+    """Press the newest button with exactly this label, a dialog's before one of the page. Wait until there is one."""
+    await user.should_see(kind=ui.button, content=label, retries=int(seconds * 10))
     buttons = [button for button in user.find(ui.button).elements if button.text == label]
     assert buttons, f"no button {label!r}"
     UserInteraction(user, {max(buttons, key=lambda button: button.id)}, None).click()

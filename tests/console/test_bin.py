@@ -33,7 +33,7 @@ async def test_a_memory_is_restored(person: User, memory: AsyncMnema, deleted: U
     purge_at = (await memory.get(deleted)).purge_at
     assert purge_at is not None
     await sees(person, f"{purge_at:%Y-%m-%d %H:%M} UTC")
-    press(person, "Restore")
+    await press(person, "Restore")
     await sees(person, "The bin is empty")
     assert (await memory.get(deleted)).state == "active"
 
@@ -41,11 +41,11 @@ async def test_a_memory_is_restored(person: User, memory: AsyncMnema, deleted: U
 async def test_a_memory_is_purged_after_a_question(person: User, memory: AsyncMnema, deleted: UUID) -> None:
     await person.open("/bin")
     await sees(person, "Maya drinks oat milk.")
-    press(person, "Delete for good")
+    await press(person, "Delete for good")
     await sees(person, "Delete this memory for good now?")
-    press(person, "Cancel")
+    await press(person, "Cancel")
     assert (await memory.get(deleted)).state == "soft_deleted"
-    press(person, "Delete for good")
+    await press(person, "Delete for good")
     await sees(person, "Delete this memory for good now?")
     person.find(marker="confirm").click()
     await sees(person, "The bin is empty")
@@ -59,7 +59,7 @@ async def test_a_memory_that_somebody_else_purged_leaves_the_list(
     await person.open("/bin")
     await sees(person, "1 shown, all of them")
     await memory.purge(deleted)
-    press(person, "Restore")
+    await press(person, "Restore")
     await sees(person, "Not found")
     await sees(person, "The bin is empty")
 

@@ -154,5 +154,5 @@ async def test_a_bound_key_sees_events_of_its_categories_and_no_usage(
     await sees(bound, "noor")
     await bound.should_not_see("kitchen")
     await bound.should_not_see("Usage by user")
-    press(bound, "Search")
+    await press(bound, "Search")
     await sees(bound, "noor")

@@ -51,16 +51,16 @@ async def test_a_fact_gets_another_value_and_history_tells_it(
     await sees(person, "blue")
     spoken = {button.props.get("aria-label") for button in person.find(ui.button).elements}
     assert "Edit favorite_colors, rank 2" in spoken
-    press(person, "Edit")  # the newest button: that of rank 2
+    await press(person, "Edit")  # the newest button: that of rank 2
     await sees(person, "Edit favorite_colors, rank 2")
     for field in person.find(kind=ui.input, marker="fact-value").elements:
         field.value = "green"
-    press(person, "Save")
+    await press(person, "Save")
     await sees(person, "Saved")
     assert (await memory.fact(colors[1])).value == "green"
     await person.open("/facts?user_id=maya")
     await sees(person, "green")
-    press(person, "History")
+    await press(person, "History")
     await sees(person, "→ green")
 
 
@@ -74,17 +74,17 @@ async def test_an_empty_list_names_its_filter(person: User, colors: list[UUID]) 
 async def test_a_closed_dialog_is_gone(person: User, colors: list[UUID]) -> None:
     await person.open("/facts?user_id=maya")
     await sees(person, "blue")
-    press(person, "Edit")
+    await press(person, "Edit")
     assert dismiss_dialog(person).is_deleted
 
 
 async def test_an_edit_that_the_api_refuses_says_why(person: User, memory: AsyncMnema, colors: list[UUID]) -> None:
     await person.open("/facts?user_id=maya")
     await sees(person, "blue")
-    press(person, "Edit")
+    await press(person, "Edit")
     for field in person.find(kind=ui.input, marker="fact-value").elements:
         field.value = "x" * 300
-    press(person, "Save")
+    await press(person, "Save")
     await sees(person, "The request is not valid")
     assert (await memory.fact(colors[1])).value == "blue"
 
@@ -92,7 +92,7 @@ async def test_an_edit_that_the_api_refuses_says_why(person: User, memory: Async
 async def test_a_fact_is_deleted_after_a_question(person: User, memory: AsyncMnema, colors: list[UUID]) -> None:
     await person.open("/facts?user_id=maya")
     await sees(person, "blue")
-    press(person, "Delete")
+    await press(person, "Delete")
     await sees(person, "Delete favorite_colors, rank 2?")
     person.find(marker="confirm").click()
     await sees(person, "1 shown, all of them")

@@ -79,7 +79,7 @@ async def test_weak_relations_can_be_left_out(person: User, memory: AsyncMnema, 
     assert len(strong) < 3
     for choice in person.find(kind=ui.select, marker="filter-min_strength").elements:
         choice.value = "0.9"
-    press(person, "Show the graph")
+    await press(person, "Show the graph")
     await sees(person, f"{len(strong)} shown, all of them" if strong else "Nothing matches")
 
 

@@ -28,7 +28,7 @@ async def dead_job(memory: AsyncMnema, database: Database) -> UUID:
 async def test_a_dead_job_says_why_and_is_replayed(person: User, memory: AsyncMnema, dead_job: UUID) -> None:
     await person.open("/jobs?state=dead")
     await sees(person, REVEALED)
-    press(person, "Replay")
+    await press(person, "Replay")
     await sees(person, "No jobs here")
     assert (await memory.job(dead_job)).state == "queued"
 
@@ -39,7 +39,7 @@ async def test_one_job_is_shown_whole_and_replayed(person: User, memory: AsyncMn
     await sees(person, REVEALED)
     await sees(person, str(dead_job))
     await sees(person, "memory_id")  # of the payload
-    press(person, "Replay")
+    await press(person, "Replay")
     await sees(person, "Waiting")
     assert (await memory.job(dead_job)).state == "queued"
 
@@ -48,10 +48,10 @@ async def test_one_job_is_shown_whole_and_replayed(person: User, memory: AsyncMn
 async def test_a_kind_is_paused_and_resumed(person: User, memory: AsyncMnema, dead_job: UUID) -> None:
     await person.open("/jobs")
     await sees(person, "Follow up a turn")
-    press(person, "Pause")
+    await press(person, "Pause")
     await sees(person, "paused")
     assert (await memory.job_counts()).paused == ["after_turn"]
-    press(person, "Resume")
+    await press(person, "Resume")
     await sees(person, "Resumed: Follow up a turn")
     assert (await memory.job_counts()).paused == []
 
@@ -59,10 +59,10 @@ async def test_a_kind_is_paused_and_resumed(person: User, memory: AsyncMnema, de
 async def test_everything_is_paused_and_resumed_without_any_job(person: User, memory: AsyncMnema) -> None:
     await person.open("/jobs")
     await sees(person, "No jobs yet")
-    press(person, "Pause all")
+    await press(person, "Pause all")
     await sees(person, "All jobs are paused")
     assert (await memory.job_counts()).paused == ["*"]
-    press(person, "Resume all")
+    await press(person, "Resume all")
     await sees(person, "No jobs yet")
     assert (await memory.job_counts()).paused == []
 

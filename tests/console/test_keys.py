@@ -57,10 +57,10 @@ async def test_the_operator_creates_a_tenant_and_a_key_that_is_shown_once(
     client = await operator.open("/keys")
     await sees(operator, "No tenants yet")
     operator.find("Name of the tenant").type("acme")
-    press(operator, "Create tenant")
+    await press(operator, "Create tenant")
     await sees(operator, "No keys yet")
     operator.find("Name of the key").clear().type("agents")
-    press(operator, "Create key")
+    await press(operator, "Create key")
     await sees(operator, "Copy the key now.")
     [shown] = operator.find(marker="plain-key").elements
     assert isinstance(shown, ui.label)
@@ -68,7 +68,7 @@ async def test_the_operator_creates_a_tenant_and_a_key_that_is_shown_once(
     async with AsyncMnema(server, plain) as memory:
         told = await memory.describe_key()
     assert (told.name, told.scopes, told.agents) == ("agents", ["query"], None)
-    press(operator, "I have copied it")
+    await press(operator, "I have copied it")
     await operator.should_not_see(plain, retries=50)
     reopened = await operator.open(f"/keys?tenant_id={told.tenant_id}")
     await sees(operator, "agents")
@@ -80,7 +80,7 @@ async def test_the_operator_creates_a_tenant_and_a_key_that_is_shown_once(
 async def test_the_operator_revokes_a_key_after_a_confirmation(operator: User, server: str, caller: Caller) -> None:
     await operator.open(f"/keys?tenant_id={caller.scope.tenant_id}")
     await sees(operator, "valid")
-    press(operator, "Revoke")
+    await press(operator, "Revoke")
     await sees(operator, "Revoke the key test?")
     operator.find(marker="confirm").click()
     await sees(operator, "Revoked")
@@ -96,10 +96,10 @@ async def test_a_key_without_a_scope_or_with_a_wrong_day_is_not_created(
     await operator.open(f"/keys?tenant_id={caller.scope.tenant_id}")
     await sees(operator, "Create a key")
     operator.find("Last day").type("soon")
-    press(operator, "Create key")
+    await press(operator, "Create key")
     await sees(operator, "The last day is a date")
     operator.find("query").click()
-    press(operator, "Create key")
+    await press(operator, "Create key")
     await sees(operator, "Choose at least one scope.")
     async with AsyncMnemaOperator(server, KEY) as client:
         assert len([key async for key in client.list_keys(caller.scope.tenant_id)]) == 1

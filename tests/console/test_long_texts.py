@@ -76,9 +76,9 @@ async def test_a_long_turn_is_shortened_until_its_button_is_pressed(person: User
     await sees(person, "Show all")
     await person.should_not_see("the end.")
     assert max(shown_lengths(person)) < 4_000
-    press(person, "Show all")
+    await press(person, "Show all")
     await sees(person, text)
-    press(person, "Show less")
+    await press(person, "Show less")
     await sees(person, "Show all")
     await person.should_not_see("the end.")
 
@@ -89,11 +89,11 @@ async def test_a_text_that_grows_when_it_is_shown_comes_in_steps(person: User, m
     )
     await person.open(f"/memories/{written.id}")
     await sees(person, "Show all")
-    press(person, "Show all")
+    await press(person, "Show all")
     presses = 0
     while "Show more" in {button.text for button in person.find(ui.button).elements}:
         assert max(shown_lengths(person)) <= STEP_BYTES
-        press(person, "Show more")
+        await press(person, "Show more")
         presses += 1
     assert presses == 2
     await sees(person, "the end")

@@ -58,7 +58,7 @@ async def test_filters_that_match_nothing_can_be_cleared(person: User, memory: A
     await person.open("/memories?user_id=nobody&state=superseded&sort=created_at-asc")
     await sees(person, "Nothing matches")
     await memory.remember("Maya drinks oat milk.", user_id="maya", category="preferences")
-    press(person, "Clear the filters")
+    await press(person, "Clear the filters")
     await sees(person, "Maya drinks oat milk.")
     await person.should_not_see("Nothing matches")
 
@@ -75,7 +75,7 @@ async def test_it_loads_page_by_page(person: User, memory: AsyncMnema) -> None:
     assert not [result.error async for result in memory.remember_many(lines) if result.error]
     await person.open("/memories")
     await sees(person, "25 shown")
-    press(person, "Load more")
+    await press(person, "Load more")
     await sees(person, "30 shown, all of them")
     for text in texts:
         await person.should_see(text)
@@ -107,7 +107,7 @@ async def test_a_query_shows_the_parts_of_each_score(person: User, memory: Async
     person.find("As agent").type("planner")
     person.find("About user").type("maya")
     person.find("Question").type("When is the deployment?")
-    press(person, "Ask")
+    await press(person, "Ask")
     await sees(person, "total")
     await sees(person, "cosine similarity")
     await sees(person, "Deploy the billing service on Friday.")
@@ -117,7 +117,7 @@ async def test_a_query_as_an_unknown_agent_is_explained(person: User) -> None:
     await person.open("/memories")
     person.find("As agent").type("plannr")
     person.find("Question").type("What now?")
-    press(person, "Ask")
+    await press(person, "Ask")
     await sees(person, "plannr")
 
 

@@ -31,7 +31,7 @@ async def open_editor(person: User, memory_id: UUID) -> None:
     """Open the page of a memory and its dialog for changes."""
     await person.open(f"/memories/{memory_id}")
     await sees(person, "Edit")
-    press(person, "Edit")
+    await press(person, "Edit")
 
 
 async def test_it_shows_fields_and_timeline(person: User, memory: AsyncMnema, written: UUID) -> None:
@@ -46,7 +46,7 @@ async def test_it_shows_fields_and_timeline(person: User, memory: AsyncMnema, wr
 async def test_pin_and_unpin(person: User, memory: AsyncMnema, written: UUID) -> None:
     await person.open(f"/memories/{written}")
     await sees(person, "version 1")
-    press(person, "Pin")
+    await press(person, "Pin")
     await sees(person, "version 2")
     assert (await memory.get(written)).pinned
     await sees(person, "pinned: False → True")
@@ -55,7 +55,7 @@ async def test_pin_and_unpin(person: User, memory: AsyncMnema, written: UUID) ->
 async def test_edit_saves_what_was_changed(person: User, memory: AsyncMnema, written: UUID) -> None:
     await open_editor(person, written)
     type_instead(person, "edit-text", "Maya drinks barley milk.")
-    press(person, "Save")
+    await press(person, "Save")
     await sees(person, "version 2")
     stored = await memory.get(written)
     assert (stored.text, stored.importance) == ("Maya drinks barley milk.", 3)
@@ -67,10 +67,10 @@ async def test_an_edit_over_a_newer_version_shows_the_difference_first(
     await open_editor(person, written)
     await memory.edit(written, text="Maya drinks rice milk.")
     type_instead(person, "edit-text", "Maya drinks barley milk.")
-    press(person, "Save")
+    await press(person, "Save")
     await sees(person, "Somebody else changed this memory: it is version 2 now. Below is what your text changes in it.")
     assert (await memory.get(written)).text == "Maya drinks rice milk."
-    press(person, "Save")
+    await press(person, "Save")
     await sees(person, "version 3")
     assert (await memory.get(written)).text == "Maya drinks barley milk."
 
@@ -79,9 +79,9 @@ async def test_a_second_save_keeps_what_somebody_else_changed(person: User, memo
     await open_editor(person, written)
     await memory.edit(written, text="Maya drinks rice milk.", importance=5)
     type_instead(person, "edit-tags", "milk")
-    press(person, "Save")
+    await press(person, "Save")
     await sees(person, "it is version 2 now. Save again to replace its tags.")
-    press(person, "Save")
+    await press(person, "Save")
     await sees(person, "version 3")
     stored = await memory.get(written)
     assert (stored.text, stored.importance, stored.tags) == ("Maya drinks rice milk.", 5, ["milk"])
@@ -100,7 +100,7 @@ async def test_tags_stand_one_a_line_and_keep_their_commas(
     await memory.edit(written, tags=["milk, plants", "food"])
     await open_editor(person, written)
     type_instead(person, field, typed)
-    press(person, "Save")
+    await press(person, "Save")
     await sees(person, "version 3")
     stored = await memory.get(written)
     assert (stored.text, stored.tags) == (text, tags)
@@ -114,7 +114,7 @@ async def test_a_closed_dialog_is_gone(person: User, written: UUID) -> None:
 async def test_an_edit_that_the_api_refuses_says_why(person: User, memory: AsyncMnema, written: UUID) -> None:
     await open_editor(person, written)
     type_instead(person, "edit-text", "x" * 500)
-    press(person, "Save")
+    await press(person, "Save")
     await sees(person, "280")
     assert (await memory.get(written)).version == 1
 
@@ -123,15 +123,15 @@ async def test_an_edit_that_the_api_refuses_says_why(person: User, memory: Async
 async def test_delete_asks_and_restore_brings_it_back(person: User, memory: AsyncMnema, written: UUID) -> None:
     await person.open(f"/memories/{written}")
     await sees(person, "Move to the bin")
-    press(person, "Move to the bin")
+    await press(person, "Move to the bin")
     await sees(person, "Move this memory to the bin?")
-    press(person, "Cancel")
+    await press(person, "Cancel")
     assert (await memory.get(written)).state == "active"
-    press(person, "Move to the bin")
+    await press(person, "Move to the bin")
     await sees(person, "Move this memory to the bin?")
     person.find(marker="confirm").click()
     await sees(person, "In the bin")
-    press(person, "Restore")
+    await press(person, "Restore")
     await sees(person, "restored")
     assert (await memory.get(written)).state == "active"
 
@@ -141,12 +141,12 @@ async def test_a_page_that_is_not_up_to_date_loads_again(person: User, memory: A
     await person.open(f"/memories/{written}")
     await sees(person, "Move to the bin")
     await memory.edit(written, text="Maya drinks rice milk.")
-    press(person, "Move to the bin")
+    await press(person, "Move to the bin")
     await sees(person, "Move this memory to the bin?")
     person.find(marker="confirm").click()
     await sees(person, "version 2")
     await memory.edit(written, text="Maya drinks soy milk.")
-    press(person, "Put the earlier text back")
+    await press(person, "Put the earlier text back")
     await sees(person, "Put this text back?")
     person.find(marker="confirm").click()
     await sees(person, "version 3")
@@ -157,7 +157,7 @@ async def test_an_earlier_text_can_be_put_back(person: User, memory: AsyncMnema,
     await memory.edit(written, text="Maya drinks soy milk.")
     await person.open(f"/memories/{written}")
     await sees(person, "Put the earlier text back")
-    press(person, "Put the earlier text back")
+    await press(person, "Put the earlier text back")
     await sees(person, "Put this text back?")
     person.find(marker="confirm").click()
     await sees(person, "version 3")

@@ -62,7 +62,7 @@ async def test_a_proposal_shows_its_evidence_and_is_approved(
     await person.open("/people?user_id=maya")
     for shown in ("Ana", "sensitive", "Please call me Ana.", "Evidence (1)"):
         await sees(person, shown)
-    press(person, "Approve")
+    await press(person, "Approve")
     await sees(person, "Preferred name: Ana")
     await sees(person, "No proposals")
     assert (await memory.context("maya")).profile == "Preferred name: Ana"
@@ -73,7 +73,7 @@ async def test_a_proposal_is_rejected_and_found_among_the_rejected(
 ) -> None:
     await person.open("/people?user_id=maya")
     await sees(person, "Reject")
-    press(person, "Reject")
+    await press(person, "Reject")
     await sees(person, "No proposals")
     assert [found.id async for found in memory.proposals("maya", state="rejected")] == [proposal.id]
     for state in person.find(kind=ui.select, marker="proposal-state").elements:
@@ -85,7 +85,7 @@ async def test_a_value_is_withdrawn(person: User, memory: AsyncMnema, proposal: 
     await memory.approve("maya", proposal.id)
     await person.open("/people?user_id=maya")
     await sees(person, "Withdraw")
-    press(person, "Withdraw")
+    await press(person, "Withdraw")
     await sees(person, "Withdraw preferred_name?")
     person.find(marker="confirm").click()
     await sees(person, "Nothing is known")
@@ -121,7 +121,7 @@ async def test_an_export_has_every_record(
         await memory.remember(f"Maya plans trip {number}. 🙂", user_id=maya, category="event", type="episodic")
     await person.open("/people?user_id=maya")
     await sees(person, "Export")
-    press(person, "Export")
+    await press(person, "Export")
     answer = await person.download.next(timeout=60)
     records = [json.loads(line) for line in answer.content.splitlines()]
     assert records == [record async for record in memory.export(maya)]
@@ -155,7 +155,7 @@ async def test_an_export_stops_after_its_key_is_revoked(
     person = await people.sign_in(extra.key)
     await person.open(f"/people?user_id={maya}")
     await sees(person, "Export")
-    press(person, "Export")
+    await press(person, "Export")
     await has_begun.wait()
     assert extra.scope.key_id is not None
     await app.tenants.revoke_key(extra.scope.tenant_id, extra.scope.key_id)
@@ -188,7 +188,7 @@ def test_names_of_files_hold_no_text_of_a_caller() -> None:
 async def test_erase_needs_the_typed_name(person: User, memory: AsyncMnema, maya: str) -> None:
     await person.open("/people?user_id=maya")
     await sees(person, "Erase")
-    press(person, "Erase")
+    await press(person, "Erase")
     await sees(person, "Type maya to confirm")
     person.find(marker="confirm").click()  # disabled
     await person.should_not_see("Erased")

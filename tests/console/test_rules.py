@@ -25,11 +25,11 @@ async def test_rules_are_validated_without_a_change_and_saved(person: User, memo
     await person.open("/rules")
     await sees(person, "Only the defaults so far")
     await write_document(person, RECIPES)
-    press(person, "Validate")
+    await press(person, "Validate")
     await sees(person, "The rules are valid. Nothing is changed yet.")
     await person.should_see("recipes")
     assert (await memory.tenant_config()).version == 0
-    press(person, "Save")
+    await press(person, "Save")
     await sees(person, "Version 1 is saved.")
     rules = await memory.tenant_config()
     assert (rules.version, rules.effective.allowlists["cook"]) == (1, ["profile", "recipes"])
@@ -40,11 +40,11 @@ async def test_a_refused_document_says_why_and_changes_nothing(person: User, mem
     await person.open("/rules")
     await write_document(person, WRONG)
     for action in ("Validate", "Save"):
-        press(person, action)
+        await press(person, action)
         await sees(person, "The rules are not valid")
         await sees(person, "profile")  # did you mean
     await write_document(person, "allowlists: [")
-    press(person, "Save")
+    await press(person, "Save")
     await sees(person, "The rules are not valid")
     assert (await memory.tenant_config()).version == 0
 
@@ -53,13 +53,13 @@ async def test_rules_that_somebody_else_saved_are_not_overwritten(person: User, 
     await person.open("/rules")
     await write_document(person, "query: {top_k: 5}\n")
     await memory.put_tenant_config(RECIPES)
-    press(person, "Save")
+    await press(person, "Save")
     await sees(person, "Somebody else changed this meanwhile")
     assert (await memory.tenant_config()).effective.allowlists["cook"] == ["profile", "recipes"]
-    press(person, "Compare with the newest version")
+    await press(person, "Compare with the newest version")
     await sees(person, "Version 1 is in force now. Save replaces it with your document.")
     await sees(person, "cook")  # a removed line; the document itself does not name it
-    press(person, "Save")
+    await press(person, "Save")
     await sees(person, "Version 2 is saved.")
 
 
@@ -70,13 +70,13 @@ async def test_memories_of_a_removed_category_move(person: User, memory: AsyncMn
     assert written.id is not None
     await person.open("/rules")
     await write_document(person, "query: {top_k: 5}\n")
-    press(person, "Save")
+    await press(person, "Save")
     await sees(person, "Say above where the memories of a removed category go")
     person.find(marker="moves").type("recipes")
-    press(person, "Save")
+    await press(person, "Save")
     await sees(person, "Write each move as")
     person.find(marker="moves").clear().type("recipes: interests")
-    press(person, "Save")
+    await press(person, "Save")
     await sees(person, "Move memories?")
     person.find(marker="confirm").click()
     await sees(person, "Version 2 is saved.")
@@ -92,7 +92,7 @@ async def test_an_earlier_version_is_compared_and_put_in_force_again(person: Use
     await sees(person, "What version 1 changed")
     await sees(person, "Put in force again")
     await person.should_see("cook")
-    press(person, "Put in force again")
+    await press(person, "Put in force again")
     await sees(person, "Put version 1 in force?")
     person.find(marker="confirm").click()
     await sees(person, "for the kitchen")

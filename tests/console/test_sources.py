@@ -37,7 +37,7 @@ async def test_an_empty_list_says_what_to_do_and_a_source_is_added(person: User,
     await person.open("/sources")
     await sees(person, "No sources yet")
     person.find("Name").type("manuals")
-    press(person, "Add")
+    await press(person, "Add")
     await sees(person, "Source added")
     [made] = [source async for source in memory.list_sources()]
     assert (made.name, made.kind, made.category, made.user_id) == ("manuals", "upload", "knowledge", "_shared")
@@ -103,7 +103,7 @@ async def test_a_file_is_uploaded_and_deleted(person: User, memory: AsyncMnema, 
     await sees(person, "guides/tap.md")
     [file] = [file async for file in memory.source_files(source.id)]
     assert await memory.download_file(source.id, file.id) == GUIDE
-    press(person, "Delete")
+    await press(person, "Delete")
     await sees(person, "Delete this file?")
     person.find(marker="confirm").click()
     await sees(person, "No files here")
@@ -137,7 +137,7 @@ async def test_a_refused_upload_says_why(person: User, memory: AsyncMnema, sourc
 async def test_index_again_queues_a_job(person: User, memory: AsyncMnema, source: DocumentSource) -> None:
     await person.open(f"/sources?source_id={source.id}")
     await sees(person, "No index jobs yet")
-    press(person, "Index again")
+    await press(person, "Index again")
     await sees(person, "Waiting: the files are not counted yet")
     [job] = [job async for job in memory.index_jobs(source.id)]
     assert (job.kind, job.state) == ("sync", "queued")
@@ -149,7 +149,7 @@ async def test_removal_asks_for_the_name(
 ) -> None:
     await person.open(f"/sources?source_id={source.id}")
     await sees(person, "Remove")
-    press(person, "Remove")
+    await press(person, "Remove")
     await sees(person, "Type handbook to confirm")
     [confirm] = person.find(marker="confirm").elements
     assert isinstance(confirm, ui.button)

@@ -79,7 +79,7 @@ async def test_a_thread_of_many_turns_loads_page_by_page(person: User, memory: A
     await person.open("/threads?thread_id=long")
     await sees(person, "Turn 25.")
     await person.should_not_see("Turn 26.")
-    press(person, "Load more")
+    await press(person, "Load more")
     await sees(person, "Turn 27.")
 
 
@@ -89,7 +89,7 @@ async def test_the_header_is_that_of_the_chosen_agent(person: User, memory: Asyn
     await sees(person, "Show the header")
     for choice in person.find(kind=ui.select, marker="header-agent").elements:
         choice.value = "planner"
-    press(person, "Show the header")
+    await press(person, "Show the header")
     expected = (await memory.delta(talk, since_rev=0, agent="planner")).header
     assert "Launch on Friday." in expected
     assert "blue" not in expected, "the planner may not see preferences"
@@ -110,10 +110,10 @@ async def test_answers_stand_between_the_turns_and_tell_what_was_told(
     texts = shown_texts(person)
     assert texts.index("On Friday.") < texts.index("to planner") < texts.index("Thank you.")
     assert texts.count("to planner") == 2
-    press(person, "What it was told")  # the newest button: that of the second answer
+    await press(person, "What it was told")  # the newest button: that of the second answer
     await sees(person, "now version 2")
     assert "Launch on Friday." in shown_texts(person), "as it was then"
-    press(person, "What it was told")
+    await press(person, "What it was told")
     await person.should_not_see("now version 2")
     person.find("What it was told").click()
     await sees(person, reveal_text(first.header))
@@ -126,7 +126,7 @@ async def test_the_next_header_begins_where_the_last_answer_ended(person: User, 
     await sees(person, "Show the header")
     for choice in person.find(kind=ui.select, marker="header-agent").elements:
         choice.value = "planner"
-    press(person, "Show the header")
+    await press(person, "Show the header")
     await sees(person, "Its last answer here about maya")
     [shown] = [text for text in shown_texts(person) if "Order the cake." in text]
     assert "Launch on Friday." not in shown
@@ -143,7 +143,7 @@ async def test_answers_of_each_page_of_turns_are_shown_once(person: User, memory
     await person.open("/threads?thread_id=long")
     await sees(person, "Turn 25.")
     assert shown_texts(person).count("to planner") == 1
-    press(person, "Load more")
+    await press(person, "Load more")
     await sees(person, "Turn 27.")
     texts = shown_texts(person)
     found = [place for place, text in enumerate(texts) if text == "to planner"]
