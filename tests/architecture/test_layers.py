@@ -58,7 +58,6 @@ RULES: list[tuple[Check, tuple[str, ...]]] = [
 ]
 
 
-@pytest.mark.long
 @pytest.mark.xdist_group("sources")  # each worker would parse all files
 @pytest.mark.parametrize(("check", "patterns"), RULES, ids=[check.__name__ for check, _ in RULES])
 def test_the_code_keeps_the_rule(check: Check, patterns: tuple[str, ...]) -> None:
@@ -193,7 +192,6 @@ def test_the_check_lets_pass_what_is_allowed(check: Check, path: str, text: str)
     assert check(Source(path, text)) == []
 
 
-@pytest.mark.long
 def test_most_functions_say_verb_and_object() -> None:
     assert prose.one_word_share(sources("app/**/*.py", "workers/**/*.py", "sdk/mnema_client/**/*.py")) < 0.30
 
@@ -202,7 +200,6 @@ def test_every_rule_is_shown_to_fail() -> None:
     assert {check for check, _, _ in BREAKS} == {check for check, _ in RULES}
 
 
-@pytest.mark.long
 def test_the_import_contracts_are_kept() -> None:
     done = lint_imports(ROOT)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -227,7 +224,6 @@ FORBIDDEN = [
 """A file, an import that makes it break a contract, and the beginning of the contract's name."""
 
 
-@pytest.mark.long
 def test_the_import_contracts_report_each_forbidden_import(tmp_path: Path) -> None:
     """Break all of them in one project: to draw the graph of the imports takes longer than to check it."""
     for source in sources("app/**/*.py", "workers/**/*.py", "console/**/*.py"):

@@ -29,7 +29,6 @@ async def superuser(database: Database) -> AsyncIterator[asyncpg.Connection]:
     await connection.close()
 
 
-@pytest.mark.long
 async def test_every_statement_is_bound_to_one_tenant(superuser: asyncpg.Connection) -> None:
     statements = [*tenant_scope.stored_statements(), *tenant_scope.written_statements()]
     assert len(statements) > 300
@@ -43,7 +42,6 @@ async def test_statements_that_cross_tenants_are_reported(superuser: asyncpg.Con
     assert {offence.split(": ")[0] for offence in found} == CROSSING.keys()
 
 
-@pytest.mark.long
 async def test_nearly_every_equation_that_a_function_loses_is_reported(superuser: asyncpg.Connection) -> None:
     tables = await tenant_tables(superuser)
     lost = [

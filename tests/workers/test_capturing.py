@@ -20,7 +20,7 @@ CHATS = {
     chat: [turn for turn in bench.load_chats() if turn.part == chat] for chat in ("planning", "style", "execution")
 }
 TOLD_BY_TOPIC = {"The user's favourite colour is green.": "The user's favorite color is green."}
-"""What the memory of a topic says instead of a captured one."""
+"""The words that the memory of a topic tells instead of a captured one."""
 pytestmark = pytest.mark.xdist_group("workers")
 
 
