@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 
 from app.domain.memory import word_lists as words
 from app.domain.text_rules import normalise_text
@@ -77,8 +77,7 @@ class Word:
     definite: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _Token:
+class _Token(NamedTuple):
     text: str
     initial: bool
     joined: bool  # no white space before this token
@@ -129,6 +128,9 @@ def _split_tokens(text: str) -> Iterator[_Token]:
 
 
 def _token_end(text: str, start: int) -> int:
+    run = _PLAIN_RUN.match(text, start)
+    if run and text[run.end() : run.end() + 1] in {" ", ""}:
+        return run.end()  # nearly every word ends here
     end = start + 1
     if text[start] in "-+" and not (start and _is_word_char(text[start - 1])) and text[end : end + 1].isdigit():
         end += 1
@@ -196,7 +198,7 @@ def _classify_token(token: _Token, before: str) -> tuple[Word, ...]:
         return (Word("be", Kind.BE),)
     if low == "and":
         return (Word("and", Kind.SEPARATOR),)
-    return (_lexical_word(token, low),)
+    return (_lexical_word(token.text, low, token.initial),)
 
 
 def _symbol_words(token: _Token, low: str) -> tuple[Word, ...]:
@@ -210,7 +212,6 @@ def _symbol_words(token: _Token, low: str) -> tuple[Word, ...]:
     return (Word(low, Kind.SYMBOL),)
 
 
-@lru_cache(maxsize=4096)
 def _listed_word(low: str) -> Word | None:
     """Return the word of a list, with the key that the list has; None if no list has it."""
     stem = stem_of(low)
@@ -222,15 +223,16 @@ def _listed_word(low: str) -> Word | None:
     return None
 
 
-def _lexical_word(token: _Token, low: str) -> Word:
+@lru_cache(maxsize=8192)
+def _lexical_word(text: str, low: str, initial: bool) -> Word:
     low = words.MONTHS.get(low, low)
     if listed := _listed_word(low):
         return listed
     stem = stem_of(low)
     known = stem in words.VERBS or low in words.STARTERS
-    if token.text != token.text.lower() and not (token.initial and known):
-        inner = token.text[1:] != token.text[1:].lower()
-        return Word(low, Kind.CAPITAL if token.initial and not inner else Kind.NAME)
+    if text != text.lower() and not (initial and known):
+        inner = text[1:] != text[1:].lower()
+        return Word(low, Kind.CAPITAL if initial and not inner else Kind.NAME)
     return Word(stem, Kind.CONTENT, plural=stem != low)
 
 

@@ -121,11 +121,7 @@ def _shared_in_order(a: Iterable[str], b: Iterable[str]) -> list[str]:
 def _date_keys(text: Sequence[Word]) -> list[str]:
     """Return the keys of weekdays, months, seasons and times of the day."""
     keys = (words.DAYS.get(word.key, word.key) for word in text if word.kind is Kind.DATE)
-    return [
-        stem_of(key)
-        for key in keys
-        if key not in words.OCCASIONS | words.ONLY_ORDER | words.VAGUE_TIMES and not key.isdecimal()
-    ]
+    return [stem_of(key) for key in keys if key not in words.UNDATED and not key.isdecimal()]
 
 
 def _number_keys(text: Sequence[Word]) -> list[str]:

@@ -152,6 +152,8 @@ DAYS: Final = {
 # Read as dates, but they only give an order or mean the present.
 ONLY_ORDER: Final = _word_set("now currently presently previous previously earlier")
 VAGUE_TIMES: Final = _word_set("nowadays later recently lately soon ago past future present upcoming coming o'clock")
+UNDATED: Final = OCCASIONS | ONLY_ORDER | VAGUE_TIMES
+"""Words of time that give no date."""
 TIMES: Final = _word_set("once twice thrice half double")
 TIME_UNITS: Final = _word_set("minute hour day week month quarter year decade century age old")
 

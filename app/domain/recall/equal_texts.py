@@ -20,7 +20,8 @@ _BREAKS: Final = ".,!…:。、،۔।॥։՝፣።·¡"
 _ENCLOSING: Final = re.compile("[(){}\\[\\]“”„«»‹›「」『』《》〈〉【】]|(?<!\\d)\"|(?<![\\w])'|(?<!\\d)'(?!\\w)")
 """Brackets and quotation marks. A mark behind a digit may be a unit: feet, inches."""
 _DASH: Final = re.compile("(?<= )[-–—](?= )")
-_RUN: Final = re.compile(f"[ {_BREAKS}]++")
+_RUN: Final = re.compile(f" ?+[{_BREAKS}][ {_BREAKS}]*+")
+"""Punctuation with the blanks around it."""
 _SIGN: Final = re.compile(r"(?<!\w)[:;=8][-o^']?[()\[\]DPp/\\|](?!\w)|(?<=\w)[-+](?!\w)")
 """A face, and the sign of "A-"."""
 
@@ -34,7 +35,7 @@ def fold_text(text: str) -> str:
     """Return what equal texts share. Takes linear time."""
     clean = " ".join(text.split()) if text.isascii() else _fold_width(text)
     signs = find_signs(clean)
-    clean = _DASH.sub(",", _ENCLOSING.sub(" ", clean.lower()))
+    clean = _DASH.sub(",", " ".join(_ENCLOSING.sub(" ", clean.lower()).split()))
     folded = _RUN.sub(_fold_run, f" {clean} ").strip()
     return f"{folded}\n{signs}" if folded else text
 
@@ -45,10 +46,8 @@ def _fold_width(text: str) -> str:
 
 
 def _fold_run(run: re.Match[str]) -> str:
-    """Return the blank or the comma that a run of blanks and punctuation stands for. "3.5" keeps its dot."""
+    """Return the blank or the comma that punctuation stands for. "3.5" keeps its dot."""
     signs = run[0].strip()
-    if not signs:
-        return " "
     ends_text = run.end() == len(run.string)
     following = run.string[run.end() : run.end() + 1]
     if run[0] == signs and len(signs) == 1 and run.start() and not ends_text:

@@ -16,7 +16,21 @@ MAX_CHARACTERS: Final = 500
 SILENT: Final = frozenset({Kind.SEPARATOR, Kind.BE, Kind.FUNCTION, Kind.PREPOSITION, Kind.DIRECTION, Kind.PRONOUN})
 """The kinds of words that tell neither subject nor value."""
 NUMERIC: Final = frozenset({Kind.NUMBER, Kind.FIXED, Kind.DATE})
+CHANGES: Final = change.CUES | change.PAIR_WORDS
+"""Words that tell of a change."""
 _NAMES: Final = frozenset({Kind.NAME, Kind.CAPITAL, Kind.USER})
+_VERBS: Final = (
+    words.VERBS
+    | change.AUXILIARIES
+    | change.COPULAS
+    | change.ADVERBS
+    | change.IRREGULAR
+    | CHANGES
+    | change.HOLDING
+    | change.LIMITING
+    | change.CHOOSING
+    | change.OTHER_VERBS
+)
 _MAX_SUBJECT: Final = 8
 _MAX_OPENING: Final = 10
 _OWN: Final = re.compile(r"\b(?:i|i'm|i've|my|we|our|we're)\b", re.IGNORECASE)
@@ -106,7 +120,7 @@ def roots_of(found: Iterable[Word]) -> frozenset[str]:
 
 def is_numeric(word: Word) -> bool:
     """Tell whether a word is a number, a date or a time; "meeting" and "now" are none."""
-    return word.kind in NUMERIC and word.key not in words.OCCASIONS | words.ONLY_ORDER | words.VAGUE_TIMES
+    return word.kind in NUMERIC and word.key not in words.UNDATED
 
 
 def is_verb(word: Word) -> bool:
@@ -114,9 +128,7 @@ def is_verb(word: Word) -> bool:
     key = word.key
     return key != "new" and (
         word.kind is Kind.BE
-        or key in words.VERBS | change.AUXILIARIES | change.COPULAS | change.ADVERBS | change.IRREGULAR
-        or key
-        in change.CUES | change.PAIR_WORDS | change.HOLDING | change.LIMITING | change.CHOOSING | change.OTHER_VERBS
+        or key in _VERBS
         or (word.kind not in _NAMES and len(key) > 4 and key.endswith("ed") and key != "preferred")
     )
 

@@ -18,12 +18,22 @@ from app.domain.memory.phrases import Kind, Word
 from app.domain.recall import change_words as change
 from app.domain.recall.late_interaction import pairwise_closeness
 from app.domain.recall.single_values import differs_in_value, is_past
-from app.domain.recall.statements import NUMERIC, SILENT, Parsed, is_numeric, parse_statement, root_of, roots_of
+from app.domain.recall.statements import (
+    CHANGES,
+    NUMERIC,
+    SILENT,
+    Parsed,
+    is_numeric,
+    parse_statement,
+    root_of,
+    roots_of,
+)
 
 LEAST_CLOSENESS: Final = 0.45
 """Minimum symmetric MaxSim of two statements of one attribute (all-MiniLM-L6-v2). Below it words agree by chance."""
 _AMOUNT: Final = frozenset({Kind.NUMBER, Kind.FIXED})
 _NAMES: Final = frozenset({Kind.NAME, Kind.CAPITAL, Kind.USER})
+_HELPING: Final = change.AUXILIARIES | change.ADVERBS | change.COPULAS
 _VALUES: Final = _NAMES | NUMERIC | {Kind.CONTENT}
 
 
@@ -112,7 +122,7 @@ def _stands_in(one: Parsed, other: Parsed) -> bool:
 
 
 def _value_words(text: Sequence[Word]) -> list[Word]:
-    return [word for word in text if word.kind not in SILENT and word.key not in change.CUES | change.PAIR_WORDS]
+    return [word for word in text if word.kind not in SILENT and word.key not in CHANGES]
 
 
 def _tells_change(older: Parsed, newer: Parsed) -> bool:
@@ -147,8 +157,7 @@ def _attribute_words(older: Parsed, newer: Parsed) -> tuple[list[Word], list[Wor
 
 
 def _main_verb(side: Parsed) -> str:
-    helping = change.AUXILIARIES | change.ADVERBS | change.COPULAS
-    return next((w.key for w in side.said if w.key not in helping), "")
+    return next((w.key for w in side.said if w.key not in _HELPING), "")
 
 
 def _numbers_move(older: Parsed, newer: Parsed, shared: bool) -> bool:

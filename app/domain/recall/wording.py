@@ -20,6 +20,7 @@ _NAMES: Final = frozenset({Kind.NAME, Kind.CAPITAL})
 _TIMES: Final = frozenset({Kind.DATE, Kind.TIME_UNIT, Kind.NUMBER, Kind.FIXED})
 _SCOPED: Final = frozenset({Kind.NEGATION, Kind.GUARDED, Kind.QUANTIFIER})
 """Words that say something about other words, depending on their place."""
+_PHRASE_STARTS: Final = frozenset(phrase[0] for phrase in same.PHRASES)
 _FOCUS: Final = words.QUANTIFIERS | {"just", "such", "quite"}
 """Words beside which an article counts: "an only child" is not "only a child"."""
 
@@ -118,6 +119,10 @@ def _replace_phrases(found: Sequence[Word]) -> list[Word]:
     result: list[Word] = []
     at = 0
     while at < len(found):
+        if found[at].key not in _PHRASE_STARTS:
+            result.append(found[at])
+            at += 1
+            continue
         keys = tuple(word.key for word in found[at : at + same.LONGEST_PHRASE])
         size = next((size for size in range(len(keys), 1, -1) if keys[:size] in same.PHRASES), 0)
         if size:
