@@ -18,6 +18,8 @@ from app.usecases.chat.chat import Chat, ChatWithMemory
 
 END_S = 0.2
 """The seconds that an upstream has to end its answer after the last event."""
+PIECE = 8 << 10
+"""The most bytes of a stream that are read in one turn of the event loop."""
 _BEGINNINGS = (b"data:", b"event:", b"id:", b"retry:", b":")
 
 
@@ -79,7 +81,9 @@ class ForwardedStream(Response):
     async def _pass_chunks(self, send: Send) -> None:
         chunk: bytes | None = self._first
         while chunk is not None:
-            await self._send_part(send, self._stream.feed(chunk))
+            for at in range(0, len(chunk), PIECE):
+                await self._send_part(send, self._stream.feed(chunk[at : at + PIECE]))
+                await asyncio.sleep(0)  # short events take long to read: others get a turn
             chunk = None if self._stream.is_done else await anext(self._chunks, None)
 
     async def _read_to_end(self) -> None:

@@ -5,6 +5,8 @@ from typing import Any
 
 import httpx2
 
+from app.providers.outside_stream import OutsideStream
+
 
 class AnswerTooLong(Exception):
     """A response that is longer than expected, or compressed, so that its size is unknown before unpacking."""
@@ -37,20 +39,19 @@ class _BoundedBody(httpx2.AsyncByteStream):
 
     def __init__(self, response: httpx2.Response, most_bytes: int) -> None:
         self._response = response
-        self._most_bytes = most_bytes
+        self._chunks = OutsideStream(
+            response.aiter_raw(), most_bytes, too_long=AnswerTooLong(), closed=httpx2.StreamClosed()
+        )
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         if self._response.headers.get("Content-Encoding", "identity").strip().lower() != "identity":
             raise AnswerTooLong
-        left = self._most_bytes
-        async for piece in self._response.aiter_raw():
-            left -= len(piece)
-            if left < 0:
-                raise AnswerTooLong
+        async for piece in self._chunks:
             yield piece
 
     async def aclose(self) -> None:
         await self._response.aclose()
+        await self._chunks.aclose()
 
 
 def is_too_long(error: BaseException | None) -> bool:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.architecture import checks, prose, public_names
+from tests.architecture import checks, prose, public_names, shared_work
 from tests.architecture.checks import Check, Source
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -52,6 +52,7 @@ RULES: list[tuple[Check, tuple[str, ...]]] = [
     (checks.missing_docstrings, ("app/**/*.py", "console/**/*.py")),
     (prose.docstring_openings, tuple(f"{top}/**/*.py" for top in PYTHON)),
     (prose.absent_documents, tuple(f"{top}/**/*.*" for top in (*PYTHON, "config"))),
+    (shared_work.outside_streams, ("app/**/*.py", "workers/**/*.py")),
     (public_names.undocumented_imports, tuple(f"{top}/**/*.py" for top in PYTHON)),
     (public_names.private_imports, tuple(f"{top}/**/*.py" for top in PYTHON if top != "tests")),
     (public_names.private_attributes, tuple(f"{top}/**/*.py" for top in PYTHON if top != "tests")),
@@ -129,6 +130,7 @@ BREAKS: list[tuple[Check, str, str]] = [
     (prose.docstring_openings, "app/domain/x.py", 'LIMIT = 3\n"""How many."""'),
     (prose.absent_documents, "config/x.yaml", "# see seed 003"),
     (prose.absent_documents, "app/domain/x.py", "# SPEC 7"),
+    (shared_work.outside_streams, "app/providers/x.py", "chunks = response.aiter_raw()"),
     (public_names.undocumented_imports, "app/api/x.py", "from starlette._utils import get_route_path"),
     (public_names.undocumented_imports, "app/api/x.py", "import starlette._utils"),
     (public_names.undocumented_imports, "app/api/x.py", "from pydantic import _migration"),
@@ -178,6 +180,7 @@ FINE: list[tuple[Check, str, str]] = [
     (prose.docstring_openings, "app/domain/x.py", 'class C:\n    """Keys of a tenant."""'),
     (prose.docstring_openings, "app/domain/x.py", 'def f():\n    """Return it."""'),
     (prose.absent_documents, "config/x.yaml", "profiles: {seed002: {}}"),
+    (shared_work.outside_streams, "app/cli/x.py", "parts = response.iter_bytes()"),
     (public_names.undocumented_imports, "app/api/x.py", "from __future__ import annotations"),
     (public_names.undocumented_imports, "app/api/x.py", "from fastapi.routing import APIRoute"),
     (public_names.undocumented_imports, "bench/x.py", "from bench.floor import _Template"),

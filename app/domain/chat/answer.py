@@ -9,9 +9,12 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from app.domain.chat.thoughts import shorten_thoughts
+from app.domain.outages import UpstreamUnusable
 
 MAX_HELD: Final = 1 << 20
 """The largest event in bytes that is read; a larger one passes unread."""
+MAX_LINES: Final = 1 << 20
+"""The most lines of a stream. Each costs some microseconds, however short it is; an answer has three for each token."""
 DONE: Final = b"[DONE]"
 
 
@@ -58,7 +61,8 @@ class EventStream:
     _event: bytearray = field(default_factory=bytearray)
     _line_start: int = 0
     _held: bytes = b""
-    _after_held: bytes = b""
+    _after_held: bytearray = field(default_factory=bytearray)
+    _lines: int = 0
     _part: dict[str, Any] = field(default_factory=dict)
     _ending: bytes | None = None
 
@@ -73,8 +77,11 @@ class EventStream:
         return self._ending is not None
 
     def feed(self, chunk: bytes) -> bytes:
-        """Return the bytes that can be sent on now."""
+        """Return the bytes that can be sent on now. Raise UpstreamUnusable beyond MAX_LINES."""
         out, at = bytearray(), 0
+        self._lines += chunk.count(b"\n")
+        if self._lines > MAX_LINES:
+            raise UpstreamUnusable(f"The answer of the chat endpoint has more than {MAX_LINES} lines.")
         while self._ending is None and (end := chunk.find(b"\n", at)) >= 0:
             self._event += chunk[at : end + 1]
             at = end + 1
@@ -110,10 +117,10 @@ class EventStream:
         self._reset_event()
         data = _event_data(event)
         if data is None:  # a comment: it stays behind the event that is held
-            if self._held:
-                self._after_held += event
-                return b""
-            return event
+            if not self._held:
+                return event
+            self._after_held += event
+            return self._release() if len(self._after_held) > MAX_HELD else b""
         if data.strip() == DONE:
             self.is_complete = not self.has_failed
             self._ending = event
@@ -154,7 +161,9 @@ class EventStream:
             self._said, self._said_chars = [said], len(said)
 
     def _release(self) -> bytes:
-        held, self._held, self._after_held = self._held + self._after_held, b"", b""
+        held = self._held + self._after_held
+        self._held = b""
+        self._after_held = bytearray()
         return held
 
     def _reset_event(self) -> None:

@@ -6,20 +6,20 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 import httpx2
 
 from app.domain.outages import UpstreamBroken, UpstreamTimeout, UpstreamUnusable
+from app.providers.outside_stream import OutsideStream
 
 PASSED_ON = frozenset({"content-type", "retry-after", "retry-after-ms", "x-should-retry"})
 PASSED_PREFIXES = ("x-ratelimit-", "openai-")
 
 
 class HttpUpstreamReply:
-    """An UpstreamReply over HTTP. It reads nothing ahead: the endpoint waits until the next chunk is asked for."""
+    """An UpstreamReply over HTTP. It reads little ahead: the endpoint waits until somebody asks for the rest."""
 
     def __init__(self, response: httpx2.Response, idle_timeout_s: float, most_bytes: int) -> None:
         self._response = response
         self._idle_timeout_s = idle_timeout_s
         self._most_bytes = most_bytes
-        self._body: AsyncGenerator[bytes] | None = None
-        self._is_reading = False
+        self._body: OutsideStream | None = None
         self._leave: Callable[[], Awaitable[None]] | None = None
 
     @property
@@ -45,7 +45,9 @@ class HttpUpstreamReply:
 
     def stream_body(self) -> AsyncIterator[bytes]:
         """Yield the body as it arrives, with the errors that the port describes. Call it once."""
-        self._body = self._read_chunks()
+        self._body = OutsideStream(
+            self._read_chunks(), self._most_bytes, too_long=UpstreamUnusable(self._too_long), closed=UpstreamBroken()
+        )
         return self._body
 
     async def close(self) -> None:
@@ -53,7 +55,7 @@ class HttpUpstreamReply:
         leave, self._leave = self._leave, None
         try:
             await self._response.aclose()
-            if self._body is not None and not self._is_reading:
+            if self._body is not None:
                 await self._body.aclose()
         finally:
             if leave is not None:
@@ -75,19 +77,14 @@ class HttpUpstreamReply:
         return f"The answer of the chat endpoint is longer than {self._most_bytes} bytes."
 
     async def _read_chunks(self) -> AsyncGenerator[bytes]:
-        left = self._most_bytes
         chunks = self._response.aiter_raw()
         try:
             while (chunk := await self._read_chunk(chunks)) is not None:
-                left -= len(chunk)
-                if left < 0:
-                    raise UpstreamUnusable(self._too_long)
                 yield chunk
         finally:
             await chunks.aclose()
 
     async def _read_chunk(self, chunks: AsyncGenerator[bytes]) -> bytes | None:
-        self._is_reading = True
         try:
             async with asyncio.timeout(self._idle_timeout_s):
                 return await anext(chunks, None)
@@ -97,5 +94,3 @@ class HttpUpstreamReply:
             ) from None
         except httpx2.TransportError:
             raise UpstreamBroken from None
-        finally:
-            self._is_reading = False

@@ -8,7 +8,16 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from app.domain.chat.answer import MAX_HELD, EventStream, OwnAnswer, add_members, added_members, read_plain_answer
+from app.domain.chat.answer import (
+    MAX_HELD,
+    MAX_LINES,
+    EventStream,
+    OwnAnswer,
+    add_members,
+    added_members,
+    read_plain_answer,
+)
+from app.domain.outages import UpstreamUnusable
 
 ADDED = b'"model_label":"Model: m"'
 
@@ -125,6 +134,21 @@ def test_what_is_not_json_or_huge_passes_unread() -> None:
     sent, stream = pass_through(raw, list(range(0, len(raw), 65_536)))
     assert sent.replace(b"," + ADDED, b"") == raw
     assert stream.text == "Grün 🍀"
+
+
+def test_what_follows_the_last_part_is_not_held_without_end() -> None:
+    raw = events(*SAID, LAST) + b":\n\n" * (MAX_HELD // 3 + 1) + events("[DONE]")
+    stream = EventStream(1000)
+    sent = stream.feed(raw)
+    assert len(sent) > MAX_HELD
+    assert (sent + stream.finish(ADDED, 0)).startswith(raw.removesuffix(events("[DONE]")))
+
+
+def test_a_stream_has_a_bounded_number_of_lines() -> None:
+    stream = EventStream(1000)
+    stream.feed(b"\n" * MAX_LINES)
+    with pytest.raises(UpstreamUnusable):
+        stream.feed(b"\n")
 
 
 def test_the_text_is_bounded() -> None:
