@@ -1,5 +1,6 @@
 """FastAPI dependencies: the application of a request, and the principal of its API key."""
 
+from dataclasses import replace
 from typing import Annotated, cast
 
 import structlog
@@ -8,6 +9,7 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from fastapi.security.utils import get_authorization_scheme_param
 from starlette.requests import HTTPConnection
 
+from app.api.lease import KeyLease
 from app.bootstrap import Application
 from app.domain.errors import ScopeRequired, Unauthenticated
 from app.domain.principal import Principal
@@ -43,38 +45,31 @@ async def application_of(request: Request) -> Application:
 App = Annotated[Application, Depends(application_of)]
 
 
-async def identify_principal(
-    app: Application, credentials: HTTPAuthorizationCredentials | None, grace_s: float = 0.0
-) -> Principal:
-    """Return the principal of an API key. Raise Unauthenticated if there is no key or it is not valid.
+async def identify_principal(app: Application, request: Request, grace_s: float = 0.0) -> Principal:
+    """Return the principal of the request's API key. Raise Unauthenticated if there is no key or it is not valid.
 
-    While the database is away, a key that was valid counts as valid for `grace_s` seconds.
+    The request holds a lease on the key from now on: it ends when the key does. While the database is away, a key that
+    was valid counts as valid for `grace_s` seconds.
     """
+    credentials = await bearer(request)
     if credentials is None or not 1 <= len(credentials.credentials) <= MAX_KEY_CHARS:
         raise Unauthenticated()
-    principal = await app.tenants.authenticate(credentials.credentials, grace_s)
+    key = credentials.credentials
+    principal = await app.tenants.authenticate(key, grace_s)
     if principal is None:
         raise Unauthenticated("The API key is unknown, revoked or expired.")
     structlog.contextvars.bind_contextvars(tenant_id=str(principal.tenant_id))
-    return principal
+    lease = KeyLease(app.tenants, key, grace_s)
+    request.state.tenure.hold(lease)
+    return replace(principal, lease=lease)
 
 
-async def recheck_key(app: Application, request: Request) -> None:
-    """Raise Unauthenticated if the key was revoked or has expired since the request began.
-
-    Call it during requests that take long.
-    """
-    await identify_principal(app, await bearer(request))
-
-
-async def admit_principal(
-    app: Application, credentials: HTTPAuthorizationCredentials | None, grace_s: float = 0.0
-) -> Principal:
-    """Return the principal of an API key and count the request against its limits; see `identify_principal`.
+async def admit_principal(app: Application, request: Request, grace_s: float = 0.0) -> Principal:
+    """Return the principal of the request's key and count the request against its limits; see `identify_principal`.
 
     Raise Unauthenticated or RateLimited.
     """
-    principal = await identify_principal(app, credentials, grace_s)
+    principal = await identify_principal(app, request, grace_s)
     await app.limits.admit_request(principal)
     return principal
 

@@ -1,11 +1,19 @@
 """The authenticated caller: the first argument of every use-case."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Protocol
 from uuid import UUID
 
 from app.domain.errors import CategoryNotAllowed
 from app.domain.ids import list_names
+
+
+class Lease(Protocol):
+    """The right to act by an API key, which ends when the key is revoked or expires."""
+
+    def require_live(self) -> None:
+        """Raise Unauthenticated if the key is known to be revoked or expired."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +22,8 @@ class Principal:
 
     `agents` is None if the key is bound to no agent; so is `categories`. Otherwise `categories` are the only ones that
     this key may see or write, on every route; storage filters by them. `agent` is the agent named in the request.
-    `client` is the program that writes for a person, such as the mirror. It allows nothing.
+    `client` is the program that writes for a person, such as the mirror. It allows nothing. Storage begins and commits
+    nothing unless the `lease` is live; work without one, such as a job, acts on its own.
     """
 
     tenant_id: UUID
@@ -24,6 +33,12 @@ class Principal:
     categories: frozenset[str] | None = None
     agent: str | None = None
     client: str | None = None
+    lease: Lease | None = field(default=None, compare=False, repr=False)
+
+    def require_live(self) -> None:
+        """Raise Unauthenticated if the key has ended since the request began."""
+        if self.lease is not None:
+            self.lease.require_live()
 
     @property
     def actor_name(self) -> str:

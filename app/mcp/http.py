@@ -8,7 +8,7 @@ from mcp.server.transport_security import TransportSecuritySettings
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from app.api.deps import bearer, has_scope, identify_principal, recheck_key
+from app.api.deps import has_scope, identify_principal
 from app.api.transport.admission import check_complexity
 from app.api.transport.complexity import MAX_VALUES
 from app.api.transport.intake import Body, replay_body
@@ -65,7 +65,7 @@ class McpEndpoint:
         check_host(request, self._app.settings.mcp_hosts)
         check_origin(request, self._app.settings.cors_origins)
         check_parameter_names(PARAMETERS, request.query_params)
-        caller = await identify_principal(self._app, await bearer(request))
+        caller = await identify_principal(self._app, request)
         if not any(has_scope(caller, tool.scope) for tool in TOOLS):
             raise ScopeRequired("MCP needs a key with scope 'query' or 'write'")
         names = request.query_params.get("names", "plain")
@@ -78,8 +78,7 @@ class McpEndpoint:
         await self._protocol(scope, replay_body(content, receive), send)
 
     async def _read_body(self, request: Request, caller: Caller) -> bytes:
-        """Return the whole body. Check the key again afterwards, because the body may take long to arrive."""
-        assert self._app is not None
+        """Return the whole body. The tool reports a key that has ended meanwhile."""
         body: Body | None = getattr(request.state, "body", None)
         if body is None:
             return b""
@@ -87,7 +86,7 @@ class McpEndpoint:
         content = await body.read_all()
         await check_complexity(request.headers, content, MAX_VALUES)
         try:
-            await recheck_key(self._app, request)
+            caller.require_live()
         except Unauthenticated as error:
             request.state.refusal = error
         return content

@@ -10,7 +10,6 @@ import contextlib
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from typing import Any
-from uuid import UUID
 
 import asyncpg
 
@@ -94,7 +93,7 @@ class UnitOfWork:
     @asynccontextmanager
     async def calls(self, principal: Principal) -> AsyncIterator[ReadTx]:
         """Yield a connection on which each statement is a transaction of its own, as in `call`."""
-        async with self._acquire_connection(principal.tenant_id) as connection:
+        async with self._acquire_connection(principal) as connection:
             yield ReadTx(connection)
 
     async def call(self, principal: Principal, statement: str, *args: Any) -> list[Row]:
@@ -102,7 +101,7 @@ class UnitOfWork:
 
         The statement calls a function that takes the tenant as its first parameter and binds it before anything else.
         """
-        async with self._acquire_connection(principal.tenant_id) as connection:
+        async with self._acquire_connection(principal) as connection:
             rows: list[Row] = await connection.fetch(statement, principal.tenant_id, *args)
             return rows
 
@@ -126,7 +125,7 @@ class UnitOfWork:
 
             async def move(reason: str) -> asyncpg.Connection:
                 replicas.leave_replica(replica, reason)
-                connection = await stack.enter_async_context(_borrow_connection(self._engine, principal.tenant_id))
+                connection = await stack.enter_async_context(_borrow_connection(self._engine, principal))
                 if begin is not None:
                     await stack.enter_async_context(_begin(connection, principal, begin))
                 self._count_read("primary")
@@ -134,7 +133,7 @@ class UnitOfWork:
 
             tx: ReadTx
             try:
-                connection = await stack.enter_async_context(_borrow_connection(replica.engine, principal.tenant_id))
+                connection = await stack.enter_async_context(_borrow_connection(replica.engine, principal))
                 if begin is not None:
                     await stack.enter_async_context(_begin(connection, principal, begin, to_commit=False))
             except (asyncpg.PostgresError, DatabaseUnavailable, *UNREACHABLE) as error:
@@ -151,13 +150,13 @@ class UnitOfWork:
 
     @asynccontextmanager
     async def _open_transaction(self, principal: Principal, begin: str) -> AsyncIterator[asyncpg.Connection]:
-        async with self._acquire_connection(principal.tenant_id) as connection, _begin(connection, principal, begin):
+        async with self._acquire_connection(principal) as connection, _begin(connection, principal, begin):
             yield connection
 
     @asynccontextmanager
-    async def _acquire_connection(self, tenant: UUID | None) -> AsyncIterator[asyncpg.Connection]:
+    async def _acquire_connection(self, principal: Principal | None) -> AsyncIterator[asyncpg.Connection]:
         with _one_unit():
-            async with _borrow_connection(self._engine, tenant) as connection:
+            async with _borrow_connection(self._engine, principal) as connection:
                 yield connection
 
 
@@ -194,6 +193,7 @@ async def _begin(
     await connection.execute(f"{begin}; SELECT set_config('app.tenant_id', '{principal.tenant_id}', true)")
     try:
         yield
+        principal.require_live()
     except asyncpg.InvalidCachedStatementError:  # `_borrow_connection` ends its session, and so this, too
         raise
     except BaseException:
@@ -203,8 +203,12 @@ async def _begin(
 
 
 @asynccontextmanager
-async def _borrow_connection(engine: Engine, tenant: UUID | None) -> AsyncIterator[asyncpg.Connection]:
-    """Take a place of the tenant's share, and a connection of the pool."""
+async def _borrow_connection(engine: Engine, principal: Principal | None) -> AsyncIterator[asyncpg.Connection]:
+    """Take a place of the tenant's share, and a connection of the pool. Raise Unauthenticated without a live lease."""
+    tenant = None
+    if principal is not None:
+        principal.require_live()
+        tenant = principal.tenant_id
     shares = engine.shares
     if not shares.take_place(tenant):
         await shares.wait_for_place(tenant, engine.timeout_s)

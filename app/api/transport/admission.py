@@ -1,7 +1,6 @@
 """Admission of requests before any route: check the sizes, then the key, then read the body."""
 
 import re
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -10,16 +9,15 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.api import errors
-from app.api.deps import admit_operator, admit_principal, application_of, bearer, recheck_key
+from app.api.deps import admit_operator, admit_principal, application_of
 from app.api.errors import EncodedBody
+from app.api.lease import open_tenure
 from app.api.transport import complexity
 from app.api.transport.intake import Body, Intake, IntakeLimits, replay_body
 from app.api.transport.msgpack import MSGPACK
 from app.domain.errors import BodyTooLarge, MnemaError
 from app.usecases.offload import offload_if_large
 
-RECHECK_S = 1.0
-"""Seconds. After a body that took longer, the key is checked again, because it may have been revoked meanwhile."""
 LONGEST_LENGTH = 18
 """Maximum digits of a Content-Length."""
 OPERATOR_PATHS = "/operator/"
@@ -70,7 +68,8 @@ class SpecialPaths:
 class Admission:
     """ASGI middleware that refuses requests with 415, 413, 401, 429, 408 or 503 before any route sees them.
 
-    Routes find the principal in `request.state.caller`, and the body in one piece.
+    Routes find the principal in `request.state.caller`, and the body in one piece. A request ends when its key does
+    (`app.api.lease`).
     """
 
     def __init__(
@@ -93,13 +92,15 @@ class Admission:
         limit, in_memory = self._limits.limit_for(path), self._paths.streamed.get(path)
         if scope["method"] == "POST" and uploads.pattern.fullmatch(path):
             limit, in_memory = uploads.limit, uploads.in_memory
-        with self._intake.open_body(receive, limit, in_memory) as body:
-            try:
-                forwarded = await self._admit_request(scope, path, body, streamed=in_memory is not None)
-            except MnemaError as error:
-                await errors.error_response(error, Request(scope))(scope, receive, send)
-                return
-            await self._app(scope, forwarded, send)
+        async with open_tenure() as tenure:
+            scope["state"]["tenure"] = tenure
+            with self._intake.open_body(receive, limit, in_memory) as body:
+                try:
+                    forwarded = await self._admit_request(scope, path, body, streamed=in_memory is not None)
+                except MnemaError as error:
+                    await errors.error_response(error, Request(scope))(scope, receive, send)
+                    return
+                await self._app(scope, forwarded, send)
 
     async def _admit_request(self, scope: Scope, path: str, body: Body, *, streamed: bool) -> Receive:
         """Return the receive channel for the route. Raise a MnemaError that is answered instead."""
@@ -115,14 +116,13 @@ class Admission:
             await admit_operator(app, request)
             return await self._receive_checked(headers, path, body)
         grace_s = app.policies.defaults.chat.outage_grace_s if path in self._paths.lasting else 0.0
-        caller = request.state.caller = await admit_principal(app, await bearer(request), grace_s)
+        caller = request.state.caller = await admit_principal(app, request, grace_s)
         body.tenant_id = caller.tenant_id
         if streamed:
             self._intake.begin_upload(body)
             return body.receive
         received = await self._receive_checked(headers, path, body)
-        if time.monotonic() - body.started > RECHECK_S:
-            await recheck_key(app, request)
+        caller.require_live()
         return received
 
     async def _receive_checked(self, headers: Headers, path: str, body: Body) -> Receive:

@@ -9,11 +9,12 @@ from typing import Any
 
 import structlog
 from fastapi import APIRouter
-from starlette.requests import ClientDisconnect
+from starlette.requests import ClientDisconnect, Request
 from starlette.routing import Match, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.api.errors import IncompleteStream, chat_members, problem_response
+from app.api.errors import IncompleteStream, chat_members, error_response, problem_response
+from app.domain.errors import Unauthenticated
 from app.domain.ids import MAX_LENGTH
 
 log = structlog.get_logger(__name__)
@@ -68,6 +69,10 @@ class RequestEnvelope:
             await self._app(scope, receive, reply)
         except IncompleteStream as broken:
             log.warning("answer_broken_off", code=broken.code, **self._log_fields(scope))
+        except Unauthenticated as ended:
+            log.info("key_ended", **self._log_fields(scope))
+            if not reply.started:
+                await error_response(ended, Request(scope))(scope, receive, reply)
         except ClientDisconnect:
             log.info("client_gone", **self._log_fields(scope))
         except asyncio.CancelledError:  # the server is stopping and its grace period is over

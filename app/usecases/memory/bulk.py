@@ -1,7 +1,7 @@
 """Bulk writes: many memories in one request, embedded in batches, with one result for each line, in order."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -17,7 +17,6 @@ from app.usecases.memory.write import WriteMemories
 from app.usecases.tenancy.limits import Limits
 
 log = structlog.get_logger(__name__)
-Permission: TypeAlias = Callable[[], Awaitable[None]]
 BATCH = 256
 LANES = 4
 
@@ -56,17 +55,9 @@ class BulkWrite:
         self._limits = limits
 
     async def write_lines(
-        self,
-        principal: Principal,
-        lines: Iterable[BulkLine],
-        *,
-        trim: bool = False,
-        permitted: Permission | None = None,
+        self, principal: Principal, lines: Iterable[BulkLine], *, trim: bool = False
     ) -> AsyncIterator[BulkResult]:
-        """Yield one result for each of `lines`, in their order, batch by batch.
-
-        `permitted` is called before each batch, because a batch takes a while. Its error refuses the batch's lines.
-        """
+        """Yield one result for each of `lines`, in their order, batch by batch."""
         batch: list[BulkLine] = []
         try:
             for line in lines:
@@ -74,14 +65,14 @@ class BulkWrite:
                 await asyncio.sleep(0)  # reading a line may take a while; let other requests run
                 if len(batch) == BATCH:
                     full, batch = batch, []
-                    for result in await self._write_batch(principal, full, permitted):
+                    for result in await self._write_batch(principal, full):
                         yield result
         except BaseException:  # the client disconnected
             for line in batch:
                 if not isinstance(line.draft, MnemaError):
                     self._limits.give_back(principal)
             raise
-        for result in await self._write_batch(principal, batch, permitted):
+        for result in await self._write_batch(principal, batch):
             yield result
 
     async def _check_line(self, principal: Principal, line: BulkLine, trim: bool) -> BulkLine:
@@ -98,27 +89,21 @@ class BulkWrite:
         except Exception as error:
             return replace(line, draft=_line_error(error))
 
-    async def _write_batch(
-        self, principal: Principal, batch: Sequence[BulkLine], permitted: Permission | None
-    ) -> list[BulkResult]:
+    async def _write_batch(self, principal: Principal, batch: Sequence[BulkLine]) -> list[BulkResult]:
         valid = [(line, line.draft) for line in batch if not isinstance(line.draft, MnemaError)]
         results = {
             line.number: BulkResult(line.number, line.draft) for line in batch if isinstance(line.draft, MnemaError)
         }
-        for result in await self._store_lines(principal, valid, permitted):
+        for result in await self._store_lines(principal, valid):
             results[result.number] = result
             if isinstance(result.outcome, MnemaError):
                 self._limits.give_back(principal)
         return [results[line.number] for line in batch]
 
-    async def _store_lines(
-        self, principal: Principal, valid: Sequence[tuple[BulkLine, NewMemory]], permitted: Permission | None
-    ) -> list[BulkResult]:
+    async def _store_lines(self, principal: Principal, valid: Sequence[tuple[BulkLine, NewMemory]]) -> list[BulkResult]:
         if not valid:
             return []
         try:
-            if permitted is not None:
-                await permitted()
             embeddings = await self._write.embed_drafts(principal, [draft for _line, draft in valid])
         except Exception as error:
             refusal = _line_error(error)

@@ -76,6 +76,11 @@ class Tenants:
             self._cache.popitem(last=False)
         return self._with_categories(principal)
 
+    def is_refused(self, key: str) -> bool:
+        """Tell whether this process knows that the key is not valid any more. It asks nobody."""
+        cached = self._cache.get(hash_key(key))
+        return cached is not None and (cached.principal is None or time.monotonic() >= cached.valid_until)
+
     async def _look_up(self, key: str) -> KeyOwner | None:
         """Return the owner of a key that is not cached. Guessed keys get few connections and a bounded queue."""
         if self._waiting >= MAX_WAITING:

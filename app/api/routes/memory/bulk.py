@@ -3,7 +3,6 @@
 import hashlib
 import json
 from collections.abc import AsyncIterator, Iterator
-from functools import partial
 from itertools import count
 from typing import IO, Annotated, Any
 
@@ -11,7 +10,7 @@ from fastapi import APIRouter, Header, Request
 from fastapi.responses import StreamingResponse
 from pydantic import ValidationError
 
-from app.api.deps import App, Writer, recheck_key
+from app.api.deps import App, Writer
 from app.api.errors import openapi_errors
 from app.api.routes.memory.memories import Trim
 from app.api.schemas.memory.bulk import BulkLineIn
@@ -66,13 +65,12 @@ async def bulk(
 
     Writing begins when the whole body has arrived. A bad line is reported with its number and does not affect the
     other lines. A line beyond the quota of memories gets 429. With the header `Idempotency-Key` you can send the whole
-    request again: each line is written once. If the key is revoked, the remaining lines get 401.
+    request again: each line is written once. If the key is revoked, the answer breaks off and no more is written.
     """
     spool = await spool_body(request, app.settings.max_bulk_bytes)
     importance = app.policies.of(principal).write.default_importance
     lines = _parse_lines(spool, app.settings.max_body_bytes, importance, trim, idempotency_key)
-    actor, permitted = principal.writing_through(client), partial(recheck_key, app, request)
-    results = app.bulk.write_lines(actor, lines, trim=trim, permitted=permitted)
+    results = app.bulk.write_lines(principal.writing_through(client), lines, trim=trim)
     return StreamingResponse(_render_results(results, spool), media_type=NDJSON)
 
 

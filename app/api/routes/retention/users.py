@@ -6,17 +6,16 @@ from datetime import datetime
 from typing import Annotated, Any
 
 import orjson
-from fastapi import APIRouter, Path, Request
+from fastapi import APIRouter, Path
 from fastapi.responses import StreamingResponse
 
 from app.api import links
-from app.api.deps import Administrator, App, Reader, recheck_key
+from app.api.deps import Administrator, App, Reader
 from app.api.errors import IncompleteStream, openapi_errors
 from app.api.routes.memory.bulk import NDJSON
 from app.api.schemas.fields import Identifier
 from app.api.schemas.memory.bulk import ReceiptOut
 from app.api.transport.parameters import StrictRoute
-from app.bootstrap import Application
 from app.domain.errors import MnemaError
 
 router = APIRouter(prefix="/users", tags=["users"], route_class=StrictRoute)
@@ -33,7 +32,7 @@ _RESPONSE = {
     response_class=StreamingResponse,
     responses={200: _RESPONSE, **openapi_errors(401, 403, 404, 422, 503)},
 )
-async def export(app: App, principal: Reader, user_id: UserId, request: Request) -> StreamingResponse:
+async def export(app: App, principal: Reader, user_id: UserId) -> StreamingResponse:
     """Export everything stored about a user, as a stream.
 
     Kinds: `user`; `memory` (in every state), `history`, `change` (entries of deltas), `relation`, `event`;
@@ -47,7 +46,7 @@ async def export(app: App, principal: Reader, user_id: UserId, request: Request)
     during the export, the connection breaks, so the client sees that the export is incomplete.
     """
     records = await app.export.export_records(principal, user_id)
-    return StreamingResponse(_stream_records(records, app, request), media_type=NDJSON)
+    return StreamingResponse(_stream_records(records), media_type=NDJSON)
 
 
 @router.post(
@@ -75,12 +74,9 @@ def _json_text(value: object) -> str:
     return value.isoformat() if isinstance(value, datetime) else str(value)
 
 
-async def _stream_records(
-    records: AsyncIterator[dict[str, Any]], app: Application, request: Request
-) -> AsyncIterator[bytes]:
+async def _stream_records(records: AsyncIterator[dict[str, Any]]) -> AsyncIterator[bytes]:
     try:
         async for record in records:
-            await recheck_key(app, request)
             yield _record_line(record)
     except MnemaError as error:
         raise IncompleteStream(error.code) from error

@@ -12,7 +12,7 @@ from fastapi.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from app.api import links
-from app.api.deps import Administrator, App, Reader, Writer, recheck_key
+from app.api.deps import Administrator, App, Reader, Writer
 from app.api.errors import openapi_errors
 from app.api.routes.sources.sources import SOURCE, Cursor
 from app.api.schemas.fields import Limit
@@ -137,7 +137,6 @@ async def upload_file(
         raise BodyTooLarge(f"at most {limit} bytes a file")
     await app.sources.files.check_upload(principal, source_id, path)
     with await spool_body(request, limit) as spool:
-        await recheck_key(app, request)
         outcome = await app.sources.files.upload_file(principal, source_id, path, spool.read())
     response.status_code = 200 if outcome.action == "unchanged" else 202
     return UploadedFileOut.from_outcome(outcome)

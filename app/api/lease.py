@@ -1,0 +1,92 @@
+"""The lease of a request on its API key: renewed while the request lasts, and the end of the request when it ends.
+
+Routes need not know of it. The key's principal carries the lease, so that nothing is read or written afterwards either
+(`app.storage.uow`).
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Final
+
+from app.domain.errors import Unauthenticated
+from app.domain.outages import DatabaseUnavailable, ServerBusy
+from app.usecases.tenancy.tenants import Tenants
+
+RENEW_S: Final = 1.0
+"""Seconds between two renewals."""
+LONGEST_OUTAGE_S: Final = 30.0
+"""Seconds without the database after which a lease ends."""
+
+
+class KeyLease:
+    """A Lease on one key. It is live until this process knows better."""
+
+    def __init__(self, tenants: Tenants, key: str, grace_s: float) -> None:
+        """`grace_s`: the seconds that the key stays valid while the database is away."""
+        self._tenants = tenants
+        self._key = key
+        self._grace_s = grace_s
+
+    def require_live(self) -> None:
+        """Raise Unauthenticated if the key is known to be revoked or expired."""
+        if self._tenants.is_refused(self._key):
+            raise Unauthenticated("The API key was revoked, or expired, while the request was under way.")
+
+    async def wait_for_end(self) -> None:
+        """Return when the key is revoked or expired, or when it could not be checked for too long."""
+        loop = asyncio.get_running_loop()
+        renewed = loop.time()
+        while loop.time() - renewed < max(LONGEST_OUTAGE_S, self._grace_s):
+            await asyncio.sleep(RENEW_S)
+            try:
+                if await self._tenants.authenticate(self._key, self._grace_s) is None:
+                    return
+                renewed = loop.time()
+            except (DatabaseUnavailable, ServerBusy):
+                continue
+
+
+class Tenure:
+    """The time of one request. It ends with the request, or with the lease if a key was admitted."""
+
+    def __init__(self, limit: asyncio.Timeout) -> None:
+        self._limit = limit
+        self._begin: asyncio.TimerHandle | None = None
+        self._watching: asyncio.Task[None] | None = None
+
+    def hold(self, lease: KeyLease) -> None:
+        """Watch the lease. Most requests are over before its first renewal, so only a timer begins."""
+        self._begin = asyncio.get_running_loop().call_later(RENEW_S, self._watch, lease)
+
+    def release(self) -> None:
+        """Watch no more."""
+        if self._begin is not None:
+            self._begin.cancel()
+        if self._watching is not None:
+            self._watching.cancel()
+
+    def _watch(self, lease: KeyLease) -> None:
+        self._watching = asyncio.ensure_future(lease.wait_for_end())
+        self._watching.add_done_callback(self._end)
+
+    def _end(self, watching: "asyncio.Task[None]") -> None:
+        if not watching.cancelled():
+            self._limit.reschedule(asyncio.get_running_loop().time())
+
+
+@asynccontextmanager
+async def open_tenure() -> AsyncIterator[Tenure]:
+    """Run a request. Cancel it and raise Unauthenticated when the lease that it holds ends."""
+    limit = asyncio.timeout(None)
+    tenure = Tenure(limit)
+    try:
+        async with limit:
+            try:
+                yield tenure
+            finally:
+                tenure.release()
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        raise Unauthenticated("The API key was revoked, or expired, while the request was under way.") from None
