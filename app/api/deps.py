@@ -108,7 +108,7 @@ class RequireScope:
     """
 
     def __init__(self, scope_name: str | None = None) -> None:
-        self._scope_name = scope_name
+        self.scope_name = scope_name
 
     async def __call__(
         self, request: Request, _documented: Annotated[HTTPAuthorizationCredentials | None, Security(bearer)]
@@ -119,8 +119,8 @@ class RequireScope:
     def admitted_principal(self, request: Request) -> Principal:
         """Return the principal that `app.api.transport.admission` stored in the request. Raise ScopeRequired."""
         principal: Principal = request.state.caller
-        if self._scope_name is not None:
-            require_scope(principal, self._scope_name)
+        if self.scope_name is not None:
+            require_scope(principal, self.scope_name)
         return principal
 
 

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
 
-from mnema_client.answered import Answered
+from mnema_client.answered import Answered, Stored
 from mnema_client.calls import JSON, build_body, idempotency_headers, model_reader, path_id, path_segment
 from mnema_client.models import Page
 from mnema_client.requests import Sent
@@ -64,7 +64,7 @@ class Question(Answered):
     turn_id: UUID | None = None
 
 
-class Proposal(Answered):
+class Proposal(Stored):
     """A proposal and its state. `sensitive`: only the user may decide; `way`: how it was decided."""
 
     id: UUID

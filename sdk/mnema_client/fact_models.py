@@ -3,10 +3,10 @@
 from datetime import datetime
 from uuid import UUID
 
-from mnema_client.answered import Answered
+from mnema_client.answered import Answered, Stored
 
 
-class Fact(Answered):
+class Fact(Stored):
     """A value that a user stated about a topic.
 
     `kind`: ranked (an entry of a list, `rank` from 1) or single (`rank` None). `created_at`: when it was stated.

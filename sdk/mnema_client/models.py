@@ -7,7 +7,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict
 
-from mnema_client.answered import Answered
+from mnema_client.answered import Answered, Stored
 from mnema_client.fact_models import FactAnswer, MemoryActions
 
 T = TypeVar("T")
@@ -65,7 +65,7 @@ class Turn(Answered):
     memory_actions: MemoryActions | None = None
 
 
-class Memory(Answered):
+class Memory(Stored):
     """A stored memory. Pass its `version` to `edit` to change it only if nobody else did."""
 
     id: UUID

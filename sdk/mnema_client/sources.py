@@ -8,7 +8,7 @@ from uuid import UUID
 import httpx
 from pydantic import Field
 
-from mnema_client.answered import Answered
+from mnema_client.answered import Answered, Stored
 from mnema_client.calls import (
     JSON,
     build_body,
@@ -122,7 +122,7 @@ class SourceStatus(Answered):
     error: str | None
 
 
-class DocumentSource(Answered):
+class DocumentSource(Stored):
     """A source. `kind`: folder or upload; `index_job`: the job that the request queued."""
 
     id: UUID
@@ -141,7 +141,7 @@ class DocumentSource(Answered):
     index_job: IndexJob | None = None
 
 
-class SourceFile(Answered):
+class SourceFile(Stored):
     """A file of a source. `message`: why it is rejected, as a sentence; `hash`: the SHA-256 of its content in hex."""
 
     id: UUID

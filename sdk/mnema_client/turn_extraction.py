@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mnema_client.answered import Answered
+from mnema_client.answered import Answered, Stored
 from mnema_client.calls import JSON, build_body, model_reader
 from mnema_client.model_events import EventCall
 from mnema_client.requests import Sent
@@ -59,7 +59,7 @@ class FoundSignal(AssistantSignal):
     """A statement that the model found: an assertion, an exception, a fact or an assistant signal."""
 
 
-class ReconciledTurn(Answered):
+class ReconciledTurn(Stored):
     """The reading of a user's message: its signals, and the earlier turns, memories and buckets that matter for it.
 
     `local_memories_turn_ids` and `memory_bucket_ids` are now selected in the conversation's active set.
@@ -76,7 +76,7 @@ class ReconciledTurn(Answered):
     usage: TokenUsage
 
 
-class SummarizedTurn(Answered):
+class SummarizedTurn(Stored):
     """The summary of a turn, perhaps empty, and what the assistant mentioned or promoted in it."""
 
     summary: str

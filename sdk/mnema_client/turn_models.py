@@ -6,7 +6,7 @@ from uuid import UUID
 
 from pydantic import Field
 
-from mnema_client.answered import Answered
+from mnema_client.answered import Answered, Stored
 from mnema_client.models import Page
 
 
@@ -59,7 +59,7 @@ class ArtifactPage(Page[Artifact]):
     conversation_title: str
 
 
-class ActiveSet(Answered):
+class ActiveSet(Stored):
     """The selection of a conversation, and how far its buckets are reconciled.
 
     `selected_local_memories_turn_ids` is None until something is selected. `unknown_turn_ids` and

@@ -10,6 +10,7 @@ from app.api.mem0.filters import Selection, read_filters
 from app.api.mem0.identities import NAMES, EntityType, Identities, identities_of
 from app.api.schemas.fields import NOT_EMPTY, Change, Identifier, Json, Moment, Request, TypeName, Whole
 from app.api.schemas.recall.query import Share
+from app.api.schemas.stored import Stored
 from app.domain.errors import InvalidInput
 from app.domain.memory.memory import Memory
 
@@ -162,9 +163,10 @@ class Mem0MessageOut(BaseModel):
     message: str = Field(description="what was done")
 
 
-class Mem0ResultOut(BaseModel):
+class Mem0ResultOut(Stored):
     """The memory that a message became."""
 
+    told = frozenset({"id", "event"})
     id: UUID | None = Field(description="id of the memory; null if the text was not stored")
     memory: str = Field(description="the text of the memory")
     event: Literal["ADD", "UPDATE", "NONE"] = Field(
@@ -178,9 +180,10 @@ class Mem0AddedOut(BaseModel):
     results: list[Mem0ResultOut] = Field(description="one entry for each message that is remembered")
 
 
-class Mem0MemoryOut(BaseModel):
+class Mem0MemoryOut(Stored):
     """A memory as mem0's clients know it."""
 
+    told = frozenset({"id", "type", "created_at", "updated_at"})
     id: UUID
     memory: str = Field(description="the text of the memory")
     user_id: str | None = Field(description="the user; null: the memory has none")

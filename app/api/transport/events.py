@@ -11,7 +11,10 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from app.api import errors
+from app.api.deps import has_scope
+from app.api.schemas.stored import withhold_contents
 from app.domain.errors import MnemaError
+from app.domain.principal import Principal
 from app.ports import AnswerListener
 
 T = TypeVar("T")
@@ -102,10 +105,12 @@ class StreamedResult(Response):
 
     media_type = EVENTS
 
-    def __init__(self, work: Work) -> None:
+    def __init__(self, work: Work, caller: Principal) -> None:
+        """Take the work and the caller, who gets no stored contents without the scope `query`."""
         super().__init__(None, headers={"Cache-Control": "no-cache", "X-Accel-Buffering": "no"})
         del self.headers["content-length"]
         self._work = work
+        self._reads = has_scope(caller, "query")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer the request. Raise ClientDisconnect if the client leaves."""
@@ -113,7 +118,7 @@ class StreamedResult(Response):
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         events = WaitingEvents()
-        work = asyncio.ensure_future(self._work(events))
+        work = asyncio.ensure_future(self._work(events if self._reads else None))
         try:
             await events.wait_for_change(work)
             if work.done() and (error := work.exception()) is not None:
@@ -125,17 +130,18 @@ class StreamedResult(Response):
             while not work.done():
                 await _send_part(send, events.take_events() or KEEP_ALIVE)
                 await events.wait_for_change(work)
-            last = events.take_events() + _final_event(work, Request(scope))
+            last = events.take_events() + _final_event(work, Request(scope), reads=self._reads)
             await send({"type": "http.response.body", "body": last, "more_body": False})
         finally:
             work.cancel()
             await asyncio.wait({work})
 
 
-def _final_event(work: asyncio.Future[BaseModel], request: Request) -> bytes:
+def _final_event(work: asyncio.Future[BaseModel], request: Request, *, reads: bool) -> bytes:
     """Return the result of finished work, or its problem document. Raise an error that is a defect of ours."""
     try:
-        return encode_event("result", work.result().model_dump_json().encode())
+        result = work.result() if reads else withhold_contents(work.result())
+        return encode_event("result", result.model_dump_json().encode())
     except MnemaError as error:
         return encode_event("error", bytes(errors.error_response(error, request).body))
 

@@ -1,6 +1,7 @@
 """Strict query strings: a route refuses parameters that it does not have."""
 
-from collections.abc import Iterable, Mapping
+import functools
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar
 
 from fastapi import Request, Response
@@ -8,9 +9,12 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from starlette.convertors import Convertor, register_url_convertor
 
+from app.api.deps import has_scope
+from app.api.schemas.stored import withhold_contents
 from app.api.transport.direct import Decoder, Handler, direct_handler
 from app.api.transport.signature import signature_of
 from app.domain.near_names import MAX_NAME_CHARS, nearest_hint
+from app.domain.principal import Principal
 
 PARTS = (
     *("active-set", "artifacts", "assistant-signals", "buckets", "context", "feedback", "fingerprint", "reconcile"),
@@ -75,10 +79,16 @@ register_url_convertor("last_turn", LastTurnConvertor())
 
 
 class StrictRoute(APIRoute):
-    """A route that refuses parameters it does not have. Plain routes bypass FastAPI's own handler."""
+    """A route that refuses parameters it does not have. Plain routes bypass FastAPI's own handler.
+
+    Its answers have no stored contents for a key that may not read.
+    """
 
     decoders: ClassVar[Mapping[str, Decoder]] = {}
     """Decoders of bodies by media type, besides JSON. Only a plain route can have them."""
+
+    def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
+        super().__init__(path, _withhold_from_writers(endpoint), **options)
 
     def get_route_handler(self) -> Handler:
         """Return the direct handler of a plain route, else FastAPI's handler after a check of the names."""
@@ -98,6 +108,18 @@ class StrictRoute(APIRoute):
             return await handle(request)
 
         return handle_checked
+
+
+def _withhold_from_writers(endpoint: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the endpoint without stored contents in what it returns to a key without the scope `query`."""
+
+    @functools.wraps(endpoint)
+    async def answer(**arguments: Any) -> Any:
+        result = await endpoint(**arguments)
+        caller = next((value for value in arguments.values() if isinstance(value, Principal)), None)
+        return result if caller is None or has_scope(caller, "query") else withhold_contents(result)
+
+    return answer
 
 
 def check_parameter_names(known: frozenset[str], given: Iterable[str]) -> None:

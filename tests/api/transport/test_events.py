@@ -3,12 +3,16 @@
 import asyncio
 import json
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from pydantic import BaseModel
 
 from app.api.transport.events import MAX_WAITING, StreamedResult, WaitingEvents
+from app.domain.principal import Principal
 from app.ports import AnswerListener
+
+READER = Principal(uuid4(), scopes=frozenset({"query", "write"}))
 
 
 class Done(BaseModel):
@@ -72,7 +76,7 @@ def test_a_client_that_does_not_read_holds_a_bounded_text() -> None:
 async def answer(work: Any) -> Wire:
     """Answer a request with the work; return the exchange."""
     wire = Wire()
-    await StreamedResult(work)({"type": "http", "path": "/", "state": {}}, wire.receive, wire.send)
+    await StreamedResult(work, READER)({"type": "http", "path": "/", "state": {}}, wire.receive, wire.send)
     return wire
 
 

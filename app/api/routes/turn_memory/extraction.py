@@ -37,7 +37,7 @@ async def reconcile(
         read = await app.turn_memory.reconcile.reconcile_turn(principal, conversation, turn, listener)
         return ReconciledOut.from_turn(*read)
 
-    return StreamedResult(work) if body.stream else await run_while_connected(request.receive, work(None))
+    return StreamedResult(work, principal) if body.stream else await run_while_connected(request.receive, work(None))
 
 
 @router.post("/summarize", response_model=SummarizedOut, responses=_RESPONSES)
@@ -56,4 +56,4 @@ async def summarize(
         read = await app.turn_memory.summarise.summarise_turn(principal, conversation, turn, listener)
         return SummarizedOut.from_turn(*read)
 
-    return StreamedResult(work) if body.stream else await run_while_connected(request.receive, work(None))
+    return StreamedResult(work, principal) if body.stream else await run_while_connected(request.receive, work(None))

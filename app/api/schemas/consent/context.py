@@ -7,6 +7,7 @@ from uuid import UUID
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from app.api.schemas.fields import NOT_EMPTY, Identifier, Request, storable_text
+from app.api.schemas.stored import Stored
 from app.domain.consent.patches import MAX_QUESTION, Patch, UserContext
 from app.usecases.consent.proposals import Proposal, ProposalResult
 
@@ -109,9 +110,10 @@ class QuestionOut(BaseModel):
     turn_id: UUID = Field(description="the assistant's turn that asks")
 
 
-class PatchOut(BaseModel):
+class PatchOut(Stored):
     """A proposal and its outcome."""
 
+    told = frozenset({"id", "state", "created_at", "expires_at", "decided_at", "way", "action"})
     model_config = ConfigDict(from_attributes=True)
     id: UUID
     user_id: str

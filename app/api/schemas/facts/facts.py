@@ -7,6 +7,7 @@ from uuid import UUID
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from app.api.schemas.fields import NOT_EMPTY, Change, Identifier, Moment, Request, Whole, is_absent
+from app.api.schemas.stored import Stored
 from app.domain.facts.answers import FactAnswer
 from app.domain.facts.fact import Fact, FactKind, FactOutcome, StatedFact
 from app.domain.facts.label import DEFAULT_MODEL, MemoryActions
@@ -79,9 +80,10 @@ class FactPatchIn(Change):
     value: Value
 
 
-class FactOut(BaseModel):
+class FactOut(Stored):
     """A stored fact."""
 
+    told = frozenset({"id", "kind", "created_at", "updated_at", "action"})
     model_config = ConfigDict(from_attributes=True)
     id: UUID
     user_id: str

@@ -21,6 +21,7 @@ from app.api.schemas.fields import (
     TypeName,
     is_absent,
 )
+from app.api.schemas.stored import Stored
 from app.domain.memory.memory import Memory, MemoryType, NewMemory
 
 
@@ -135,9 +136,10 @@ class WrittenOut(BaseModel):
     )
 
 
-class MemoryOut(BaseModel):
+class MemoryOut(Stored):
     """A stored memory."""
 
+    told = frozenset({"id", "type", "state", "version", "superseded_by", "purge_at", "created_at", "updated_at"})
     model_config = ConfigDict(from_attributes=True)
     id: UUID
     user_id: str

@@ -8,6 +8,7 @@ from pydantic import BaseModel, Field
 
 from app.api.schemas.fields import is_absent
 from app.api.schemas.sources.sources import IndexJobOut
+from app.api.schemas.stored import Stored
 from app.domain.sources.folder import EntryKind
 from app.domain.sources.rejection import Rejection, RejectionReason
 from app.domain.sources.source import FileState, SourceFile
@@ -15,9 +16,10 @@ from app.domain.sources.tree import EntryState, TreeEntry
 from app.usecases.sources.uploads import UploadOutcome
 
 
-class SourceFileOut(BaseModel):
+class SourceFileOut(Stored):
     """A file of a source."""
 
+    told = frozenset({"id", "source_id", "state", "reason", "message", "modified_at", "indexed_at"})
     id: UUID
     source_id: UUID
     path: str = Field(description="below the root of the source")

@@ -7,6 +7,7 @@ from uuid import UUID
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from app.api.schemas.fields import Change, Identifier, Request, is_absent, storable_text
+from app.api.schemas.stored import Stored
 from app.domain.sources.index_job import IndexCause, IndexJob, IndexJobKind, IndexJobState
 from app.domain.sources.patterns import MAX_PATTERN, MAX_PATTERNS
 from app.domain.sources.source import SHARED_USER, NewSource, SourceKind, SourceState
@@ -126,9 +127,10 @@ class SourceStatusOut(BaseModel):
     error: str | None
 
 
-class SourceOut(BaseModel):
+class SourceOut(Stored):
     """A source, its contents, and the index job that the request queued."""
 
+    told = frozenset({"id", "kind", "created_at", "updated_at", "status", "index_job"})
     id: UUID
     name: str
     kind: Literal["folder", "upload"]
@@ -148,7 +150,7 @@ class SourceOut(BaseModel):
     def from_view(cls, view: SourceView) -> "SourceOut":
         """Return the body for a domain object."""
         source = view.source
-        names = cls.model_fields.keys() - {"status", "index_job", "include", "exclude", "kind"}
+        names = cls.model_fields.keys() - {"withheld", "status", "index_job", "include", "exclude", "kind"}
         return cls(
             **{name: getattr(source, name) for name in names},
             kind=source.kind.value,

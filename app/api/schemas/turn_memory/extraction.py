@@ -5,6 +5,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from app.api.schemas.fields import Identifier, Request, Zone, storable_text
+from app.api.schemas.stored import Stored
 from app.api.schemas.turn_memory.turns import LongText, TurnMemoryIn
 from app.domain.reflection.model_usage import Usage
 from app.domain.turn_memory.active_set import MAX_BUCKETS, MAX_SELECTED
@@ -74,9 +75,10 @@ class ExtractedSignalOut(BaseModel):
         return cls(**signal.as_json())
 
 
-class ReconciledOut(BaseModel):
+class ReconciledOut(Stored):
     """The reading of the turn. All parts but the ids and `usage` may be put into its fingerprint as they are."""
 
+    told = frozenset({"usage"})
     objective: str
     topics: list[str]
     assertions: list[ExtractedSignalOut]
@@ -159,9 +161,10 @@ class SummarizeIn(TurnMemoryIn):
         )
 
 
-class SummarizedOut(BaseModel):
+class SummarizedOut(Stored):
     """The summary, empty if the model gave none that keeps the rules, and what the assistant mentioned or promoted."""
 
+    told = frozenset({"usage"})
     summary: str
     assistant_signals: list[ExtractedSignalOut]
     usage: UsageOut

@@ -7,6 +7,7 @@ from uuid import UUID
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from app.api.schemas.fields import Change, Identifier, Json, Moment, Request, storable_text
+from app.api.schemas.stored import Stored
 from app.domain.turn_memory.active_set import MAX_BUCKETS, MAX_SELECTED, ActiveSet
 from app.domain.turn_memory.artifacts import ArtifactKind
 from app.domain.turn_memory.fingerprint import (
@@ -208,9 +209,10 @@ class ArtifactPageOut(BaseModel):
     next_cursor: str | None
 
 
-class ActiveSetOut(BaseModel):
+class ActiveSetOut(Stored):
     """The selection of a conversation, and how far its buckets are reconciled."""
 
+    told = frozenset({"unknown_turn_ids", "unknown_bucket_ids"})
     picked_bucket_ids: list[str]
     selected_local_memories_turn_ids: list[str] | None
     last_reconciled_ts: str | None
