@@ -13,6 +13,7 @@ from app.api.lease import KeyLease
 from app.bootstrap import Application
 from app.domain.errors import ScopeRequired, Unauthenticated
 from app.domain.principal import Principal
+from app.shares import acting_tenant
 
 operator_bearer = HTTPBearer(
     auto_error=False, scheme_name="OperatorKey", description="The key in the file MNEMA_OPERATOR_KEY_FILE"
@@ -59,6 +60,7 @@ async def identify_principal(app: Application, request: Request, grace_s: float 
     if principal is None:
         raise Unauthenticated("The API key is unknown, revoked or expired.")
     structlog.contextvars.bind_contextvars(tenant_id=str(principal.tenant_id))
+    acting_tenant.set(principal.tenant_id)
     lease = KeyLease(app.tenants, key, grace_s)
     request.state.tenure.hold(lease)
     return replace(principal, lease=lease)

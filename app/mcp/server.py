@@ -41,6 +41,7 @@ from app.mcp.names import ToolNames
 from app.mcp.prompts import Prompts
 from app.mcp.schemas import input_schema
 from app.mcp.tools import Tool, ToolOutcome
+from app.shares import acting_tenant
 
 log = structlog.get_logger(__name__)
 Context: TypeAlias = ServerRequestContext[Any]
@@ -184,8 +185,10 @@ def _tool_result(outcome: ToolOutcome) -> CallToolResult:
 
 
 def _request_state(context: Context) -> Any:
-    """Return the state that `McpEndpoint` put into the HTTP request."""
-    return cast(Request, context.request).state
+    """Return the state that `McpEndpoint` put into the HTTP request, for whose tenant the task works from now on."""
+    state = cast(Request, context.request).state
+    acting_tenant.set(state.connection.caller.tenant_id)  # the SDK handles a request in a task of its own
+    return state
 
 
 def _admitted_state(context: Context) -> Any:

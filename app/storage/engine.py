@@ -10,8 +10,8 @@ from pgvector.asyncpg import register_vector
 
 from app.domain.errors import ConfigError
 from app.domain.outages import DatabaseUnavailable
+from app.shares import TenantShares
 from app.storage.pooling import LOST, LOST_STATEMENTS, STATEMENT_CACHE, prove_prepared, startup_refusal
-from app.storage.shares import ConnectionShares
 
 UNREACHABLE = (
     OSError,
@@ -108,7 +108,7 @@ class Engine:
         self.timeout_s = timeout_s
         self._pool: asyncpg.Pool | None = None
         self._opening = asyncio.Lock()
-        self.shares = ConnectionShares(max_size)
+        self.shares = TenantShares(max_size, reserved=1 if max_size > 1 else 0)  # for authentication
 
     @property
     def connection_count(self) -> int:

@@ -1,14 +1,13 @@
 """One thread beside the event loop, for work on large inputs."""
 
-import asyncio
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from typing import TypeVar
+
+from app.shares import SharedThreads
 
 T = TypeVar("T")
 LARGE = 64 << 10
-_THREAD = ThreadPoolExecutor(1, "aside")
+_THREAD = SharedThreads(1, "aside")
 
 
 async def offload_if_large(size: int, work: Callable[..., T], *args: object) -> T:
@@ -19,4 +18,4 @@ async def offload_if_large(size: int, work: Callable[..., T], *args: object) -> 
     """
     if size <= LARGE:
         return work(*args)
-    return await asyncio.get_running_loop().run_in_executor(_THREAD, partial(work, *args))
+    return await _THREAD.run(work, *args)

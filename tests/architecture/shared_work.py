@@ -28,3 +28,43 @@ def unleased_keys(source: Source) -> list[str]:
     calls = [node.func for node in source.nodes if isinstance(node, ast.Call)]
     called = [(f, f.attr if isinstance(f, ast.Attribute) else getattr(f, "id", "")) for f in calls]
     return [source.at(node, names[name]) for node, name in called if name in names]
+
+
+_SHARED: Final = {"ThreadPoolExecutor", "to_thread", "run_in_executor", "Lock", "Semaphore", "Queue"}
+UNSHARED: Final = {
+    "app/api/transport/server.py": "messages of the supervisor",
+    "app/api/transport/supervisor.py": "one launch at a time; no tenant waits",
+    "app/bootstrap/__init__.py": "the end of the process",
+    "app/providers/broker.py": "a queue of the broker's protocol",
+    "app/providers/embeddings/batches.py": "held for the moment of a list's change",
+    "app/providers/embeddings/local.py": "tenants take turns with their batches",
+    "app/providers/file_counters.py": "counts of all tenants at once",
+    "app/providers/parsing/pool.py": "processes of a worker, which runs one job at a time for a tenant",
+    "app/providers/source_folders.py": "folders of the operator, read by workers",
+    "app/providers/source_folders_watch.py": "folders of the operator, read by workers",
+    "app/storage/access_log.py": "a lock for each tenant",
+    "app/storage/engine.py": "opens the pool once",
+    "app/storage/operations/administration.py": "a command of the operator",
+    "app/storage/retention/forgetting.py": "the erasure of a person, by an administrator or a worker",
+    "app/usecases/consolidation/consolidate.py": "a job of a worker",
+    "app/usecases/memory/bulk.py": "places within one request",
+    "app/usecases/operations/metrics.py": "figures of all tenants",
+    "app/usecases/operations/readiness.py": "checks of the operator",
+    "app/usecases/reflection/same_fact_judge.py": "a job of a worker",
+    "app/usecases/tenancy/limits.py": "counts of all tenants at once",
+    "app/usecases/tenancy/refresh.py": "rules of all tenants, in the background",
+    "app/usecases/tenancy/tenants.py": "keys that nobody knows belong to no tenant; the queue is bounded",
+    "app/usecases/turn_memory/artifacts.py": "places within one request",
+    "app/usecases/turn_memory/memory_reconcile.py": "places within one job",
+    "app/usecases/turn_memory/turn_queue.py": "a lock for each conversation",
+}
+"""The files with a lock, a queue or threads in which no tenant waits for another, with the reason."""
+
+
+def unshared_waits(source: Source) -> list[str]:
+    """Requests of all tenants wait for nothing without shares: `app.shares`."""
+    if source.inside("app/shares.py", "app/cli/", "app/embedded/", *UNSHARED):
+        return []
+    calls = [node.func for node in source.nodes if isinstance(node, ast.Call)]
+    named = [(f, f.attr if isinstance(f, ast.Attribute) else getattr(f, "id", "")) for f in calls]
+    return [source.at(node, f"{name} without shares of the tenants") for node, name in named if name in _SHARED]

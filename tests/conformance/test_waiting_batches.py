@@ -4,6 +4,7 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
+from uuid import UUID, uuid4
 
 import pytest
 from hypothesis import given
@@ -124,3 +125,19 @@ def test_each_batch_is_taken_once_within_the_bounds(lengths: list[list[int]]) ->
         left = [batch for batch in left if batch not in taken]
     assert left == []
     loop.close()
+
+
+async def test_tenants_take_turns() -> None:
+    waiting, first, second = WaitingBatches(), uuid4(), uuid4()
+    encoded = [WORDS.encode("w " * 256)] * 2  # too long to be joined
+
+    def add(tenant: UUID) -> WaitingBatch:
+        batch = WaitingBatch(["text"] * 2, encoded, asyncio.get_running_loop().create_future(), tenant)
+        waiting.add(batch)
+        return batch
+
+    many = [add(first) for _ in range(3)]
+    one = add(second)
+    taken = [waiting.take_some() for _ in range(4)]
+    assert taken == [[many[0]], [one], [many[1]], [many[2]]]
+    assert waiting.take_some() == []

@@ -1,8 +1,10 @@
-"""Fair shares of the pool: every tenant finds a connection, and waits only in its own tenant's queue."""
+"""Fair shares of connections and threads: every tenant finds one, and waits only in its own tenant's queue."""
 
 import asyncio
+import threading
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
+from functools import partial
 from random import Random
 from uuid import UUID, uuid4
 
@@ -10,8 +12,9 @@ import asyncpg
 import pytest
 
 from app.domain.outages import DatabaseUnavailable, TenantBusy
+from app.providers.upstreams.resolving import CachedResolver
+from app.shares import SharedThreads, TenantShares, acting_tenant
 from app.storage.engine import Engine
-from app.storage.shares import ConnectionShares
 from app.storage.uow import UnitOfWork
 from tests.background import until
 from tests.conftest import Database
@@ -22,7 +25,7 @@ LONG_S = 240.0
 SIZE = 6
 
 
-def taken(shares: ConnectionShares, tenant: UUID | None) -> int:
+def taken(shares: TenantShares, tenant: UUID | None) -> int:
     """Take places for the tenant until it gets no more; return how many. It keeps them."""
     number = 0
     while shares.take_place(tenant):
@@ -35,12 +38,12 @@ def taken(shares: ConnectionShares, tenant: UUID | None) -> int:
     [(1, [1, 0, 0, 0]), (2, [1, 0, 0, 1]), (3, [1, 1, 0, 1]), (4, [2, 1, 0, 1]), (10, [5, 2, 1, 1])],
 )
 def test_a_tenant_gets_about_half_of_what_is_free_and_one_place_stays_for_nobody(limit: int, places: list[int]) -> None:
-    shares = ConnectionShares(limit)
+    shares = TenantShares(limit, reserved=min(1, limit - 1))
     assert [taken(shares, tenant) for tenant in (A, B, C, None)] == places
     assert shares.in_use == sum(places)
 
 
-async def waiter(shares: ConnectionShares, tenant: UUID | None, timeout_s: float = LONG_S) -> "asyncio.Task[None]":
+async def waiter(shares: TenantShares, tenant: UUID | None, timeout_s: float = LONG_S) -> "asyncio.Task[None]":
     """Return a task that waits for a place."""
     task = asyncio.create_task(shares.wait_for_place(tenant, timeout_s))
     await settled()
@@ -54,7 +57,7 @@ async def settled() -> None:
 
 
 async def test_who_holds_least_is_served_first_and_within_a_tenant_who_came_first() -> None:
-    shares, served = ConnectionShares(8), list[str]()
+    shares, served = TenantShares(8, reserved=1), list[str]()
 
     async def wait(name: str, tenant: UUID | None) -> None:
         await shares.wait_for_place(tenant, LONG_S)
@@ -80,7 +83,7 @@ async def test_who_holds_least_is_served_first_and_within_a_tenant_who_came_firs
 
 
 async def test_who_no_longer_waits_keeps_no_place() -> None:
-    shares = ConnectionShares(2)
+    shares = TenantShares(2, reserved=1)
     assert shares.take_place(A)
     first, second, third = [await waiter(shares, A) for _ in range(3)]
     second.cancel()
@@ -100,7 +103,7 @@ async def test_who_no_longer_waits_keeps_no_place() -> None:
 
 
 async def test_who_waited_too_long_is_told_whether_its_own_tenant_or_the_server_is_busy() -> None:
-    shares = ConnectionShares(2)
+    shares = TenantShares(2, reserved=1)
     assert shares.take_place(A)
     with pytest.raises(TenantBusy):
         await shares.wait_for_place(A, 0.01)
@@ -114,7 +117,7 @@ async def test_who_waited_too_long_is_told_whether_its_own_tenant_or_the_server_
 
 
 async def test_whatever_comes_and_goes_no_place_is_lost_and_no_rule_broken() -> None:
-    chance, shares = Random(7), ConnectionShares(SIZE)
+    chance, shares = Random(7), TenantShares(SIZE, reserved=1)
     tenants: list[UUID | None] = [A, B, C, None]
     holding: Counter[UUID | None] = Counter()
 
@@ -187,3 +190,70 @@ async def test_a_tenant_that_wants_every_connection_leaves_some_to_others_and_to
     ends = await asyncio.gather(*greedy, return_exceptions=True)
     assert [type(end) for end in ends] == [asyncio.CancelledError, type(None)] * 10
     assert (engine.shares.in_use, engine.shares.waiting_count) == (0, 0)
+
+
+async def work_for(threads: SharedThreads, tenant: UUID, work: Callable[[], None]) -> None:
+    acting_tenant.set(tenant)
+    await threads.run(work)
+
+
+async def test_the_long_works_of_a_tenant_leave_a_thread_for_the_others() -> None:
+    threads, go_on = SharedThreads(2, "test"), threading.Event()
+    long = [asyncio.create_task(work_for(threads, A, lambda: go_on.wait(LONG_S) and None)) for _ in range(8)]
+    await settled()
+    async with asyncio.timeout(LONG_S):
+        await work_for(threads, B, lambda: None)
+    go_on.set()
+    await asyncio.gather(*long)
+    threads.stop()
+
+
+async def test_tenants_take_turns_at_one_thread() -> None:
+    threads, go_on, served = SharedThreads(1, "test"), threading.Event(), list[str]()
+    first = asyncio.create_task(work_for(threads, A, lambda: go_on.wait(LONG_S) and None))
+    await settled()
+    works = [(A, "a2"), (A, "a3"), (B, "b1"), (B, "b2")]
+    tasks = [asyncio.create_task(work_for(threads, tenant, partial(served.append, name))) for tenant, name in works]
+    await settled()
+    go_on.set()
+    await asyncio.gather(first, *tasks)
+    assert served == ["a2", "b1", "a3", "b2"]
+    threads.stop()
+
+
+async def test_a_work_keeps_its_thread_when_its_caller_has_gone() -> None:
+    threads, go_on = SharedThreads(1, "test"), threading.Event()
+    gone = asyncio.create_task(work_for(threads, A, lambda: go_on.wait(LONG_S) and None))
+    await settled()
+    gone.cancel()
+    waiting = asyncio.create_task(work_for(threads, B, lambda: None))
+    await settled()
+    assert not waiting.done()
+    go_on.set()
+    async with asyncio.timeout(LONG_S):
+        await waiting
+    threads.stop()
+
+
+async def test_names_that_hang_leave_threads_for_the_names_of_others() -> None:
+    go_on = threading.Event()
+
+    def look_up(host: str, *_: object, **__: object) -> list[tuple[object, ...]]:
+        if host.startswith("hangs"):
+            go_on.wait(LONG_S)
+        return [(None, None, None, "", ("192.0.2.1", 0))]
+
+    async def find(tenant: UUID, host: str) -> Sequence[str]:
+        acting_tenant.set(tenant)
+        return await resolver.find_addresses(host)
+
+    resolver = CachedResolver()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("socket.getaddrinfo", look_up)
+        hanging = [asyncio.create_task(find(A, f"hangs-{n}.example")) for n in range(20)]
+        await settled()
+        async with asyncio.timeout(LONG_S):
+            assert await find(B, "answers.example") == ["192.0.2.1"]
+        go_on.set()
+        await asyncio.gather(*hanging)
+    resolver.close()

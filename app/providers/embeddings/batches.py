@@ -3,9 +3,10 @@
 import asyncio
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, zip_longest
 from threading import Lock
 from typing import TYPE_CHECKING
+from uuid import UUID
 
 from app.ports import Embedding
 
@@ -42,11 +43,12 @@ def plan_batches(lengths: Sequence[int]) -> Iterator[list[int]]:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class WaitingBatch:
-    """A batch of one call that waits for a thread, and the future of its embeddings."""
+    """A batch of one call that waits for a thread, the future of its embeddings, and the tenant that wants them."""
 
     texts: Sequence[str]
     encoded: "Sequence[Encoding]"
     done: asyncio.Future[list[Embedding]]
+    tenant: UUID | None = None
 
     def deliver(self, outcome: list[Embedding] | Exception) -> None:
         """Set the embeddings or the error, on the event loop. A call that was cancelled gets nothing."""
@@ -59,28 +61,28 @@ class WaitingBatch:
 
 
 class WaitingBatches:
-    """The batches of all calls that wait for a thread, in their order. Thread-safe."""
+    """The batches of all calls that wait for a thread. Tenants take turns. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._waiting: dict[WaitingBatch, None] = {}
+        self._waiting: dict[UUID | None, dict[WaitingBatch, None]] = {}
 
     def add(self, batch: WaitingBatch) -> None:
-        """Append a batch."""
+        """Append a batch to those of its tenant."""
         with self._lock:
-            self._waiting[batch] = None
+            self._waiting.setdefault(batch.tenant, {})[batch] = None
 
     def discard(self, batch: WaitingBatch) -> None:
         """Take a batch out, if it still waits."""
         with self._lock:
-            self._waiting.pop(batch, None)
+            self._remove(batch)
 
     def take_some(self) -> list[WaitingBatch]:
         """Take out the first batch and those of the next that it can be computed with. Return [] if none waits."""
         taken: list[WaitingBatch] = []
         count = tokens = longest = 0
         with self._lock:
-            for batch in islice(self._waiting, MAX_BATCH):
+            for batch in islice(self._in_turn(), MAX_BATCH):
                 lengths = [len(encoding.ids) for encoding in batch.encoded]
                 joined = count + len(lengths), tokens + sum(lengths), max(longest, *lengths)
                 padded = joined[0] * joined[2]
@@ -89,5 +91,18 @@ class WaitingBatches:
                     taken.append(batch)
                     count, tokens, longest = joined
             for batch in taken:
-                del self._waiting[batch]
+                self._remove(batch)
+            if taken and (rest := self._waiting.pop(taken[0].tenant, None)):
+                self._waiting[taken[0].tenant] = rest  # behind the others
         return taken
+
+    def _in_turn(self) -> Iterator[WaitingBatch]:
+        """Yield the first batch of each tenant, then the second ones."""
+        turns = zip_longest(*self._waiting.values())
+        return (batch for turn in turns for batch in turn if batch is not None)
+
+    def _remove(self, batch: WaitingBatch) -> None:
+        own = self._waiting.get(batch.tenant, {})
+        own.pop(batch, None)
+        if not own:
+            self._waiting.pop(batch.tenant, None)

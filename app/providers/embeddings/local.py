@@ -19,6 +19,7 @@ from app.providers.embeddings.base import CachingEmbedder, unit_vectors
 from app.providers.embeddings.batches import WaitingBatch, WaitingBatches, plan_batches
 from app.providers.embeddings.onnx_files import open_session
 from app.providers.embeddings.onnx_graph import NAME, Precision
+from app.shares import acting_tenant
 
 if TYPE_CHECKING:
     from tokenizers import Encoding
@@ -138,7 +139,7 @@ class LocalEmbedder(CachingEmbedder):
 
     async def _embed_batch(self, model: MiniLM, texts: Sequence[str], encoded: "Sequence[Encoding]") -> list[Embedding]:
         loop = asyncio.get_running_loop()
-        batch = WaitingBatch(texts, encoded, loop.create_future())
+        batch = WaitingBatch(texts, encoded, loop.create_future(), acting_tenant.get())
         self._waiting.add(batch)
         try:
             loop.run_in_executor(self._pool, self._compute_some, model, loop)

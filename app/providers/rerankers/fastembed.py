@@ -1,14 +1,13 @@
 """Cross-encoders on ONNX Runtime in this process, through fastembed."""
 
-import asyncio
 import importlib.util
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app.domain.errors import ConfigError
 from app.providers.onnx_telemetry import disable_telemetry
 from app.providers.rerankers.base import CrossEncoder
+from app.shares import SharedThreads
 
 if TYPE_CHECKING:
     from fastembed.rerank.cross_encoder import TextCrossEncoder
@@ -35,20 +34,19 @@ class FastembedReranker(CrossEncoder):
         self._model, self._folder = _find_model(model or DEFAULT_MODEL)
         self._cache_dir = cache_dir
         self._threads = threads
-        self._pool = ThreadPoolExecutor(1, thread_name_prefix="reranker")
+        self._pool = SharedThreads(1, "reranker")
         self._loaded: TextCrossEncoder | None = None
 
     async def close(self) -> None:
         """Stop the thread; later calls raise RerankerUnavailable."""
-        await asyncio.to_thread(self._pool.shutdown, cancel_futures=True)
+        self._pool.stop()
 
     async def _compute_logits(self, query: str, texts: list[str]) -> list[float]:
-        loop = asyncio.get_running_loop()
         order = sorted(range(len(texts)), key=lambda place: len(texts[place]))
         scores: dict[int, float] = {}
         for start in range(0, len(order), MAX_BATCH):
             batch = order[start : start + MAX_BATCH]
-            read = await loop.run_in_executor(self._pool, self._score_batch, query, [texts[place] for place in batch])
+            read = await self._pool.run(self._score_batch, query, [texts[place] for place in batch])
             scores |= zip(batch, read, strict=True)
         return [scores[place] for place in range(len(texts))]
 

@@ -5,10 +5,10 @@ import socket
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from ipaddress import ip_address
 
 from app.domain.outages import UpstreamUnreachable
+from app.shares import SharedThreads
 
 Resolve = Callable[[str], Awaitable[Sequence[str]]]
 """A function that returns all addresses of a host. It raises OSError if there are none."""
@@ -24,7 +24,7 @@ class CachedResolver:
     """
 
     def __init__(self, resolve: Resolve | None = None) -> None:
-        self._threads: ThreadPoolExecutor | None = None
+        self._threads: SharedThreads | None = None
         self._resolve = resolve or self._ask_system
         self._known: OrderedDict[str, tuple[float, asyncio.Task[Sequence[str]]]] = OrderedDict()
 
@@ -47,7 +47,7 @@ class CachedResolver:
     def close(self) -> None:
         """Release the threads. A look-up that still hangs is not waited for."""
         if self._threads is not None:
-            self._threads.shutdown(wait=False, cancel_futures=True)
+            self._threads.stop()
 
     async def _look_up(self, host: str) -> Sequence[str]:
         try:
@@ -57,11 +57,10 @@ class CachedResolver:
             return ()
 
     async def _ask_system(self, host: str) -> Sequence[str]:
-        """Ask in threads of our own: a name server that hangs must not hold the threads that others need."""
+        """Ask in threads of our own, of which each tenant has a share: a name server that hangs holds few of them."""
         if self._threads is None:
-            self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="resolve")
-        loop = asyncio.get_running_loop()
-        found = await loop.run_in_executor(self._threads, _look_up_stream, host)
+            self._threads = SharedThreads(THREADS, "resolve")
+        found = await self._threads.run(_look_up_stream, host)
         return list(dict.fromkeys(found))
 
 

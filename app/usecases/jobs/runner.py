@@ -21,6 +21,7 @@ from app.domain.jobs.schedule import offset_s
 from app.domain.outages import ChatModelUnavailable, EmbedderUnavailable, RerankerUnavailable
 from app.domain.paging import Page, cut_page, decode_cursor, encode_cursor
 from app.domain.principal import Principal
+from app.shares import acting_tenant
 from app.storage.identity import new_id
 from app.storage.jobs.jobs import DueJob, JobCounts, JobStorage
 from app.storage.journal import Journal
@@ -103,6 +104,7 @@ class RunJobs:
 
         A cancelled job goes back to the queue at once. The attempt counts, so a job that always takes too long ends.
         """
+        acting_tenant.set(tenant_id)
         principal, name = Principal(tenant_id), f"{worker}#{new_id().hex[-8:]}"
         since = asyncio.get_running_loop().time()
         try:

@@ -16,6 +16,7 @@ from app.domain.idempotency import OptionalKey
 from app.domain.outages import WriteContention
 from app.domain.principal import Principal
 from app.domain.tenancy.rules import RulesChange, RulesVersion
+from app.shares import SharedThreads
 from app.storage.engine import LONG_S
 from app.storage.journal import Journal, KeyRecord
 from app.storage.tenancy.configs import TenantConfigStorage
@@ -24,6 +25,8 @@ from app.usecases.tenancy.category_moves import MoveCategories, check_moves, des
 
 log = structlog.get_logger(__name__)
 ATTEMPTS = 3
+THREADS = 2
+"""Two, so that the long documents of one tenant leave a thread for the others."""
 DEFAULTS = RulesVersion()
 
 
@@ -88,7 +91,7 @@ class ManageRules:
         self._moves = moves
         self._journal = journal
         self._policies = policies
-        self._building = asyncio.Lock()
+        self._threads = SharedThreads(THREADS, "rules")
 
     async def get_rules(self, principal: Principal) -> RulesView:
         """Return the version in force, and the policies that it gives."""
@@ -103,13 +106,12 @@ class ManageRules:
             return await self._load_version(tx, principal, version)
 
     async def read_document(self, text: bytes, *, is_yaml: bool) -> dict[str, Any]:
-        """Return the document of a text. Texts are read beside the event loop, one at a time. Raise InvalidConfig."""
-        async with self._building:
-            return await asyncio.to_thread(parse_yaml if is_yaml else parse_json, text)
+        """Return the document of a text. Texts are read beside the event loop. Raise InvalidConfig."""
+        return await self._threads.run(parse_yaml if is_yaml else parse_json, text)
 
     async def write_document(self, version: RulesVersion) -> str:
         """Return the document of a version as YAML."""
-        return await asyncio.to_thread(render_document, version.document)
+        return await self._threads.run(render_document, version.document)
 
     async def list_versions(self, principal: Principal, before: int | None, limit: int) -> RulesPage:
         """Return a page of at most `limit` versions below `before`."""
@@ -180,7 +182,7 @@ class ManageRules:
                     await self._storage.add_version(tx, principal, new)
                 await self._record_key(tx, principal, key, change, changed=new is not before)
         if not dry_run and new is not before:
-            text = await asyncio.to_thread(json.dumps, new.document)
+            text = await self._threads.run(json.dumps, new.document)
             self._policies.put_built(principal.tenant_id, BuiltRules(RulesDocument(new.version, text), policies, True))
             log.info("tenant_config_changed", version=new.version, actor=principal.actor_name, moved=moved)
         return replace(change, diff=await self._compare(before, new))
@@ -237,15 +239,13 @@ class ManageRules:
         return [*unknown[:100], *lost[:100], *idle, *policies.configuration_warnings]
 
     async def _build_policies(self, document: Mapping[str, Any]) -> Policies:
-        """Return the policies of a document. They are built beside the event loop, one at a time."""
-        async with self._building:
-            return await asyncio.to_thread(self._policies.build_policies, document)
+        """Return the policies of a document. They are built beside the event loop."""
+        return await self._threads.run(self._policies.build_policies, document)
 
     async def _take_version(self, principal: Principal, version: RulesVersion) -> None:
         """Put a stored version in force in this process. Its policies are built beside the event loop."""
         if version.version > self._policies.version_of(principal.tenant_id):
-            async with self._building:
-                built = await asyncio.to_thread(self._build_version, principal, version)
+            built = await self._threads.run(self._build_version, principal, version)
             self._policies.put_built(principal.tenant_id, built)
 
     def _build_version(self, principal: Principal, version: RulesVersion) -> BuiltRules:
@@ -254,4 +254,4 @@ class ManageRules:
 
     async def _compare(self, before: RulesVersion, after: RulesVersion) -> list[str]:
         names = f"version {before.version}", f"version {after.version}"
-        return await asyncio.to_thread(compare_documents, before.document, after.document, names)
+        return await self._threads.run(compare_documents, before.document, after.document, names)

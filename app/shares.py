@@ -1,27 +1,38 @@
-"""Fair shares of the connection pool, so that one busy tenant leaves connections for the others."""
+"""Fair shares of what all tenants use: connections and threads. One busy tenant leaves some for the others."""
 
 import asyncio
 import contextlib
 from collections import deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar
+from functools import partial
+from typing import TypeVar
 from uuid import UUID
+from weakref import WeakKeyDictionary
 
 from app.domain.outages import ConnectionsBusy, TenantBusy
 
+Result = TypeVar("Result")
+acting_tenant: ContextVar[UUID | None] = ContextVar("acting_tenant", default=None)
+"""The tenant that the running task works for."""
 
-class ConnectionShares:
+
+class TenantShares:
     """Places for `limit` units of work at once. Each belongs to a tenant, or to None (such as authentication).
 
-    A tenant gets another place while it holds fewer than are free. One free place does not count: it is reserved for
-    None. Of ten places a busy tenant gets five, a second busy one two, and others still find some. A tenant that gets
-    no place waits in its own queue. A returned place goes to the waiting tenant that holds fewest, in queue order.
+    A tenant gets another place while it holds fewer than are free. `reserved` free places do not count: they are for
+    None. With one reserved, of ten places a busy tenant gets five, a second busy one two, and others still find some.
+    A tenant that gets no place waits in its own queue. A returned place goes to the waiting tenant that holds fewest,
+    and among equals to the one that waits longest since it was served.
     """
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, reserved: int = 0) -> None:
         self.limit = limit
         self.waits = 0
         """The number of waits for a place since the start."""
         self._free = limit
-        self._reserved = 1 if limit > 1 else 0
+        self._reserved = reserved
         self._held: dict[UUID | None, int] = {}
         self._queues: dict[UUID | None, deque[asyncio.Future[None]]] = {}
 
@@ -44,7 +55,7 @@ class ConnectionShares:
         self._free -= 1
         return True
 
-    async def wait_for_place(self, tenant: UUID | None, timeout_s: float) -> None:
+    async def wait_for_place(self, tenant: UUID | None, timeout_s: float | None) -> None:
         """Take a place as soon as there is one. Raise TenantBusy or ConnectionsBusy after `timeout_s` seconds."""
         self.waits += 1
         place = asyncio.get_running_loop().create_future()
@@ -78,6 +89,7 @@ class ConnectionShares:
                 if not self.take_place(first):
                     return
                 place.set_result(None)
+                self._queues[first] = self._queues.pop(first)  # behind the others
             self._leave_queue(first, place)
 
     def _queue_order(self, tenant: UUID | None) -> tuple[int, bool]:
@@ -90,3 +102,38 @@ class ConnectionShares:
             queue.remove(place)
         if not queue:
             self._queues.pop(tenant, None)
+
+
+class SharedThreads:
+    """Threads for work beside the event loop, in fair shares of the tenants whose requests want it.
+
+    Python code holds the interpreter's lock, so few threads are enough, and many would starve the event loop.
+    """
+
+    def __init__(self, count: int, name: str) -> None:
+        self._count = count
+        self._pool = ThreadPoolExecutor(count, thread_name_prefix=name)
+        self._of_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, TenantShares] = WeakKeyDictionary()
+
+    async def run(self, work: Callable[..., Result], *args: object) -> Result:
+        """Return `work(*args)`. It keeps its thread until it is done, also if nobody waits for it any more."""
+        loop, tenant = asyncio.get_running_loop(), acting_tenant.get()
+        shares = self._of_loop.setdefault(loop, TenantShares(self._count))
+        if not shares.take_place(tenant):
+            await shares.wait_for_place(tenant, None)
+        try:
+            running = loop.run_in_executor(self._pool, partial(work, *args))
+        except RuntimeError:  # stopped
+            shares.return_place(tenant)
+            raise
+
+        def finish(done: asyncio.Future[Result]) -> None:
+            shares.return_place(tenant)
+            _ = done.cancelled() or done.exception()  # the caller may be gone
+
+        running.add_done_callback(finish)
+        return await asyncio.shield(running)
+
+    def stop(self) -> None:
+        """Take no more work, and wait for none that hangs."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
