@@ -18,6 +18,8 @@ from app.providers.upstreams.resolving import CachedResolver, Resolve
 
 MAX_ADDRESSES = 3
 """The most addresses of a host that a call tries to connect to."""
+MAX_SURPLUS = 3
+"""The most connections with a surplus answer that a call tries."""
 OURS = frozenset(
     {"accept-encoding", "connection", "content-length", "expect", "host", "keep-alive", "proxy-authorization"}
     | {"proxy-connection", "te", "trailer", "transfer-encoding", "upgrade"}
@@ -110,6 +112,10 @@ class HttpUpstreamClient:
             raise UpstreamBroken("The chat endpoint closed the connection, or did not answer in HTTP.") from None
 
 
+class _SurplusAnswer(Exception):
+    """The answer was there before its question."""
+
+
 class _Call:
     """One request on its way. `phase` is the one that a time-out belongs to, unless it `waits_for_pool`."""
 
@@ -128,6 +134,7 @@ class _Call:
         self._request = method, path, headers, body
         self.waits_for_pool = False
         self._connecting: Any = None
+        self._has_waited = False
 
     async def send_to_any(self, pool: Pool, addresses: list[str], limit: asyncio.Timeout) -> httpx2.Response:
         """Send the request to the first address that takes a connection. `limit` is moved when it has one."""
@@ -135,10 +142,21 @@ class _Call:
         share = self._bounds.connect_timeout_s / len(ordered)
         for address in ordered[:-1]:
             try:
-                return await self._send_to(pool, address, share, limit)
+                return await self._send_fresh(pool, address, share, limit)
             except (httpx2.ConnectError, httpx2.ConnectTimeout):
                 continue
-        return await self._send_to(pool, ordered[-1], None, limit)
+        return await self._send_fresh(pool, ordered[-1], None, limit)
+
+    async def _send_fresh(
+        self, pool: Pool, address: str, connect_s: float | None, limit: asyncio.Timeout
+    ) -> httpx2.Response:
+        """Send the request, and again if the connection held the answer to nothing. That connection is closed."""
+        for _attempt in range(MAX_SURPLUS):
+            try:
+                return await self._send_to(pool, address, connect_s, limit)
+            except _SurplusAnswer:
+                continue
+        raise UpstreamBroken("The chat endpoint sends answers that nobody asked for.")
 
     async def _send_to(
         self, pool: Pool, address: str, connect_s: float | None, limit: asyncio.Timeout
@@ -147,6 +165,11 @@ class _Call:
             self.waits_for_pool = False
             if event == "connection.connect_tcp.complete":
                 self._connecting = info["return_value"]
+            if event == "http11.receive_response_headers.started":
+                self._has_waited = False
+                asyncio.get_running_loop().call_soon(self._note_turn)
+            if event == "http11.receive_response_headers.complete" and not self._has_waited:
+                raise _SurplusAnswer  # it came with the answer before, so it was read without a turn of the loop
             if event == "http11.send_request_headers.started" and self.phase == "connect":
                 self.phase, pool.address = "first_byte", address
                 limit.reschedule(asyncio.get_running_loop().time() + self._bounds.first_byte_timeout_s)
@@ -169,6 +192,9 @@ class _Call:
         except BaseException:
             await self._drop_connection()
             raise
+
+    def _note_turn(self) -> None:
+        self._has_waited = True
 
     async def _drop_connection(self) -> None:
         """Close the socket of a handshake that was cancelled: httpx2 forgets it, and it would stay open."""

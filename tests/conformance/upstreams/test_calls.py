@@ -192,6 +192,26 @@ async def test_a_connection_is_used_again_only_after_a_whole_answer(make_client:
         assert connections == 2
 
 
+async def test_a_surplus_answer_is_nobodys(make_client: MakeClient) -> None:
+    asked = 0
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal asked
+        while True:
+            await read_request(reader)
+            asked += 1
+            own = b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n%d" % asked
+            surplus = b"HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\nsurplus" if asked == 1 else b""
+            writer.write(own + surplus)
+            await writer.drain()
+
+    async with raw_endpoint(answer) as port:
+        client = make_client()
+        answers = [await post(client, at_port(port)) for _ in range(3)]
+    assert answers[0] == (200, b"1")
+    assert all(len(body) == 1 for _status, body in answers)
+
+
 async def test_calls_of_a_tenant_wait_for_a_free_connection_of_its_own(make_client: MakeClient) -> None:
     client = make_client(max_connections=1, connect_timeout_s=0.3)
 
