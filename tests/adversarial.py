@@ -16,7 +16,7 @@ from typing import Final
 from uuid import UUID
 
 from app.config import tenant_documents as rule_documents
-from app.domain import client_prompts, ids, languages, text_rules
+from app.domain import client_prompts, equal_texts, ids, languages, text_rules, tombstones
 from app.domain.agent_state import store_items as store
 from app.domain.chat import answer as chat_answer
 from app.domain.chat import request as chat_request
@@ -33,7 +33,7 @@ from app.domain.mirror import entries as mirror
 from app.domain.mirror import names
 from app.domain.mirror.front_matter import BrokenFile
 from app.domain.recall import delta_header as delta
-from app.domain.recall import equal_texts, near_duplicates, statements, supersession, wording
+from app.domain.recall import near_duplicates, statements, supersession, wording
 from app.domain.recall import time_spans as dates
 from app.domain.reflection import capture, evidence, grounding, notes, reconcile, workflows
 from app.domain.reflection import echoes as own_words
@@ -164,6 +164,7 @@ FUNCTIONS: Final[Mapping[str, Callable[[str], object]]] = {
     "check_text": lambda text: text_rules.check_text(text, "turn", ANY, trim=True),
     "check_text, usual": lambda text: text_rules.check_text(text, "turn", USUAL, trim=True),
     "text_key": text_rules.text_key,
+    "compute_tombstones": lambda text: tombstones.compute_tombstones(b"", UUID(int=0), "", [text], []),
     "trim_text": lambda text: text_rules.trim_text(text, len(text) - 1),
     "pieces": lambda text: text_rules.split_text(text, 6000),
     "sentence_ends": text_rules.sentence_ends,

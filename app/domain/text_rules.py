@@ -174,9 +174,11 @@ def _extends_grapheme(char: str) -> bool:
 
 
 def text_key(text: str) -> bytes:
-    """Return the SHA-256 (32 bytes) of the normalised text.
+    """Return the SHA-256 (32 bytes) of the comparable text. Texts that differ only in what it drops have one key."""
+    return hashlib.sha256(comparable_text(text).encode()).digest()
 
-    Texts that differ only in case, joiners or final punctuation have the same key.
-    """
+
+def comparable_text(text: str) -> str:
+    """Return the normalised text without case, joiners and final punctuation."""
     folded = unicodedata.normalize("NFC", without_joiners(normalise_text(text)).casefold())
-    return hashlib.sha256((folded.rstrip(_TERMINAL) or folded).encode()).digest()
+    return folded.rstrip(_TERMINAL) or folded

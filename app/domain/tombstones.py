@@ -5,7 +5,8 @@ import hmac
 from collections.abc import Iterable
 from uuid import UUID
 
-from app.domain.text_rules import text_key
+from app.domain.equal_texts import fold_text
+from app.domain.text_rules import comparable_text, text_key
 
 
 def compute_tombstone(secret: bytes, tenant_id: UUID, user_id: str, kind: str, value: bytes) -> bytes:
@@ -17,6 +18,14 @@ def compute_tombstone(secret: bytes, tenant_id: UUID, user_id: str, kind: str, v
 def compute_tombstones(
     secret: bytes, tenant_id: UUID, user_id: str, texts: Iterable[str | None], turns: Iterable[str | None]
 ) -> list[bytes]:
-    """Return one sorted tombstone for each text and each turn id. Spacing and case of a text do not matter."""
-    keys = {("text", text_key(text)) for text in texts if text} | {("turn", t.encode()) for t in turns if t}
+    """Return one sorted tombstone for each text and each turn id.
+
+    Spacing, case and width of a text do not matter, nor do quotation marks, brackets and the punctuation around words.
+    """
+    keys = {("text", _erasure_key(text)) for text in texts if text} | {("turn", t.encode()) for t in turns if t}
     return sorted(compute_tombstone(secret, tenant_id, user_id, kind, value) for kind, value in keys)
+
+
+def _erasure_key(text: str) -> bytes:
+    """Return what an erased text shares with its new spellings. Texts with the same `text_key` have the same."""
+    return text_key(fold_text(comparable_text(text)))

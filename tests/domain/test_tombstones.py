@@ -5,10 +5,13 @@ from pathlib import Path
 from uuid import UUID
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pydantic import SecretStr
 
 from app.config.settings import Settings
 from app.domain.errors import ConfigError
+from app.domain.text_rules import text_key
 from app.domain.tombstones import compute_tombstone, compute_tombstones
 
 SECRET = b"the installation's secret"
@@ -31,15 +34,33 @@ def of(text: str, *, secret: bytes = SECRET, tenant: UUID = TENANT, user: str = 
             "Maya lives in Po\u200drto",
             "\u3164Maya lives in Porto",
         ),
+        *('"Maya lives in Porto."', "“Maya lives in Porto!”", "'Maya lives in Porto'", "«Maya lives in Porto?» "),
+        *("(Maya lives in Porto)", "「Maya lives in Porto。」", "Ｍａｙａ lives in Porto", '... "Maya" lives in Porto'),
     ],
 )
 def test_a_text_is_known_again_however_it_is_spaced_spelt_or_ended(same: str) -> None:
     assert of(same) == of("Maya lives in Porto")
 
 
-@pytest.mark.parametrize("other", ["Maya lives in Faro.", "Maya does not live in Porto.", "Maya lives, in Porto"])
+OTHERS = [
+    "Maya lives in Faro.",
+    "Maya does not live in Porto.",
+    "Maya lives, in Porto",
+    '"Porto"',
+    "Maya lives in Porto :(",
+]
+
+
+@pytest.mark.parametrize("other", OTHERS)
 def test_another_text_is_not_taken_for_it(other: str) -> None:
     assert of(other) != of("Maya lives in Porto.")
+
+
+@given(st.text("aß ẞSsIİ.,!?:;()\"'“”8=-^'ﬁ１。" + "\u200d", min_size=1, max_size=12), st.text(".!?…。 ", max_size=3))
+def test_texts_of_one_key_have_one_tombstone(text: str, end: str) -> None:
+    for same in (text + end, text.upper(), text.lower(), f" {text} "):
+        if text_key(same) == text_key(text):
+            assert of(same) == of(text)
 
 
 def test_tombstones_of_two_users_tenants_or_installations_have_nothing_in_common() -> None:

@@ -8,9 +8,9 @@ and negations, and nothing that one of them leaves out.
 from functools import lru_cache
 from typing import Final
 
+from app.domain.equal_texts import fold_text
 from app.domain.languages import is_surely_english
 from app.domain.memory.same_fact import same_fact
-from app.domain.recall.equal_texts import fold_text
 from app.domain.recall.statements import MAX_CHARACTERS
 from app.domain.recall.wording import Wording, read_wording, say_in_other_order
 

@@ -5,11 +5,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from app.domain.equal_texts import find_signs
 from app.domain.memory import word_lists as words
 from app.domain.memory.phrases import Kind, Word, every_word, stem_of
 from app.domain.memory.spellings import canonical_spelling, has_ambiguous_date, hyphens_clash
 from app.domain.recall import same_words as same
-from app.domain.recall.equal_texts import find_signs
 
 _SHORT_IS: Final = re.compile(r"(?<=\w)'s (?=(?:an?|the|not|no|also|allergic|afraid|married|vegan|vegetarian)\b)")
 """The "is" of "Nora's a nurse"."""

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.domain.recall.equal_texts import fold_text
+from app.domain.equal_texts import fold_text
 from app.domain.recall.late_interaction import pairwise_closeness
 from app.domain.recall.near_duplicates import LEAST_CLOSENESS, say_the_same
 from app.ports import Embedder
