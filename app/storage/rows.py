@@ -77,3 +77,8 @@ def new_job_row(job: NewJob) -> dict[str, Any]:
         "user_id": job.user_id,
         "payload": dict(job.payload),
     }
+
+
+def affected_rows(tag: str) -> int:
+    """Return the number of rows in a command tag, such as `DELETE 3`."""
+    return int(tag.rsplit(" ", 1)[-1])

@@ -103,6 +103,7 @@ class Batch(Answered):
     """A batch as it was recorded. `changes`: what it set. `user_id`: the only user of its memories, else None.
 
     `filters` has no text of `q` and `metadata`; `not_kept` in it names those of both that were set.
+    The erasure of a user takes words about the user from both, and adds their names to `not_kept`.
     """
 
     batch_id: UUID

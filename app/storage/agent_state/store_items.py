@@ -24,6 +24,7 @@ from app.domain.principal import Principal
 from app.ports import Vector
 from app.storage.engine import LONG_S
 from app.storage.identity import new_id
+from app.storage.rows import affected_rows
 from app.storage.statements import load_statements
 from app.storage.uow import ReadTx, UnitOfWork, WriteTx
 
@@ -145,14 +146,13 @@ class ItemRecords:
             async with self._uow.read(principal, timeout_s=LONG_S) as tx:
                 return int(await tx.fetchval(self._sql["expired"], principal.tenant_id, now))
         async with self._uow.write(principal, timeout_s=LONG_S) as tx:
-            return _affected_rows(await tx.execute(self._sql["expire"], principal.tenant_id, now, limit))
+            return affected_rows(await tx.execute(self._sql["expire"], principal.tenant_id, now, limit))
 
 
 async def erase_items(tx: WriteTx, principal: Principal, user_id: str) -> int:
     """Delete the user's items in the transaction of their erasure; return how many."""
-    return _affected_rows(
-        await tx.execute(load_statements("agent_state/store_items.sql")["erase"], principal.tenant_id, user_id)
-    )
+    erase = load_statements("agent_state/store_items.sql")["erase"]
+    return int(await tx.fetchval(erase, principal.tenant_id, user_id))
 
 
 def _known_prefix(conditions: Sequence[Condition]) -> Namespace:
@@ -185,7 +185,3 @@ def _item_row(put: PutItem) -> dict[str, Any]:
         "user_id": put.user_id,
         "ttl_s": put.ttl.total_seconds() if put.ttl else None,
     }
-
-
-def _affected_rows(tag: str) -> int:
-    return int(tag.rsplit(" ", 1)[-1])

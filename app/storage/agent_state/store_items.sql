@@ -91,6 +91,4 @@ DELETE FROM store_items WHERE tenant_id = $1 AND id IN (
     SELECT id FROM store_items WHERE tenant_id = $1 AND expires_at <= $2 ORDER BY expires_at LIMIT $3 FOR UPDATE SKIP LOCKED)
 
 -- name: erase
--- An item that names several users is erased with the first of them.
-DELETE FROM store_items WHERE tenant_id = $1 AND id = ANY (ARRAY (
-    SELECT id FROM store_items WHERE tenant_id = $1 AND user_id = $2 UNION ALL SELECT items_naming($2)))
+SELECT erase_items($1, $2)

@@ -1,6 +1,6 @@
 """Batches: the memories that one matches, their records, and what each has changed. The journal changes memories."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
@@ -19,12 +19,16 @@ from app.storage.uow import ReadTx, WriteTx
 
 @dataclass(frozen=True, slots=True)
 class NewBatch:
-    """The record of a batch. `user_id` is the only user of its memories, None if there are several."""
+    """The record of a batch.
+
+    `user_id` is the only user of its memories, None if there are several. `users` are those of all that matched.
+    """
 
     id: UUID
     action: str
     undoes: UUID | None
     user_id: str | None
+    users: Collection[str]
     filters: Mapping[str, Any]
     changes: Mapping[str, Any]
     categories: tuple[str, ...]
@@ -108,6 +112,7 @@ class BatchStorage:
             batch.changed,
             dict(batch.skipped),
             batch.actor,
+            sorted(batch.users),
         )
 
     async def get_batch(self, tx: ReadTx, principal: Principal, batch_id: UUID) -> StoredBatch | None:

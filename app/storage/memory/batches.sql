@@ -70,8 +70,11 @@ LEFT JOIN memory_access a ON a.tenant_id = m.tenant_id AND a.memory_id = m.id
 WHERE m.tenant_id = $1 AND m.id = ANY ($2::uuid[]) AND ($3::text[] IS NULL OR m.category = ANY ($3)) ORDER BY m.id
 
 -- name: record
-INSERT INTO memory_batches (tenant_id, id, action, undoes, user_id, filters, changes, categories, matched, changed, skipped, actor)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+-- $13 the users of all memories that matched.
+INSERT INTO memory_batches (tenant_id, id, action, undoes, user_id, filters, changes, categories, matched, changed, skipped, actor,
+                            user_pks)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12,
+        ARRAY (SELECT user_pk FROM users WHERE tenant_id = $1 AND user_id = ANY ($13::text[]) ORDER BY 1))
 
 -- name: page
 -- $2 the key's categories or null, $3 and $4 the last row seen or null, $5 limit, $6 one batch or null. Newest first.

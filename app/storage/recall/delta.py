@@ -64,11 +64,6 @@ class DeltaStorage:
         await tx.execute(_SQL["advance"], principal.tenant_id, thread_id, agent, rev, user_id, principal.cursor_key)
 
 
-async def erase_cursors(tx: WriteTx, principal: Principal, user_id: str) -> int:
-    """Delete the cursors that name the user, in the transaction of their erasure; return how many."""
-    return int((await tx.execute(_SQL["erase"], principal.tenant_id, user_id)).rsplit(" ", 1)[-1])
-
-
 async def drop_key_cursors(tx: WriteTx, principal: Principal, key_id: UUID) -> None:
     """Delete the cursors of an API key, in the transaction that revokes it."""
     await tx.execute(_SQL["drop_key"], principal.tenant_id, key_id)

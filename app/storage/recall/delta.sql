@@ -12,8 +12,5 @@ WHERE $5::text IS NULL OR EXISTS (SELECT FROM users WHERE tenant_id = $1 AND use
 ON CONFLICT (tenant_id, user_id, thread_id, agent, key_id) DO UPDATE
     SET rev = excluded.rev, updated_at = now() WHERE c.rev < excluded.rev
 
--- name: erase
-DELETE FROM delta_cursors WHERE tenant_id = $1 AND user_id = $2
-
 -- name: drop_key
 DELETE FROM delta_cursors WHERE tenant_id = $1 AND key_id = $2

@@ -151,7 +151,7 @@ ORDER BY w.thread_pk, w.ns, w.checkpoint_id, w.task_id, w.idx LIMIT $5
 -- name: item
 SELECT id, store_labels(path) AS namespace, key, value, expires_at, created_at, updated_at FROM store_items
 WHERE tenant_id = $1 AND $3::text[] IS NULL AND id = ANY (ARRAY (
-    SELECT o.id FROM (SELECT id FROM store_items WHERE tenant_id = $1 AND user_id = $2 UNION ALL SELECT items_naming($2)) o
+    SELECT o.id FROM items_of($1, $2) AS o(id)
     WHERE $4::uuid IS NULL OR o.id > $4 ORDER BY o.id LIMIT $5)) ORDER BY id
 
 -- name: artifact
@@ -226,7 +226,7 @@ WHERE CASE WHEN $3::text[] IS NULL
         OR EXISTS (SELECT 1 FROM blobs WHERE tenant_id = $1 AND user_id = $2)
         OR EXISTS (SELECT 1 FROM receipts WHERE tenant_id = $1 AND user_id = $2)
         OR EXISTS (SELECT 1 FROM usage_days WHERE tenant_id = $1 AND user_id = $2)
-        OR EXISTS (SELECT items_naming($2))
+        OR EXISTS (SELECT items_of($1, $2))
     ELSE EXISTS (SELECT 1 FROM memories m WHERE m.tenant_id = $1 AND m.user_pk = user_pk_of($1, $2)
                                               AND m.category = ANY ($3))
         OR EXISTS (SELECT 1 FROM facts f WHERE f.tenant_id = $1 AND f.user_id = $2 AND f.category = ANY ($3))

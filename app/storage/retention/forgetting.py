@@ -12,10 +12,10 @@ from app.storage.agent_state.store_items import ItemRecords, erase_items
 from app.storage.consent.patches import consent_texts, erase_consent
 from app.storage.engine import LONG_S
 from app.storage.facts.facts import FactStorage
-from app.storage.recall.delta import erase_cursors
 from app.storage.receipts.retention import erase_receipts, expire_receipts
 from app.storage.reflection.model_calls import ModelCallStorage
-from app.storage.rows import memory_columns, memory_from_row
+from app.storage.retention.personal_data import SWEPT, TABLES
+from app.storage.rows import affected_rows, memory_columns, memory_from_row
 from app.storage.sources.sources import erase_sources
 from app.storage.statements import load_statements
 from app.storage.turn_memory.retention import ArtifactRetention, erase_artifacts
@@ -106,7 +106,7 @@ class ForgettingStorage:
         """
         async with self._uow.write(principal, timeout_s=LONG_S) as tx:
             stored = await tx.fetchrow(_format_statement("lock_user"), principal.tenant_id, user_id) is not None
-            if not stored and not await tx.fetchval(_format_statement("traces"), principal.tenant_id, user_id):
+            if not stored and not await tx.fetchval(_traces_statement(), principal.tenant_id, user_id):
                 return None
             await tx.fetchval(_format_statement("lock_memories"), principal.tenant_id, user_id)
             threads: int = await tx.fetchval(_format_statement("erase_threads"), principal.tenant_id, user_id)
@@ -123,7 +123,10 @@ class ForgettingStorage:
                 _format_statement("erase"), principal.tenant_id, user_id, hashes, principal.actor_name
             )
             counts["store_items"] = await erase_items(tx, principal, user_id)
-            counts["delta_cursors"] = await erase_cursors(tx, principal, user_id)
+            for table, counted in SWEPT.items():
+                counts[counted] = affected_rows(
+                    await tx.execute(_of_table("sweep", table), principal.tenant_id, user_id)
+                )
         return {
             **counts,
             **consent,
@@ -138,3 +141,16 @@ class ForgettingStorage:
 @cache
 def _format_statement(name: str) -> str:
     return load_statements("retention/forgetting.sql")[name].format(columns=memory_columns("m"))
+
+
+@cache
+def _of_table(name: str, table: str) -> str:
+    return load_statements("retention/forgetting.sql")[name].format(table=table)
+
+
+@cache
+def _traces_statement() -> str:
+    """Return the statement that tells whether any table of the catalogue names a user."""
+    owned = [_of_table("trace", table) for table, data in TABLES.items() if data.names_owner]
+    items = load_statements("retention/forgetting.sql")["trace_of_items"]
+    return "SELECT " + " OR ".join(f"({statement})" for statement in [*owned, items])

@@ -52,17 +52,15 @@ SELECT user_pk FROM users WHERE tenant_id = $1 AND user_id = $2 FOR UPDATE
 SELECT count(*) FROM (SELECT 1 FROM memories WHERE tenant_id = $1 AND user_pk = user_pk_of($1, $2)
                       ORDER BY id FOR UPDATE) locked
 
--- name: traces
--- Whether anything names a user who is not stored: a user with only checkpoints or items, or with only refused or broken writes.
-SELECT EXISTS (SELECT 1 FROM events WHERE tenant_id = $1 AND user_id = $2)
-    OR EXISTS (SELECT 1 FROM supervisor_checkpoints WHERE tenant_id = $1 AND user_id = $2)
-    OR EXISTS (SELECT 1 FROM store_items WHERE tenant_id = $1 AND user_id = $2)
-    OR EXISTS (SELECT 1 FROM idempotency_keys WHERE tenant_id = $1 AND user_id = $2)
-    OR EXISTS (SELECT 1 FROM jobs WHERE tenant_id = $1 AND user_id = $2)
-    OR EXISTS (SELECT 1 FROM blobs WHERE tenant_id = $1 AND user_id = $2)
-    OR EXISTS (SELECT 1 FROM receipts WHERE tenant_id = $1 AND user_id = $2)
-    OR EXISTS (SELECT 1 FROM usage_days WHERE tenant_id = $1 AND user_id = $2)
-    OR EXISTS (SELECT items_naming($2))
+-- name: trace
+-- Whether a table names a user. One who is not stored may have checkpoints or items, or refused or broken writes.
+SELECT EXISTS (SELECT FROM {table} WHERE tenant_id = $1 AND user_id = $2)
+
+-- name: trace_of_items
+SELECT EXISTS (SELECT items_of($1, $2))
+
+-- name: sweep
+DELETE FROM {table} WHERE tenant_id = $1 AND user_id = $2
 
 -- name: texts
 -- Every text ever stored about a user, and the turns: tombstones are made of them.

@@ -1,6 +1,6 @@
 """Batches of changed memories."""
 
-from sqlalchemy import CheckConstraint, Column, DateTime, Index, Integer, Table, Text, desc
+from sqlalchemy import BigInteger, CheckConstraint, Column, DateTime, Index, Integer, Table, Text, desc
 from sqlalchemy import text as sql
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB, UUID
 
@@ -15,6 +15,7 @@ memory_batches = Table(
     text_column("action"),
     Column("undoes", UUID),
     text_column("user_id", null=True),
+    Column("user_pks", ARRAY(BigInteger), nullable=False),
     *(Column(name, JSONB, nullable=False) for name in ("filters", "changes")),
     Column("categories", ARRAY(Text), nullable=False),
     *(Column(name, Integer, nullable=False) for name in ("matched", "changed")),

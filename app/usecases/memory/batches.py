@@ -227,6 +227,7 @@ class MemoryBatches:
             action=job.action,
             undoes=job.undoes,
             user_id=plan.only_user,
+            users=plan.users,
             filters=job.filters,
             changes=job.changes,
             categories=tuple(sorted(plan.categories)),

@@ -5,7 +5,6 @@ AS $function$
 DECLARE
     v_receipts int;
     v_items int;
-    v_days int;
 BEGIN
     WITH gone AS (DELETE FROM receipts WHERE tenant_id = p_tenant AND user_id = p_user RETURNING id),
     emptied AS (
@@ -15,7 +14,5 @@ BEGIN
         SELECT id FROM memories WHERE tenant_id = p_tenant AND user_pk = user_pk_of(p_tenant, p_user)
         UNION ALL SELECT id FROM facts WHERE tenant_id = p_tenant AND user_id = p_user));
     GET DIAGNOSTICS v_items = ROW_COUNT;
-    DELETE FROM usage_days WHERE tenant_id = p_tenant AND user_id = p_user;
-    GET DIAGNOSTICS v_days = ROW_COUNT;
-    RETURN jsonb_build_object('receipts', v_receipts, 'receipt_items', v_items, 'usage_days', v_days);
+    RETURN jsonb_build_object('receipts', v_receipts, 'receipt_items', v_items);
 END $function$;

@@ -3,15 +3,15 @@ CREATE OR REPLACE FUNCTION public.erase_user(p_tenant uuid, p_user text, p_hashe
  LANGUAGE plpgsql
 AS $function$
 DECLARE
-    v_memories text[] := ARRAY (SELECT id::text FROM memories WHERE tenant_id = p_tenant AND user_pk = user_pk_of(p_tenant, p_user));
+    v_pk bigint := user_pk_of(p_tenant, p_user);
+    v_memories text[] := ARRAY (SELECT id::text FROM memories WHERE tenant_id = p_tenant AND user_pk = v_pk);
     v_facts text[] := ARRAY (SELECT id::text FROM facts WHERE tenant_id = p_tenant AND user_id = p_user);
     v_ids text[] := v_memories || v_facts;
     v_done jsonb := jsonb_build_object('memories', cardinality(v_memories), 'facts', cardinality(v_facts));
     v_count int;
 BEGIN
     INSERT INTO tombstones (tenant_id, hash) SELECT p_tenant, h FROM unnest(p_hashes) h ON CONFLICT DO NOTHING;
-    UPDATE history SET meta = '{}' WHERE tenant_id = p_tenant AND memory_id = ANY (v_ids);
-    GET DIAGNOSTICS v_count = ROW_COUNT; v_done := v_done || jsonb_build_object('history_blanked', v_count);
+    v_done := v_done || jsonb_build_object('history_blanked', blank_history(p_tenant, v_ids));
     INSERT INTO history (tenant_id, id, memory_id, event, actor)
         SELECT p_tenant, gen_random_uuid(), i, 'PURGE', p_actor FROM unnest(v_ids) i;
     UPDATE change_log SET meta = '{}' WHERE tenant_id = p_tenant AND memory_id = ANY (v_ids);
@@ -33,13 +33,13 @@ BEGIN
                OR EXISTS (SELECT FROM jsonb_array_elements(response->'left') l WHERE l->>0 = ANY (v_ids)));
     DELETE FROM memory_batches WHERE tenant_id = p_tenant AND user_id = p_user;
     GET DIAGNOSTICS v_count = ROW_COUNT; v_done := v_done || jsonb_build_object('memory_batches', v_count);
-    UPDATE memory_batches SET filters = jsonb_set(filters, '{actor_id}', to_jsonb('erased:' || gen_random_uuid()))
+    -- A batch over several users stays for the others, without words that may be about this one.
+    UPDATE memory_batches SET filters = withhold(filters, '{actor_id,agent_id,run_id,tag}'),
+                              changes = withhold(changes, '{add_tags,remove_tags,metadata}')
+        WHERE tenant_id = p_tenant AND user_pks @> ARRAY[v_pk];
+    UPDATE memory_batches SET filters = withhold(filters, '{actor_id}')
         WHERE tenant_id = p_tenant AND filters->>'actor_id' = p_user;
-    DELETE FROM jobs WHERE tenant_id = p_tenant AND user_id = p_user;
-    GET DIAGNOSTICS v_count = ROW_COUNT; v_done := v_done || jsonb_build_object('jobs', v_count);
-    DELETE FROM supervisor_checkpoints WHERE tenant_id = p_tenant AND user_id = p_user;
-    GET DIAGNOSTICS v_count = ROW_COUNT; v_done := v_done || jsonb_build_object('checkpoints', v_count);
-    DELETE FROM memories WHERE tenant_id = p_tenant AND user_pk = user_pk_of(p_tenant, p_user);
+    DELETE FROM memories WHERE tenant_id = p_tenant AND user_pk = v_pk;
     DELETE FROM facts WHERE tenant_id = p_tenant AND user_id = p_user;
     DELETE FROM users WHERE tenant_id = p_tenant AND user_id = p_user;
     RETURN v_done;

@@ -5,5 +5,7 @@ CREATE OR REPLACE FUNCTION public.items_naming(p_user text)
  SET search_path TO 'pg_catalog', 'public', 'pg_temp'
 AS $function$
     SELECT i.id FROM store_items i WHERE i.tenant_id = current_tenant() AND i.user_id IS NULL
-        AND store_names(i.tenant_id, i.path, i.key) @> ARRAY[current_tenant()::text || p_user];
+        AND (store_names(i.tenant_id, i.path, i.key) @> ARRAY[current_tenant()::text || p_user]
+             OR store_words(current_tenant(), p_user) <> '{}'
+                AND store_names(i.tenant_id, i.path, i.key) @> store_words(current_tenant(), p_user));
 $function$;

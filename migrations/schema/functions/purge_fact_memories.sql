@@ -10,7 +10,7 @@ BEGIN
         SELECT * INTO v_memory FROM memories m WHERE m.tenant_id = p_tenant AND m.user_pk = user_pk_of(p_tenant, v_topic[1])
             AND m.fact_topic = v_topic[2] FOR UPDATE;
         CONTINUE WHEN NOT FOUND;
-        UPDATE history SET meta = '{}' WHERE tenant_id = p_tenant AND memory_id = v_memory.id::text;
+        PERFORM blank_history(p_tenant, ARRAY[v_memory.id::text]);
         IF v_memory.state = 'soft_deleted' THEN
             PERFORM purge_memory(v_memory);
             INSERT INTO history (tenant_id, id, memory_id, event, actor)

@@ -2,4 +2,4 @@ CREATE OR REPLACE FUNCTION public.store_names(p_tenant uuid, p_path text, p_key 
  RETURNS text[]
  LANGUAGE sql
  IMMUTABLE PARALLEL SAFE
-RETURN string_to_array((((p_tenant)::text || replace(p_path, '\x01'::text, ('\x01'::text || (p_tenant)::text))) || p_key), '\x01'::text);
+RETURN (string_to_array(((p_tenant)::text || replace((p_path || p_key), '\x01'::text, ('\x01'::text || (p_tenant)::text))), '\x01'::text) || store_words(p_tenant, (p_path || p_key)));

@@ -15,3 +15,5 @@ CREATE TABLE history (
 
 CREATE INDEX history_by_time ON history USING btree (tenant_id, memory_id, ts DESC, id DESC);
 CREATE INDEX history_by_transaction ON history USING btree (tenant_id, xid, id);
+
+CREATE TRIGGER history_actor BEFORE UPDATE OF actor ON history FOR EACH ROW WHEN (new.actor IS NOT NULL AND new.actor IS DISTINCT FROM old.actor) EXECUTE FUNCTION refuse_other_actor();

@@ -4,6 +4,7 @@ CREATE TABLE memory_batches (
     action text NOT NULL,
     undoes uuid,
     user_id text,
+    user_pks bigint[] NOT NULL,
     filters jsonb NOT NULL,
     changes jsonb NOT NULL,
     categories text[] NOT NULL,

@@ -103,20 +103,54 @@ CREATE FUNCTION store_lies_in(p_namespace text[], p_where text, p_path text[]) R
             n + CASE p_where WHEN 'suffix' THEN cardinality(p_namespace) - cardinality(p_path) ELSE 0 END])
 $$;
 
--- Return the labels and the key of an item, each with the tenant before it. An item without user_id belongs to every user
--- whose id is one of them. The tenant makes the index find the items of one tenant only.
+-- Return the words of a text, each with the tenant before it. Punctuation separates words, blanks do not.
+CREATE FUNCTION store_words(p_tenant uuid, p_text text) RETURNS text[] LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN array_remove(string_to_array(
+        p_tenant::text || regexp_replace(p_text, E'[\x01!-/:-@[-`{-~]+', E'\x01' || p_tenant::text, 'g'), E'\x01'),
+        p_tenant::text);
+
+-- Return the labels and the key of an item and the words of them, each with the tenant before it. The tenant makes the index
+-- find the items of one tenant only.
 CREATE FUNCTION store_names(p_tenant uuid, p_path text, p_key text) RETURNS text[] LANGUAGE sql IMMUTABLE PARALLEL SAFE
-    RETURN string_to_array(p_tenant::text || replace(p_path, E'\x01', E'\x01' || p_tenant::text) || p_key, E'\x01');
+    RETURN string_to_array(p_tenant::text || replace(p_path || p_key, E'\x01', E'\x01' || p_tenant::text), E'\x01')
+        || store_words(p_tenant, p_path || p_key);
 CREATE INDEX store_items_names ON store_items USING gin (store_names(tenant_id, path, key)) WHERE user_id IS NULL;
 
--- Return the items without user_id that name a user. `@>` of arrays is not leakproof, so row-level security keeps a query
--- from the index; this function reaches it (security.sql). The tenant comes from the transaction, never from a parameter.
+-- Return the items without user_id that may name a user: all that do, and some more. `@>` of arrays is not leakproof, so
+-- row-level security keeps a query from the index; this function reaches it (security.sql). The tenant comes from the
+-- transaction, never from a parameter.
 CREATE FUNCTION items_naming(p_user text) RETURNS SETOF uuid LANGUAGE sql STABLE SECURITY DEFINER
     SET search_path = pg_catalog, public, pg_temp AS $$
     SELECT i.id FROM store_items i WHERE i.tenant_id = current_tenant() AND i.user_id IS NULL
-        AND store_names(i.tenant_id, i.path, i.key) @> ARRAY[current_tenant()::text || p_user];
+        AND (store_names(i.tenant_id, i.path, i.key) @> ARRAY[current_tenant()::text || p_user]
+             OR store_words(current_tenant(), p_user) <> '{}'
+                AND store_names(i.tenant_id, i.path, i.key) @> store_words(current_tenant(), p_user));
+$$;
+
+-- Return a user's items: those with the user_id, and those without one that name the user. An item names a user if the key or
+-- a label of the namespace is the user's id, or has it between punctuation, such as `x-maya`. The second does not count for an
+-- id that a part of a label may equal by chance, nor if the whole label is the id of somebody else.
+CREATE FUNCTION items_of(p_tenant uuid, p_user text) RETURNS SETOF uuid LANGUAGE sql STABLE AS $$
+    SELECT id FROM store_items WHERE tenant_id = p_tenant AND user_id = p_user
+    UNION ALL
+    SELECT i.id FROM items_naming(p_user) n JOIN store_items i ON i.tenant_id = p_tenant AND i.id = n
+    WHERE EXISTS (
+        SELECT FROM unnest(store_labels(i.path) || i.key) l
+        WHERE l = p_user OR p_user !~ '^(.{1,2}|[0-9]{1,5})$'
+            AND l ~ ('(^|[!-/:-@[-`{-~])' || regexp_replace(p_user, '([!-/:-@[-`{-~])', '\\\1', 'g') || '($|[!-/:-@[-`{-~])')
+            AND NOT EXISTS (SELECT FROM users u WHERE u.tenant_id = p_tenant AND u.user_id = l)
+            AND NOT EXISTS (SELECT FROM store_items o WHERE o.tenant_id = p_tenant AND o.user_id = l)
+            AND NOT EXISTS (SELECT FROM supervisor_checkpoints c WHERE c.tenant_id = p_tenant AND c.user_id = l))
+$$;
+
+-- Delete a user's items and return how many. One that names several users goes with the first of them.
+CREATE FUNCTION erase_items(p_tenant uuid, p_user text) RETURNS int LANGUAGE sql AS $$
+    WITH gone AS (DELETE FROM store_items WHERE tenant_id = p_tenant AND id = ANY (ARRAY (SELECT items_of(p_tenant, p_user)))
+                  RETURNING 1)
+    SELECT count(*)::int FROM gone
 $$;
 
 GRANT EXECUTE ON FUNCTION store_compares(jsonb, text, jsonb), store_matches(jsonb, jsonb),
-    store_labels(text), store_lies_in(text[], text, text[]), items_naming(text) TO mnema_app;
-GRANT EXECUTE ON FUNCTION store_names(uuid, text, text) TO mnema_app, mnema_search;
+    store_labels(text), store_lies_in(text[], text, text[]), items_naming(text), items_of(uuid, text),
+    erase_items(uuid, text) TO mnema_app;
+GRANT EXECUTE ON FUNCTION store_words(uuid, text), store_names(uuid, text, text) TO mnema_app, mnema_search;

@@ -480,7 +480,7 @@ BEGIN
         SELECT * INTO v_memory FROM memories m WHERE m.tenant_id = p_tenant AND m.user_pk = user_pk_of(p_tenant, v_topic[1])
             AND m.fact_topic = v_topic[2] FOR UPDATE;
         CONTINUE WHEN NOT FOUND;
-        UPDATE history SET meta = '{}' WHERE tenant_id = p_tenant AND memory_id = v_memory.id::text;
+        PERFORM blank_history(p_tenant, ARRAY[v_memory.id::text]);
         IF v_memory.state = 'soft_deleted' THEN
             PERFORM purge_memory(v_memory);
             INSERT INTO history (tenant_id, id, memory_id, event, actor)
@@ -618,7 +618,7 @@ BEGIN
         SELECT user_id FROM facts WHERE tenant_id = p_tenant AND id = ANY (v_ids)) ORDER BY user_id FOR NO KEY UPDATE;
     -- a statement may have stored one again meanwhile
     v_ids := ARRAY (SELECT id FROM facts WHERE tenant_id = p_tenant AND id = ANY (v_ids) AND removed_at < p_before);
-    UPDATE history SET meta = '{}' WHERE tenant_id = p_tenant AND memory_id = ANY (v_ids::text[]);
+    PERFORM blank_history(p_tenant, v_ids::text[]);
     UPDATE change_log SET meta = '{}' WHERE tenant_id = p_tenant AND memory_id = ANY (v_ids::text[]);
     INSERT INTO history (tenant_id, id, memory_id, event, actor)
         SELECT p_tenant, gen_random_uuid(), i::text, 'PURGE', p_actor FROM unnest(v_ids) i;

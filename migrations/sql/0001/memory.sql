@@ -135,7 +135,28 @@ CREATE TABLE history (                              -- append-only; the rows out
 CREATE INDEX history_by_time ON history (tenant_id, memory_id, ts DESC, id DESC);
 CREATE INDEX history_by_transaction ON history (tenant_id, xid, id);  -- GET /memory/changes
 -- xid has only its default, so no row can claim to be of another transaction. Rows are blanked, never deleted.
-GRANT SELECT, INSERT (tenant_id, id, memory_id, event, old_ref, new_ref, actor, meta, ts), UPDATE (meta) ON history TO mnema_app;
+GRANT SELECT, INSERT (tenant_id, id, memory_id, event, old_ref, new_ref, actor, meta, ts), UPDATE (meta, actor) ON history TO mnema_app;
+
+-- An actor can be taken from a row, but not replaced.
+CREATE FUNCTION refuse_other_actor() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION 'the actor of a change cannot be replaced' USING ERRCODE = 'insufficient_privilege';
+END $$;
+CREATE TRIGGER history_actor BEFORE UPDATE OF actor ON history FOR EACH ROW
+    WHEN (NEW.actor IS NOT NULL AND NEW.actor IS DISTINCT FROM OLD.actor) EXECUTE FUNCTION refuse_other_actor();
+
+-- Take from the history of memories, facts or proposals what can hold words of a person; return the number of rows. The name
+-- of an agent is the caller's text; a key stays the actor.
+CREATE FUNCTION blank_history(p_tenant uuid, p_ids text[]) RETURNS int LANGUAGE plpgsql AS $$
+DECLARE
+    v_count int;
+BEGIN
+    UPDATE history SET meta = '{}', actor = substring(actor FROM '^key:[0-9a-f-]{36}$')
+        WHERE tenant_id = p_tenant AND memory_id = ANY (p_ids);
+    GET DIAGNOSTICS v_count = ROW_COUNT;
+    RETURN v_count;
+END $$;
+GRANT EXECUTE ON FUNCTION blank_history(uuid, text[]) TO mnema_app;
 
 CREATE TABLE idempotency_keys (                     -- ids and a status, no text
     tenant_id   uuid NOT NULL,

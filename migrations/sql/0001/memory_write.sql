@@ -102,7 +102,7 @@ GRANT EXECUTE ON FUNCTION update_memory(memories, jsonb) TO mnema_app;
 CREATE FUNCTION purge_memory(r memories) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     DELETE FROM relations WHERE tenant_id = r.tenant_id AND (from_id = r.id::text OR to_id = r.id::text);
-    UPDATE history SET meta = '{}' WHERE tenant_id = r.tenant_id AND memory_id = r.id::text;
+    PERFORM blank_history(r.tenant_id, ARRAY[r.id::text]);
     UPDATE change_log SET meta = CASE WHEN meta ? 'replaces' THEN jsonb_build_object('replaces', meta->'replaces') ELSE '{}' END
         WHERE tenant_id = r.tenant_id AND memory_id = r.id::text;
     DELETE FROM memories WHERE tenant_id = r.tenant_id AND id = r.id;

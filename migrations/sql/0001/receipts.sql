@@ -104,13 +104,12 @@ BEGIN
     RETURN v_count;
 END $$;
 
--- Delete the receipts and the usage of a user, and the user's memories and facts from all other receipts. Returns the
+-- Delete the receipts of a user, and the user's memories and facts from all other receipts. Returns the
 -- numbers of rows. The caller holds the locks of the user's row and memories.
 CREATE FUNCTION erase_receipts(p_tenant uuid, p_user text) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
     v_receipts int;
     v_items int;
-    v_days int;
 BEGIN
     WITH gone AS (DELETE FROM receipts WHERE tenant_id = p_tenant AND user_id = p_user RETURNING id),
     emptied AS (
@@ -120,9 +119,7 @@ BEGIN
         SELECT id FROM memories WHERE tenant_id = p_tenant AND user_pk = user_pk_of(p_tenant, p_user)
         UNION ALL SELECT id FROM facts WHERE tenant_id = p_tenant AND user_id = p_user));
     GET DIAGNOSTICS v_items = ROW_COUNT;
-    DELETE FROM usage_days WHERE tenant_id = p_tenant AND user_id = p_user;
-    GET DIAGNOSTICS v_days = ROW_COUNT;
-    RETURN jsonb_build_object('receipts', v_receipts, 'receipt_items', v_items, 'usage_days', v_days);
+    RETURN jsonb_build_object('receipts', v_receipts, 'receipt_items', v_items);
 END $$;
 
 -- Delete at most p_limit receipts before p_receipts, with their items, and at most as many rows of usage before p_usage.

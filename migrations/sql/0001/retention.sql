@@ -131,7 +131,7 @@ DECLARE
 BEGIN
     PERFORM 1 FROM context_patches WHERE tenant_id = p_tenant AND user_id = p_user ORDER BY id FOR UPDATE;
     v_ids := ARRAY (SELECT id::text FROM context_patches WHERE tenant_id = p_tenant AND user_id = p_user);
-    UPDATE history SET meta = '{}' WHERE tenant_id = p_tenant AND memory_id = ANY (v_ids);
+    PERFORM blank_history(p_tenant, v_ids);
     INSERT INTO history (tenant_id, id, memory_id, event, actor)
         SELECT p_tenant, gen_random_uuid(), i, 'PURGE', p_actor FROM unnest(v_ids) i;
     DELETE FROM idempotency_keys WHERE tenant_id = p_tenant AND response->>'id' = ANY (v_ids);
@@ -142,19 +142,19 @@ BEGIN
 END $$;
 GRANT EXECUTE ON FUNCTION erase_consent(uuid, text, text) TO mnema_app;
 
--- Delete everything of a user; rows of history and change_log stay, without text. The caller holds the lock of the user's
--- row, so that nothing is written for the user meanwhile. Returns the numbers of rows by table.
+-- Delete what a user's row and memories hang together with; rows of history and change_log stay, without text. The caller
+-- holds the lock of the user's row, so that nothing is written for the user meanwhile. Returns the numbers of rows by table.
 CREATE FUNCTION erase_user(p_tenant uuid, p_user text, p_hashes bytea[], p_actor text) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
-    v_memories text[] := ARRAY (SELECT id::text FROM memories WHERE tenant_id = p_tenant AND user_pk = user_pk_of(p_tenant, p_user));
+    v_pk bigint := user_pk_of(p_tenant, p_user);
+    v_memories text[] := ARRAY (SELECT id::text FROM memories WHERE tenant_id = p_tenant AND user_pk = v_pk);
     v_facts text[] := ARRAY (SELECT id::text FROM facts WHERE tenant_id = p_tenant AND user_id = p_user);
     v_ids text[] := v_memories || v_facts;
     v_done jsonb := jsonb_build_object('memories', cardinality(v_memories), 'facts', cardinality(v_facts));
     v_count int;
 BEGIN
     INSERT INTO tombstones (tenant_id, hash) SELECT p_tenant, h FROM unnest(p_hashes) h ON CONFLICT DO NOTHING;
-    UPDATE history SET meta = '{}' WHERE tenant_id = p_tenant AND memory_id = ANY (v_ids);
-    GET DIAGNOSTICS v_count = ROW_COUNT; v_done := v_done || jsonb_build_object('history_blanked', v_count);
+    v_done := v_done || jsonb_build_object('history_blanked', blank_history(p_tenant, v_ids));
     INSERT INTO history (tenant_id, id, memory_id, event, actor)
         SELECT p_tenant, gen_random_uuid(), i, 'PURGE', p_actor FROM unnest(v_ids) i;
     UPDATE change_log SET meta = '{}' WHERE tenant_id = p_tenant AND memory_id = ANY (v_ids);
@@ -176,13 +176,13 @@ BEGIN
                OR EXISTS (SELECT FROM jsonb_array_elements(response->'left') l WHERE l->>0 = ANY (v_ids)));
     DELETE FROM memory_batches WHERE tenant_id = p_tenant AND user_id = p_user;
     GET DIAGNOSTICS v_count = ROW_COUNT; v_done := v_done || jsonb_build_object('memory_batches', v_count);
-    UPDATE memory_batches SET filters = jsonb_set(filters, '{actor_id}', to_jsonb('erased:' || gen_random_uuid()))
+    -- A batch over several users stays for the others, without words that may be about this one.
+    UPDATE memory_batches SET filters = withhold(filters, '{actor_id,agent_id,run_id,tag}'),
+                              changes = withhold(changes, '{add_tags,remove_tags,metadata}')
+        WHERE tenant_id = p_tenant AND user_pks @> ARRAY[v_pk];
+    UPDATE memory_batches SET filters = withhold(filters, '{actor_id}')
         WHERE tenant_id = p_tenant AND filters->>'actor_id' = p_user;
-    DELETE FROM jobs WHERE tenant_id = p_tenant AND user_id = p_user;
-    GET DIAGNOSTICS v_count = ROW_COUNT; v_done := v_done || jsonb_build_object('jobs', v_count);
-    DELETE FROM supervisor_checkpoints WHERE tenant_id = p_tenant AND user_id = p_user;
-    GET DIAGNOSTICS v_count = ROW_COUNT; v_done := v_done || jsonb_build_object('checkpoints', v_count);
-    DELETE FROM memories WHERE tenant_id = p_tenant AND user_pk = user_pk_of(p_tenant, p_user);
+    DELETE FROM memories WHERE tenant_id = p_tenant AND user_pk = v_pk;
     DELETE FROM facts WHERE tenant_id = p_tenant AND user_id = p_user;
     DELETE FROM users WHERE tenant_id = p_tenant AND user_id = p_user;
     RETURN v_done;

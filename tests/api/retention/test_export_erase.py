@@ -34,6 +34,7 @@ from tests.api.calls import (
     settled_counts,
     sql,
 )
+from tests.api.retention.stored import erase, judge_and_read, keep_apart, keep_facts
 from tests.conftest import Database
 from tests.factories import Caller, body, make_caller
 from tests.source_rows import store_source
@@ -67,15 +68,6 @@ async def exported(client: httpx.AsyncClient, user: str = "maya") -> list[Record
     return [json.loads(line) for line in response.text.removesuffix("\n").split("\n")]
 
 
-async def erase(client: httpx.AsyncClient, user: str = "maya") -> Record:
-    """Erase a user; return the receipt."""
-    response = await client.post(f"/users/{quote(user, safe='')}/erase")
-    assert response.status_code == 200, response.text
-    receipt: Record = response.json()
-    assert receipt["user_id"] == user
-    return receipt
-
-
 async def dumped(database: Database) -> str:
     """Return the whole database as pg_dump writes it."""
     command = [EmbeddedPostgres(Path()).binary_path("pg_dump"), "--dbname", database.superuser]
@@ -89,21 +81,6 @@ async def supersede(database: Database, tenant: UUID, memory_id: str) -> None:
         WITH told AS (INSERT INTO history (tenant_id, id, memory_id, event) VALUES ($1, $2, $3::uuid::text, 'UPDATE'))
         UPDATE memories SET state = 'superseded', version = version + 1 WHERE tenant_id = $1 AND id = $3"""
     await sql(database, statement, tenant, uuid4(), memory_id)
-
-
-async def keep_apart(database: Database, tenant: UUID, user: str, word: str) -> None:
-    """Store a state, two checkpoints of a saver and a job that name the user."""
-    held = json.dumps({"user_id": user, "text": word})
-    saved = """INSERT INTO supervisor_checkpoints (tenant_id, id, user_id, thread_id, checkpoint_data)
-               VALUES ($1, $2, $3, 't', $4::text::jsonb)"""
-    await sql(database, saved, tenant, uuid4(), user, held)
-    for number in "12":
-        put = """SELECT put_checkpoint($1, $2, $3, 'run', '', $5, NULL, 't', $4, '{}', '{"c": "1"}',
-                                       '{c}', '{1}', '{t}', $6, 999),
-                        put_writes($1, $2, $3, 'run', '', $5, '{a}', '{0}', '{p}', '{c}', '{t}', $6, 999)"""
-        await sql(database, put, tenant, uuid4(), user, word.encode(), number, [word.encode()])
-    job = "INSERT INTO jobs (tenant_id, id, kind, user_id, payload) VALUES ($1, $2, 'extract', $3, $4::text::jsonb)"
-    await sql(database, job, tenant, uuid4(), user, held)
 
 
 @pytest.mark.long
@@ -140,20 +117,6 @@ async def test_the_export_holds_memories_in_every_state_with_all_that_is_told_of
     assert {r["checkpoint_data"].get("text") for r in records if r["kind"] == "checkpoint"} == {"resume", None}
     saved = [(r["kind"], r["thread_id"], base64.b64decode(r["data"])) for r in records if r["kind"] in SAVED]
     assert Counter(saved) == {(kind, "run", b"resume"): 1 if kind == "checkpoint_value" else 2 for kind in SAVED}
-
-
-async def judge_and_read(database: Database, tenant: UUID, user: str, rows: int = 1) -> None:
-    """Store judged pairs, reflection cursors, delta cursors and jobs, that many of each."""
-    for statement in (
-        """INSERT INTO consolidation_pairs SELECT $1, gen_random_uuid(), gen_random_uuid(), 0.71, user_pk, true, now()
-           FROM users, generate_series(1, $3::int) WHERE tenant_id = $1 AND user_id = $2""",
-        "INSERT INTO reflections SELECT $1, $2, 'summary', 'thread ' || n, n, now() FROM generate_series(1, $3::int) n",
-        """INSERT INTO delta_cursors (tenant_id, user_id, thread_id, agent, rev)
-           SELECT $1, $2, 'thread ' || n, 'supervisor', n FROM generate_series(1, $3::int) n""",
-        """INSERT INTO jobs (tenant_id, id, kind, user_id) SELECT $1, gen_random_uuid(), 'embed', $2
-           FROM generate_series(1, $3::int)""",
-    ):
-        await sql(database, statement, tenant, user, rows)
 
 
 @pytest.mark.long
@@ -309,16 +272,6 @@ async def keep_items(http: httpx.AsyncClient, user: str) -> None:
     named = {"namespace": ["memories", user, "spices"], "key": "1", "value": {"of": "caraway"}, "index": ["of"]}
     keyed = {"namespace": ["profiles"], "key": user, "value": {"of": "dillweed"}}
     assert (await http.post("/store/batch", json={"puts": [owned, named, keyed]})).status_code == 200
-
-
-async def keep_facts(http: httpx.AsyncClient, place: dict[str, Any]) -> None:
-    """State two facts, change the first and remove the second."""
-    facts = [{"topic_key": "favorite_orris", "rank": rank, "value": v} for rank, v in ((1, "borage"), (2, "costmary"))]
-    stored = await http.post("/facts", json={**place, "facts": facts, "source_message_id": "savory"})
-    assert stored.status_code == 201, stored.text
-    kept, gone = (fact["id"] for fact in stored.json()["facts"])
-    assert (await http.patch(f"/facts/{kept}", json={"value": "elecampane"})).status_code == 200
-    assert (await http.delete(f"/facts/{gone}")).status_code == 200
 
 
 async def settle_in(http: httpx.AsyncClient, user: str = "maya") -> dict[str, str]:

@@ -79,8 +79,8 @@ async def fill(uow: UnitOfWork, journal: Journal, scope: Principal) -> None:
             "INSERT INTO jobs (tenant_id, id, kind, payload) VALUES ($1, $2, 'k', '{}')", scope.tenant_id, new_id()
         )
         await tx.execute(
-            "INSERT INTO memory_batches (tenant_id, id, action, filters, changes, categories, matched, changed,"
-            " skipped, actor) VALUES ($1, $2, 'delete', '{}', '{}', '{}', 1, 1, '{}', 'a')",
+            "INSERT INTO memory_batches (tenant_id, id, action, user_pks, filters, changes, categories, matched,"
+            " changed, skipped, actor) VALUES ($1, $2, 'delete', '{}', '{}', '{}', '{}', 1, 1, '{}', 'a')",
             scope.tenant_id,
             new_id(),
         )

@@ -43,8 +43,8 @@ _ROWS = {
         true, 'ok' FROM generate_series(1, $3::int) n""",
     "receipts": """(tenant_id, id, ts, via) SELECT $1, gen_random_uuid(), now() - make_interval(days => $2 - n), 'query'
         FROM generate_series(1, $3::int) n""",
-    "memory_batches": """(tenant_id, id, action, filters, changes, categories, matched, changed, skipped, actor,
-        created_at) SELECT $1, gen_random_uuid(), 'delete', '{}', '{}', '{}', 1, 1, '{}', 'a',
+    "memory_batches": """(tenant_id, id, action, user_pks, filters, changes, categories, matched, changed, skipped,
+        actor, created_at) SELECT $1, gen_random_uuid(), 'delete', '{}', '{}', '{}', '{}', 1, 1, '{}', 'a',
         now() - make_interval(days => $2 - n)
         FROM generate_series(1, $3::int) n""",
     "usage_days": "SELECT $1, current_date - $2::int + n, '', 1, 1 FROM generate_series(1, $3::int) n",

@@ -178,7 +178,9 @@ class MemoryBatchOut(BaseModel):
     filters: dict[str, Any] = Field(
         description="the filters, without the text of `q` and `metadata`: `not_kept` names those of both that were set"
     )
-    changes: dict[str, Any] = Field(serialization_alias="set")
+    changes: dict[str, Any] = Field(
+        serialization_alias="set", description="what it set; `not_kept` names what the erasure of a user took"
+    )
     matched: int
     changed: int
     skipped: dict[str, int]

@@ -1,0 +1,5 @@
+CREATE OR REPLACE FUNCTION public.store_words(p_tenant uuid, p_text text)
+ RETURNS text[]
+ LANGUAGE sql
+ IMMUTABLE PARALLEL SAFE
+RETURN array_remove(string_to_array(((p_tenant)::text || regexp_replace(p_text, '[\x01!-/:-@[-`{-~]+'::text, ('\x01'::text || (p_tenant)::text), 'g'::text)), '\x01'::text), (p_tenant)::text);

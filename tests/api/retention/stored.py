@@ -1,0 +1,59 @@
+"""Rows of a user that no single call stores, for tests of exports and erasures, and the call that erases them."""
+
+import json
+from typing import Any
+from urllib.parse import quote
+from uuid import UUID, uuid4
+
+import httpx
+
+from tests.api.calls import sql
+from tests.conftest import Database
+
+
+async def erase(client: httpx.AsyncClient, user: str = "maya") -> dict[str, Any]:
+    """Erase a user; return the receipt."""
+    response = await client.post(f"/users/{quote(user, safe='')}/erase")
+    assert response.status_code == 200, response.text
+    receipt: dict[str, Any] = response.json()
+    assert receipt["user_id"] == user
+    return receipt
+
+
+async def keep_apart(database: Database, tenant: UUID, user: str, word: str) -> None:
+    """Store a state, two checkpoints of a saver and a job that name the user."""
+    held = json.dumps({"user_id": user, "text": word})
+    saved = """INSERT INTO supervisor_checkpoints (tenant_id, id, user_id, thread_id, checkpoint_data)
+               VALUES ($1, $2, $3, 't', $4::text::jsonb)"""
+    await sql(database, saved, tenant, uuid4(), user, held)
+    for number in "12":
+        put = """SELECT put_checkpoint($1, $2, $3, 'run', '', $5, NULL, 't', $4, '{}', '{"c": "1"}',
+                                       '{c}', '{1}', '{t}', $6, 999),
+                        put_writes($1, $2, $3, 'run', '', $5, '{a}', '{0}', '{p}', '{c}', '{t}', $6, 999)"""
+        await sql(database, put, tenant, uuid4(), user, word.encode(), number, [word.encode()])
+    job = "INSERT INTO jobs (tenant_id, id, kind, user_id, payload) VALUES ($1, $2, 'extract', $3, $4::text::jsonb)"
+    await sql(database, job, tenant, uuid4(), user, held)
+
+
+async def judge_and_read(database: Database, tenant: UUID, user: str, rows: int = 1) -> None:
+    """Store judged pairs, reflection cursors, delta cursors and jobs, that many of each."""
+    for statement in (
+        """INSERT INTO consolidation_pairs SELECT $1, gen_random_uuid(), gen_random_uuid(), 0.71, user_pk, true, now()
+           FROM users, generate_series(1, $3::int) WHERE tenant_id = $1 AND user_id = $2""",
+        "INSERT INTO reflections SELECT $1, $2, 'summary', 'thread ' || n, n, now() FROM generate_series(1, $3::int) n",
+        """INSERT INTO delta_cursors (tenant_id, user_id, thread_id, agent, rev)
+           SELECT $1, $2, 'thread ' || n, 'supervisor', n FROM generate_series(1, $3::int) n""",
+        """INSERT INTO jobs (tenant_id, id, kind, user_id) SELECT $1, gen_random_uuid(), 'embed', $2
+           FROM generate_series(1, $3::int)""",
+    ):
+        await sql(database, statement, tenant, user, rows)
+
+
+async def keep_facts(http: httpx.AsyncClient, place: dict[str, Any]) -> None:
+    """State two facts, change the first and remove the second."""
+    facts = [{"topic_key": "favorite_orris", "rank": rank, "value": v} for rank, v in ((1, "borage"), (2, "costmary"))]
+    stored = await http.post("/facts", json={**place, "facts": facts, "source_message_id": "savory"})
+    assert stored.status_code == 201, stored.text
+    kept, gone = (fact["id"] for fact in stored.json()["facts"])
+    assert (await http.patch(f"/facts/{kept}", json={"value": "elecampane"})).status_code == 200
+    assert (await http.delete(f"/facts/{gone}")).status_code == 200
