@@ -7,6 +7,7 @@ catalogue with the database, erases a person of whom every personal column holds
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Final
 
 
@@ -55,12 +56,12 @@ class TableData:
 
 
 def _owned(
-    eraser: str, personal: str, plain: str, *, stays: Mapping[str, Fate] | None = None, **more: str
+    eraser: str, personal: str, plain: str, *, stays: Mapping[str, Fate] = MappingProxyType({}), **more: str
 ) -> TableData:
     """Describe a table whose personal rows are deleted; `stays`: columns that rows of nobody or of several have too."""
-    return TableData(
-        tuple(plain.split()), dict.fromkeys(personal.split(), Fate.deleted) | (stays or {}), eraser, **more
-    )
+    fates: dict[str, Fate] = dict.fromkeys(personal.split(), Fate.deleted)
+    fates.update(stays)
+    return TableData(tuple(plain.split()), fates, eraser, **more)
 
 
 def _kept(plain: str, reason: str = "", **personal: Fate) -> TableData:
