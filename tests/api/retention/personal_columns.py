@@ -1,13 +1,14 @@
 """Rows in which every personal column of every tenant table holds a person's marker, and a search for it."""
 
 import re
+from collections import defaultdict
 
 import asyncpg
 
 from app.storage.retention.personal_data import TABLES, TableData
 
 _COLUMNS = """
-SELECT n.nspname || '.' || c.relname AS relation, c.relname AS name, a.attname AS column_, a.attgenerated <> '' AS made,
+SELECT c.relname AS name, a.attname AS column_, a.attgenerated <> '' AS made,
        format_type(a.atttypid, NULL) AS type
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace JOIN pg_attribute a ON a.attrelid = c.oid
 WHERE n.nspname = 'public' AND c.relkind IN ('r', 'p') AND NOT c.relispartition AND a.attnum > 0 AND NOT a.attisdropped
@@ -49,12 +50,17 @@ async def personal_columns(connection: asyncpg.Connection) -> set[str]:
 
 async def columns_with(connection: asyncpg.Connection, marker: str) -> dict[str, int]:
     """Return each column of the database that holds a marker, also in binary, with the number of rows."""
-    found = {}
+    columns: defaultdict[str, list[str]] = defaultdict(list)
     for row in await connection.fetch(_COLUMNS):
-        held = f"""SELECT count(*) FROM {row["relation"]} WHERE {row["column_"]}::text ILIKE '%' || $1::text || '%'
-                   OR {row["column_"]}::text LIKE '%' || encode(convert_to($1::text, 'UTF8'), 'hex') || '%'"""
-        if count := await connection.fetchval(held, marker):
-            found[f"{row['name']}.{row['column_']}"] = count
+        columns[row["name"]].append(row["column_"])
+    found = {}
+    for table, names in columns.items():
+        held = ", ".join(
+            f"count(*) FILTER (WHERE {name}::text ILIKE '%' || $1::text || '%' OR {name}::text LIKE '%' || $2 || '%')"
+            for name in names
+        )
+        counts = await connection.fetchrow(f"SELECT {held} FROM {table}", marker, marker.encode().hex())
+        found |= {f"{table}.{name}": count for name, count in zip(names, counts or (), strict=True) if count}
     return found
 
 

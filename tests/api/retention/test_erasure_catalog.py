@@ -1,6 +1,8 @@
 """An erasure by the catalogue of personal data: nothing of the person is left in any column, and all of the others."""
 
+import json
 from typing import Any
+from urllib.parse import quote
 from uuid import uuid4
 
 import asyncpg
@@ -123,3 +125,30 @@ async def test_an_erasure_leaves_nothing_of_the_person_in_any_column_and_all_of_
         assert await columns_with(connection, ben) == of_ben
     finally:
         await connection.close()
+
+
+NAMED = {
+    "maya": (["x-maya", "maya:notes", "v1/maya/facts", "~maya"], ["maya-lopez", "mayan", "of maya", "x-Maya", "amaya"]),
+    "42": (["42"], ["v-42", "42-a"]),
+    "123456": (["v-123456"], ["v-1234567"]),
+    "m.a+y@x.io": (["user/m.a+y@x.io"], ["user/m.aay@x.io", "user/m.a+y@x.ion", "m_a_y_x_io"]),
+    "--": (["--"], ["a--b", "---"]),
+    "日本語": (["user:日本語"], ["日本語人"]),
+    "日本": (["日本"], ["user:日本"]),
+}
+"""Ids of users, with labels that name them and labels that do not. `maya-lopez` is a user too."""
+
+
+@pytest.mark.long
+async def test_an_item_goes_with_a_label_that_has_the_users_id_between_punctuation(http: httpx.AsyncClient) -> None:
+    await remember(http, user_id="maya-lopez")
+    for user, (gone, kept) in NAMED.items():
+        puts = [{"namespace": ["crew", label], "key": "k", "value": {"of": label}} for label in (*gone, *kept)]
+        assert (await http.post("/store/batch", json={"puts": puts})).status_code == 200
+        lines = (await http.get(f"/users/{quote(user)}/export")).text.splitlines()
+        shown = {line["value"]["of"] for line in map(json.loads, lines) if line["kind"] == "item"}
+        assert (shown, (await erase(http, user))["counts"]["store_items"]) == (set(gone), len(gone))
+        found = await http.post("/store/batch", json={"searches": [{"prefix": ["crew"], "limit": 50}]})
+        assert {item["value"]["of"] for item in found.json()["searches"][0]} == set(kept)
+        clear = [put | {"value": None} for put in puts]
+        assert (await http.post("/store/batch", json={"puts": clear})).status_code == 200
