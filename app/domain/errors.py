@@ -70,6 +70,12 @@ class NulByte(InvalidInput):
     code = "invalid_characters"
 
 
+class ValueRefused(InvalidInput):
+    """The database cannot read or store a value of the request: it is out of range, too long or too complex."""
+
+    code = "value_refused"
+
+
 class InvalidCursor(InvalidInput):
     """The page cursor is not valid; pass the `next_cursor` of the page before."""
 

@@ -1,6 +1,7 @@
 """Our errors for those of the database driver."""
 
 import asyncpg
+import structlog
 
 from app.domain.errors import (
     DuplicateText,
@@ -10,6 +11,7 @@ from app.domain.errors import (
     MnemaError,
     NotFound,
     StateTooLarge,
+    ValueRefused,
     VersionConflict,
     WrongState,
 )
@@ -17,6 +19,7 @@ from app.domain.outages import DatabaseFull, DatabaseReadOnly, DatabaseUnavailab
 from app.storage.engine import REFUSED, UNREACHABLE
 from app.storage.pooling import LOST, LOST_STATEMENTS
 
+log = structlog.get_logger(__name__)
 _ERROR_BY_STATE: dict[str, type[MnemaError]] = {
     "MN404": NotFound,
     "MN409": WrongState,
@@ -38,6 +41,10 @@ _ERROR_BY_STATE: dict[str, type[MnemaError]] = {
 }
 _TRANSIENT_CLASSES = ("53", "57")
 """SQLSTATE classes of temporary refusals: PostgreSQL lacks a resource, or an operator intervenes."""
+_VALUE_CLASSES = ("22", "54")
+"""SQLSTATE classes of values that PostgreSQL cannot read, and of those beyond its limits."""
+_TOO_COMPLEX = "tsquery stack too small"
+"""An error of PostgreSQL's parsers that has no class of its own."""
 
 
 def translate_error(error: BaseException) -> MnemaError | None:
@@ -47,6 +54,9 @@ def translate_error(error: BaseException) -> MnemaError | None:
     state = (error.sqlstate or "") if isinstance(error, asyncpg.PostgresError) else ""
     if ours := _ERROR_BY_STATE.get(state):
         return ours() if ours is not WrongState else WrongState(str(error))
+    if state.startswith(_VALUE_CLASSES) or (state == "XX000" and _TOO_COMPLEX in str(error)):
+        log.warning("value_refused", sqlstate=state, error=type(error).__name__)  # the value may be a person's words
+        return ValueRefused()
     if state.startswith(_TRANSIENT_CLASSES):
         return DatabaseUnavailable("the database refuses this for now; try again")
     if isinstance(error, asyncpg.InvalidCachedStatementError):

@@ -158,6 +158,7 @@ GRANT EXECUTE ON FUNCTION neighbours_minilm_l6_v2(uuid,text,text,text[],bytea,ha
 GRANT EXECUTE ON FUNCTION net_changes(uuid,text,bigint,text[],bigint,boolean,boolean) TO mnema_app;
 GRANT EXECUTE ON FUNCTION never_told(text) TO mnema_app;
 GRANT EXECUTE ON FUNCTION new_id() TO mnema_app;
+GRANT EXECUTE ON FUNCTION parse_words(text) TO mnema_search;
 GRANT EXECUTE ON FUNCTION paused_jobs() TO mnema_app;
 GRANT EXECUTE ON FUNCTION plan_for_largest_tenant(regclass) TO mnema_partitions;
 GRANT EXECUTE ON FUNCTION prune_lineages(uuid,text,text[]) TO mnema_app;

@@ -254,6 +254,11 @@ class Operation:
         if self.body is not None:
             yield from _bodies(resolved(self.body, self.schemas), self.sample(), self.schemas, values)
 
+    def numbered(self, numbers: list[float]) -> Iterator[Any]:
+        """Yield the sample with each number, also nested ones, set to each of `numbers`."""
+        if self.body is not None:
+            yield from _numbered(resolved(self.body, self.schemas), self.sample(), self.schemas, numbers)
+
 
 async def operations(client: httpx.AsyncClient) -> list[Operation]:
     """Return every operation of the document, with the public ones."""
@@ -339,6 +344,18 @@ def _bodies(schema: dict[str, Any], sample: Any, schemas: dict[str, Any], values
             variants = _bodies(part, sample.get(name, {}), schemas, values)
         for value in itertools.islice(variants, 500):
             yield replaced(sample, {name: value})
+
+
+def _numbered(schema: dict[str, Any], sample: Any, schemas: dict[str, Any], numbers: list[float]) -> Iterator[Any]:
+    for name, part in schema.get("properties", {}).items():
+        part = resolved(part, schemas)
+        items = resolved(part["items"], schemas) if part.get("type") == "array" else part
+        inner: Iterator[Any] = iter(numbers if items.get("type") in ("integer", "number", None) else ())
+        if items.get("type") == "object":
+            held = sample.get(name) or sample_of(part, schemas)
+            inner = _numbered(items, held[0] if isinstance(held, list) and held else held or {}, schemas, numbers)
+        for value in inner:
+            yield replaced(sample, {name: [value] if part is not items else value})
 
 
 def replaced(sample: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ CREATE OR REPLACE FUNCTION public.list_worded(p_user bigint, p_query text, p_cat
 AS $function$
 DECLARE
     v_tenant uuid := current_tenant();
-    v_words tsquery := websearch_to_tsquery('english', p_query);
+    v_words tsquery := parse_words(p_query);
     v_scope tsquery := CASE WHEN p_user IS NOT NULL THEN format('''_u%1$s'' | ''_cu%1$s''', p_user)
                             ELSE format('''_t%1$s'' | ''_ct%1$s''', replace(v_tenant::text, '-', '')) END::tsquery;
 BEGIN

@@ -38,6 +38,12 @@ BEGIN
               (p_list->>'created_before')::timestamptz, p_list->'metadata', p_list, p_limit;
 END $$;
 
+-- Return a search for all words of a query, "phrases", or, -without. A dash excludes what follows it only behind a blank and
+-- before a word or a phrase. PostgreSQL takes each other dash for an operator too, and fails on 32 in a row.
+CREATE FUNCTION parse_words(p_query text) RETURNS tsquery LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN websearch_to_tsquery('english', regexp_replace(p_query, '-(?![^\s!#-/:-@[-`{-~])|(?<=[!-/:-@[-`{-~])-', ' ', 'g'));
+GRANT EXECUTE ON FUNCTION parse_words(text) TO mnema_search;
+
 -- As list_memories, of memories with the words of a search: all words, "phrases", or, -without. It sees what row-level security
 -- hides from the index of words, so the tenant comes from the transaction (security.sql).
 CREATE FUNCTION list_worded(p_user bigint, p_query text, p_categories text[], p_filters jsonb, p_list jsonb, p_limit int)
@@ -45,7 +51,7 @@ CREATE FUNCTION list_worded(p_user bigint, p_query text, p_categories text[], p_
     SET search_path = pg_catalog, public, pg_temp AS $$
 DECLARE
     v_tenant uuid := current_tenant();
-    v_words tsquery := websearch_to_tsquery('english', p_query);
+    v_words tsquery := parse_words(p_query);
     v_scope tsquery := CASE WHEN p_user IS NOT NULL THEN format('''_u%1$s'' | ''_cu%1$s''', p_user)
                             ELSE format('''_t%1$s'' | ''_ct%1$s''', replace(v_tenant::text, '-', '')) END::tsquery;
 BEGIN
