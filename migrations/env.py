@@ -9,6 +9,7 @@ from sqlalchemy.ext.asyncio import create_async_engine
 
 from app.config.settings import AdminSettings
 from app.storage.tables import metadata
+from migrations.identity import keep_identity, read_identity
 
 LOCK = 7_305_211_904  # advisory lock: any constant, the same for every migrator
 
@@ -27,7 +28,7 @@ def include_name(name: str | None, type_: str, _parents: Any) -> bool:
 
 
 def migrate(connection: Connection) -> None:
-    """Run the requested revisions in one transaction."""
+    """Run the requested revisions in one transaction, and store the identity of the schema that they make."""
     for statement in (
         "SET ROLE mnema_owner",
         f"SELECT pg_advisory_lock({LOCK})",  # before the time limits, to wait for another migrator
@@ -44,7 +45,9 @@ def migrate(connection: Connection) -> None:
         transaction_per_migration=False,
     )
     with context.begin_transaction():
+        before = read_identity(connection)
         context.run_migrations()
+        keep_identity(connection, before)
 
 
 async def main() -> None:

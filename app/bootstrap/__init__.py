@@ -58,6 +58,7 @@ from app.source_ports import DocumentParser, SourceFolders
 from app.storage.access_log import AccessLog
 from app.storage.engine import Engine
 from app.storage.journal import Journal
+from app.storage.operations.schema import require_schema
 from app.storage.operations.spaces import require_space
 from app.storage.uow import UnitOfWork
 from app.usecases.agent_state.checkpoints import Checkpoints
@@ -181,6 +182,7 @@ async def build_application(
     blobs = doubles.blobs or build_blobs(settings, uow)
     parser, folders = doubles.parser or PooledDocumentParser(), doubles.folders or build_folders(settings)
     try:
+        await require_schema(uow)
         space = await require_space(uow, embedder.model, embedder.dimension)
         await replicas.open_replicas()
         journal = Journal(uow, space.name, settings.erasure_secret())

@@ -30,6 +30,7 @@ from app.storage.chat.upstreams import encrypt_keys_again
 from app.storage.engine import Engine
 from app.storage.operations import administration as admin
 from app.storage.operations.distribution import Distribution, distribute_tables, plan_distribution
+from app.storage.operations.schema import list_changed_objects, name_some, require_schema
 from app.storage.operations.secret import secret_fingerprint
 from app.storage.operations.spaces import require_space
 from app.storage.replicas import Replicas
@@ -88,6 +89,7 @@ async def check_configuration(settings: Settings) -> None:
         statement_cache=settings.database_statement_cache,
     )
     try:
+        await require_schema(UnitOfWork(engine))
         await require_space(UnitOfWork(engine), embedder.model, embedder.dimension)
     finally:
         await chat.close()
@@ -123,11 +125,24 @@ async def diagnose_installation(settings: Settings) -> dict[str, str]:
             readiness = build_doctor_readiness(
                 *(settings, uow, embedder, reranker, chat, blobs, replicas), has_secret=checks["configuration"] == "ok"
             )
-            return checks | await readiness.run_checks() | await _check_other_databases(uow)
+            checks |= await readiness.run_checks()
+            if checks["migrations"] == "ok":
+                checks |= await _check_objects(uow)
+            return checks | await _check_other_databases(uow)
     finally:
         await chat.close()
         await reranker.close()
         await embedder.close()
+
+
+async def _check_objects(uow: UnitOfWork) -> dict[str, str]:
+    """Name the tables, views and functions that somebody changed after the last migration."""
+    try:
+        changed = await list_changed_objects(uow)
+    except MnemaError:  # another check reports it
+        return {}
+    advice = "changed by hand after the last migration: put back what migrations/schema shows"
+    return {"schema": f"{name_some(changed)}: {advice}" if changed else "ok"}
 
 
 async def _check_other_databases(uow: UnitOfWork) -> dict[str, str]:

@@ -21,6 +21,12 @@ class ConfigError(MnemaError):
     code = "config_invalid"
 
 
+class SchemaMismatch(ConfigError):
+    """The schema of the database is not the one that this version of Mnema makes."""
+
+    code = "schema_mismatch"
+
+
 class InvalidInput(MnemaError):
     """The request is not valid."""
 

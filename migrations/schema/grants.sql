@@ -65,6 +65,7 @@ GRANT DELETE, INSERT, SELECT ON receipt_items TO mnema_app;
 GRANT DELETE, INSERT, SELECT, UPDATE (thread_id) ON receipts TO mnema_app;
 GRANT DELETE, INSERT, SELECT, UPDATE ON reflections TO mnema_app;
 GRANT DELETE, INSERT, SELECT, UPDATE ON relations TO mnema_app;
+GRANT SELECT ON schema_fingerprint TO mnema_app;
 GRANT SELECT ON source_status TO mnema_app;
 GRANT DELETE, INSERT, SELECT, UPDATE (exclude, include, name, removed_at, updated_at, watch) ON sources TO mnema_app;
 GRANT DELETE, INSERT, SELECT, UPDATE ON store_items TO mnema_app;

@@ -5,7 +5,7 @@ from typing import TypeAlias
 
 import asyncpg
 
-GLOBAL = ["alembic_version", "embedding_spaces", "installation"]
+GLOBAL = ["alembic_version", "embedding_spaces", "installation", "schema_fingerprint"]
 """Tables of the installation, not of a tenant."""
 
 NOT_LED_BY_TENANT = ["tenants_pkey", "tenants_name_key", "api_keys_hash"]

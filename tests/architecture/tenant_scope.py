@@ -20,6 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 STORAGE = ROOT / "app" / "storage"
 PLACEHOLDERS = {
     **{"space": "minilm_l6_v2", "vec": "vec_minilm_l6_v2", "filtered": "true"},
+    **{"objects": "SELECT 'relation' AS kind, 'jobs' AS name, '' AS digest"},
     **{"table": "memories", "fill": "fill_vectors_minilm_l6_v2", "index": "index_vectors_minilm_l6_v2"},
 }
 """The values of placeholders in statements. All others stand for columns."""

@@ -10,6 +10,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy.exc import DBAPIError
 
 from app.storage.operations import administration as admin
+from app.storage.operations.schema import head_revision
 from migrations.describe import describe
 from migrations.schema_files import difference
 from tests.conftest import Database
@@ -37,7 +38,7 @@ async def downgrade(database: Database, revision: str) -> None:
 
 def test_there_is_exactly_one_head(database: Database) -> None:
     scripts = ScriptDirectory.from_config(admin.alembic_config(database.admin))
-    assert scripts.get_heads() == [admin.head_revision()]
+    assert scripts.get_heads() == [head_revision()]
     assert len(scripts.get_bases()) == 1
 
 

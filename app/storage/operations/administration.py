@@ -8,18 +8,16 @@ import hashlib
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import UUID
 
 import asyncpg
 
+from app.storage.operations.schema import ROOT, require_whole_schema
 from app.storage.operations.secret import STORE_FINGERPRINT
 
 if TYPE_CHECKING:
     from alembic.config import Config
-
-ROOT = Path(__file__).resolve().parents[3]
 
 _ROLES = """
 DO $$
@@ -140,19 +138,18 @@ def alembic_config(admin_url: str) -> "Config":
 
 
 async def migrate_schema(admin_url: str, revision: str = "head") -> None:
-    """Bring the schema to `revision`. Alembic runs an event loop of its own, so it gets a thread."""
+    """Bring the schema to `revision`. Raise SchemaMismatch if the database has another schema than its revision makes.
+
+    Alembic runs an event loop of its own, so it gets a thread.
+    """
     from alembic import command
 
     await asyncio.to_thread(command.upgrade, alembic_config(admin_url), revision)
-
-
-def head_revision() -> str:
-    """Return the newest revision that this code knows."""
-    from alembic.config import Config
-    from alembic.script import ScriptDirectory
-
-    head = ScriptDirectory.from_config(Config(str(ROOT / "alembic.ini"))).get_current_head()
-    return head or "none"
+    connection = await asyncpg.connect(admin_url)
+    try:
+        await require_whole_schema(connection)
+    finally:
+        await connection.close()
 
 
 @asynccontextmanager

@@ -185,4 +185,13 @@ installation = Table(
     Column("only_row", Boolean, CheckConstraint("only_row"), primary_key=True),
     Column("secret_fingerprint", LargeBinary, nullable=False),
 )
+schema_fingerprint = Table(
+    "schema_fingerprint",
+    metadata,
+    Column("only_row", Boolean, CheckConstraint("only_row"), primary_key=True),
+    *(text_column(name) for name in ("revision", "fingerprint")),
+    Column("server", Integer, nullable=False),
+    Column("objects", JSONB, nullable=False),
+    Column("migrated_at", _time, nullable=False),
+)
 Index("embedding_spaces_one_active", embedding_spaces.c.active, unique=True, postgresql_where=sql("active"))

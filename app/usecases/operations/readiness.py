@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import asynccontextmanager
 from typing import TypeAlias
 
-from app.domain.errors import ConfigError, MnemaError
+from app.domain.errors import MnemaError
 from app.domain.outages import (
     BlobStoreUnavailable,
     BrokerUnavailable,
@@ -17,7 +17,7 @@ from app.domain.outages import (
 )
 from app.ports import BlobStore, ChatModel, Embedder, Reranker
 from app.storage.engine import ROLE, refuse_privileged
-from app.storage.operations.administration import head_revision
+from app.storage.operations.schema import require_schema
 from app.storage.operations.spaces import require_space
 from app.storage.replicas import Replicas
 from app.storage.uow import Row, UnitOfWork
@@ -50,7 +50,7 @@ class Readiness:
     """The readiness checks. A verdict is `ok`, NO_CHAT_MODEL, or says what is wrong and how to fix it."""
 
     OPTIONAL = frozenset(
-        {"broker", "workers", "pauses", "reranker", "llm", "blobs", "replicas", "insights", "other_databases"}
+        {"broker", "workers", "pauses", "reranker", "llm", "blobs", "replicas", "insights", "schema", "other_databases"}
     )
     """Checks that may fail while reading and writing go on."""
 
@@ -88,7 +88,6 @@ class Readiness:
         self._reranker = reranker
         self._chat = chat
         self._call_broker = broker
-        self._head: str | None = None
 
     @property
     def chat_model(self) -> str | None:
@@ -162,11 +161,8 @@ class Readiness:
             raise DatabaseUnavailable(f"{told}; others or the primary answer its reads")
 
     async def _check_migrations(self) -> None:
-        self._head = self._head or head_revision()
-        rows = await self._fetch_rows("SELECT version_num FROM alembic_version")
-        current = rows[0]["version_num"] if rows else "none"
-        if current != self._head:
-            raise ConfigError(f"schema is at {current}, this server needs {self._head}: run `mnema migrate`")
+        async with _database_time_limit(self._patience_s):
+            await require_schema(self._uow)
 
     async def _check_role(self) -> None:
         """Check the role's privileges each time, because they can change while connections are open."""

@@ -26,6 +26,17 @@ CREATE TABLE installation (                         -- one row, of no tenant
 );
 GRANT SELECT, INSERT ON installation TO mnema_app;
 
+-- The schema that the last migration made. Every migration writes it anew (migrations/env.py); the server only reads it.
+CREATE TABLE schema_fingerprint (                   -- one row, of no tenant
+    only_row     boolean PRIMARY KEY DEFAULT true CHECK (only_row),
+    revision     text NOT NULL,
+    fingerprint  text NOT NULL,                     -- of the schema that the migrating code makes: migrations/schema
+    server       integer NOT NULL,                  -- the major version of PostgreSQL, whose texts `objects` digests
+    objects      jsonb NOT NULL,                    -- {kind: {name: digest}}: what the migration left in this database
+    migrated_at  timestamptz NOT NULL DEFAULT now()
+);
+GRANT SELECT ON schema_fingerprint TO mnema_app;
+
 -- An embedding space holds the vectors of one model: a table vec_<name>, hash-partitioned by tenant, and functions of its
 -- own, because a dynamic statement would be planned on every call. An operator adds a space beside the active one, fills
 -- it, switches to it and drops the old one.

@@ -32,7 +32,7 @@ from app.providers.chat_models.openai import OpenAIModel
 from app.providers.rerankers.none import NullReranker
 from app.storage.engine import Engine, refuse_privileged
 from app.storage.identity import new_id
-from app.storage.operations.administration import head_revision
+from app.storage.operations.schema import head_revision
 from app.storage.operations.secret import MISMATCH_TEXT
 from app.storage.turn_memory.blob_contents import PostgresBlobStore
 from app.storage.uow import UnitOfWork
@@ -186,7 +186,16 @@ async def test_a_schema_that_is_behind_is_told_whatever_it_lacks(app: Applicatio
     assert "run `mnema migrate`" in checks["migrations"]
     assert checks["pauses"] == "cannot be checked with this schema"
     await sql.execute(f"UPDATE alembic_version SET version_num = '{head_revision()}'")
-    with pytest.raises(asyncpg.UndefinedFunctionError):
+    checks = await readiness_of(app).run_checks()
+    assert "function paused_jobs() missing" in checks["migrations"]
+    assert checks["pauses"] == "cannot be checked with this schema"
+
+
+async def test_an_error_of_the_database_is_raised_if_the_schema_is_whole(
+    app: Application, sql: asyncpg.Connection
+) -> None:
+    await sql.execute("REVOKE EXECUTE ON FUNCTION paused_jobs() FROM mnema_app")
+    with pytest.raises(asyncpg.InsufficientPrivilegeError):
         await readiness_of(app).run_checks()
 
 
