@@ -13,6 +13,7 @@ from app.api.errors import (
 from app.domain.errors import (
     BodyTooLarge,
     ConflictingName,
+    CursorOfOtherDatabase,
     DuplicateText,
     IdempotencyMismatch,
     MnemaError,
@@ -41,6 +42,7 @@ _USUAL: Final[tuple[MnemaError, ...]] = (
     NotFound(),
     BodyTimeout(),
     IdempotencyMismatch(),
+    CursorOfOtherDatabase(),
     VersionConflict(),
     BodyTooLarge(),
     UnsupportedMediaType(),

@@ -162,6 +162,7 @@ _DESCRIPTIONS = {
     404: "This tenant has nothing with that name or id",
     408: "The body arrived too slowly",
     409: "The request conflicts with the current state",
+    410: "The cursor is of another database; list all again and begin without a cursor",
     412: "The version in If-Match is not the current version",
     413: "The body is too large",
     415: "The Content-Type is not JSON, or the body is compressed",

@@ -93,6 +93,10 @@ class TenantPolicies:
         if version > rules.newest.version:
             rules.newest = RulesDocument(version, document)
 
+    def forget_documents(self) -> None:
+        """Forget the documents of all tenants, because those of another database follow."""
+        self._rules.clear()
+
     def put_built(self, tenant_id: UUID, built: BuiltRules) -> None:
         """Take a document whose policies are built already, if it is newer than the known one."""
         rules = self._rules.setdefault(tenant_id, _Rules(self.defaults))

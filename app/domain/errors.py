@@ -262,6 +262,13 @@ class IdempotencyMismatch(MnemaError):
     status = 409
 
 
+class CursorOfOtherDatabase(MnemaError):
+    """The cursor is of another database, or of a state before a restore; list all again and begin without a cursor."""
+
+    code = "cursor_of_other_database"
+    status = 410
+
+
 class VersionConflict(MnemaError):
     """The memory has another version than If-Match says; read it again."""
 

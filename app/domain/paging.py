@@ -10,6 +10,7 @@ from datetime import date, datetime
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 from uuid import UUID
 
+from app.domain.epochs import MAX_STAMP, ChangePosition, Stamp
 from app.domain.errors import InvalidCursor, InvalidInput
 from app.domain.ids import check_moment, check_storable
 
@@ -20,9 +21,6 @@ Position: TypeAlias = tuple[datetime, UUID]
 
 TurnPosition: TypeAlias = tuple[int | None, datetime, UUID]
 """The end of a page of turns: the last turn's place in the thread if it has one, its time and its id."""
-
-ChangePosition: TypeAlias = tuple[int, UUID]
-"""A place in the order of changes: a transaction, and the id of one of its records."""
 
 UsePosition: TypeAlias = tuple[UUID, int]
 """The end of a page of uses: the last one's receipt, and its place in the receipt."""
@@ -40,7 +38,6 @@ class UsagePlace:
     day: date | None = None
 
 
-MAX_TRANSACTION: Final = 2**63 - 1
 MAX_SEQ: Final = 2**62
 """The largest place of a turn in its thread."""
 _SEQ: Final = re.compile("[0-9]{1,19}")
@@ -139,7 +136,7 @@ def decode_cursor(cursor: str | None) -> Position | None:
 
 def encode_change_cursor(position: ChangePosition) -> str:
     """Return a URL-safe cursor for `position`."""
-    return encode_place((str(position[0]), str(position[1])))
+    return encode_place((str(position.stamp.epoch), str(position.stamp.number), str(position.record)))
 
 
 def decode_change_cursor(cursor: str | None) -> ChangePosition | None:
@@ -147,10 +144,10 @@ def decode_change_cursor(cursor: str | None) -> ChangePosition | None:
     if cursor is None:
         return None
     try:
-        transaction, identifier = decode_parts(cursor)
-        if not isinstance(transaction, str) or not _SEQ.fullmatch(transaction) or int(transaction) > MAX_TRANSACTION:
-            raise ValueError("not a transaction")
-        return int(transaction), UUID(identifier)
+        epoch, stamp, identifier = decode_parts(cursor)
+        if not isinstance(stamp, str) or not _SEQ.fullmatch(stamp) or int(stamp) > MAX_STAMP:
+            raise ValueError("not a stamp")
+        return ChangePosition(Stamp(UUID(epoch), int(stamp)), UUID(identifier))
     except (ValueError, TypeError, AttributeError, binascii.Error, RecursionError) as error:
         raise InvalidCursor() from error
 

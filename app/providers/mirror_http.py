@@ -79,7 +79,7 @@ class HttpMirrorStore:
         before, more = dict(self._entries), True
         while more:
             response = self._send_changes(self._cursor)
-            if code_of(response) == "invalid_cursor":  # the server has another database
+            if code_of(response) in ("cursor_of_other_database", "invalid_cursor"):  # such as after a restore
                 self.read_all()
                 break
             page = _check_read(response)

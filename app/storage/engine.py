@@ -1,6 +1,7 @@
 """The connection pool, and the proof that it connects as a role that row-level security binds."""
 
 import asyncio
+import contextlib
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -11,6 +12,7 @@ from pgvector.asyncpg import register_vector
 from app.domain.errors import ConfigError
 from app.domain.outages import DatabaseUnavailable
 from app.shares import TenantShares
+from app.storage.epochs import BEGIN_EPOCH, NO_EPOCHS
 from app.storage.pooling import LOST, LOST_STATEMENTS, STATEMENT_CACHE, prove_prepared, startup_refusal
 
 UNREACHABLE = (
@@ -166,6 +168,8 @@ class Engine:
         if self._statement_cache:
             await prove_prepared(connection)
         await prepare_connection(connection)
+        with contextlib.suppress(*NO_EPOCHS):  # other checks report them
+            await connection.execute(BEGIN_EPOCH)
 
     async def close(self) -> None:
         """Close the pool; cut off statements that do not end within CLOSE_S seconds."""

@@ -9,6 +9,7 @@ depends_on = None
 
 CAPABILITIES = (
     "kernel",
+    "epochs",
     "tenancy",
     "memory",
     "memory_write",

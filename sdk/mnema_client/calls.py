@@ -81,7 +81,8 @@ def page(*, cursor: str | None = None, **fields: Unpack[ListFields]) -> Call[mod
 def changes(user_id: str, *, cursor: str | None = None, limit: int | None = None) -> Call[models.MemoryChanges]:
     """Return the memories of a user that changed since the cursor, in any state.
 
-    Without a cursor the answer has no items and says where changes begin now. A purged memory is missing.
+    Without a cursor the answer has no items and says where changes begin now. A purged memory is missing. Raise
+    CursorOfOtherDatabase after a restore: then list all memories again, and begin without a cursor.
     """
     params = query_params(user_id=user_id, cursor=cursor, limit=limit)
     return Call("GET", "/memory/changes", model_reader(models.MemoryChanges), params)

@@ -84,6 +84,10 @@ class NoChatModel(Conflict):
     """409 `no_chat_model`: the server has no chat model."""
 
 
+class CursorOfOtherDatabase(ApiError):
+    """410: the cursor is of a database before a restore. List all again, and begin without a cursor."""
+
+
 class VersionConflict(ApiError):
     """412: the memory changed since the given version."""
 
@@ -111,6 +115,7 @@ _BY_STATUS: dict[int, type[ApiError]] = {
     403: NotAllowed,
     404: NotFound,
     409: Conflict,
+    410: CursorOfOtherDatabase,
     412: VersionConflict,
     413: InvalidRequest,
     415: InvalidRequest,

@@ -16,6 +16,7 @@ from filelock import FileLock
 from pydantic import SecretStr
 
 from app.bootstrap import Application, Doubles
+from app.bootstrap.administration import diagnose_installation
 from app.config.settings import Settings
 from app.domain.errors import ConfigError
 from app.embedded.postgres import EmbeddedPostgres
@@ -87,12 +88,16 @@ def elsewhere() -> Iterator[str]:
             server.stop_server("immediate")
 
 
+def settings_on(url: str, home: Path) -> Settings:
+    """Return the settings of a server on this database."""
+    secret = SecretStr(SECRET_KEY)
+    return Settings(database_url=SecretStr(url), secret_key=secret, home=home, pool_min=1, key_cache_s=0)
+
+
 @asynccontextmanager
 async def serving(url: str, home: Path, caller: Caller, embedder: SeededEmbedder) -> AsyncIterator[httpx.AsyncClient]:
     """Yield the caller's client of a server on this database."""
-    secret = SecretStr(SECRET_KEY)
-    settings = Settings(database_url=SecretStr(url), secret_key=secret, home=home, pool_min=1, key_cache_s=0)
-    async with serve(settings, Doubles(embedder=embedder)) as base, caller.client(base) as client:
+    async with serve(settings_on(url, home), Doubles(embedder=embedder)) as base, caller.client(base) as client:
         yield client
 
 
@@ -171,6 +176,78 @@ async def test_what_was_dumped_answers_as_before_wherever_it_is_restored(
             refused(await other.get(f"/memory/{kept}"), 404, "not_found")
             assert await listed(other) == []
     await guarded(restored.url("mnema_app"), caller)
+
+
+async def spend_ids(superuser: str, count: int) -> int:
+    """Use up transaction ids of the cluster, as days of use do. Return the last one."""
+    connection = await asyncpg.connect(superuser)
+    try:
+        await connection.execute("CREATE TEMP TABLE spent (n int)")
+        await connection.execute(f"""DO $$ BEGIN FOR i IN 1 .. {count} LOOP
+            BEGIN INSERT INTO spent VALUES (i); EXCEPTION WHEN unique_violation THEN NULL; END; END LOOP; END $$""")
+        return int(await connection.fetchval("SELECT pg_current_xact_id()::text::bigint"))
+    finally:
+        await connection.close()
+
+
+async def changes_behind(client: httpx.AsyncClient, cursor: str | None = None) -> httpx.Response:
+    """Ask for the changes of Maya's memories."""
+    params = {"user_id": "maya"} | ({"cursor": cursor} if cursor else {})
+    return await client.get("/memory/changes", params=params)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("fresh", [False, True], ids=["dropped", "another server"])
+async def test_changes_go_on_in_a_restored_database_and_a_cursor_of_before_is_refused(
+    database: Database,
+    caller: Caller,
+    app: Application,
+    embedder: SeededEmbedder,
+    backup_url: str,
+    elsewhere: str,
+    tmp_path: Path,
+    fresh: bool,
+) -> None:
+    async with serving(database.app, tmp_path, caller, embedder) as client:
+        edited = await client.post("/memory/batches", json=await batch_of(client))
+        assert edited.is_success, edited.text
+        lived = await spend_ids(database.superuser, 30_000)
+        await remember(client, "Maya sings.")
+        cursor = (await changes_behind(client)).json()["next_cursor"]
+    await prepare_roles(database.superuser, database.name, BACKUP)
+    file = str(tmp_path / "mnema.dump")
+    done = postgres_program("pg_dump", "--format", "custom", "--file", file, "--dbname", backup_url)
+    assert done.returncode == 0, done.stderr
+    await app.engine.close()
+    server = elsewhere if fresh else database_url(database.superuser, "postgres")
+    if not fresh:
+        await drop(server, database.name)
+    restored = Site(server, database.name)
+    await prepare_roles(restored.superuser, restored.name)
+    whole = database_url(restored.superuser, restored.name)
+    done = postgres_program("pg_restore", "--exit-on-error", "--single-transaction", "--dbname", whole, file)
+    assert done.returncode == 0, done.stderr
+
+    async with serving(restored.url("mnema_app"), tmp_path, caller, embedder) as client:
+        began = (await changes_behind(client)).json()["next_cursor"]
+        written = await remember(client, "Maya rows on Sundays.")
+        for later in (False, True):  # before the new ids have passed the old ones, and after
+            refused(await changes_behind(client, cursor), 410, "cursor_of_other_database")
+            page = (await changes_behind(client, began)).json()
+            assert [memory["id"] for memory in page["items"]] == [written["id"]]
+            if fresh and not later:
+                assert await spend_ids(whole, 10) < lived
+                await spend_ids(whole, lived)
+        undone = await client.post(f"/memory/batches/{edited.json()['batch_id']}/undo")
+        assert (undone.status_code, undone.json()["changed"]) == (200, 1), undone.text
+    checks = await diagnose_installation(settings_on(restored.url("mnema_app"), tmp_path))
+    assert (checks["migrations"], checks["schema"]) == ("ok", "ok")
+
+
+async def batch_of(client: httpx.AsyncClient) -> dict[str, Any]:
+    """Write a memory and return a batch that edits it."""
+    await remember(client, "Maya files her taxes.", tags=["paper"])
+    return {"action": "edit", "filters": {"user_id": "maya", "tag": "paper"}, "set": {"importance": 5}}
 
 
 async def drop(server: str, name: str) -> None:

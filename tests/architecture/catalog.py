@@ -5,7 +5,7 @@ from typing import TypeAlias
 
 import asyncpg
 
-GLOBAL = ["alembic_version", "embedding_spaces", "installation", "schema_fingerprint"]
+GLOBAL = ["alembic_version", "embedding_spaces", "epochs", "installation", "schema_fingerprint"]
 """Tables of the installation, not of a tenant."""
 
 NOT_LED_BY_TENANT = ["tenants_pkey", "tenants_name_key", "api_keys_hash"]
@@ -15,7 +15,7 @@ API key is looked up before its tenant is known."""
 DEFINERS = {
     "add_partitions()": "mnema_partitions",
     "authenticate(bytea)": "mnema_auth",
-    "changed_configs(xid8)": "mnema_auth",
+    "changed_configs(bigint)": "mnema_auth",
     "claim_jobs(integer,interval)": "mnema_jobs",
     "drop_partitions(integer,integer,boolean)": "mnema_partitions",
     "items_naming(text)": "mnema_search",
@@ -267,6 +267,17 @@ async def views(connection: asyncpg.Connection) -> list[str]:
     )
 
 
+async def transaction_ids(connection: asyncpg.Connection) -> list[str]:
+    """No column holds a transaction id, which means nothing in another cluster: a stamp does."""
+    return await _column(
+        connection,
+        """SELECT a.attrelid::regclass || '.' || a.attname FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
+        WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p', 'v') AND a.attnum > 0
+          AND NOT a.attisdropped AND a.atttypid IN ('xid'::regtype, 'xid8'::regtype, 'pg_snapshot'::regtype)
+        ORDER BY 1""",
+    )
+
+
 CHECKS: list[Check] = [
     unprotected_tables,
     granted_partitions,
@@ -278,4 +289,5 @@ CHECKS: list[Check] = [
     unsafe_definers,
     definer_powers,
     views,
+    transaction_ids,
 ]

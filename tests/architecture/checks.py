@@ -89,6 +89,19 @@ def journal_writes(source: Source) -> list[str]:
     ]
 
 
+_TRANSACTION_IDS = re.compile(
+    r"\b(xid8?|xmin|xmax|txid_\w+|pg_current_xact_id\w*|pg_current_snapshot|pg_snapshot\w*|pg_visible_in_snapshot"
+    r"|pg_xact_\w+|app\.epoch)\b"
+)
+
+
+def transaction_ids(source: Source) -> list[str]:
+    """A transaction id means nothing in another cluster: only the epochs read one, all others take stamps."""
+    if source.inside("migrations/sql/0001/epochs.sql"):
+        return []
+    return [f"{source.path}:{line} {hit[0]}" for line, sql in _sql(source) if (hit := _TRANSACTION_IDS.search(sql))]
+
+
 def table_imports(source: Source) -> list[str]:
     """The SQLAlchemy tables serve migrations alone."""
     if source.inside("app/storage/tables/", "migrations/env.py"):

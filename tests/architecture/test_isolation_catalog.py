@@ -23,6 +23,12 @@ BREAKS: list[tuple[str, Check, str, list[str]]] = [
         ["notes: not enabled", "notes: not forced", "notes: no policy on the tenant"],
     ),
     (
+        "a column of transaction ids",
+        catalog.transaction_ids,
+        "ALTER TABLE history ADD COLUMN written xid8",
+        ["history.written"],
+    ),
+    (
         "row-level security that is not forced",
         catalog.unprotected_tables,
         f"{TABLE} ALTER TABLE notes ENABLE ROW LEVEL SECURITY; "

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import typing
+from base64 import b64decode, urlsafe_b64encode
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
@@ -12,6 +13,7 @@ import pytest
 from mnema_client import (
     AsyncMnema,
     Conflict,
+    CursorOfOtherDatabase,
     Filters,
     InvalidRequest,
     Mnema,
@@ -177,6 +179,10 @@ async def test_changes_follow_a_cursor_and_a_deletion_may_name_its_version(eithe
         cursor, found = page.next_cursor, found + list(page.items)
     assert {(memory.id, memory.tags == []) for memory in found} == {(written.id, True)}
     assert found[-1].state == "soft_deleted"
+    _epoch, *place = json.loads(b64decode(f"{cursor}==", altchars=b"-_"))
+    of_other = urlsafe_b64encode(json.dumps([str(uuid4()), *place]).encode()).decode().rstrip("=")
+    with pytest.raises(CursorOfOtherDatabase):
+        await either.changes("maya", cursor=of_other)
 
 
 async def test_lists_run_through_all_their_pages(either: Either) -> None:

@@ -112,11 +112,11 @@ async def test_one_silent_change_among_many_refuses_them_all(run: Run, other: Me
     assert await stored() == before
 
 
-FORGED = RECORD.replace("actor)", "actor, meta, ts, xid)").replace("'me'", "'me', '{{}}', now(), pg_current_xact_id()")
+FORGED = RECORD.replace("actor)", "actor, meta, ts, stamp)").replace("'me'", "'me', '{{}}', now(), transaction_stamp()")
 
 
 async def test_history_cannot_be_given_a_transaction(run: Run) -> None:
-    for statement in (FORGED, "UPDATE history SET xid = pg_current_xact_id()"):
+    for statement in (FORGED, "UPDATE history SET stamp = transaction_stamp()"):
         with pytest.raises(DENIED):
             await run(statement)
 
@@ -154,8 +154,8 @@ async def test_a_temporary_table_called_history_does_not_count(
 ) -> None:
     await superuser.execute(f"GRANT TEMPORARY ON DATABASE {database.name} TO mnema_app")
     await raw.execute("CREATE TEMPORARY TABLE history (LIKE public.history)")
-    forged = RECORD.replace("actor)", "actor, meta, ts, xid)").replace(
-        "'me'", "'me', '{{}}', now(), pg_current_xact_id()"
+    forged = RECORD.replace("actor)", "actor, meta, ts, stamp)").replace(
+        "'me'", "'me', '{{}}', now(), transaction_stamp()"
     )
     assert await run(UPDATE, forged) == "MN001"
 

@@ -47,11 +47,11 @@ ORDER BY thread_id FOR UPDATE
 -- transaction; a purged memory is not in it. A memory that an undo of the batch has put back is `undone`.
 WITH of_batch AS MATERIALIZED (
     SELECT h.memory_id::uuid AS id, h.meta->'before' AS before, h.meta->'after' AS after
-    FROM memory_batches b JOIN history h ON h.tenant_id = b.tenant_id AND h.xid = b.xid
+    FROM memory_batches b JOIN history h ON h.tenant_id = b.tenant_id AND h.stamp = b.stamp
     WHERE b.tenant_id = $1 AND b.id = $2 AND h.meta->>'batch' = b.id::text AND ($5::uuid IS NULL OR h.memory_id::uuid > $5)
       AND ($3::text[] IS NULL OR (h.meta#>>'{before,category}' = ANY ($3) AND h.meta#>>'{after,category}' = ANY ($3)))),
 undone AS MATERIALIZED (
-    SELECT h.memory_id::uuid AS id FROM memory_batches u JOIN history h ON h.tenant_id = u.tenant_id AND h.xid = u.xid
+    SELECT h.memory_id::uuid AS id FROM memory_batches u JOIN history h ON h.tenant_id = u.tenant_id AND h.stamp = u.stamp
     WHERE u.tenant_id = $1 AND u.undoes = $2 AND h.meta->>'batch' = u.id::text)
 SELECT o.id, m.user_id, m.thread_id, m.type, m.category, m.version, length(m.text) AS characters,
        (SELECT jsonb_object_agg(k, o.before->k) FROM unnest($4::text[]) k) AS before,

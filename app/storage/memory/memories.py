@@ -9,16 +9,18 @@ from uuid import UUID
 
 from pgvector import HalfVector
 
+from app.domain.epochs import ChangePosition, Stamp
+from app.domain.errors import CursorOfOtherDatabase
 from app.domain.memory.listing import MemoryListing
 from app.domain.memory.memory import Memory, MemoryType
 from app.domain.memory.merge_bands import MergeBands, Neighbour
-from app.domain.paging import ChangePosition, Position
+from app.domain.paging import Position
 from app.domain.principal import Principal
 from app.domain.text_rules import text_key
 from app.ports import Vector
 from app.storage.rows import memory_columns, memory_from_row
 from app.storage.statements import load_statements
-from app.storage.uow import ReadTx, UnitOfWork
+from app.storage.uow import ReadTx, Row, UnitOfWork
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,20 +122,23 @@ class MemoryStorage:
 
     async def list_changed(
         self, tx: ReadTx, principal: Principal, after: ChangePosition | None, limit: int
-    ) -> ChangedIds | None:
+    ) -> ChangedIds:
         """Return the ids in the next `limit` records of the tenant behind `after`; without it, the end of the records.
 
-        None if no position of this database can be `after`.
+        Raise CursorOfOtherDatabase if this database did not tell `after`, or has lost its record since.
         """
-        place = (str(after[0]), after[1]) if after else (None, None)
+        if after is None:
+            last = (await tx.fetch(_format_statement("last_change"), principal.tenant_id))[0]
+            return ChangedIds((), _position_from_row(last, last["epoch"]), more=False)
+        place = after.stamp.number, after.record
         rows = await tx.fetch(_format_statement("changed"), principal.tenant_id, *place, limit)
-        settled, newest = int(rows[0]["settled"]), int(rows[0]["newest"])
-        if after is not None and after[0] > newest:
-            return None
-        ids = tuple(dict.fromkeys(row["memory_id"] for row in rows if row["memory_id"]))
-        if more := len(rows) == limit and rows[-1]["id"] is not None:
-            return ChangedIds(ids, (int(rows[-1]["xid"]), rows[-1]["id"]), more)
-        return ChangedIds(ids, max((settled, UUID(int=0)), after or (0, UUID(int=0))), more)
+        after.stamp.require_epoch(rows[0]["epoch"])
+        if not rows[0]["is_known"]:
+            raise CursorOfOtherDatabase()
+        if rows[-1]["id"] is None:
+            return ChangedIds((), after, more=False)
+        ids = tuple(dict.fromkeys(row["memory_id"] for row in rows))
+        return ChangedIds(ids, _position_from_row(rows[-1], after.stamp.epoch), more=len(rows) == limit)
 
     async def read_memories(self, tx: ReadTx, principal: Principal, user_id: str, ids: Sequence[str]) -> list[Memory]:
         """Return those of these memories that are the user's, in any state."""
@@ -192,3 +197,8 @@ def _compared_from_row(row: Mapping[str, Any]) -> ComparedMemory:
         tags=tuple(row["tags"]),
         version=row["version"],
     )
+
+
+def _position_from_row(row: Row, epoch: UUID) -> ChangePosition:
+    """Return the place of a record, or the one before all records if the row has none."""
+    return ChangePosition(Stamp(epoch, row["stamp"] or 0), row["id"] or UUID(int=0))

@@ -4,8 +4,7 @@ from sqlalchemy import BigInteger, CheckConstraint, Column, DateTime, Index, Int
 from sqlalchemy import text as sql
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB, UUID
 
-from app.storage.tables.base import id_column, metadata, tenant_column, text_column
-from app.storage.tables.journal import Xid8
+from app.storage.tables.base import bigint_column, id_column, metadata, tenant_column, text_column
 
 memory_batches = Table(
     "memory_batches",
@@ -22,7 +21,7 @@ memory_batches = Table(
     Column("skipped", JSONB, nullable=False),
     text_column("actor"),
     Column("created_at", DateTime(timezone=True), nullable=False),
-    Column("xid", Xid8, nullable=False),
+    bigint_column("stamp"),
     CheckConstraint("(action = 'undo') = (undoes IS NOT NULL)"),
 )
 Index("memory_batches_listed", memory_batches.c.tenant_id, desc("created_at"), desc("id"))

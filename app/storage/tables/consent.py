@@ -15,7 +15,6 @@ from sqlalchemy import text as sql
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB, UUID
 
 from app.storage.tables.base import bigint_column, id_column, metadata, tenant_column, text_column
-from app.storage.tables.journal import Xid8
 
 _time = DateTime(timezone=True)
 
@@ -36,7 +35,7 @@ context_patches = Table(
     Column("decided_at", _time),
     text_column("decided_by", null=True),
     text_column("way", null=True),
-    Column("decided_xid", Xid8),
+    bigint_column("decided_stamp", null=True),
     Column("keys", ARRAY(UUID), nullable=False),
     Column("answer_id", UUID),
     ForeignKeyConstraint(["tenant_id", "user_id"], ["users.tenant_id", "users.user_id"]),

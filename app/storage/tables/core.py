@@ -185,6 +185,14 @@ installation = Table(
     Column("only_row", Boolean, CheckConstraint("only_row"), primary_key=True),
     Column("secret_fingerprint", LargeBinary, nullable=False),
 )
+epochs = Table(
+    "epochs",
+    metadata,
+    Column("number", SmallInteger, primary_key=True, autoincrement=False),
+    Column("id", UUID, nullable=False),
+    text_column("database"),
+    Column("started_at", _time, nullable=False),
+)
 schema_fingerprint = Table(
     "schema_fingerprint",
     metadata,

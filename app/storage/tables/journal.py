@@ -17,25 +17,11 @@ from sqlalchemy import (
 )
 from sqlalchemy import text as sql
 from sqlalchemy.dialects.postgresql import JSONB, REAL
-from sqlalchemy.dialects.postgresql.base import ischema_names
-from sqlalchemy.types import UserDefinedType
 
 from app.storage.tables.base import bigint_column, id_column, metadata, tenant_column, text_column
 
 _time = DateTime(timezone=True)
 
-
-class Xid8(UserDefinedType[int]):
-    """PostgreSQL's 64-bit transaction id."""
-
-    cache_ok = True
-
-    def get_col_spec(self, **_kw: object) -> str:
-        """Return the type's name in DDL."""
-        return "xid8"
-
-
-ischema_names["xid8"] = Xid8  # so that reading the schema back gives no warning
 
 thread_revision = Table(
     "thread_revision",
@@ -91,10 +77,10 @@ history = Table(
     *(text_column(name, null=True) for name in ("old_ref", "new_ref", "actor")),
     Column("meta", JSONB, nullable=False),
     Column("ts", _time, nullable=False),
-    Column("xid", Xid8, nullable=False),
+    bigint_column("stamp"),
 )
 Index("history_by_time", history.c.tenant_id, history.c.memory_id, desc("ts"), desc("id"))
-Index("history_by_transaction", history.c.tenant_id, history.c.xid, history.c.id)
+Index("history_by_transaction", history.c.tenant_id, history.c.stamp, history.c.id)
 
 events = Table(
     "events",

@@ -3,8 +3,7 @@
 from sqlalchemy import CheckConstraint, Column, DateTime, ForeignKey, Index, Integer, Table, Text
 from sqlalchemy.dialects.postgresql import JSONB, UUID
 
-from app.storage.tables.base import metadata, text_column
-from app.storage.tables.journal import Xid8
+from app.storage.tables.base import bigint_column, metadata, text_column
 
 tenant_configs = Table(
     "tenant_configs",
@@ -15,6 +14,6 @@ tenant_configs = Table(
     text_column("actor"),
     Column("note", Text, CheckConstraint("length(note) <= 500")),
     Column("created_at", DateTime(timezone=True), nullable=False),
-    Column("xid", Xid8, nullable=False),
-    Index("tenant_configs_changed", "xid"),
+    bigint_column("stamp"),
+    Index("tenant_configs_changed", "stamp"),
 )

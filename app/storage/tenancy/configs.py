@@ -1,5 +1,6 @@
 """The versions of tenants' own rules."""
 
+import contextlib
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -7,9 +8,11 @@ from functools import cache
 from typing import Any
 from uuid import UUID
 
+from app.domain.epochs import Stamp
 from app.domain.memory.memory import Memory
 from app.domain.principal import Principal
 from app.domain.tenancy.rules import RulesVersion
+from app.storage.epochs import BEGIN_EPOCH, NO_EPOCHS
 from app.storage.rows import memory_columns, memory_from_row
 from app.storage.statements import load_statements
 from app.storage.uow import ReadTx, UnitOfWork, WriteTx
@@ -27,6 +30,15 @@ class ChangedRules:
 
 
 @dataclass(frozen=True, slots=True)
+class RulesChanges:
+    """The changed rules. `settled`: where to go on; `is_whole`: the rules of all tenants are among them."""
+
+    rules: list[ChangedRules]
+    settled: Stamp
+    is_whole: bool
+
+
+@dataclass(frozen=True, slots=True)
 class MovingMemory:
     """A memory that moves to another category. `same`: an active memory there with its text."""
 
@@ -40,14 +52,17 @@ class TenantConfigStorage:
     def __init__(self, uow: UnitOfWork) -> None:
         self._uow = uow
 
-    async def list_changed(self, since: str) -> tuple[str, list[ChangedRules]]:
-        """Return the rules of all tenants that changed since an earlier call, and what to pass to the next call.
+    async def list_changed(self, since: Stamp | None) -> RulesChanges:
+        """Return the rules of all tenants that changed since an earlier call (its `settled`); at first all rules.
 
-        `since` is `0` at first.
+        Return all rules too if the database is another one by now, or was set back.
         """
-        rows = await self._uow.call_definer(_format_statement("changed"), since)
+        with contextlib.suppress(*NO_EPOCHS):  # behind a pooler, the database changes without a new connection
+            await self._uow.call_definer(BEGIN_EPOCH)
+        place = (None, None) if since is None else (since.number, since.epoch)
+        rows = await self._uow.call_definer(_format_statement("changed"), *place)
         changed = [ChangedRules(r["tenant_id"], r["version"], r["document"]) for r in rows if r["tenant_id"]]
-        return rows[0]["settled"], changed
+        return RulesChanges(changed, Stamp(rows[0]["epoch"], rows[0]["stamp"]), rows[0]["is_whole"])
 
     async def get_newest(self, tx: ReadTx, principal: Principal) -> RulesVersion:
         """Return the version in force."""

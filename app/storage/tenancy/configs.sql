@@ -1,8 +1,11 @@
 -- The versions of tenants' own rules, and what a category that they no longer have still holds. $1 is the tenant.
 
 -- name: changed
--- $1 the transaction from which on changes are read, as text.
-SELECT settled::text, tenant_id, version, document FROM changed_configs($1::text::xid8)
+-- $1 the stamp from which on changes are read, and $2 its epoch; both are null at first. `is_whole`: all rules are listed, because
+-- the stamp is of another epoch, or of a time that this database has not reached.
+SELECT s.epoch, s.stamp, s.is_whole, c.tenant_id, c.version, c.document
+FROM (SELECT n.epoch, n.stamp, (n.epoch = $2::uuid AND n.stamp >= $1::bigint) IS NOT TRUE AS is_whole FROM settled() n) s
+LEFT JOIN LATERAL changed_configs(CASE WHEN s.is_whole THEN 0 ELSE $1::bigint END) c ON true
 
 -- name: newest
 SELECT version, document, actor, note, created_at FROM tenant_configs

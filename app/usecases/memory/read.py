@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from uuid import UUID
 
-from app.domain.errors import InvalidCursor, NotFound
+from app.domain.errors import NotFound
 from app.domain.memory.listing import MemoryListing
 from app.domain.memory.memory import Memory
 from app.domain.paging import Page, cut_page, decode_change_cursor, encode_change_cursor
@@ -53,12 +53,11 @@ class ReadMemories:
     async def list_changes(self, principal: Principal, user_id: str, cursor: str | None, limit: int) -> MemoryChanges:
         """Return the user's memories that changed behind `cursor`. Without a cursor, return where changes begin now.
 
-        Read at most `limit` changes of the tenant. A purged memory is missing. Raise InvalidCursor.
+        Read at most `limit` changes of the tenant. A purged memory is missing. Raise InvalidCursor, or
+        CursorOfOtherDatabase.
         """
         after = decode_change_cursor(cursor)
         async with self._uow.read(principal) as tx:
             changed = await self._memories.list_changed(tx, principal, after, limit)
-            if changed is None:
-                raise InvalidCursor("the cursor is of another database; list the memories and start without a cursor")
             items = await self._memories.read_memories(tx, principal, user_id, changed.ids)
         return MemoryChanges(principal.tenant_id, items, encode_change_cursor(changed.position), changed.more)

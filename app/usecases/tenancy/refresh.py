@@ -5,6 +5,7 @@ import asyncio
 import structlog
 
 from app.config.tenant_policies import RulesDocument, TenantPolicies
+from app.domain.epochs import Stamp
 from app.domain.errors import MnemaError
 from app.storage.tenancy.configs import TenantConfigStorage
 
@@ -19,20 +20,30 @@ class RefreshRules:
     def __init__(self, storage: TenantConfigStorage, policies: TenantPolicies) -> None:
         self._storage = storage
         self._policies = policies
-        self._since = "0"
+        self._since: Stamp | None = None
         self._away = False
 
     async def load_changes(self) -> None:
-        """Read the documents that changed since the last call; at first all of them. Raise DatabaseUnavailable."""
-        settled, changed = await self._storage.list_changed(self._since)
-        for rules in changed:
+        """Read the documents that changed since the last call; at first all of them. Raise DatabaseUnavailable.
+
+        In another database, such as after a restore, all documents of the one before are forgotten.
+        """
+        found = await self._storage.list_changed(self._since)
+        small, built = [], []
+        for rules in found.rules:
             if len(rules.document) <= LARGE:
-                self._policies.put_document(rules.tenant_id, rules.version, rules.document)
-            elif rules.version > self._policies.version_of(rules.tenant_id):
+                small.append(rules)
+            elif found.is_whole or rules.version > self._policies.version_of(rules.tenant_id):
                 document = RulesDocument(rules.version, rules.document)
-                built = await asyncio.to_thread(self._policies.build_document, rules.tenant_id, document)
-                self._policies.put_built(rules.tenant_id, built)
-        self._since = settled
+                policies = await asyncio.to_thread(self._policies.build_document, rules.tenant_id, document)
+                built.append((rules.tenant_id, policies))
+        if found.is_whole:
+            self._policies.forget_documents()
+        for rules in small:
+            self._policies.put_document(rules.tenant_id, rules.version, rules.document)
+        for tenant_id, policies in built:
+            self._policies.put_built(tenant_id, policies)
+        self._since = found.settled
 
     async def refresh_rules(self) -> None:
         """Read changed documents; while the database is away, keep the last ones and log it once."""

@@ -17,6 +17,6 @@ BEGIN
         RAISE EXCEPTION 'no next turn of the user''s answers a question about this value'
             USING ERRCODE = 'serialization_failure';
     END IF;
-    IF old.state = 'pending' AND new.state <> 'pending' THEN new.decided_xid := pg_current_xact_id(); END IF;
+    IF old.state = 'pending' AND new.state <> 'pending' THEN new.decided_stamp := transaction_stamp(); END IF;
     RETURN new;
 END $function$;

@@ -8,7 +8,7 @@ DECLARE
 BEGIN
     PERFORM 1 FROM history h
       WHERE h.tenant_id = (r->>'tenant_id')::uuid AND h.memory_id = coalesce(r->>'patch_id', r->>'id')
-        AND h.xid = pg_current_xact_id();
+        AND h.stamp = transaction_stamp();
     IF NOT FOUND THEN
         RAISE EXCEPTION '% of % was changed (%) without a history row in the same transaction',
             coalesce(r->>'patch_id', r->>'id'), tg_table_name, tg_op USING ERRCODE = 'MN001';

@@ -11,7 +11,7 @@ BEGIN
         RETURN NULL;
     END IF;
     PERFORM 1 FROM history h
-      WHERE h.tenant_id = r.tenant_id AND h.memory_id = r.id::text AND h.xid = pg_current_xact_id();
+      WHERE h.tenant_id = r.tenant_id AND h.memory_id = r.id::text AND h.stamp = transaction_stamp();
     IF NOT FOUND THEN
         RAISE EXCEPTION 'fact % was changed (%) without a history row in the same transaction', r.id, tg_op
             USING ERRCODE = 'MN001';

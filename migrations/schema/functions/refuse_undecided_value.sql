@@ -7,7 +7,7 @@ BEGIN
     IF tg_op = 'UPDATE' AND new IS NOT DISTINCT FROM old THEN RETURN NULL; END IF;
     PERFORM 1 FROM context_patches p
       WHERE p.tenant_id = new.tenant_id AND p.id = new.patch_id AND p.user_id = new.user_id AND p.field = new.field
-        AND p.value = new.value AND p.state IN ('approved', 'applied') AND p.decided_xid = pg_current_xact_id();
+        AND p.value = new.value AND p.state IN ('approved', 'applied') AND p.decided_stamp = transaction_stamp();
     IF NOT FOUND THEN
         RAISE EXCEPTION 'no proposal decided in this transaction puts this value' USING ERRCODE = 'MN001';
     END IF;

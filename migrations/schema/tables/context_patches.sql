@@ -15,7 +15,7 @@ CREATE TABLE context_patches (
     decided_at timestamp with time zone,
     decided_by text,
     way text,
-    decided_xid xid8,
+    decided_stamp bigint,
     keys uuid[] NOT NULL DEFAULT '{}'::uuid[],
     answer_id uuid,
     CONSTRAINT context_patches_pkey PRIMARY KEY (tenant_id, id),

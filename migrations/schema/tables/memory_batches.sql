@@ -13,7 +13,7 @@ CREATE TABLE memory_batches (
     skipped jsonb NOT NULL,
     actor text NOT NULL,
     created_at timestamp with time zone NOT NULL DEFAULT now(),
-    xid xid8 NOT NULL DEFAULT pg_current_xact_id(),
+    stamp bigint NOT NULL DEFAULT transaction_stamp(),
     CONSTRAINT memory_batches_pkey PRIMARY KEY (tenant_id, id),
     CONSTRAINT memory_batches_action_check CHECK (action = ANY (ARRAY['edit'::text, 'delete'::text, 'undo'::text])),
     CONSTRAINT memory_batches_check CHECK ((action = 'undo'::text) = (undoes IS NOT NULL))

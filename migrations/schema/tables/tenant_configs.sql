@@ -5,7 +5,7 @@ CREATE TABLE tenant_configs (
     actor text NOT NULL,
     note text,
     created_at timestamp with time zone NOT NULL DEFAULT clock_timestamp(),
-    xid xid8 NOT NULL DEFAULT pg_current_xact_id(),
+    stamp bigint NOT NULL DEFAULT transaction_stamp(),
     CONSTRAINT tenant_configs_pkey PRIMARY KEY (tenant_id, version),
     CONSTRAINT tenant_configs_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(id) ON DELETE CASCADE,
     CONSTRAINT tenant_configs_document_check CHECK (jsonb_typeof(document) = 'object'::text),
@@ -13,4 +13,4 @@ CREATE TABLE tenant_configs (
     CONSTRAINT tenant_configs_version_check CHECK (version >= 1)
 );
 
-CREATE INDEX tenant_configs_changed ON tenant_configs USING btree (xid);
+CREATE INDEX tenant_configs_changed ON tenant_configs USING btree (stamp);

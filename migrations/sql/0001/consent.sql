@@ -18,7 +18,7 @@ CREATE TABLE context_patches (
     decided_at   timestamptz,
     decided_by   text,
     way          text CHECK (way IN ('route', 'chat', 'signals', 'insight', 'expiry')),
-    decided_xid  xid8,
+    decided_stamp bigint,                           -- of the transaction
     keys         uuid[] NOT NULL DEFAULT '{}',      -- the API keys that proposed it
     answer_id    uuid,                              -- the turn that decided it, if the way is `chat`
     PRIMARY KEY (tenant_id, id),
@@ -178,7 +178,7 @@ BEGIN
         RAISE EXCEPTION 'no next turn of the user''s answers a question about this value'
             USING ERRCODE = 'serialization_failure';
     END IF;
-    IF old.state = 'pending' AND new.state <> 'pending' THEN new.decided_xid := pg_current_xact_id(); END IF;
+    IF old.state = 'pending' AND new.state <> 'pending' THEN new.decided_stamp := transaction_stamp(); END IF;
     RETURN new;
 END $$;
 CREATE TRIGGER context_patches_decide_once BEFORE UPDATE ON context_patches FOR EACH ROW EXECUTE FUNCTION decide_once();
@@ -189,7 +189,7 @@ BEGIN
     IF tg_op = 'UPDATE' AND new IS NOT DISTINCT FROM old THEN RETURN NULL; END IF;
     PERFORM 1 FROM context_patches p
       WHERE p.tenant_id = new.tenant_id AND p.id = new.patch_id AND p.user_id = new.user_id AND p.field = new.field
-        AND p.value = new.value AND p.state IN ('approved', 'applied') AND p.decided_xid = pg_current_xact_id();
+        AND p.value = new.value AND p.state IN ('approved', 'applied') AND p.decided_stamp = transaction_stamp();
     IF NOT FOUND THEN
         RAISE EXCEPTION 'no proposal decided in this transaction puts this value' USING ERRCODE = 'MN001';
     END IF;
@@ -205,7 +205,7 @@ DECLARE
 BEGIN
     PERFORM 1 FROM history h
       WHERE h.tenant_id = (r->>'tenant_id')::uuid AND h.memory_id = coalesce(r->>'patch_id', r->>'id')
-        AND h.xid = pg_current_xact_id();
+        AND h.stamp = transaction_stamp();
     IF NOT FOUND THEN
         RAISE EXCEPTION '% of % was changed (%) without a history row in the same transaction',
             coalesce(r->>'patch_id', r->>'id'), tg_table_name, tg_op USING ERRCODE = 'MN001';

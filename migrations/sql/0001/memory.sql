@@ -128,13 +128,13 @@ CREATE TABLE history (                              -- append-only; the rows out
     actor      text,
     meta       jsonb NOT NULL DEFAULT '{}',
     ts         timestamptz NOT NULL DEFAULT now(),
-    xid        xid8 NOT NULL DEFAULT pg_current_xact_id(),
+    stamp      bigint NOT NULL DEFAULT transaction_stamp(),
     -- memory_id before id: refuse_silent_change probes this index at commit, however large the transaction is
     PRIMARY KEY (tenant_id, memory_id, id)
 );
 CREATE INDEX history_by_time ON history (tenant_id, memory_id, ts DESC, id DESC);
-CREATE INDEX history_by_transaction ON history (tenant_id, xid, id);  -- GET /memory/changes
--- xid has only its default, so no row can claim to be of another transaction. Rows are blanked, never deleted.
+CREATE INDEX history_by_transaction ON history (tenant_id, stamp, id);  -- GET /memory/changes
+-- The stamp has only its default, so no row can claim to be of another transaction. Rows are blanked, never deleted.
 GRANT SELECT, INSERT (tenant_id, id, memory_id, event, old_ref, new_ref, actor, meta, ts), UPDATE (meta, actor) ON history TO mnema_app;
 
 -- An actor can be taken from a row, but not replaced.
@@ -179,8 +179,8 @@ DECLARE
     r memories := CASE WHEN tg_op = 'DELETE' THEN old ELSE new END;
 BEGIN
     -- OFFSET 0: not by history_by_transaction, which holds every other memory of the transaction
-    PERFORM 1 FROM (SELECT h.xid FROM history h WHERE h.tenant_id = r.tenant_id AND h.memory_id = r.id::text OFFSET 0) o
-      WHERE o.xid = pg_current_xact_id();
+    PERFORM 1 FROM (SELECT h.stamp FROM history h WHERE h.tenant_id = r.tenant_id AND h.memory_id = r.id::text OFFSET 0) o
+      WHERE o.stamp = transaction_stamp();
     IF NOT FOUND THEN
         RAISE EXCEPTION 'memory % was changed (%) without a history row in the same transaction', r.id, tg_op
             USING ERRCODE = 'MN001';

@@ -15,14 +15,14 @@ CREATE TABLE memory_batches (
     skipped     jsonb NOT NULL,                     -- {reason: count}
     actor       text NOT NULL,
     created_at  timestamptz NOT NULL DEFAULT now(),
-    xid         xid8 NOT NULL DEFAULT pg_current_xact_id(),
+    stamp       bigint NOT NULL DEFAULT transaction_stamp(),
     PRIMARY KEY (tenant_id, id),
     CHECK ((action = 'undo') = (undoes IS NOT NULL))
 );
 CREATE INDEX memory_batches_listed ON memory_batches (tenant_id, created_at DESC, id DESC);
 CREATE INDEX memory_batches_of_user ON memory_batches (tenant_id, user_id) WHERE user_id IS NOT NULL;
 CREATE INDEX memory_batches_undone ON memory_batches (tenant_id, undoes) WHERE undoes IS NOT NULL;
--- xid has only its default, so a batch has the rows of its own transaction.
+-- The stamp has only its default, so a batch has the rows of its own transaction.
 GRANT SELECT, DELETE, INSERT (tenant_id, id, action, undoes, user_id, user_pks, filters, changes, categories, matched, changed,
                               skipped, actor) ON memory_batches TO mnema_app;
 GRANT UPDATE (filters, changes) ON memory_batches TO mnema_app;  -- an erasure

@@ -43,7 +43,7 @@ ALTER FUNCTION items_naming(text) OWNER TO mnema_search;
 ALTER FUNCTION tagged_artifacts(text, text, timestamptz, int) OWNER TO mnema_search;
 ALTER FUNCTION authenticate(bytea) OWNER TO mnema_auth;
 ALTER FUNCTION list_tenants() OWNER TO mnema_auth;
-ALTER FUNCTION changed_configs(xid8) OWNER TO mnema_auth;
+ALTER FUNCTION changed_configs(bigint) OWNER TO mnema_auth;
 ALTER FUNCTION claim_jobs(int, interval) OWNER TO mnema_jobs;
 ALTER FUNCTION jobs_behind() OWNER TO mnema_jobs;
 ALTER FUNCTION paused_jobs() OWNER TO mnema_jobs;

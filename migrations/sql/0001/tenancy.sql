@@ -75,22 +75,17 @@ CREATE TABLE tenant_configs (
     actor       text NOT NULL,
     note        text CHECK (length(note) <= 500),
     created_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
-    xid         xid8 NOT NULL DEFAULT pg_current_xact_id(),
+    stamp       bigint NOT NULL DEFAULT transaction_stamp(),
     PRIMARY KEY (tenant_id, version)
 );
-CREATE INDEX tenant_configs_changed ON tenant_configs (xid);
+CREATE INDEX tenant_configs_changed ON tenant_configs (stamp);
 GRANT SELECT, INSERT, DELETE ON tenant_configs TO mnema_app;
 
--- Return the newest version of each tenant's rules that changed since an earlier call, and the `settled` transaction to
--- pass to the next call: every version of an earlier transaction is visible by now. One row has no tenant if none
--- changed. Processes ask for all tenants at once (security.sql).
-CREATE FUNCTION changed_configs(p_since xid8)
-    RETURNS TABLE (settled xid8, tenant_id uuid, version integer, document text)
+-- Return the newest version of each tenant's rules that changed from a stamp on. Processes ask for all tenants at once
+-- (security.sql).
+CREATE FUNCTION changed_configs(p_since bigint) RETURNS TABLE (tenant_id uuid, version integer, document text)
     LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
-    SELECT s.settled, c.tenant_id, c.version, c.document::text
-    FROM (SELECT pg_snapshot_xmin(pg_current_snapshot()) AS settled) s
-    LEFT JOIN LATERAL (
-        SELECT DISTINCT ON (t.tenant_id) t.tenant_id, t.version, t.document FROM tenant_configs t
-        WHERE t.xid >= p_since ORDER BY t.tenant_id, t.version DESC) c ON true;
+    SELECT DISTINCT ON (t.tenant_id) t.tenant_id, t.version, t.document::text FROM tenant_configs t
+    WHERE t.stamp >= p_since ORDER BY t.tenant_id, t.version DESC;
 $$;
-GRANT EXECUTE ON FUNCTION changed_configs(xid8) TO mnema_app;
+GRANT EXECUTE ON FUNCTION changed_configs(bigint) TO mnema_app;

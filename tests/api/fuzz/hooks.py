@@ -35,6 +35,7 @@ ONLY_THE_SERVER_KNOWS = {
     "low_confidence": ".*",  # only a machine needs confidence
     "root_not_allowed": ".*",  # configured
     "unsupported_document": ".*",  # the extensions that parsers read
+    "cursor_of_other_database": ".*",  # 410: the same
     "version_conflict": ".*",  # 412: If-Match names a version that is not current
     "invalid_request": "|".join(
         (
@@ -170,7 +171,7 @@ def filter_failure(
 
 def _refused_by_a_rule(response: schemathesis.Response) -> bool:
     problem = response.json()
-    rule = ONLY_THE_SERVER_KNOWS.get(problem["code"]) if response.status_code in (412, 422) else None
+    rule = ONLY_THE_SERVER_KNOWS.get(problem["code"]) if response.status_code in (410, 412, 422) else None
     return rule is not None and re.fullmatch(rule, problem["detail"], re.DOTALL) is not None
 
 

@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 from app.bootstrap import Application
+from app.domain.paging import decode_parts
 from tests.api.calls import refused, remember, say
 from tests.api.cursors import MALFORMED, encoded
 from tests.conftest import Database
@@ -110,12 +111,22 @@ async def test_nobody_sees_changes_beyond_tenant_user_and_categories(
 
 
 async def test_cursors_that_are_none_are_refused(http: httpx.AsyncClient) -> None:
-    places = [[str(2**63), ID], ["-1", ID], [1, ID], ["1", "x"], ["9" * 19, ID], [str(2**62), ID]]
+    places = [["1", ID], [ID, str(2**63), ID], [ID, "-1", ID], [ID, 1, ID], [ID, "1", "x"], ["x", "1", ID]]
     for cursor in [*MALFORMED.values(), *map(encoded, places)]:
         response = await http.get("/memory/changes", params={"user_id": "maya", "cursor": cursor})
         refused(response, 422, "invalid_cursor")
     for params in ({}, {"user_id": "maya", "limit": 0}, {"user_id": "maya", "limit": 1001}):
         refused(await http.get("/memory/changes", params=params), 422, "invalid_request")
+
+
+async def test_a_cursor_of_another_database_or_of_a_lost_record_is_refused(http: httpx.AsyncClient) -> None:
+    written = (await remember(http))["id"]
+    epoch, stamp, record = decode_parts((await read_changes(http))["next_cursor"])
+    begun = encoded([epoch, "0", record])  # a tenant without changes has no record to name
+    assert set(await changed_since(http, begun, 1)) == {written}
+    for lost in ([ID, stamp, record], [ID, "0", record], [epoch, stamp, ID], [epoch, str(int(stamp) + 1), record]):
+        response = await http.get("/memory/changes", params={"user_id": "maya", "cursor": encoded(lost)})
+        refused(response, 410, "cursor_of_other_database")
 
 
 ID = "018f0000-0000-7000-8000-000000000000"

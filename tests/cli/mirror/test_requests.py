@@ -2,13 +2,14 @@
 
 from collections.abc import Iterable
 from typing import Any
+from uuid import uuid4
 
 import httpx
 import pytest
 
 from app.domain.mirror.entries import Draft
 from app.domain.mirror.problems import EntryRefused, StoreAway, StoreUnusable
-from app.providers.mirror_http import HttpMirrorStore
+from app.providers.mirror_http import ROLES, HttpMirrorStore
 from app.providers.mirror_requests import MirrorRequests
 
 Answer = httpx.Response | Exception
@@ -126,3 +127,38 @@ def test_a_repeated_creation_carries_one_key_which_another_draft_does_not_share(
 def test_a_creation_that_fails_alone_does_not_end_the_run(answers: Iterable[Answer], reason: str) -> None:
     with pytest.raises(EntryRefused, match=reason):
         Line(*answers).store().create_entry(Draft("It is.", "talk", "memory"), "k")
+
+
+def stored(text: str) -> dict[str, Any]:
+    """Return a memory with this text as the server lists it."""
+    times = {"created_at": "2026-01-01T00:00:00Z", "thread_id": None, "version": 1}
+    return {
+        "id": str(uuid4()),
+        "type": "semantic",
+        "state": "active",
+        "role": None,
+        "text": text,
+        "metadata": {},
+    } | times
+
+
+@pytest.mark.parametrize("code", ["cursor_of_other_database", "invalid_cursor"])
+def test_a_mirror_reads_all_again_if_the_server_has_another_database(code: str) -> None:
+    def changes(cursor: str) -> httpx.Response:
+        return httpx.Response(200, json={"tenant_id": "t", "items": [], "next_cursor": cursor, "more": False})
+
+    def page(*texts: str) -> httpx.Response:
+        return httpx.Response(200, json={"items": [stored(text) for text in texts], "next_cursor": None})
+
+    empty = [page()] * len(ROLES)
+    line = Line(
+        *(changes("old"), page("Maya rows."), *empty, changes("old")),
+        *(problem(410, code), changes("new"), page("Maya sings."), *empty, changes("new")),
+    )
+    store = line.store()
+    assert [entry.text for entry in store.list_entries()] == ["Maya rows."]
+    assert [entry.text for entry in store.list_entries()] == ["Maya sings."]
+    assert [request.url.params.get("cursor") for request in line.sent if "changes" in request.url.path] == [
+        *(None, "old", "old"),
+        *(None, "new"),
+    ]

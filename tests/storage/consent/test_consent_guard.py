@@ -147,7 +147,7 @@ REFUSED = {
     "a decision nobody made": ([proposal(), history(), "UPDATE context_patches SET state = 'approved'"], CHECKED),
     "a proposal that says something else later": ([proposal(), "UPDATE context_patches SET value = 'Rome'"], FORBIDDEN),
     "a later end": ([proposal(), "UPDATE context_patches SET expires_at = now() + '1 year'"], FORBIDDEN),
-    "a borrowed transaction id": ([proposal(), "UPDATE context_patches SET decided_xid = NULL"], FORBIDDEN),
+    "a borrowed stamp": ([proposal(), "UPDATE context_patches SET decided_stamp = NULL"], FORBIDDEN),
     "a field with odd letters": ([proposal(field="City", sensitive=False), history()], CHECKED),
     "a value without end": ([proposal(value="x" * 501), history()], CHECKED),
     "a yes to no question": (

@@ -102,7 +102,7 @@ async def test_an_edit_changes_what_it_names_in_every_match_and_records_one_batc
             caller.scope.actor_name,
             str(result.batch_id),
         )
-    assert await sql.fetchval("SELECT count(DISTINCT xid) FROM history WHERE meta ? 'batch'") == 1
+    assert await sql.fetchval("SELECT count(DISTINCT stamp) FROM history WHERE meta ? 'batch'") == 1
     assert await sql.fetchval("SELECT rev FROM thread_revision WHERE thread_id = 't1'") == 2
     [batch] = (await app.batches.list_batches(caller.scope, None, 10)).items
     assert (batch.id, batch.action, batch.user_id, batch.matched, batch.changed) == (
@@ -366,7 +366,7 @@ async def test_memories_of_many_threads_change_in_one_transaction(
         )
     changed = await edit(app, caller, importance=5)
     assert (changed.matched, changed.changed, len(changed.sample)) == (300, 300, 10)
-    assert await sql.fetchval("SELECT count(DISTINCT xid) FROM history WHERE event = 'UPDATE'") == 1
+    assert await sql.fetchval("SELECT count(DISTINCT stamp) FROM history WHERE event = 'UPDATE'") == 1
     assert await sql.fetchval("SELECT sum(rev) FROM thread_revision") == 600
     assert (await undo(app, caller, changed)).changed == 300
 

@@ -277,7 +277,7 @@ async def test_a_run_over_thousands_of_memories_works_in_batches(
     dry = await app.lifecycle.expire_memories(scope, dry_run=True)
     done = await app.lifecycle.expire_memories(scope)
     assert (dry.counts, done.counts, len(done.sample)) == ({"memories": due}, {"memories": due}, SAMPLE)
-    sizes = [r["n"] for r in await sql.fetch("SELECT count(*) AS n FROM history WHERE event = 'TTL' GROUP BY xid")]
+    sizes = [r["n"] for r in await sql.fetch("SELECT count(*) AS n FROM history WHERE event = 'TTL' GROUP BY stamp")]
     assert (len(sizes), max(sizes), sum(sizes)) == (math.ceil(due / 200), 200, due)
     clock.move(days=31)
     assert (await app.lifecycle.purge_memories(scope)).counts["memories"] == due

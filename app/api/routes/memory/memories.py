@@ -110,7 +110,7 @@ async def page(
 @router.get(
     "/changes",
     response_model=MemoryChangesOut,
-    responses={200: {"links": links.CHANGES}, **openapi_errors(401, 403, 422, 503)},
+    responses={200: {"links": links.CHANGES}, **openapi_errors(401, 403, 410, 422, 503)},
 )
 async def changes(
     app: App,
@@ -123,6 +123,7 @@ async def changes(
 
     Without a cursor the answer has no items: take its cursor, list all memories, then ask for the changes. A purged
     memory, and one that moved to a category that the key may not see, are missing: list all memories now and then.
+    After 410 begin again: take a new cursor without one, list all memories, then ask for the changes.
     """
     found = await app.read.list_changes(principal, user_id, cursor, limit)
     return MemoryChangesOut.model_validate(found)

@@ -1,0 +1,13 @@
+CREATE OR REPLACE FUNCTION public.number_epoch()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'public', 'pg_temp'
+AS $function$
+DECLARE
+    v_last epochs := (SELECT e FROM epochs e ORDER BY number DESC LIMIT 1);
+BEGIN
+    IF v_last.database = database_identity() THEN RETURN NULL; END IF;
+    new.number := coalesce(v_last.number, 0) + 1;
+    new.database := database_identity();
+    RETURN new;
+END $function$;
