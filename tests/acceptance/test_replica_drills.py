@@ -128,6 +128,9 @@ async def test_a_promoted_standby_has_every_acknowledged_write(pair: StreamingPa
     url = pair.app_url(pair.source, pair.copy, options="?target_session_attrs=read-write")
     async with opened(pair, tmp_path, url) as app:
         acknowledged: list[str] = []
+        reader = await make_caller(app)
+        first = await app.write.write_memory(reader.scope, draft())
+        cursor = (await app.read.list_changes(reader.scope, "maya", None, 10)).next_cursor
 
         async def write_until_it_fails(number: int) -> None:
             for count in range(1_000_000):
@@ -155,3 +158,7 @@ async def test_a_promoted_standby_has_every_acknowledged_write(pair: StreamingPa
         written = await app.write.write_memory(caller.scope, draft())
         assert written.id is not None
         assert await app.read.get_memory(caller.scope, written.id)
+        await app.write.write_memory(reader.scope, draft("Maya plays chess."))
+        found = await app.read.list_changes(reader.scope, "maya", cursor, 10)
+        assert "Maya plays chess." in {memory.text for memory in found.items}, "its cursor is still good"
+        assert first.id not in {memory.id for memory in found.items}
