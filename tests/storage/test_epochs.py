@@ -125,6 +125,26 @@ async def test_records_of_an_epoch_before_come_before_the_new_ones_whatever_thei
                 await memories.list_changed(tx, a, lost, 10)
 
 
+@pytest.mark.parametrize("epoch", ["before", "present"])
+async def test_a_record_of_an_epoch_before_with_the_same_id_speaks_for_no_change(
+    journal: Journal, a: Principal, superuser: asyncpg.Connection, epoch: str
+) -> None:
+    written = creation(a, "Maya plays chess.")
+    await journal.record(a, [written])
+    transaction = superuser.transaction()
+    await transaction.start()
+    await superuser.execute("SET LOCAL session_replication_role = replica")
+    stamp = await superuser.fetchval("SELECT transaction_stamp()") - (epoch == "before") * 2**48
+    await superuser.execute("UPDATE history SET stamp = $1", stamp)
+    await superuser.execute("SET LOCAL session_replication_role = origin")
+    await superuser.execute("UPDATE memories SET importance = 5 WHERE id = $1", written.memory_id)
+    if epoch == "present":
+        await transaction.commit()
+        return
+    with pytest.raises(asyncpg.PostgresError, match="without a history row in the same transaction"):
+        await transaction.commit()
+
+
 async def test_rules_of_before_a_restore_are_forgotten(
     uow: UnitOfWork, a: Principal, superuser: asyncpg.Connection
 ) -> None:
