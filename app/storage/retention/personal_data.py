@@ -95,7 +95,7 @@ TABLES: Final[Mapping[str, TableData]] = {
     "context_patches": _owned(
         "erase_consent",
         "user_id value value_key signals actor thread_id decided_by",
-        "tenant_id id field sensitive state created_at expires_at decided_at way decided_xid keys answer_id",
+        "tenant_id id field sensitive state created_at expires_at decided_at way decided_stamp keys answer_id",
     ),
     "context_questions": _owned(
         "context_patches", "thread_id user_id question", "tenant_id patch_id rev asked_at turn_id key_id"
@@ -125,7 +125,7 @@ TABLES: Final[Mapping[str, TableData]] = {
         "tenant_id id source_id filetype size modified_at settings state reason encoding characters chunk_count"
         " hosted_uri indexed_at index_job_id created_at updated_at",
     ),
-    "history": _kept("tenant_id id memory_id event old_ref new_ref ts xid", actor=Fate.cleared, meta=Fate.cleared),
+    "history": _kept("tenant_id id memory_id event old_ref new_ref ts stamp", actor=Fate.cleared, meta=Fate.cleared),
     "idempotency_keys": _owned(
         "erase_user",
         "user_id body_hash",
@@ -161,7 +161,7 @@ TABLES: Final[Mapping[str, TableData]] = {
     "memory_batches": _owned(
         "erase_user",
         "user_id",
-        "tenant_id id action undoes user_pks categories matched changed skipped actor created_at xid",
+        "tenant_id id action undoes user_pks categories matched changed skipped actor created_at stamp",
         stays={"filters": Fate.cleared, "changes": Fate.cleared},
     ),
     "receipt_items": _owned(
@@ -194,7 +194,7 @@ TABLES: Final[Mapping[str, TableData]] = {
     ),
     "swept_blobs": _kept("tenant_id uri swept_at deleted", "random addresses"),
     "tenant_configs": _kept(
-        "tenant_id version document actor note created_at xid", "names of agents and categories, and settings"
+        "tenant_id version document actor note created_at stamp", "names of agents and categories, and settings"
     ),
     "tenants": _kept("id name created_at", "the organisation"),
     "thread_revision": _kept(
