@@ -36,6 +36,8 @@ _INTRODUCTIONS: Final[Mapping[NoteForm, str]] = {
 """The words before a note that stays as the user said it."""
 _TAIL_WORDS: Final = 4
 """Maximum words of a part after a comma that belongs to the clause before it ("two daughters, Mia and Zoe")."""
+_READ_TAILS: Final = 12
+"""The most tails after which a clause is read again, to see whether it still discloses a fact."""
 _TAIL_BARRED: Final = words_of.word_set(
     "which who as or because if though although please right not no but he she it they"
 )
@@ -266,14 +268,8 @@ def _overlap(one: Statement, other: Statement) -> bool:
 
 def _plain_clauses(sentence: Sentence) -> Iterator[str]:
     """Yield the clauses that nothing before them makes doubtful. A short list after a comma belongs to its clause."""
-    parts: list[Clause] = []
-    for clause in sentence.clauses:
-        if parts and _is_tail(clause, parts[-1]):
-            parts[-1] = parts[-1]._replace(text=f"{parts[-1].text}, {clause.text}")
-        else:
-            parts.append(clause)
     clean = True
-    for part in parts:
+    for part in _join_tails(sentence.clauses):
         text = part.text.strip()
         form = classify_clause(text)
         if (clean or part.joined) and form is not None:
@@ -281,11 +277,25 @@ def _plain_clauses(sentence: Sentence) -> Iterator[str]:
         clean = form is not None or _only_opens(text)
 
 
-def _is_tail(clause: Clause, before: Clause) -> bool:
+def _join_tails(clauses: Iterable[Clause]) -> Iterator[Clause]:
+    """Yield the clauses, each joined with its tails."""
+    before, texts = Clause("", False), list[str]()
+    for clause in clauses:
+        if texts and _is_tail(clause) and (len(texts) > _READ_TAILS or classify_clause(", ".join(texts)) is not None):
+            texts.append(clause.text)
+            continue
+        if texts:
+            yield before._replace(text=", ".join(texts))
+        before, texts = clause, [clause.text]
+    if texts:
+        yield before._replace(text=", ".join(texts))
+
+
+def _is_tail(clause: Clause) -> bool:
     words = clause.text.casefold().split()
     if not 0 < len(words) <= _TAIL_WORDS or clause.joined or words[0] in _TAIL_BARRED | {"i", "i'm", "my", "we", "our"}:
         return False
-    return classify_clause(before.text) is not None and classify_clause(clause.text) is None and words[0] != "the"
+    return words[0] != "the" and classify_clause(clause.text) is None
 
 
 def _only_opens(text: str) -> bool:

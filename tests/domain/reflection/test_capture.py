@@ -1,6 +1,7 @@
 """Capture of plain statements, and the gate that shares its classifier, on turns labelled before the rules."""
 
 from pathlib import Path
+from string import ascii_lowercase
 
 import pytest
 import yaml
@@ -165,3 +166,8 @@ def test_of_any_text_the_quotes_stand_in_it_and_the_facts_pass_the_rules(text: s
         assert broken_rule(fact.text, MemoryType.semantic, LIMITS) is None
         assert fact.quote
     assert captured(" ".join(text.replace(".", "").replace("!", "").split()).rstrip("?") + " or?") == []
+
+
+def test_a_long_list_after_a_clause_belongs_to_it() -> None:
+    fruit = ", ".join(letter * 2 for letter in ascii_lowercase)
+    assert captured(f"I am allergic to {fruit}") == [(f"The user is allergic to {fruit}.", "constraints")]
