@@ -102,7 +102,7 @@ _BUT: Final = re.compile(
 )
 """Words between what a favorite is not and what it is: "isn't red, it's blue", "no longer red but blue"."""
 _NOT_MERELY: Final = re.compile(r"(?:just|only|merely|simply|really|about|always|an?) ")
-_LAPSED: Final = re.compile(r"[\s,]*any ?(?:more|longer)\b", re.IGNORECASE)
+_LAPSED: Final = re.compile(r"(?<![\s,])[\s,]*+any ?(?:more|longer)\b", re.IGNORECASE)
 _FORGET: Final = re.compile(
     r"(?:forget|ignore|disregard|unlearn|erase|delete|remove)(?: (?:that|the fact that))?", re.IGNORECASE
 )
@@ -119,7 +119,7 @@ _WRAPPED: Final = re.compile(r"(?:,|,? and|,? &)\s*$", re.IGNORECASE)
 """The end of a line that goes on in the next one."""
 _COMMA_BEFORE_RANK: Final = re.compile(r", (?=(?:first|number one|#1|1st|1[.):])(?!\w))", re.IGNORECASE)
 _SMALL_WORDS: Final = frozenset({"of", "the", "and", "a", "an", "in", "on", "to", "for", "de", "la", "&"})
-_NEXT_CLAUSE: Final = re.compile(r"[\s,;.!]*(?:(?:and|but|so|because)(?: (?:my|i|it)\b.*)?)?\s*", re.IGNORECASE)
+_NEXT_CLAUSE: Final = re.compile(r"[\s,;.!]*+(?:(?:and|but|so|because)(?: (?:my|i|it)\b.*)?)?\s*", re.IGNORECASE)
 _DASHES: Final = frozenset({" -", " –", " —", " --"})
 _VERB: Final = re.compile(r" (?:is|are) ")
 _MAX_BEFORE: Final = 1000

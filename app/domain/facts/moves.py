@@ -94,6 +94,8 @@ def read_bare_move(text: str) -> FactOperation | None:
 def _read_inner(clause: Clause, request: str) -> Statement | None:
     """Read "in my favorite colors, replace red with blue" and "… put red second"."""
     request = request.strip()
+    if len(request) > _MAX_REQUEST:
+        return None
     for form in _REPLACED_BARE:
         if match := form.fullmatch(request):
             return _replace(clause, match, len(clause.after))

@@ -22,7 +22,7 @@ BULLET: Final = re.compile(r"(?:[*+] |[-•–—·◦▪‣●○■□★☆�
 """A bullet before an entry of a list."""
 _ENUMERATION: Final = re.compile(r"\bare:? ")
 _EXPLANATION: Final = re.compile(r"(?<=\w): (?=[a-z]+ ?\w).*$", re.DOTALL)
-_JOINT: Final = re.compile(r"[\s,;]+(?:and )?$|[\s,;]and $")
+_JOINT: Final = re.compile(r"(?<![\s,;])[\s,;]++(?:and )?$")
 
 
 def extract_ranked_facts(text: str, max_rank: int = MAX_RANK) -> list[tuple[int, str]]:

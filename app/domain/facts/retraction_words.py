@@ -301,9 +301,10 @@ TRAILING: Final = re.compile(
         |is better|as \x02\d+\x02|is \x02\d+\x02(?: now)?|for \x02\d+\x02|to be exact|obviously|my bad
         |i meant"""
     )
-    + r")|[!\s.])+$",
+    + r")|[!\s.])$",
     re.IGNORECASE,
 )
+"""One of the words, or a sign, that may end the words of a value: "blue instead, sorry!"."""
 NO_NAME: Final = re.compile(
     one_of(
         r"""to|that|this|these|those|about|time|not|you|we|he|she|they|i|i'm|i'll|it|just|so|too|very|really|fine|ok

@@ -20,6 +20,8 @@ from app.domain.facts.values import cut_value, read_value
 
 READ: Final = 4000
 """The characters of a message that are read. A retraction stands in a short message."""
+_LONGEST_TRAILING: Final = 60
+"""The characters that the longest of the trailing words have, at least."""
 MAX_KNOWN: Final = 200
 """The most stored facts that a message is compared with."""
 _MAX_CORRECTION: Final = 160
@@ -399,9 +401,17 @@ def _strip_openers(text: str) -> tuple[str, bool]:
         at = found.end()
 
 
+def _without_trailing(text: str) -> str:
+    """Return the words without those at the end that name nothing ("instead", "sorry")."""
+    end = len(text)
+    while trailing := words_of.TRAILING.search(text, max(0, end - _LONGEST_TRAILING), end):
+        end = trailing.start()
+    return text[:end]
+
+
 def _new_value(words: str, topic: str, topics: FactTopics) -> str | None:
     """Return the value that words name, or None if they may say something else."""
-    text = _MARK.sub(" ", words_of.TRAILING.sub("", words.strip())).strip(" ,.!;:-–—")
+    text = _MARK.sub(" ", _without_trailing(words.strip())).strip(" ,.!;:-–—")
     text = (
         re.split(r",? (?:so|because|since|cause|and|but|which|that|though|as) (?=\S)|, ", text, maxsplit=1)[0] or text
     )

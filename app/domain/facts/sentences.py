@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from app.domain.facts.fillers import drop_asides
@@ -26,6 +27,7 @@ _MENTIONS: Final = re.compile(r"f(?:av|[aov]{2})|\b(?:my|top)\b", re.IGNORECASE)
 _LINE_LEAD: Final = re.compile(r"^(?:[^\w\s\"'(\\[<{$#@/]{1,4} )?(?:and |& )?")
 """A sign such as an emoji, and "and", before the value of a line."""
 _MAX_PLAIN: Final = 30
+_MAX_LINES: Final = 200
 _PLAIN_WORDS: Final = 8
 _NAME_WORDS: Final = 3
 _SMALL_WORDS: Final = word_set("of the and to a an in for with on at from by or vs & n de la le el der die das")
@@ -129,28 +131,50 @@ def rank_of_line(line: str) -> int | None:
 def read_block(lines: Sequence[str], start: int) -> tuple[list[str], bool, int]:
     """Return the list that begins at line `start` or after one blank line: its lines and whether marks rank them.
 
-    The third value is the number of the line after it. One blank line may stand between two entries.
+    The third value is the number of the line after it. One blank line may stand between two entries. A list ends after
+    _MAX_LINES: each of its lines may have a list of its own.
     """
-    at = start + 1 if start < len(lines) and not lines[start] else start
-    ranked = at < len(lines) and MARK.match(lines[at]) is not None
+    end = min(len(lines), start + _MAX_LINES)
+    at = start + 1 if start < end and not lines[start] else start
+    ranked = at < end and _has_mark(lines[at])
     block: list[str] = []
-    while at < len(lines) and is_item(lines[at]):
-        marked = MARK.match(lines[at]) is not None
+    while at < end and _is_known_item(lines[at]):
+        marked = _has_mark(lines[at])
         if marked and not ranked:
             break
         if marked == ranked:  # bullets below a ranked entry tell about it
             block.append(lines[at])
         at += 1
-        if at + 1 < len(lines) and not lines[at] and is_item(lines[at + 1]):
+        if at + 1 < end and not lines[at] and _is_known_item(lines[at + 1]):
             at += 1
     return block, ranked, at
+
+
+# a line stands in the lists of all lines before it
+_keep = lru_cache(maxsize=512)
+_is_known_item = _keep(is_item)
+
+
+@_keep
+def _has_mark(line: str) -> bool:
+    return MARK.match(line) is not None
+
+
+@_keep
+def _read_marks(line: str) -> tuple[tuple[int, str], ...]:
+    return tuple(read_marks(line))
+
+
+@_keep
+def _read_bullet(line: str) -> str | None:
+    return read_bullet(line)
 
 
 def read_entries(block: list[str], *, ranked: bool) -> list[tuple[int, str]]:
     """Return the ranks and values of the lines of a list."""
     if ranked:
-        return [pair for line in block for pair in read_marks(line)]
-    return list(enumerate((value for line in block if (value := read_bullet(line))), 1))
+        return [pair for line in block for pair in _read_marks(line)]
+    return list(enumerate((value for line in block if (value := _read_bullet(line))), 1))
 
 
 def read_plain_lines(lines: Sequence[str], start: int) -> tuple[list[tuple[int, str]], int]:

@@ -120,8 +120,9 @@ def cut_values(text: str) -> tuple[str, str]:
     text = hide_separators(text)
     view = text.lower() if text.isupper() and text.isascii() else text
     lead = _skip_lead(view)
+    first = len(view) - len(view[lead:].lstrip(_EDGES))
     for match in _BREAK.finditer(view, lead):
-        if view[lead : match.start()].strip(_EDGES) and _ends_values(match, view):
+        if first < match.start() and _ends_values(match, view):
             end = match.start()
             dangling = _DANGLING.search(text, max(lead, end - 8), end)
             return show_separators(text[lead : dangling.start() if dangling else end].strip()), show_separators(
@@ -135,9 +136,14 @@ def cut_value(text: str) -> tuple[str, str]:
     whole, rest = cut_values(text)
     hidden = hide_separators(whole)
     comma = _COMMA.search(hidden)
-    if not comma or (comma[0] == ", " and re.search(r",? (?:and|&) [^,;]*$", hidden[comma.start() :])):
+    if not comma or (comma[0] == ", " and _ends_with_and(hidden)):
         return whole, rest
     return whole[: comma.start()], whole[comma.start() :] + rest
+
+
+def _ends_with_and(text: str) -> bool:
+    last = text[max(text.rfind(","), text.rfind(";")) + 1 :]
+    return " and " in last or " & " in last
 
 
 def _skip_lead(text: str) -> int:

@@ -521,3 +521,8 @@ def test_no_text_raises_and_every_operation_is_valid(text: str) -> None:
         assert operation.topic_key or operation.op in {"remove", "swap", "move", "replace", "put"}
         assert operation.op != "swap" or len(operation.ranks) == 2
         assert operation.op not in {"put", "list"} or all(rank for rank, _ in operation.entries)
+
+
+def test_headings_that_are_entries_of_a_list_take_linear_time() -> None:
+    nested = "* My favorite colors:\n"
+    assert read_statements(nested * 300 + "* teal", TOPICS)[0].entries == ((1, "teal"),)
