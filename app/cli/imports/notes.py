@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 HEADING = re.compile(r"(#{1,6})\s+(.*?)\s*#*\s*")
-ITEM = re.compile(r"\s*(?:[-*+]|\d{1,9}[.)])\s+(?:\[[ xX]\]\s+)?")
+ITEM = re.compile(r"\A\s*+(?:[-*+]|\d{1,9}[.)])\s+(?:\[[ xX]\]\s+)?")
 FENCE = re.compile(r"\s{0,3}(`{3,}|~{3,})")
 RULE = re.compile(r"\s{0,3}([-*_=])(\s*\1){2,}\s*")
 

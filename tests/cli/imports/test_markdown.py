@@ -137,3 +137,8 @@ async def test_a_value_that_cannot_be_sent_fails_alone(env: dict[str, Any], stor
         assert "shorten it or pass --trim." in said
     assert "b.md:4: invalid_request: importance: 99 is not valid" in dry.stdout
     assert [each["text"] for each in await stored()] == ["Ben drinks tea."]
+
+
+def test_only_the_first_sign_of_a_line_makes_it_an_item() -> None:
+    parts = [part.text for part in scan_notes("Buy milk - two\n\n- a - b\n  * [x] done") if isinstance(part, NoteText)]
+    assert parts == ["Buy milk - two", "a - b", "done"]
