@@ -44,9 +44,9 @@ _OF_USER: Final[tuple[tuple[str, re.Pattern[str]], ...]] = tuple(
         ),
         (
             NAME,
-            rf"\b(?:(?:preferred |first |last |full |real |nick|sur)*name is|(?:prefers|likes|wants|asks|asked) to be "
-            rf"(?:called|addressed as|known as)|prefers the (?:nick)?name|goes by(?: the name)?(?: of)?|(?:is|be) "
-            rf"(?:called|named|known as)|answers to|(?:is|be) addressed as) {_CALLED}",
+            rf"\b(?:(?:preferred |first |last |full |real |nick|sur){{0,6}}name is|(?:prefers|likes|wants|asks"
+            rf"|asked) to be (?:called|addressed as|known as)|prefers the (?:nick)?name|goes by(?: the name)?(?: of)?"
+            rf"|(?:is|be) (?:called|named|known as)|answers to|(?:is|be) addressed as) {_CALLED}",
         ),
         (PRONOUNS, rf"(?i)(?<!\w)(?P<value>{_SLASHED})(?!\w|/)"),
         (PRONOUNS, rf"(?i)\bpronouns (?:are|is|as|of) (?P<value>{_ONE}(?:(?:,? and |, ){_ONE}){{0,3}})(?!\w)"),

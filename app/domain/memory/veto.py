@@ -25,7 +25,9 @@ _MONTHS: Final = (
 )
 _ISO_DATE: Final = re.compile(r"\b(\d{4})-(0[1-9]|1[0-2])-([0-3]\d)\b", re.ASCII)
 _ORDINAL: Final = re.compile(r"(\d+)(?:st|nd|rd|th)", re.ASCII)
-_POSSESSIVE: Final = re.compile(r"\b(?:(my|our|your|his|her|their|its)|(\w++(?:-\w++)*)'s|(\w+s)')\s+(\w++(?:-\w++)*)")
+_POSSESSIVE: Final = re.compile(
+    r"\b(?:(my|our|your|his|her|their|its)|(?<!\w-)(\w++(?:-\w++)*+)'s|(\w+s)')\s+(\w++(?:-\w++)*)"
+)
 _USER: Final = re.compile(r"(?:the )?user\b(?!'| and\b|,)|i(?: |')")
 _RELATED_PERSON: Final = re.compile(r"(?:(?:the )?\w++'s|my) (?:\w++ )??([\w-]++)")
 _WORD_PATTERN: Final = re.compile(r"[\w-]+")

@@ -36,7 +36,7 @@ _MAX_OPENING: Final = 10
 _OWN: Final = re.compile(r"\b(?:i|i'm|i've|my|we|our|we're)\b", re.IGNORECASE)
 _FROM_ON: Final = re.compile(r"\bfrom (?:\w+ ){1,3}on(?=$|[.,;])|\A\s*from (?:\w+ ){1,3}on\b", re.IGNORECASE)
 _ENDINGS: Final = ("ment", "ing", "ed", "ly", "y", "e")
-_LABEL: Final = re.compile(r"\s*\w+: ")
+_LABEL: Final = re.compile(r"(?:(?<!\s)\s++|(?<![\s\w]))\w++: ")
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ has a code that the turn's trace shows.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
@@ -29,7 +29,8 @@ _TOKEN: Final = re.compile(r"\d+(?::\d\d)?|[^\W\d_]+(?:['-][^\W\d_]+)*|[^\W_]+")
 _ABBREVIATION: Final = re.compile(r"\b(St|Mr|Mrs|Ms|Dr|Prof|No|Jr|Sr)\.")
 _THOUSANDS: Final = re.compile(r"(?<=\d),(?=\d{3}\b)")
 _ORDINAL: Final = re.compile(r"(?<=\d)(?:st|nd|rd|th|h)\b")
-_QUOTED: Final = re.compile(r"\"[^\"\n]*\"|“[^”\n]*”|«[^»\n]*»")
+_OPENING: Final = re.compile('["“«]')
+_CLOSING: Final[Mapping[str, str]] = {'"': '"', "“": "”", "«": "»"}
 _OTHERS_TEXT: Final = re.compile(
     r"\b(?:translate|proofread|proof-read|rewrite|rephrase|paraphrase|summari[sz]e|lyrics?|quote|quotes|"
     r"(?:correct|fix|check)"
@@ -234,7 +235,7 @@ def _own_statements(text: str, known: frozenset[str], new: frozenset[str]) -> tu
     if _OTHERS_TEXT.search(text[:MAX_EVIDENCE]):
         return [], False
     clauses, others, is_other = [], False, False
-    for sentence in _sentences(_QUOTED.sub(_unless_short, text)):
+    for sentence in _sentences(_drop_quotations(text)):
         if _is_no_statement(sentence):
             continue
         for clause in filter(str.strip, _CLAUSE.split(sentence)):
@@ -245,9 +246,24 @@ def _own_statements(text: str, known: frozenset[str], new: frozenset[str]) -> tu
     return clauses, others
 
 
-def _unless_short(quoted: re.Match[str]) -> str:
-    """Return a quotation of at most two words, such as a title, else a space."""
-    return quoted[0].strip('"“”«»') if len(quoted[0].split()) <= 2 else " "
+def _drop_quotations(text: str) -> str:
+    """Return a text with a space for each quotation. One of at most two words, such as a title, stays."""
+    return "\n".join(map(_drop_quotations_in_line, text.split("\n")))
+
+
+def _drop_quotations_in_line(line: str) -> str:
+    kept, at, unclosed = [], 0, set()
+    for opening in _OPENING.finditer(line):
+        if opening.start() < at or opening[0] in unclosed:
+            continue
+        end = line.find(_CLOSING[opening[0]], opening.end())
+        if end < 0:  # nor is any later one closed, so that each sign is looked for in vain once
+            unclosed.add(opening[0])
+            continue
+        quoted = line[opening.start() : end + 1]
+        kept += [line[at : opening.start()], quoted.strip('"“”«»') if len(quoted.split()) <= 2 else " "]
+        at = end + 1
+    return "".join((*kept, line[at:]))
 
 
 def _sentences(text: str) -> Iterator[str]:

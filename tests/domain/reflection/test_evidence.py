@@ -76,3 +76,17 @@ def test_labelled_verdicts_are_decided_right() -> None:
     right, total = count_right("development")
     assert right[False] >= 0.95 * total[False]
     assert right[True] >= 0.8 * total[True]
+
+
+@pytest.mark.parametrize(
+    ("turn", "theirs"),
+    [
+        ("I quit “Acme” last week, I drive for «Zenbo» now.", True),
+        ("“I quit Acme last week, I drive for Zenbo now.”", False),
+        ("“ I quit Acme last week, I drive for Zenbo now.", True),
+        ("“ I quit Acme last week,\nI drive for Zenbo now.”", True),
+        ('“ " I quit Acme last week, I drive for Zenbo now."', False),
+    ],
+)
+def test_only_a_quotation_that_is_closed_in_its_line_is_not_the_users_own(turn: str, theirs: bool) -> None:
+    assert may_replace(ACME, ZENBO, evidence=Evidence(turn)) is theirs
