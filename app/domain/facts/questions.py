@@ -77,20 +77,22 @@ _LIST_WORD: Final = re.compile(r"\blist\b", re.IGNORECASE)
 _SINGULAR_VERB: Final = re.compile(r"(?:\bis|\bwas|s)$", re.IGNORECASE)
 _PLURAL_VERB: Final = re.compile(r"(?:\bare|\bwere|'re)$", re.IGNORECASE)
 _TAIL: Final = re.compile(
-    r"(?:[\s,]*"
+    r"(?:[\s,]*+"
     + one_of(
-        r"""again|please|pls|plz|thanks|thank you|now|right now|currently|so far|then|is|are|was|were|for me|to me
+        r"""again|please|pls|plz|thanks|thank you|now|right now|currently|so far|then|was it|were they|is|are|was|were
+        |for me|to me
         |at the moment|these days|what (?:is|was) (?:it|that)|what (?:are|were) they
         |in (?:(?:the )?(?:right|correct) )?order|by rank|ranked|(?:by|from) memory
-        |that i (?:told|gave) you|called|named|of mine|of all[- ]time|ever|at all|by now|until now|lol|haha|i told you
-        |i (?:told|gave) you(?: about)?(?: (?:earlier|before))?|before|earlier|was it|were they|u know|correct
+        |that i (?:told|gave) you|called|named|of mine|of all[- ]time|ever|at all|by now|until now|lol|haha
+        |i (?:told|gave) you(?: about)?(?: (?:earlier|before))?|before|earlier|u know|correct
         |yes|no|right
         |you have (?:stored|saved|on file)|if you (?:remember|know|can)|btw|by the way
         |do you (?:remember|know)|from (?:first|top) to (?:last|bottom)"""
     )
-    + r"(?![\w']))*[^\w\"'#@%$&+/<>=*]*$",
+    + r"(?![\w']))*+[^\w\"'#@%$&+/<>=*]*+$",
     re.IGNORECASE,
 )
+"""Words that may end a question. They are tried once: one that begins another stands after it."""
 _AND: Final = re.compile(r",? (?:and|&|plus|as well as)(?: also| then)? |, ", re.IGNORECASE)
 _AND_BEFORE_MY: Final = re.compile(r",?(?: ?(?:and|&|plus|also|as well as))*(?: what(?: is|'s| are|s))?", re.IGNORECASE)
 _WITHOUT_MY: Final = re.compile(rf"(?:the )?(?:(?P<rank>{RANK}) )?(?:(?P<favorite>{FAVORITE}) )?(?=\w)", re.IGNORECASE)

@@ -158,3 +158,8 @@ def test_a_casual_question_is_answered(text: str, kinds: list[str]) -> None:
 )
 def test_a_question_with_another_condition_falls_through(text: str) -> None:
     assert parse_question(text, load_topics()) == ()
+
+
+def test_words_that_may_end_a_question_are_tried_once() -> None:
+    assert parse_question(f"what is my favorite color {'right now ' * 50}?", TOPICS)
+    assert not parse_question(f"what is my favorite color {'right now ' * 50}x", TOPICS)
