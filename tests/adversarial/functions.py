@@ -1,16 +1,7 @@
-"""Texts that make a careless scanner slow, and the pure functions that read a caller's text.
+"""The pure functions that read a caller's text."""
 
-tests/domain/test_linear_time.py runs this module as a program and explains why.
-"""
-
-import contextlib
 import json
-import re
-import signal
-import sys
-import time
-import unicodedata
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Final
 from uuid import UUID
@@ -22,7 +13,6 @@ from app.domain.chat import answer as chat_answer
 from app.domain.chat import request as chat_request
 from app.domain.chat import thoughts
 from app.domain.consent import answers as consent_answers
-from app.domain.errors import MnemaError
 from app.domain.facts import cleaning, fillers, orders, questions, ranked_lists, retractions, spelling
 from app.domain.facts import names as fact_names
 from app.domain.facts import statements as fact_statements
@@ -31,7 +21,6 @@ from app.domain.memory import listing, procedures, same_fact, spellings
 from app.domain.memory.memory import MemoryType
 from app.domain.mirror import entries as mirror
 from app.domain.mirror import names
-from app.domain.mirror.front_matter import BrokenFile
 from app.domain.recall import delta_header as delta
 from app.domain.recall import near_duplicates, statements, supersession, wording
 from app.domain.recall import time_spans as dates
@@ -49,33 +38,9 @@ from app.domain.sources.document import Chunk, Section
 from app.domain.turn_memory import buckets, extraction, feedback, views
 from app.prompts import ctx_reconciler
 from app.providers.parsing import plain
+from tests.adversarial.cpu import Work
 
 TAGS: Final = marks.collect_tag_names(["tasks", "knowledge"])
-COMBINING: Final = ("\u0301\u0327", "\u0f73")
-UNITS: Final = (
-    *("\u0301\u200b", "\u0916\u200d\u0301", "😀\u200d", "\U000e0020"),
-    *(".", ".)", "a.", "。」", "1.", "1,", "1) ", "\n1. a", "3 days ago "),
-    *(" ", "\n", " \n", "a\n\n", '"', "'", " 'a", "x n't ", "[", "(", "{", '{"', '{"a":', '{"a":[1,', "```"),
-    *("-", " -", "a-", "# ", "\\", "http://a.b ", "a: ", "a", "A", "Word ", "ok ", "still ", "I like to ", "my dog "),
-    *("never ", " and I ", ", so ", "it is ", "the launch ", " on 3 May", " by the way "),
-    *("no new ", "not yet ", "Goals: ", "Goals: a; ", "[M1] ", "[m", "[tasks", "⟦M1", "+created: ", "(imp="),
-    "Long-term memory (most relevant first)\n ",
-    *("current ", "Memory updates since rev ", "2026-01-01 00:00:00 ADD by ", "[TURN MEMORIES "),
-    *("my ", "my favorite ", "my favorite color is red and ", "my favorite colors are ", "Red is my favorite color, "),
-    *(
-        "swap #1 and ",
-        "- red\n",
-        "1) red ",
-        "first: ",
-        "My favorite colors:\n",
-        "remove #2. ",
-        " is ",
-        ", and ",
-        " lol",
-    ),
-)
-"""The repeated units. Combining marks are repeated more often, because sorting them is fast."""
-
 TYPES: Final = ("semantic", "episodic", "insight", "turn", "summary", "chunk", "procedural")
 ANY: Final = text_rules.TextLimits(**dict.fromkeys(TYPES, 1 << 40))
 USUAL: Final = text_rules.TextLimits()
@@ -160,7 +125,7 @@ def match_patterns(text: str) -> None:
     source_patterns.parse_rules((text[:200],), (f"**/{text[:150]}",)).takes_file(text[:1_000].split("/"))
 
 
-FUNCTIONS: Final[Mapping[str, Callable[[str], object]]] = {
+FUNCTIONS: Final[Mapping[str, Work]] = {
     "check_text": lambda text: text_rules.check_text(text, "turn", ANY, trim=True),
     "check_text, usual": lambda text: text_rules.check_text(text, "turn", USUAL, trim=True),
     "text_key": text_rules.text_key,
@@ -298,69 +263,3 @@ FUNCTIONS: Final[Mapping[str, Callable[[str], object]]] = {
     ),
     "composed": lambda text: reconcile.checked_composition(f"The user {text[:200]}", text[:280], text[:280], USUAL),
 }
-
-
-def texts(size: int) -> Iterator[tuple[str, str]]:
-    """Yield names and texts: each unit repeated with an end that it does not match, and all units, 32 times as long."""
-    for unit in (*COMBINING, *UNITS):
-        yield repr(unit), unit * (size * (8 if unit in COMBINING else 1) // len(unit)) + "x"
-    yield "all", "x".join(unit * (32 * size // len(UNITS) // len(unit)) for unit in UNITS)
-
-
-SUSPICIOUS: Final = 20
-"""A call is a suspect if it takes so many times the CPU of the yardstick for a text of the same length."""
-ENDLESS: Final = 20
-"""A call that takes so many times what a suspect takes is ended."""
-GROWTH: Final = 8.0
-"""The most growth of a suspect's time from a quarter of its text. It is 4 for linear work and 16 for quadratic work."""
-
-
-def measure_cpu(function: Callable[[str], object], text: str) -> float:
-    """Return the CPU seconds of one call. A refusal is a result like any other."""
-    start = time.process_time()
-    with contextlib.suppress(MnemaError, BrokenFile):
-        function(text)
-    return time.process_time() - start
-
-
-def measure_yardstick(size: int) -> float:
-    """Return the CPU seconds that plain linear work on `size` characters takes here, about 0.01 s for 16 Ki.
-
-    The work is like that of the functions: a walk over the words, their normal forms and a pattern.
-    """
-    text = "a word, " * (size // 8)
-    pattern = re.compile(r"[\w'-]+")
-
-    def walk(text: str) -> None:
-        for _ in range(8):
-            for word in pattern.findall(text):
-                unicodedata.normalize("NFKC", word).casefold().strip("'-")
-
-    return min(measure_cpu(walk, text) for _ in range(3))
-
-
-def grows_too_fast(function: Callable[[str], object], text: str) -> bool:
-    """Tell whether four times the text takes far more than four times the time, by the best of three tries each.
-
-    Each try has a text of its own: functions keep the results of texts that they know.
-    """
-    quarter = min(measure_cpu(function, text[: len(text) // 4] + end) for end in ("y", "z", "yz"))
-    whole = min(measure_cpu(function, text + end) for end in ("y", "z", "yz"))
-    return whole > GROWTH * quarter
-
-
-def main(size: int) -> None:
-    """Give each function every text. End the process at the first that takes more than linear time."""
-    allowed = SUSPICIOUS * measure_yardstick(size)
-    for name, function in FUNCTIONS.items():
-        for told, text in texts(size):
-            print(f"{name}: {told}", flush=True)  # the last line names the slow function
-            limit = allowed * len(text) / size
-            signal.setitimer(signal.ITIMER_VIRTUAL, ENDLESS * limit)
-            if measure_cpu(function, text) > limit and grows_too_fast(function, text):
-                return
-    print("done")
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]))
