@@ -1,5 +1,6 @@
 """The builders of operators' commands: roles, migrations, the secret, and the doctor."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -23,6 +24,7 @@ from app.ports import BlobStore, ChatModel, Reranker
 from app.providers.chat_models import build_chat_model
 from app.providers.chat_models.none import NullChatModel
 from app.providers.embeddings import build_embedder
+from app.providers.parsing.process import find_missing_locks
 from app.providers.rerankers import build_reranker
 from app.providers.rerankers.none import NullReranker
 from app.providers.upstreams import installation_upstream
@@ -128,11 +130,18 @@ async def diagnose_installation(settings: Settings) -> dict[str, str]:
             checks |= await readiness.run_checks()
             if checks["migrations"] == "ok":
                 checks |= await _check_objects(uow)
-            return checks | await _check_other_databases(uow)
+            return checks | await _check_other_databases(uow) | await _check_parsers()
     finally:
         await chat.close()
         await reranker.close()
         await embedder.close()
+
+
+async def _check_parsers() -> dict[str, str]:
+    """Name what a document that takes its parser over could still reach."""
+    missing = await asyncio.to_thread(find_missing_locks)
+    advice = "this system cannot lock parsers of documents out; run workers where they reach only what they need"
+    return {"parsers": f"{' and '.join(missing)}: {advice}" if missing else "ok"}
 
 
 async def _check_objects(uow: UnitOfWork) -> dict[str, str]:

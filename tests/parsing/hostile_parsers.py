@@ -1,10 +1,12 @@
 """Parsers that misbehave as the text of the document says. A parser's process loads them instead of the real ones."""
 
+import contextlib
 import os
 import signal
 import socket
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from app.domain.sources.document import DocumentKind
@@ -40,7 +42,7 @@ def allocate_forever(_rest: str) -> str:
 
 
 def end_by_signal(rest: str) -> str:
-    os.kill(os.getpid(), getattr(signal, rest))
+    signal.raise_signal(getattr(signal, rest))
     time.sleep(60)
     return "not reached"
 
@@ -63,17 +65,43 @@ def tell_environment(_rest: str) -> str:
 
 
 def tell_descriptors(_rest: str) -> str:
-    return " ".join(sorted(os.listdir("/proc/self/fd"), key=int))
+    found = []
+    for number in range(256):
+        with contextlib.suppress(OSError):
+            os.fstat(number)
+            found.append(str(number))
+    return " ".join(found)
 
 
 def open_many(_rest: str) -> str:
     held = []
     try:
         while len(held) < 1000:
-            held.append(socket.socket())
+            held.append(os.dup(0))
     except OSError:
         return f"refused after {len(held)}"
     return "opened"
+
+
+def reach_out(rest: str) -> str:
+    """Try to read the file and its folder, to connect, to run a program and to end the process with this id."""
+    path, pid = rest.split()
+    attempts: dict[str, Callable[[], object]] = {
+        "read": lambda: Path(path).read_bytes(),
+        "list": lambda: os.listdir(Path(path).parent),
+        "environ": lambda: Path(f"/proc/{pid}/environ").read_bytes(),
+        "socket": lambda: socket.socket(socket.AF_INET),
+        "datagram": lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM),
+        "local": lambda: socket.socket(socket.AF_UNIX),
+        "run": lambda: os.execv("/bin/true", ["true"]),
+        "kill": lambda: os.kill(int(pid), 0),
+    }
+    through = []
+    for name, attempt in attempts.items():
+        with contextlib.suppress(OSError):
+            attempt()
+            through.append(name)
+    return " ".join(through) or "nothing"
 
 
 def fork_child(_rest: str) -> str:
@@ -154,7 +182,8 @@ ACTIONS = {
     "write": write_file,
     "environment": tell_environment,
     "descriptors": tell_descriptors,
-    "sockets": open_many,
+    "open": open_many,
+    "reach": reach_out,
     "fork": fork_child,
     "print": print_much,
     "flood": write_endlessly,

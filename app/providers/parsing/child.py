@@ -14,12 +14,14 @@ from app.providers.parsing.confinement import confine_process, start_limits, sto
 from app.providers.parsing.draft import Rejected, Request
 from app.providers.parsing.framing import LENGTHS, decode_request, encode_draft, encode_rejection
 from app.providers.parsing.parsers import Parser
+from app.providers.parsing.sandbox import lock_process
 
 
 def run_child(parent: int, module: str) -> None:
     """Parse documents until standard input ends."""
-    confine_process(parent)
     parsers = import_module(module).PARSERS
+    confine_process(parent)
+    lock_process()
     source, replies = sys.stdin.buffer, _take_stdout()
     while (request := _read_request(source)) is not None:
         start_limits(request.policy)

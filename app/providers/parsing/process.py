@@ -36,6 +36,13 @@ REASONS: Final = {
 """The reason if a signal ended the process. SIGKILL that the service did not send is the kernel's, out of memory."""
 
 
+def find_missing_locks() -> list[str]:
+    """Return the locks of `sandbox` that this machine does not have, `network` and `files`; a process tries them."""
+    command = [sys.executable, "-P", "-s", "-m", "app.providers.parsing.sandbox"]
+    tried = subprocess.run(command, capture_output=True, text=True, check=True, cwd="/", env=ENVIRONMENT, timeout=60)
+    return tried.stdout.split()
+
+
 class ParserProcess:
     """A process that parses one document after another. `parse_request` blocks: call it in a thread."""
 

@@ -51,6 +51,7 @@ class Readiness:
 
     OPTIONAL = frozenset(
         {"broker", "workers", "pauses", "reranker", "llm", "blobs", "replicas", "insights", "schema", "other_databases"}
+        | {"parsers"}
     )
     """Checks that may fail while reading and writing go on."""
 

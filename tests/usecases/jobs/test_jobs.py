@@ -343,7 +343,7 @@ async def test_a_report_that_is_no_json_is_the_jobs_failure(
     async def work() -> Mapping[str, Any]:
         return {"at": object()}
 
-    assert await runner(app, work).run_job(scope.tenant_id, await queued(store, scope), "w") == "retry"
+    assert await runner(app, work).run_job(scope.tenant_id, await queued(store, scope), "w") == "dead"
 
 
 async def test_a_tenant_deleted_meanwhile_raises_nothing(
