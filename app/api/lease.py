@@ -54,6 +54,7 @@ class Tenure:
         self._limit = limit
         self._begin: asyncio.TimerHandle | None = None
         self._watching: asyncio.Task[None] | None = None
+        self._is_over = False
 
     def hold(self, lease: KeyLease) -> None:
         """Watch the lease. Most requests are over before its first renewal, so only a timer begins."""
@@ -61,6 +62,7 @@ class Tenure:
 
     def release(self) -> None:
         """Watch no more."""
+        self._is_over = True
         if self._begin is not None:
             self._begin.cancel()
         if self._watching is not None:
@@ -71,7 +73,7 @@ class Tenure:
         self._watching.add_done_callback(self._end)
 
     def _end(self, watching: "asyncio.Task[None]") -> None:
-        if not watching.cancelled():
+        if not watching.cancelled() and not self._is_over:
             self._limit.reschedule(asyncio.get_running_loop().time())
 
 
