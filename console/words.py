@@ -143,6 +143,7 @@ PROPOSAL_STATES: Words = {
 }
 CHECKS = _plain(
     database="Database",
+    locks="Locked tables",
     migrations="Database schema",
     role="Rights in the database",
     embedding_space="Vectors in the database",

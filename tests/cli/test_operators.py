@@ -23,6 +23,7 @@ KEY = re.compile(r"^id      (\S{36})\ntenant  acme\nscopes  \S+\nagents  \S+\nke
 OK = (
     "configuration",
     "database",
+    "locks",
     "migrations",
     "role",
     "embedding_space",
@@ -162,7 +163,9 @@ async def test_migrate_prepares_a_server_that_has_nothing_yet_and_may_be_repeate
     checked, created = await asyncio.gather(mnema("doctor", **env), mnema("tenant", "create", "acme", **env))
     told, elsewhere = checked.stdout.split("ok   pauses\nok   schema\n")
     assert (checked.returncode, told) == (0, "".join(f"ok   {name}\n" for name in OK) + NO_BROKER)
-    assert re.fullmatch(r"ok   other_databases\n|warn other_databases: mnema_app may connect to t_\w+.*\n", elsewhere)
+    others, parsers = elsewhere.splitlines()
+    assert re.fullmatch(r"ok   other_databases|warn other_databases: mnema_app may connect to t_\w+.*", others)
+    assert re.fullmatch(r"ok   parsers|warn parsers: (network|files).*", parsers)
     assert created.returncode == 0
 
 

@@ -42,6 +42,14 @@ LLM = "Check MNEMA_LLM_BASE_URL and its endpoint."
 NO_CHAT_MODEL = "none: this environment configures no chat model, which is no failure; see LLM_BASE_URL and LLM_MODEL"
 """The verdict on the chat model if none is configured. The doctor's environment may differ from the server's."""
 
+LOCKED_S = 3.0
+"""Seconds that a session may wait for a table."""
+_LOCKED_TABLES = (
+    "SELECT relation::regclass::text AS name, extract(epoch FROM max(clock_timestamp() - waitstart)) AS seconds "
+    "FROM pg_locks WHERE NOT granted AND locktype = 'relation' "
+    "AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) "
+    "AND clock_timestamp() - waitstart > make_interval(secs => $1) GROUP BY relation ORDER BY 1 LIMIT 10"
+)
 BEHIND_S = 120
 """Seconds that a due job may wait before the check warns; a hanging worker does not report itself."""
 
@@ -99,6 +107,7 @@ class Readiness:
         """Run all checks concurrently and return the verdicts by name, after little more than `patience_s`."""
         checks: dict[str, Check] = {
             "database": self._check_database,
+            "locks": self._check_locks,
             **({"replicas": self._check_replicas} if self._replicas else {}),
             "migrations": self._check_migrations,
             "role": self._check_role,
@@ -149,6 +158,12 @@ class Readiness:
         ]:
             raise DatabaseReadOnly(READ_ONLY)
 
+    async def _check_locks(self) -> None:
+        """Check that nothing waits for long for a whole table, which a migration or a person may have locked."""
+        if locked := await self._fetch_rows(_LOCKED_TABLES, LOCKED_S):
+            names = ", ".join(f"{row['name']} ({row['seconds']:.0f} s)" for row in locked)
+            raise DatabaseUnavailable(f"requests wait for tables that another session has locked: {names}")
+
     async def _check_replicas(self) -> None:
         """Check that every replica may answer reads now; the primary answers for those that may not."""
         assert self._replicas is not None
@@ -179,9 +194,9 @@ class Readiness:
         async with _database_time_limit(self._patience_s):
             await self._require_secret()
 
-    async def _fetch_rows(self, statement: str) -> Sequence[Row]:
+    async def _fetch_rows(self, statement: str, *args: float) -> Sequence[Row]:
         async with _database_time_limit(self._patience_s):
-            return await self._uow.call_definer(statement)
+            return await self._uow.call_definer(statement, *args)
 
     async def _check_embedder(self) -> None:
         try:

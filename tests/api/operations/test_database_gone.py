@@ -74,6 +74,7 @@ async def test_the_process_lives_and_is_not_ready_without_the_database(
             "checks": dict.fromkeys(
                 (
                     "database",
+                    "locks",
                     "migrations",
                     "role",
                     "embedding_space",

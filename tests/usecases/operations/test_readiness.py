@@ -96,6 +96,23 @@ def readiness_of(app: Application, chat: ChatModel | None = None) -> Readiness:
 
 
 @pytest.mark.usefixtures("own")
+async def test_a_locked_table_is_told(
+    app: Application, sql: asyncpg.Connection, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.usecases.operations.readiness.LOCKED_S", 0.05)
+    readiness = readiness_of(app)
+    assert (await readiness.run_checks())["locks"] == "ok"
+    waiting = await asyncpg.connect(database.superuser)
+    async with sql.transaction():
+        await sql.execute("LOCK TABLE tombstones IN ACCESS EXCLUSIVE MODE")
+        reading = asyncio.create_task(waiting.fetch("SELECT 1 FROM tombstones"))
+        async with asyncio.timeout(60):
+            while "tombstones (" not in (await readiness.run_checks())["locks"]:  # noqa: ASYNC110 - the database's
+                await asyncio.sleep(0.05)
+    await reading
+    await waiting.close()
+
+
 async def test_what_is_paused_is_told_by_kind_and_stops_no_request(app: Application) -> None:
     readiness, scopes = readiness_of(app), [(await make_caller(app)).scope for _ in range(2)]
     assert (await readiness.run_checks())["pauses"] == "ok"
