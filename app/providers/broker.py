@@ -7,7 +7,7 @@ import contextlib
 import queue
 import socket
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
@@ -40,6 +40,15 @@ WORKER_KEY = "{queue}.worker-seen"
 
 WORKER_SILENT_S = 30.0
 """Seconds without a sign of any worker after which none counts as running; at least three sweeps."""
+
+REBUILDS_KEY = "{queue}.consumer-rebuilds"
+"""The key in Redis of a hash: the worker's name, and how often and why it built its consumer anew of late."""
+
+REBUILDS_S = 600
+"""Seconds for which a rebuilt consumer counts."""
+
+MANY_REBUILDS = 3
+"""The rebuilds of one worker from which they are told. One may follow each restart of Redis and harms nothing."""
 
 UNREACHABLE = (
     "The message broker cannot be reached, background jobs wait: check MNEMA_REDIS_URL and that Redis runs there"
@@ -194,8 +203,46 @@ def report_worker(settings: BrokerSettings) -> None:
         client.set(WORKER_KEY.format(queue=settings.queue), 1, px=int(1000 * silence_limit_s(settings)))
 
 
+def report_rebuilds(settings: BrokerSettings, worker: str, number: int, error: str) -> None:
+    """Record how often a worker has built its consumer anew in REBUILDS_S seconds, and the last error's type.
+
+    Raise the broker's errors.
+    """
+    key = REBUILDS_KEY.format(queue=settings.queue)
+    with _connect_redis(settings) as client, client.pipeline() as commands:
+        if number:
+            commands.hset(key, worker, f"{number} {error} {_server_seconds(client)}")
+        else:  # a worker that was started again does not answer for its forerunner
+            commands.hdel(key, worker)
+        commands.expire(key, REBUILDS_S).execute()
+
+
+def _server_seconds(client: Redis) -> int:
+    """Return the seconds of Redis' clock, which is the same for all workers."""
+    return int(client.time()[0])
+
+
+def _describe_rebuilds(reports: Mapping[bytes, bytes], now: int) -> str | None:
+    """Return what to tell of the worker with the most rebuilds, None if there are few."""
+    number, error, worker = max(_recent_rebuilds(reports, now), default=(0, "", ""))
+    if number < MANY_REBUILDS:
+        return None
+    return (
+        f"the worker {worker} has lost its consumer {number} times within {REBUILDS_S // 60} minutes, the last time "
+        f"after {error}, and works on: look for `consumer_failed` in its log, and at the restarts of Redis"
+    )
+
+
+def _recent_rebuilds(reports: Mapping[bytes, bytes], now: int) -> Iterator[tuple[int, str, str]]:
+    """Yield number, error and worker of each report of the last REBUILDS_S seconds."""
+    for worker, report in reports.items():
+        number, error, at = report.decode().split(" ")
+        if int(at) > now - REBUILDS_S:
+            yield int(number), error, worker.decode()
+
+
 def check_worker(settings: BrokerSettings) -> None:
-    """Raise BrokerUnavailable if the broker answers and no worker has reported for `silence_limit_s` seconds.
+    """Raise BrokerUnavailable if no worker has reported for `silence_limit_s` seconds, or one fails again and again.
 
     Return if no broker is configured or it does not answer: `check_broker` reports that.
     """
@@ -204,6 +251,8 @@ def check_worker(settings: BrokerSettings) -> None:
     try:
         with _connect_redis(settings) as client:
             reported = client.exists(WORKER_KEY.format(queue=settings.queue))
+            rebuilds = client.hgetall(REBUILDS_KEY.format(queue=settings.queue))
+            now = _server_seconds(client)
     except (RedisError, ValueError):
         return
     if not reported:
@@ -211,3 +260,5 @@ def check_worker(settings: BrokerSettings) -> None:
             f"no worker has reported for {silence_limit_s(settings):.0f} s, background jobs wait: start a worker, "
             "or look into its log; it needs the same MNEMA_REDIS_URL and MNEMA_WORKER_QUEUE"
         )
+    if many := _describe_rebuilds(rebuilds, now):
+        raise BrokerUnavailable(many)

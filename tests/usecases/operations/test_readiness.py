@@ -19,11 +19,15 @@ from app.domain.errors import ConfigError
 from app.ports import ChatModel
 from app.providers.blobs import build_blob_store
 from app.providers.broker import (
+    MANY_REBUILDS,
+    REBUILDS_KEY,
+    REBUILDS_S,
     UNREACHABLE,
     WORKER_KEY,
     BrokerSettings,
     check_broker,
     check_worker,
+    report_rebuilds,
     report_worker,
     silence_limit_s,
 )
@@ -165,6 +169,30 @@ async def test_a_broker_that_is_away_and_workers_that_are_silent_are_told_apart(
         client.delete(WORKER_KEY.format(queue=brokers[0].queue))
     assert silence_limit_s(replace(brokers[0], sweep_s=60)) == 180
     assert Readiness.failed_checks(await readiness.run_checks()) == {"workers"}
+
+
+@pytest.mark.usefixtures("own")
+async def test_a_worker_whose_consumer_fails_again_and_again_is_told(app: Application, redis: RedisServer) -> None:
+    settings = app.settings.model_copy(update={"redis_url": SecretStr(redis.url), "worker_queue": f"q-{new_id().hex}"})
+    broker = broker_settings(settings)
+    reachable, worked = partial(check_broker, broker), partial(check_worker, broker)
+    readiness = Readiness(app.uow, SeededEmbedder(), NullReranker(), NullChatModel(), reachable, worker=worked)
+    report_worker(broker)
+    report_rebuilds(broker, "w1@here", MANY_REBUILDS - 1, "KeyError")
+    assert Readiness.failed_checks(await readiness.run_checks()) == set(), "one may follow a restart of Redis"
+    report_rebuilds(broker, "w2@here", 12, "AttributeError")
+    checks = await readiness.run_checks()
+    assert Readiness.failed_checks(checks) == {"workers"} <= Readiness.OPTIONAL
+    assert checks["workers"].startswith(
+        "the worker w2@here has lost its consumer 12 times within 10 minutes, the last time after AttributeError"
+    )
+    key = REBUILDS_KEY.format(queue=broker.queue)
+    with Redis.from_url(redis.url) as client:
+        assert 0 < client.ttl(key) <= REBUILDS_S
+        client.hset(key, "w3@here", f"50 OSError {client.time()[0] - REBUILDS_S}")
+    assert (await readiness.run_checks())["workers"] == checks["workers"], "an old report counts no more"
+    report_rebuilds(broker, "w2@here", 0, "")
+    assert Readiness.failed_checks(await readiness.run_checks()) == set(), "a worker that was started again is new"
 
 
 @pytest.mark.usefixtures("own")
