@@ -36,7 +36,8 @@ def _load_settings() -> Settings:
 configure_logs()
 settings = _load_settings()
 app = build_celery_app(settings)
-app.conf.update(imports=("workers.tasks",))
+app.conf.update(imports=("workers.tasks",), worker_consumer="workers.consumer:LastingConsumer")
+app.Task.Request = "workers.consumer:LastingRequest"
 app.steps["consumer"].add(LostAcks)
 
 
