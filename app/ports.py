@@ -18,6 +18,7 @@ from app.domain.consolidation.comparison import Judgement, Pair
 from app.domain.principal import Principal
 from app.domain.reflection.model_usage import Usage
 from app.domain.rendering.model_text import ModelText
+from app.domain.trusted_time import TrustedTime
 
 Answer = TypeVar("Answer")
 Vector: TypeAlias = NDArray[np.float32]
@@ -290,3 +291,13 @@ class Clock(Protocol):
 
     def now(self) -> datetime:
         """Return the current time as an aware datetime in UTC."""
+
+
+class TrustedClock(Clock, Protocol):
+    """The database's clock, guarded. What deletes by time asks it for a time that it vouches for."""
+
+    async def trusted_time(self) -> TrustedTime:
+        """Read the database's clock. Raise ClockSkew if the process's clock differs, or if it leapt."""
+
+    async def follow_database(self) -> None:
+        """Read the database's clock so that `now` follows it. Raise DatabaseUnavailable."""

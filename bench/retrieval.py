@@ -28,6 +28,7 @@ from app.config.settings import Settings
 from app.domain.filters import Filters
 from app.domain.memory.memory import MemoryType, NewMemory
 from app.domain.principal import Principal
+from app.domain.trusted_time import TrustedTime
 from app.usecases.recall.request import Query
 from bench import locomo, relevance, throwaway
 
@@ -92,6 +93,13 @@ class MovableClock:
     def now(self) -> datetime:
         """Return the time that was set."""
         return self.at
+
+    async def trusted_time(self) -> TrustedTime:
+        """Return the time that was set."""
+        return TrustedTime(self.at)
+
+    async def follow_database(self) -> None:
+        """Do nothing: the time that was set counts."""
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """Factories for tests: tenants with keys, clients, memories, a movable clock and a server on loopback."""
 
 import itertools
+import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -20,23 +21,49 @@ from app.domain.memory.memory import NewMemory
 from app.domain.outages import EmbedderUnavailable
 from app.domain.principal import Principal
 from app.ports import Embedder, Embedding, Vector
+from app.providers.clock import GuardedClock
 
 _numbers = itertools.count(1)
 
 
-class Clock:
-    """A clock that shows the real time plus an offset."""
+@dataclass
+class Machine:
+    """The clocks of a process's machine: `passed` is the time that tests let pass, `error` the fault of its setting."""
 
-    def __init__(self) -> None:
-        self._offset = timedelta()
+    passed: timedelta = timedelta()
+    error: timedelta = timedelta()
 
     def now(self) -> datetime:
-        """Return the present time plus the offset."""
-        return datetime.now(UTC) + self._offset
+        """Return the time that the machine shows."""
+        return datetime.now(UTC) + self.passed + self.error
+
+    def elapsed_s(self) -> float:
+        """Return the seconds that really passed, and those that tests let pass."""
+        return time.monotonic() + self.passed.total_seconds()
+
+
+class Clock(GuardedClock):
+    """The guarded clock, over clocks that tests move. The database's is right unless a test sets it wrong."""
+
+    def __init__(self) -> None:
+        self._machine = Machine()
+        self._database_error = timedelta()
+        super().__init__(self._machine, self._read_moved)
+
+    async def _read_moved(self) -> datetime:
+        return datetime.now(UTC) + self._machine.passed + self._database_error
 
     def move(self, **by: float) -> None:
-        """Move the clock by a timedelta's arguments."""
-        self._offset += timedelta(**by)
+        """Let time pass, given as a timedelta's arguments: all clocks move."""
+        self._machine.passed += timedelta(**by)
+
+    def set_process_wrong(self, **by: float) -> None:
+        """Set the process's machine wrong by a timedelta's arguments; none sets it right."""
+        self._machine.error = timedelta(**by)
+
+    def set_database_wrong(self, **by: float) -> None:
+        """Set the database's machine wrong by a timedelta's arguments; none sets it right."""
+        self._database_error = timedelta(**by)
 
     def move_to_noon(self) -> None:
         """Move the clock forward to the next noon (UTC), so that a test of hours stays within one day."""

@@ -20,6 +20,7 @@ from app.bootstrap.adapters import (
 from app.bootstrap.agent_state import build_checkpoints, build_store_items
 from app.bootstrap.blobs import build_blobs
 from app.bootstrap.chat import ChatUseCases, build_chat
+from app.bootstrap.clock import build_clock
 from app.bootstrap.consent import build_consent
 from app.bootstrap.consolidation import build_consolidation
 from app.bootstrap.facts import FactUseCases, build_facts
@@ -41,11 +42,10 @@ from app.config.server_worker import ServerWorker
 from app.config.settings import Settings
 from app.config.tenant_policies import TenantPolicies
 from app.config.version import VERSION
-from app.ports import BlobStore, ChatModel, Clock, Embedder, Reranker, TokenCounter, UpstreamClient
+from app.ports import BlobStore, ChatModel, Embedder, Reranker, TokenCounter, TrustedClock, UpstreamClient
 from app.providers.broker import JobPublisher
 from app.providers.chat_models import build_chat_model
 from app.providers.chat_models.measured import MeasuredChatModel
-from app.providers.clock import SystemClock
 from app.providers.embeddings import build_embedder
 from app.providers.embeddings.measured import MeasuredEmbedder
 from app.providers.metrics import Metrics
@@ -92,6 +92,7 @@ from app.usecases.tenancy.tenants import Tenants
 
 ACCESS_FLUSH_S = 1.0
 RULES_REFRESH_S = 1.0
+CLOCK_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +149,7 @@ class Doubles:
     """Test doubles. None stands for the real adapter."""
 
     embedder: Embedder | None = None
-    clock: Clock | None = None
+    clock: TrustedClock | None = None
     tokens: TokenCounter | None = None
     reranker: Reranker | None = None
     chat: ChatModel | None = None
@@ -186,7 +187,8 @@ async def build_application(
         space = await require_space(uow, embedder.model, embedder.dimension)
         await replicas.open_replicas()
         journal = Journal(uow, space.name, settings.erasure_secret())
-        clock, tokens = doubles.clock or SystemClock(), doubles.tokens or WordPieceCounter()
+        clock, tokens = doubles.clock or build_clock(uow), doubles.tokens or WordPieceCounter()
+        await clock.follow_database()
         adapters = embedder, reranker, chat, metrics, clock, tokens
         access, publisher = AccessLog(uow, journal, clock), JobPublisher(broker_settings(settings))
         parts = SharedParts(
@@ -195,7 +197,7 @@ async def build_application(
         )
         refresh = build_refresh(uow, policies)
         await refresh.load_changes()
-        async with _run_in_background(_build_use_cases(parts), refresh) as app, tell_metrics(worker, metrics):
+        async with _run_in_background(_build_use_cases(parts), refresh, clock) as app, tell_metrics(worker, metrics):
             yield app
     finally:
         for opened in (parser, blobs, upstream, chat, reranker, embedder, replicas, engine):
@@ -213,13 +215,16 @@ def _build_engine(settings: Settings) -> Engine:
 
 
 @asynccontextmanager
-async def _run_in_background(app: Application, refresh: RefreshRules) -> AsyncIterator[Application]:
-    """Write access counts, exchange limits and read tenants' rules regularly while the application is open."""
+async def _run_in_background(
+    app: Application, refresh: RefreshRules, clock: TrustedClock
+) -> AsyncIterator[Application]:
+    """Write access counts, exchange limits, read tenants' rules and the clock while the application is open."""
     try:
         async with (
             run_periodically(app.access.flush_pending, ACCESS_FLUSH_S, "access_flush_failed"),
             run_periodically(app.limits.exchange_counts, app.settings.limits_exchange_s, "limits_exchange_failed"),
             run_periodically(refresh.refresh_rules, RULES_REFRESH_S, "tenant_configs_refresh_failed"),
+            run_periodically(clock.follow_database, CLOCK_S, "clock_unread"),
         ):
             yield app
     finally:

@@ -4,12 +4,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from app.bootstrap.adapters import blob_store_settings
+from app.bootstrap.clock import open_clock
 from app.bootstrap.database import open_database
 from app.bootstrap.parts import SharedParts
 from app.config.settings import Settings
 from app.ports import BlobStore
 from app.providers.blobs import build_blob_store
-from app.providers.clock import SystemClock
 from app.storage.turn_memory.blob_contents import PostgresBlobStore
 from app.storage.turn_memory.blobs import BlobLedger
 from app.storage.uow import UnitOfWork
@@ -32,6 +32,6 @@ async def open_blobs(settings: Settings) -> AsyncIterator[StoreBlobs]:
     async with open_database(settings) as uow:
         store = build_blobs(settings, uow)
         try:
-            yield StoreBlobs(store, BlobLedger(uow), SystemClock())
+            yield StoreBlobs(store, BlobLedger(uow), await open_clock(uow))
         finally:
             await store.close()

@@ -3,12 +3,12 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from app.bootstrap.clock import open_clock
 from app.bootstrap.database import open_database
 from app.bootstrap.policies import load_tenant_policies
 from app.config.settings import Settings
 from app.config.tenant_policies import TenantPolicies
-from app.ports import Clock
-from app.providers.clock import SystemClock
+from app.ports import TrustedClock
 from app.storage.consent.patches import ConsentStorage
 from app.storage.journal import Journal
 from app.storage.operations.spaces import active_space
@@ -17,7 +17,9 @@ from app.usecases.consent.consent import Consent
 from app.usecases.consent.decisions import Decisions
 
 
-def build_consent(uow: UnitOfWork, journal: Journal, secret: bytes, policies: TenantPolicies, clock: Clock) -> Consent:
+def build_consent(
+    uow: UnitOfWork, journal: Journal, secret: bytes, policies: TenantPolicies, clock: TrustedClock
+) -> Consent:
     """Build the use-case of consent. `secret` keys the hashes of erased text."""
     return Consent(Decisions(uow, ConsentStorage(), journal, policies, clock), secret)
 
@@ -29,4 +31,4 @@ async def open_consent(settings: Settings) -> AsyncIterator[Consent]:
     async with open_database(settings) as uow:
         policies = await load_tenant_policies(settings, uow)
         journal = Journal(uow, (await active_space(uow)).name, secret)
-        yield build_consent(uow, journal, secret, policies, SystemClock())
+        yield build_consent(uow, journal, secret, policies, await open_clock(uow))

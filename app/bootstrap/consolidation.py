@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from app.bootstrap.adapters import chat_model_settings
+from app.bootstrap.clock import open_clock
 from app.bootstrap.database import open_database
 from app.bootstrap.policies import load_tenant_policies
 from app.bootstrap.reflection import build_model_gateway, build_same_fact_judge
@@ -11,7 +12,6 @@ from app.config.settings import Settings
 from app.config.tenant_policies import TenantPolicies
 from app.ports import ChatModel, Clock
 from app.providers.chat_models import build_chat_model
-from app.providers.clock import SystemClock
 from app.storage.consolidation.comparison import ConsolidationStorage
 from app.storage.journal import Journal
 from app.storage.operations.spaces import Space, active_space
@@ -30,13 +30,13 @@ def build_consolidation(
 @asynccontextmanager
 async def open_consolidation(settings: Settings) -> AsyncIterator[Consolidate]:
     """Open consolidation alone, for an operator's command. It needs the database, its vectors and any chat model."""
-    secret, clock = settings.erasure_secret(), SystemClock()
+    secret = settings.erasure_secret()
     chat = build_chat_model(chat_model_settings(settings))
     try:
         async with open_database(settings) as uow:
             space = await active_space(uow)
             policies = await load_tenant_policies(settings, uow, space.model)
             journal = Journal(uow, space.name, secret)
-            yield build_consolidation(uow, space, journal, chat, policies, clock)
+            yield build_consolidation(uow, space, journal, chat, policies, await open_clock(uow))
     finally:
         await chat.close()

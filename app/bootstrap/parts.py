@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from app.config.server_worker import ServerWorker
 from app.config.settings import Settings
 from app.config.tenant_policies import TenantPolicies
-from app.ports import BlobStore, ChatModel, Clock, Embedder, Reranker, TokenCounter, UpstreamClient
+from app.ports import BlobStore, ChatModel, Embedder, Reranker, TokenCounter, TrustedClock, UpstreamClient
 from app.providers.broker import JobPublisher
 from app.providers.metrics import Metrics
 from app.source_ports import DocumentParser, SourceFolders
@@ -33,7 +33,7 @@ class SharedParts:
     reranker: Reranker
     chat: ChatModel
     metrics: Metrics
-    clock: Clock
+    clock: TrustedClock
     tokens: TokenCounter
     journal: Journal
     access: AccessLog

@@ -5,13 +5,13 @@ from contextlib import asynccontextmanager
 from functools import partial
 
 from app.bootstrap.adapters import adapt_ranking, load_process_policies
+from app.bootstrap.clock import open_clock
 from app.bootstrap.database import open_database
 from app.bootstrap.parts import SharedParts
 from app.config.loader import Policies, load_policies
 from app.config.settings import Settings
 from app.config.tenant_builder import TenantBuilder
 from app.config.tenant_policies import TenantPolicies
-from app.providers.clock import SystemClock
 from app.storage.journal import Journal
 from app.storage.memory.batches import BatchStorage
 from app.storage.operations.spaces import active_space
@@ -55,6 +55,5 @@ async def open_rules(settings: Settings) -> AsyncIterator[ManageRules]:
     async with open_database(settings) as uow:
         policies = await load_tenant_policies(settings, uow)
         journal, storage = Journal(uow, (await active_space(uow)).name, secret), TenantConfigStorage(uow)
-        yield ManageRules(
-            uow, storage, MoveCategories(storage, BatchStorage(), journal, SystemClock()), journal, policies
-        )
+        moves = MoveCategories(storage, BatchStorage(), journal, await open_clock(uow))
+        yield ManageRules(uow, storage, moves, journal, policies)

@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from app.bootstrap.adapters import chat_model_settings, embedder_settings
+from app.bootstrap.clock import open_clock
 from app.bootstrap.consent import build_consent
 from app.bootstrap.database import open_database
 from app.bootstrap.policies import load_tenant_policies
@@ -14,7 +15,6 @@ from app.config.tenant_policies import TenantPolicies
 from app.domain.jobs.job import JobKind, JobPolicy
 from app.ports import ChatModel, Clock, Embedder, SameFactJudge
 from app.providers.chat_models import build_chat_model
-from app.providers.clock import SystemClock
 from app.providers.embeddings import build_embedder
 from app.storage.access_log import AccessLog
 from app.storage.facts.facts import FactStorage
@@ -145,12 +145,13 @@ async def open_fact_extraction(settings: Settings) -> AsyncIterator[ExtractFacts
 
 @asynccontextmanager
 async def _open_parts(settings: Settings) -> AsyncIterator[ReflectionParts]:
-    clock, secret = SystemClock(), settings.erasure_secret()
+    secret = settings.erasure_secret()
     chat, embedder = build_chat_model(chat_model_settings(settings)), build_embedder(embedder_settings(settings))
     try:
         async with open_database(settings) as uow:
             space = (await require_space(uow, embedder.model, embedder.dimension)).name
             policies, journal = await load_tenant_policies(settings, uow), Journal(uow, space, secret)
+            clock = await open_clock(uow)
             consent = build_consent(uow, journal, secret, policies, clock)
             memories = MemoryStorage(uow, space)
             access = AccessLog(uow, journal, clock)
@@ -171,4 +172,4 @@ async def open_model_report(settings: Settings) -> AsyncIterator[ReportModel]:
     """Open the report on the calls of the chat model. It needs the database, no model."""
     policies = load_policies(settings.embedding_model, settings.config_dir)
     async with open_database(settings) as uow:
-        yield ReportModel(ModelCallStorage(uow), policies.llm, SystemClock())
+        yield ReportModel(ModelCallStorage(uow), policies.llm, await open_clock(uow))

@@ -3,11 +3,11 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from app.bootstrap.clock import open_clock
 from app.bootstrap.database import open_database
 from app.bootstrap.parts import SharedParts
 from app.bootstrap.policies import load_tenant_policies
 from app.config.settings import Settings
-from app.providers.clock import SystemClock
 from app.storage.journal import Journal
 from app.storage.operations.spaces import active_space
 from app.storage.retention.export import ExportStorage
@@ -31,14 +31,15 @@ def build_retention(parts: SharedParts) -> tuple[ForgetMemories, ExportUser, Era
 
 def build_partitions(parts: SharedParts) -> KeepPartitions:
     """Build the upkeep of partitions."""
-    return KeepPartitions(PartitionStorage(parts.uow), parts.policies)
+    return KeepPartitions(PartitionStorage(parts.uow), parts.policies, parts.clock)
 
 
 @asynccontextmanager
 async def open_partitions(settings: Settings) -> AsyncIterator[KeepPartitions]:
     """Open the upkeep of partitions alone, for an operator's command. It needs the database, not the model."""
     async with open_database(settings) as uow:
-        yield KeepPartitions(PartitionStorage(uow), await load_tenant_policies(settings, uow))
+        policies = await load_tenant_policies(settings, uow)
+        yield KeepPartitions(PartitionStorage(uow), policies, await open_clock(uow))
 
 
 @asynccontextmanager
@@ -48,4 +49,4 @@ async def open_forgetting(settings: Settings) -> AsyncIterator[ForgetMemories]:
     async with open_database(settings) as uow:
         policies = await load_tenant_policies(settings, uow)
         journal = Journal(uow, (await active_space(uow)).name, secret)
-        yield ForgetMemories(uow, ForgettingStorage(uow, secret), journal, policies, SystemClock())
+        yield ForgetMemories(uow, ForgettingStorage(uow, secret), journal, policies, await open_clock(uow))

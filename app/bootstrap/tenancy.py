@@ -5,12 +5,12 @@ from contextlib import asynccontextmanager
 
 from app.bootstrap.adapters import build_shared_counters
 from app.bootstrap.blobs import build_blobs
+from app.bootstrap.clock import open_clock
 from app.bootstrap.database import open_database
 from app.bootstrap.parts import SharedParts
 from app.bootstrap.policies import load_tenant_policies
 from app.config.operator_key import read_operator_key
 from app.config.settings import Settings
-from app.providers.clock import SystemClock
 from app.storage.tenancy import tenant_removal
 from app.storage.tenancy.tenants import TenantStorage
 from app.usecases.tenancy.limits import Limits
@@ -38,7 +38,7 @@ async def open_tenants(settings: Settings) -> AsyncIterator[Tenants]:
     """Open tenants and keys alone, for an operator's command. It needs the database, not the model."""
     async with open_database(settings) as uow:
         policies = await load_tenant_policies(settings, uow)
-        yield Tenants(TenantStorage(uow), policies, SystemClock(), settings.key_cache_s)
+        yield Tenants(TenantStorage(uow), policies, await open_clock(uow), settings.key_cache_s)
 
 
 async def remove_tenant(settings: Settings, admin_url: str, name_or_id: str) -> dict[str, int]:

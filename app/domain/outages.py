@@ -144,6 +144,13 @@ class DatabaseUnavailable(MnemaError):
     status = 503
 
 
+class ClockSkew(MnemaError):
+    """The clocks of this machine and of the database differ, or leapt; nothing was deleted."""
+
+    code = "clock_skew"
+    status = 503
+
+
 class ConnectionsBusy(DatabaseUnavailable):
     """Every connection of this server is busy; try again."""
 

@@ -4,7 +4,7 @@ ALTER FUNCTION add_week(text[],text[],timestamp with time zone,integer) OWNER TO
 ALTER FUNCTION authenticate(bytea) OWNER TO mnema_auth;
 ALTER FUNCTION changed_configs(bigint) OWNER TO mnema_auth;
 ALTER FUNCTION claim_jobs(integer,interval) OWNER TO mnema_jobs;
-ALTER FUNCTION drop_partitions(integer,integer,boolean) OWNER TO mnema_partitions;
+ALTER FUNCTION drop_partitions(integer,integer,timestamp with time zone,boolean) OWNER TO mnema_partitions;
 ALTER FUNCTION first_id(timestamp with time zone) OWNER TO mnema_partitions;
 ALTER FUNCTION items_naming(text) OWNER TO mnema_search;
 ALTER FUNCTION jobs_behind() OWNER TO mnema_jobs;
@@ -115,7 +115,7 @@ GRANT EXECUTE ON FUNCTION delete_runs(uuid,text,text[]) TO mnema_app;
 GRANT EXECUTE ON FUNCTION delete_state(uuid,text,text,bigint) TO mnema_app;
 GRANT EXECUTE ON FUNCTION discard_blobs(uuid,text[]) TO mnema_app;
 GRANT EXECUTE ON FUNCTION doubt_facts(uuid,jsonb,text,jsonb) TO mnema_app;
-GRANT EXECUTE ON FUNCTION drop_partitions(integer,integer,boolean) TO mnema_app;
+GRANT EXECUTE ON FUNCTION drop_partitions(integer,integer,timestamp with time zone,boolean) TO mnema_app;
 GRANT EXECUTE ON FUNCTION enter_blob(uuid,text,text) TO mnema_app;
 GRANT EXECUTE ON FUNCTION erase_artifacts(uuid,text) TO mnema_app;
 GRANT EXECUTE ON FUNCTION erase_consent(uuid,text,text) TO mnema_app;

@@ -17,7 +17,7 @@ DEFINERS = {
     "authenticate(bytea)": "mnema_auth",
     "changed_configs(bigint)": "mnema_auth",
     "claim_jobs(integer,interval)": "mnema_jobs",
-    "drop_partitions(integer,integer,boolean)": "mnema_partitions",
+    "drop_partitions(integer,integer,timestamp with time zone,boolean)": "mnema_partitions",
     "items_naming(text)": "mnema_search",
     "jobs_behind()": "mnema_jobs",
     "longest_kept(integer,integer)": "mnema_partitions",

@@ -225,6 +225,19 @@ def wall_clocks(source: Source) -> list[str]:
     ]
 
 
+_CLOCK_MAKERS: Final = {"TrustedTime": "app/providers/clock.py", "SystemClock": "app/bootstrap/clock.py"}
+
+
+def unguarded_clocks(source: Source) -> list[str]:
+    """A trusted time comes from the guard, and the machine's clock serves the guard alone."""
+    return [
+        source.at(node, f"{name}()")
+        for node in source.nodes
+        if isinstance(node, ast.Call) and (name := _last_name(node.func)) in _CLOCK_MAKERS
+        if not source.inside(_CLOCK_MAKERS[name])
+    ]
+
+
 def missing_docstrings(source: Source) -> list[str]:
     """Find public definitions without a docstring. Nested functions and `__init__` modules are not public."""
     tree = ast.parse(source.text)

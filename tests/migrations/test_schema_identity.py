@@ -21,7 +21,7 @@ from tests.conftest import Database, cloned, settings_of
 from tests.usecases.crowd import SeededEmbedder
 
 NO_MODEL = {"embedder": "openai", "embedding_model": "all-MiniLM-L6-v2", "embedding_base_url": "http://127.0.0.1:1"}
-DROPPED = "drop_partitions(integer,integer,boolean)"
+DROPPED = "drop_partitions(integer,integer,timestamp with time zone,boolean)"
 OTHERS = {
     "a function is missing": (f"DROP FUNCTION {DROPPED}", f"function {DROPPED}"),
     "an older fingerprint": ("UPDATE schema_fingerprint SET fingerprint = repeat('ab', 32)", "ababababab"),

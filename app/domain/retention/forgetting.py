@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
+from app.domain.trusted_time import TrustedTime
+
 WEEK_DAYS: Final = 7
 """The width of a partition of events and receipts, in days."""
 GRACE_DAYS: Final = 2 * WEEK_DAYS
@@ -38,25 +40,25 @@ class ForgettingPolicy:
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1")
 
-    def forget_before(self, now: datetime) -> datetime:
+    def forget_before(self, now: TrustedTime) -> datetime:
         """Return the cutoff: a memory may be forgotten if its last access and change are before it."""
-        return now - timedelta(days=self.forget_after_days)
+        return now.moment - timedelta(days=self.forget_after_days)
 
-    def records_before(self, now: datetime) -> tuple[datetime, datetime]:
+    def records_before(self, now: TrustedTime) -> tuple[datetime, datetime]:
         """Return two cutoffs: of batches, dead jobs and model calls; and of idempotency records and finished jobs."""
-        return now - timedelta(days=self.events_days), now - timedelta(days=self.idempotency_days)
+        return now.moment - timedelta(days=self.events_days), now.moment - timedelta(days=self.idempotency_days)
 
-    def events_before(self, now: datetime, longest: LongestKept) -> datetime:
+    def events_before(self, now: TrustedTime, longest: LongestKept) -> datetime:
         """Return the cutoff of events that are deleted row by row. `longest`: of all tenants."""
-        return now - timedelta(days=_days_until_deletion(self.events_days, longest.events))
+        return now.moment - timedelta(days=_days_until_deletion(self.events_days, longest.events))
 
-    def receipts_before(self, now: datetime, longest: LongestKept) -> datetime:
+    def receipts_before(self, now: TrustedTime, longest: LongestKept) -> datetime:
         """Return the cutoff of receipts that are deleted row by row. `longest`: of all tenants."""
-        return now - timedelta(days=_days_until_deletion(self.receipts_days, longest.receipts))
+        return now.moment - timedelta(days=_days_until_deletion(self.receipts_days, longest.receipts))
 
-    def purge_before(self, now: datetime) -> datetime:
+    def purge_before(self, now: TrustedTime) -> datetime:
         """Return the cutoff of removed facts: those removed before it are deleted for good."""
-        return now - timedelta(days=self.purge_after_days)
+        return now.moment - timedelta(days=self.purge_after_days)
 
     def purge_at(self, now: datetime) -> datetime:
         """Return the time until which a memory that is soft-deleted at `now` can be restored."""

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from app.domain.trusted_time import TrustedTime
+
 
 @dataclass(frozen=True, slots=True)
 class TurnMemoryPolicy:
@@ -35,6 +37,6 @@ class TurnMemoryPolicy:
         if not 1 <= self.reconcile_every <= 100:
             raise ValueError("reconcile_every must be from 1 to 100")
 
-    def keep_after(self, now: datetime) -> datetime | None:
+    def keep_after(self, now: TrustedTime) -> datetime | None:
         """Return the time from which artifacts are kept; None if all are."""
-        return now - timedelta(days=self.keep_days) if self.keep_days else None
+        return now.moment - timedelta(days=self.keep_days) if self.keep_days else None

@@ -21,6 +21,7 @@ from app.domain.agent_state.store_items import (
     StoreItem,
 )
 from app.domain.principal import Principal
+from app.domain.trusted_time import TrustedTime
 from app.ports import Vector
 from app.storage.engine import LONG_S
 from app.storage.identity import new_id
@@ -140,13 +141,13 @@ class ItemRecords:
         self._uow = uow
         self._sql = load_statements("agent_state/store_items.sql")
 
-    async def expire_items(self, principal: Principal, now: datetime, limit: int, *, dry_run: bool) -> int:
+    async def expire_items(self, principal: Principal, now: TrustedTime, limit: int, *, dry_run: bool) -> int:
         """Delete at most `limit` expired items and return how many. If `dry_run`, only count all expired items."""
         if dry_run:
             async with self._uow.read(principal, timeout_s=LONG_S) as tx:
-                return int(await tx.fetchval(self._sql["expired"], principal.tenant_id, now))
+                return int(await tx.fetchval(self._sql["expired"], principal.tenant_id, now.moment))
         async with self._uow.write(principal, timeout_s=LONG_S) as tx:
-            return affected_rows(await tx.execute(self._sql["expire"], principal.tenant_id, now, limit))
+            return affected_rows(await tx.execute(self._sql["expire"], principal.tenant_id, now.moment, limit))
 
 
 async def erase_items(tx: WriteTx, principal: Principal, user_id: str) -> int:

@@ -8,6 +8,7 @@ from app.domain.memory.memory import Memory
 from app.domain.principal import Principal
 from app.domain.retention.forgetting import ForgettingPolicy, LongestKept
 from app.domain.tombstones import compute_tombstones
+from app.domain.trusted_time import TrustedTime
 from app.storage.agent_state.store_items import ItemRecords, erase_items
 from app.storage.consent.patches import consent_texts, erase_consent
 from app.storage.engine import LONG_S
@@ -30,16 +31,16 @@ class ForgettingStorage:
         self._secret = secret
 
     async def find_forgettable(
-        self, tx: ReadTx, principal: Principal, policy: ForgettingPolicy, now: datetime, limit: int
+        self, tx: ReadTx, principal: Principal, policy: ForgettingPolicy, now: TrustedTime, limit: int
     ) -> list[Memory]:
         """Return active, unpinned memories of low importance that nobody read or changed in the policy's time."""
         before = policy.forget_before(now)
         rows = await tx.fetch(_format_statement("forgettable"), principal.tenant_id, before, policy.forget_below, limit)
         return [memory_from_row(row) for row in rows]
 
-    async def find_purgeable(self, tx: ReadTx, principal: Principal, now: datetime, limit: int) -> list[Memory]:
+    async def find_purgeable(self, tx: ReadTx, principal: Principal, now: TrustedTime, limit: int) -> list[Memory]:
         """Return soft-deleted memories that can no longer be restored."""
-        rows = await tx.fetch(_format_statement("purgeable"), principal.tenant_id, now, limit)
+        rows = await tx.fetch(_format_statement("purgeable"), principal.tenant_id, now.moment, limit)
         return [memory_from_row(row) for row in rows]
 
     async def find_overflowing(self, tx: ReadTx, principal: Principal, max_entries: int, limit: int) -> list[Memory]:
@@ -60,7 +61,7 @@ class ForgettingStorage:
         self,
         principal: Principal,
         policy: ForgettingPolicy,
-        now: datetime,
+        now: TrustedTime,
         longest: LongestKept,
         *,
         artifacts_before: datetime | None,

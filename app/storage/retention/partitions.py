@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from app.domain.retention.forgetting import ForgettingPolicy, LongestKept
+from app.domain.trusted_time import TrustedTime
 from app.storage.uow import UnitOfWork
 
 
@@ -46,13 +47,16 @@ class PartitionStorage:
         )
         return LongestKept(**rows[0])
 
-    async def drop_partitions(self, defaults: ForgettingPolicy, *, dry_run: bool) -> list[OldWeek] | None:
+    async def drop_partitions(
+        self, defaults: ForgettingPolicy, now: TrustedTime, *, dry_run: bool
+    ) -> list[OldWeek] | None:
         """Drop the oldest week that no tenant keeps any longer; return it alone, or nothing if there is none.
 
         Return None if a lock was not to be had in time. If `dry_run`, drop nothing and return all such weeks.
         """
         rows = await self._uow.call_definer(
-            "SELECT drop_partitions($1, $2, $3) AS weeks", defaults.events_days, defaults.receipts_days, dry_run
+            "SELECT drop_partitions($1, $2, $3, $4) AS weeks",
+            *(defaults.events_days, defaults.receipts_days, now.moment, dry_run),
         )
         weeks = rows[0]["weeks"]
         return None if weeks is None else [OldWeek(**week) for week in weeks]

@@ -86,7 +86,7 @@ class Consent:
 
         With `dry_run`, change nothing and return how many would expire.
         """
-        now, expired, batch = self._clock.now(), 0, self._policies.defaults.consent.batch
+        now, expired, batch = (await self._clock.trusted_time()).moment, 0, self._policies.defaults.consent.batch
         if dry_run:
             async with self._decisions.uow.read(principal) as read:
                 return await self._storage.count_due(read, principal, now)

@@ -10,7 +10,7 @@ from app.domain.errors import AgentNotAllowed, NotFound, WrongState
 from app.domain.idempotency import IdempotencyKey
 from app.domain.outages import WriteContention
 from app.domain.principal import Principal
-from app.ports import Clock
+from app.ports import TrustedClock
 from app.storage.consent.patches import ConsentStorage
 from app.storage.journal import Journal, KeyRecord
 from app.storage.uow import ReadTx, UnitOfWork, WriteTx
@@ -24,7 +24,7 @@ class Decisions:
     """The access to proposals. Each change locks the user's row, so concurrent decisions run one after the other."""
 
     def __init__(
-        self, uow: UnitOfWork, storage: ConsentStorage, journal: Journal, policies: TenantPolicies, clock: Clock
+        self, uow: UnitOfWork, storage: ConsentStorage, journal: Journal, policies: TenantPolicies, clock: TrustedClock
     ) -> None:
         self.uow = uow
         self.storage = storage

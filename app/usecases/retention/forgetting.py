@@ -15,7 +15,7 @@ from app.domain.errors import NotFound, VersionConflict, WrongState
 from app.domain.memory.memory import Memory
 from app.domain.outages import WriteContention
 from app.domain.principal import Principal
-from app.ports import Clock
+from app.ports import TrustedClock
 from app.storage.journal import Journal
 from app.storage.retention.forgetting import ForgettingStorage
 from app.storage.retention.partitions import PartitionStorage
@@ -42,7 +42,12 @@ class ForgetMemories:
     JOBS = ("ttl", "purge", "evict", "retention")
 
     def __init__(
-        self, uow: UnitOfWork, storage: ForgettingStorage, journal: Journal, policies: TenantPolicies, clock: Clock
+        self,
+        uow: UnitOfWork,
+        storage: ForgettingStorage,
+        journal: Journal,
+        policies: TenantPolicies,
+        clock: TrustedClock,
     ) -> None:
         self._uow = uow
         self._storage = storage
@@ -52,7 +57,10 @@ class ForgetMemories:
         self._clock = clock
 
     async def run_job(self, principal: Principal, job: str, *, dry_run: bool = False) -> ForgettingReport:
-        """Run one of JOBS; raise KeyError for another name."""
+        """Run one of JOBS; raise KeyError for another name.
+
+        Raise ClockSkew, with nothing deleted, if a job goes by time and the clocks cannot be trusted.
+        """
         runs: dict[str, Callable[..., Awaitable[ForgettingReport]]] = {
             "ttl": self.expire_memories,
             "purge": self.purge_memories,
@@ -63,14 +71,13 @@ class ForgetMemories:
 
     async def expire_memories(self, principal: Principal, *, dry_run: bool = False) -> ForgettingReport:
         """Soft-delete unpinned memories of low importance that nobody stored, changed or retrieved for long."""
-        find = partial(
-            self._storage.find_forgettable, policy=self._policies.of(principal).lifecycle, now=self._clock.now()
-        )
+        now = await self._clock.trusted_time()
+        find = partial(self._storage.find_forgettable, policy=self._policies.of(principal).lifecycle, now=now)
         return await self._run_sweep(principal, "ttl", find, self._expire_change, dry_run)
 
     async def purge_memories(self, principal: Principal, *, dry_run: bool = False) -> ForgettingReport:
         """Delete for good the soft-deleted memories that nobody restored in time."""
-        find = partial(self._storage.find_purgeable, now=self._clock.now())
+        find = partial(self._storage.find_purgeable, now=await self._clock.trusted_time())
         return await self._run_sweep(principal, "purge", find, self._purge_change, dry_run)
 
     async def evict_entries(self, principal: Principal, *, dry_run: bool = False) -> ForgettingReport:
@@ -109,7 +116,7 @@ class ForgetMemories:
         daily token budgets, removed facts, receipts, days of usage and artifacts. A sweep deletes the blobs of the
         artifacts later. Most events and receipts leave with their week instead (KeepPartitions).
         """
-        now, counts = self._clock.now(), Counter[str]()
+        now, counts = await self._clock.trusted_time(), Counter[str]()
         policies = self._policies.of(principal)
         policy, old = policies.lifecycle, policies.turn_memory.keep_after(now)
         longest = await self._partitions.longest_kept(self._policies.defaults.lifecycle)

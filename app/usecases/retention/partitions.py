@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from app.config.tenant_policies import TenantPolicies
+from app.ports import TrustedClock
 from app.storage.retention.partitions import OldWeek, PartitionStorage
 
 
@@ -31,22 +32,24 @@ class PartitionReport:
 class KeepPartitions:
     """The upkeep for the whole installation. Any number of processes may run it at the same time."""
 
-    def __init__(self, storage: PartitionStorage, policies: TenantPolicies) -> None:
+    def __init__(self, storage: PartitionStorage, policies: TenantPolicies, clock: TrustedClock) -> None:
         self._storage = storage
         self._policies = policies
+        self._clock = clock
 
     async def keep_partitions(self, *, dry_run: bool = False) -> PartitionReport:
         """Make the missing partitions and drop the old ones, each week in a transaction of its own.
 
         No statement of others waits longer than a fifth of a second for a lock that this asks for. If `dry_run`, only
-        report what would be dropped.
+        report what would be dropped. Raise ClockSkew, with nothing dropped, if the clocks cannot be trusted.
         """
         report = PartitionReport(dry_run)
         if not dry_run:
             done = await self._storage.add_partitions()
             report.added, report.moved, report.skipped, report.busy = done.added, done.moved, done.skipped, done.busy
+        now = await self._clock.trusted_time()
         while True:
-            weeks = await self._storage.drop_partitions(self._policies.defaults.lifecycle, dry_run=dry_run)
+            weeks = await self._storage.drop_partitions(self._policies.defaults.lifecycle, now, dry_run=dry_run)
             report.dropped += weeks or []
             report.busy |= weeks is None
             if dry_run or not weeks:

@@ -7,7 +7,7 @@ from typing import Final
 
 from app.domain.outages import WriteContention
 from app.domain.principal import Principal
-from app.ports import BlobStore, Clock
+from app.ports import BlobStore, TrustedClock
 from app.storage.identity import new_id
 from app.storage.turn_memory.blobs import BlobLedger
 
@@ -31,7 +31,7 @@ class SweepReport:
 class StoreBlobs:
     """The use-case that stores and reads the blobs of artifacts, and deletes those of no artifact."""
 
-    def __init__(self, store: BlobStore, ledger: BlobLedger, clock: Clock) -> None:
+    def __init__(self, store: BlobStore, ledger: BlobLedger, clock: TrustedClock) -> None:
         self._store = store
         self._ledger = ledger
         self._clock = clock
@@ -59,9 +59,9 @@ class StoreBlobs:
 
         A blob leaves the ledger first. After that no artifact can refer to it, and its content is deleted. A later
         sweep deletes it again, in case a writer stored it in between. A sweep that was broken off continues when it is
-        repeated. If `dry_run`, only count them. Raise BlobStoreUnavailable.
+        repeated. If `dry_run`, only count them. Raise ClockSkew, BlobStoreUnavailable.
         """
-        before = self._clock.now() - GRACE
+        before = (await self._clock.trusted_time()).moment - GRACE
         if dry_run:
             return SweepReport(await self._ledger.count_orphans(principal, before), 0)
         orphans = failures = 0

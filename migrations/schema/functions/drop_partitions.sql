@@ -1,4 +1,4 @@
-CREATE OR REPLACE FUNCTION public.drop_partitions(p_events integer, p_receipts integer, p_dry_run boolean)
+CREATE OR REPLACE FUNCTION public.drop_partitions(p_events integer, p_receipts integer, p_now timestamp with time zone, p_dry_run boolean)
  RETURNS jsonb
  LANGUAGE plpgsql
  SECURITY DEFINER
@@ -19,7 +19,7 @@ BEGIN
     IF NOT pg_try_advisory_xact_lock(7305211905) THEN RETURN NULL; END IF;
     SELECT * INTO v_kept FROM longest_kept(p_events, p_receipts);
     FOR v_family IN SELECT * FROM partition_families() LOOP
-        v_before := now() - make_interval(days => CASE v_family.tables[1] WHEN 'events' THEN v_kept.events ELSE v_kept.receipts END);
+        v_before := p_now - make_interval(days => CASE v_family.tables[1] WHEN 'events' THEN v_kept.events ELSE v_kept.receipts END);
         FOR v_week IN SELECT * FROM partition_weeks(v_family.tables[1], v_before) LOOP
             v_parts := ARRAY(SELECT format('partitions.%I', partition_name(t, v_week)) FROM unnest(v_family.tables) t);
             v_rows := '{}';

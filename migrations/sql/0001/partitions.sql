@@ -115,11 +115,11 @@ CREATE FUNCTION partition_weeks(p_table text, p_before timestamptz) RETURNS SETO
 $$;
 
 -- Drop the oldest week whose rows every tenant has kept for long enough, with all its rows. p_events and p_receipts are the
--- installation's limits in days. Returns [{week, rows: {table: number}}], empty if there is none, or NULL if a lock was not
+-- installation's limits in days, p_now is a time that the clocks agree on. Returns [{week, rows: {table: number}}], empty if there is none, or NULL if a lock was not
 -- to be had in time: call it again later. With p_dry_run it drops nothing and returns all such weeks.
 --
 -- A row's time may differ from that of its id. A week with a row that is too young stays.
-CREATE FUNCTION drop_partitions(p_events int, p_receipts int, p_dry_run boolean) RETURNS jsonb LANGUAGE plpgsql SECURITY DEFINER
+CREATE FUNCTION drop_partitions(p_events int, p_receipts int, p_now timestamptz, p_dry_run boolean) RETURNS jsonb LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, public, pg_temp SET lock_timeout = '200ms' AS $$
 DECLARE
     v_kept record;
@@ -135,7 +135,7 @@ BEGIN
     IF NOT pg_try_advisory_xact_lock(7305211905) THEN RETURN NULL; END IF;
     SELECT * INTO v_kept FROM longest_kept(p_events, p_receipts);
     FOR v_family IN SELECT * FROM partition_families() LOOP
-        v_before := now() - make_interval(days => CASE v_family.tables[1] WHEN 'events' THEN v_kept.events ELSE v_kept.receipts END);
+        v_before := p_now - make_interval(days => CASE v_family.tables[1] WHEN 'events' THEN v_kept.events ELSE v_kept.receipts END);
         FOR v_week IN SELECT * FROM partition_weeks(v_family.tables[1], v_before) LOOP
             v_parts := ARRAY(SELECT format('partitions.%I', partition_name(t, v_week)) FROM unnest(v_family.tables) t);
             v_rows := '{}';
@@ -157,7 +157,7 @@ BEGIN
 EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
     RETURN NULL;
 END $$;
-GRANT EXECUTE ON FUNCTION add_partitions(), longest_kept(int, int), drop_partitions(int, int, boolean) TO mnema_app;
+GRANT EXECUTE ON FUNCTION add_partitions(), longest_kept(int, int), drop_partitions(int, int, timestamptz, boolean) TO mnema_app;
 
 GRANT USAGE, CREATE ON SCHEMA public TO mnema_partitions;
 GRANT EXECUTE ON FUNCTION plan_for_largest_tenant(regclass) TO mnema_partitions;
@@ -172,7 +172,7 @@ ALTER FUNCTION partition_weeks(text, timestamptz) OWNER TO mnema_partitions;
 ALTER FUNCTION add_week(text[], text[], timestamptz, int) OWNER TO mnema_partitions;
 ALTER FUNCTION add_partitions() OWNER TO mnema_partitions;
 ALTER FUNCTION longest_kept(int, int) OWNER TO mnema_partitions;
-ALTER FUNCTION drop_partitions(int, int, boolean) OWNER TO mnema_partitions;
+ALTER FUNCTION drop_partitions(int, int, timestamptz, boolean) OWNER TO mnema_partitions;
 REVOKE CREATE ON SCHEMA public FROM mnema_partitions;
 
 SET LOCAL ROLE mnema_partitions;

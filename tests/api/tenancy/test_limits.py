@@ -18,6 +18,7 @@ from app.config.loader import CONFIG_DIR
 from app.config.server_worker import ServerWorker
 from app.config.settings import Settings
 from app.domain.outages import CountersUnavailable
+from app.domain.trusted_time import TrustedTime
 from app.ports import CounterIncrement, Embedder
 from app.storage.tenancy.tenants import TenantStorage
 from app.usecases.tenancy.limits import Limits
@@ -40,6 +41,13 @@ class StillClock:
     def now(self) -> datetime:
         """Return the time that was set."""
         return self.at
+
+    async def trusted_time(self) -> TrustedTime:
+        """Return the time that was set."""
+        return TrustedTime(self.at)
+
+    async def follow_database(self) -> None:
+        """Do nothing: it stands still."""
 
     def move(self, seconds: float) -> None:
         """Move the clock forward."""

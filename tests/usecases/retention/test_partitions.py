@@ -194,7 +194,7 @@ async def test_upkeep_gives_way_to_readers_and_holds_up_no_writer_and_a_kill_lea
     keeper = await asyncpg.connect(database.app)
     doomed = keeper.transaction()
     await doomed.start()
-    assert await keeper.fetchval("SELECT drop_partitions(90, 30, false)") not in (None, "[]")
+    assert await keeper.fetchval("SELECT drop_partitions(90, 30, now(), false)") not in (None, "[]")
     assert (await app.partitions.keep_partitions()).busy, "two never work at once"
     await sql.execute("SELECT pg_terminate_backend($1)", keeper.get_server_pid())
     keeper.terminate()

@@ -13,6 +13,7 @@ from app.config.tenant_policies import TenantPolicies
 from app.domain.errors import WrongState
 from app.domain.memory.memory import MemoryType
 from app.domain.principal import Principal
+from app.domain.trusted_time import TrustedTime
 from app.storage.journal import Journal
 from app.storage.retention.forgetting import ForgettingStorage
 from app.usecases.retention.forgetting import ForgetMemories
@@ -216,7 +217,7 @@ async def test_chunks_are_no_entries_of_their_thread(
         await say(app, caller.scope, sql)
     chunks = len(await places(sql))
     assert chunks > 6
-    storage, far = ForgettingStorage(app.uow, b""), clock.now() + timedelta(days=400)
+    storage, far = ForgettingStorage(app.uow, b""), TrustedTime(clock.now() + timedelta(days=400))
     async with app.uow.read(caller.scope) as tx:
         assert await storage.find_overflowing(tx, caller.scope, max_entries=2, limit=50) == []
         place = {"user_id": "maya", "thread_id": "t1"}
