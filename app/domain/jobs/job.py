@@ -12,6 +12,11 @@ ALL_KINDS = "*"
 
 MAX_ERROR = 500
 
+MAX_WAIT_S = 2 * 86400
+"""The longest time for which a job is put off. One that is due later counts as due: a wrong clock gave it its time."""
+MAX_LEASE_S = 3600
+"""The longest lease. One that ends later counts as over."""
+
 
 class JobKind(StrEnum):
     """The kinds of jobs."""
@@ -119,6 +124,8 @@ class JobPolicy:
                 raise ValueError(f"{name} must be above 0")
         if self.heartbeat_s * 2 > self.lease_s:
             raise ValueError("heartbeat_s must be at most half of lease_s: one lost beat must not cost the lease")
+        if self.lease_s > MAX_LEASE_S or self.backoff_max_s > MAX_WAIT_S:
+            raise ValueError(f"lease_s must be at most {MAX_LEASE_S} and backoff_max_s at most {MAX_WAIT_S}")
         if self.backoff_max_s < self.backoff_s:
             raise ValueError("backoff_max_s must be at least backoff_s")
         if self.max_attempts < 1 or self.sweep_limit < 1:

@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from app.domain.jobs.job import MAX_ERROR, Job, JobKind, JobPolicy, JobState, NewJob
+from app.domain.jobs.job import MAX_ERROR, MAX_WAIT_S, Job, JobKind, JobPolicy, JobState, NewJob
 from app.domain.paging import Position
 from app.domain.principal import Principal
 from app.storage.identity import new_id
@@ -84,12 +84,12 @@ class JobStorage:
 
         `error` must not contain text that a user wrote.
         """
-        delay = None if again_s is None else timedelta(seconds=again_s)
+        delay = None if again_s is None else _delay(again_s)
         return bool(await self._write_rows(principal, "fail", job_id, worker, error[:MAX_ERROR], delay))
 
     async def defer_job(self, principal: Principal, job_id: UUID, worker: str, wait_s: float, why: str) -> bool:
         """Put the job off for `wait_s` seconds without counting the attempt; False if the worker lost the job."""
-        return bool(await self._write_rows(principal, "defer", job_id, worker, timedelta(seconds=wait_s), why))
+        return bool(await self._write_rows(principal, "defer", job_id, worker, _delay(wait_s), why))
 
     async def enqueue_jobs(
         self, principal: Principal, jobs: Sequence[NewJob], slot: str | None = None, wait_s: float = 0
@@ -99,9 +99,7 @@ class JobStorage:
         With a `slot`, a kind that has a job in it gets no second one.
         """
         rows = [new_job_row(job) for job in jobs]
-        return [
-            row["id"] for row in await self._write_rows(principal, "enqueue", rows, slot, timedelta(seconds=wait_s))
-        ]
+        return [row["id"] for row in await self._write_rows(principal, "enqueue", rows, slot, _delay(wait_s))]
 
     async def schedule_jobs(self, principal: Principal, slots: Mapping[JobKind, str]) -> list[UUID]:
         """Add one job a kind in its slot, unless one exists there or an earlier scheduled one is not finished."""
@@ -150,7 +148,7 @@ class JobStorage:
 
         Take the oldest first, at most `sweep_limit`, and spread their start over `spread_s` seconds.
         """
-        limits = REVIVED_ATTEMPTS, self._policy.sweep_limit, timedelta(seconds=spread_s)
+        limits = REVIVED_ATTEMPTS, self._policy.sweep_limit, _delay(spread_s)
         return len(await self._write_rows(principal, "revive", kind, since, f"{code}:", *limits))
 
     async def pause_kind(self, principal: Principal, kind: str) -> None:
@@ -180,6 +178,10 @@ class JobStorage:
     async def _write_rows(self, principal: Principal, name: str, *args: Any) -> list[Row]:
         async with self._uow.write(principal) as tx:
             return await tx.fetch(_format_statement(name), principal.tenant_id, *args)
+
+
+def _delay(seconds: float) -> timedelta:
+    return timedelta(seconds=min(seconds, MAX_WAIT_S))
 
 
 def _job_from_row(row: Row) -> Job:

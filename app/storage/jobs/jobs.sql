@@ -12,7 +12,7 @@ SELECT now() AS now
 -- $2 ids, $3 as $2 in `due`. Returns the ids that were still to be published: only one of two concurrent sweeps gets a job.
 UPDATE jobs SET published_at = now()
 WHERE tenant_id = $1 AND id = ANY ($2::uuid[]) AND state IN ('queued', 'running')
-  AND (published_at IS NULL OR published_at < now() - $3::interval OR state = 'running' AND published_at < lease_until)
+  AND (published_at IS NULL OR is_publication_lost(published_at, $3) OR state = 'running' AND published_at < lease_until)
 RETURNING id
 
 -- name: start
@@ -72,8 +72,8 @@ SELECT kind, state, count(*) AS jobs FROM jobs WHERE tenant_id = $1 GROUP BY kin
 
 -- name: oldest_due
 -- The seconds that the oldest due job has waited; null if none is due. Paused jobs do not count: they wait on purpose.
-SELECT extract(epoch FROM now() - min(j.next_run))::float8 FROM jobs j
-WHERE j.tenant_id = $1 AND j.next_run <= now() AND (j.state = 'queued' OR j.state = 'running' AND j.lease_until < now())
+SELECT extract(epoch FROM now() - min(least(j.next_run, now())))::float8 FROM jobs j
+WHERE j.tenant_id = $1 AND is_due(j.next_run) AND (j.state = 'queued' OR j.state = 'running' AND is_lease_over(j.lease_until))
   AND NOT EXISTS (SELECT 1 FROM job_pauses p WHERE p.tenant_id = $1 AND p.kind IN (j.kind, '*'))
 
 -- name: replay

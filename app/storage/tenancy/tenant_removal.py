@@ -42,7 +42,9 @@ _OUTSIDE = """
 SELECT uri FROM (SELECT tenant_id, uri FROM blobs UNION SELECT tenant_id, uri FROM swept_blobs) b
 WHERE tenant_id = $1 AND uri NOT LIKE 'postgres:%' AND uri > $2 ORDER BY uri LIMIT $3
 """
-_COUNT_RUNNING = "SELECT count(*) FROM jobs WHERE tenant_id = $1 AND state = 'running' AND lease_until > now()"
+_COUNT_RUNNING = (
+    "SELECT count(*) FROM jobs WHERE tenant_id = $1 AND state = 'running' AND NOT is_lease_over(lease_until)"
+)
 
 
 @dataclass(frozen=True, slots=True)

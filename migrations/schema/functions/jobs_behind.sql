@@ -4,7 +4,8 @@ CREATE OR REPLACE FUNCTION public.jobs_behind()
  STABLE SECURITY DEFINER
  SET search_path TO 'pg_catalog', 'public', 'pg_temp'
 AS $function$
-    SELECT extract(epoch FROM now() - min(j.next_run))::double precision FROM jobs j
-    WHERE j.state IN ('queued', 'running') AND j.next_run <= now() AND (j.state = 'queued' OR j.lease_until < now())
+    SELECT extract(epoch FROM now() - min(least(j.next_run, now())))::double precision
+    FROM due_times() t JOIN jobs j ON j.next_run > t.after AND j.next_run <= t.until
+    WHERE j.state IN ('queued', 'running') AND (j.state = 'queued' OR is_lease_over(j.lease_until))
       AND NOT EXISTS (SELECT 1 FROM job_pauses p WHERE p.tenant_id = j.tenant_id AND p.kind IN (j.kind, '*'));
 $function$;

@@ -62,15 +62,39 @@ BEGIN
     END LOOP;
 END $$;
 
+-- A time further ahead than any that Mnema sets was set while this clock was wrong. It counts as past, so that jobs go on
+-- by themselves when the clock is right again. The application (`app/domain/jobs/job.py`) keeps within these two.
+CREATE FUNCTION longest_job_wait() RETURNS interval LANGUAGE sql IMMUTABLE PARALLEL SAFE RETURN interval '2 days';
+CREATE FUNCTION longest_job_lease() RETURNS interval LANGUAGE sql IMMUTABLE PARALLEL SAFE RETURN interval '1 hour';
+
+-- Return the two spans of time in which a job's next_run makes it due.
+CREATE FUNCTION due_times() RETURNS TABLE (after timestamptz, until timestamptz) LANGUAGE sql STABLE PARALLEL SAFE AS $$
+    VALUES ('-infinity'::timestamptz, now()), (now() + longest_job_wait(), 'infinity'::timestamptz);
+$$;
+
+-- Tell whether a job with this next_run is due.
+CREATE FUNCTION is_due(p_next_run timestamptz) RETURNS boolean LANGUAGE sql STABLE PARALLEL SAFE
+    RETURN p_next_run <= now() OR p_next_run > now() + longest_job_wait();
+
+-- Tell whether a lease is over.
+CREATE FUNCTION is_lease_over(p_until timestamptz) RETURNS boolean LANGUAGE sql STABLE PARALLEL SAFE
+    RETURN p_until < now() OR p_until > now() + longest_job_lease();
+
+-- Tell whether a published job must be published again because nobody started it within p_again. A concurrent sweep's time
+-- may be a little later than this transaction's.
+CREATE FUNCTION is_publication_lost(p_published_at timestamptz, p_again interval) RETURNS boolean
+    LANGUAGE sql STABLE PARALLEL SAFE
+    RETURN p_published_at < now() - p_again OR p_published_at > now() + longest_job_lease();
+
 -- Return the due jobs of all tenants that the broker should get (security.sql), those that only compare memories last.
 -- A job that no worker started within p_again comes again, and so does a job whose lease ended.
 CREATE FUNCTION claim_jobs(p_limit int, p_again interval)
     RETURNS TABLE (tenant_id uuid, id uuid, kind text) LANGUAGE sql STABLE SECURITY DEFINER
     SET search_path = pg_catalog, public, pg_temp AS $$
     SELECT d.tenant_id, d.id, d.kind FROM (VALUES (false), (true)) late(compares) CROSS JOIN LATERAL (
-        SELECT j.tenant_id, j.id, j.kind, j.next_run FROM jobs j
-        WHERE j.state IN ('queued', 'running') AND j.next_run <= now() AND (j.state = 'queued' OR j.lease_until < now())
-          AND (j.published_at IS NULL OR j.published_at < now() - p_again
+        SELECT j.tenant_id, j.id, j.kind, j.next_run FROM due_times() t JOIN jobs j ON j.next_run > t.after AND j.next_run <= t.until
+        WHERE j.state IN ('queued', 'running') AND (j.state = 'queued' OR is_lease_over(j.lease_until))
+          AND (j.published_at IS NULL OR is_publication_lost(j.published_at, p_again)
                OR j.state = 'running' AND j.published_at < j.lease_until)
           AND NOT EXISTS (SELECT 1 FROM job_pauses p WHERE p.tenant_id = j.tenant_id AND p.kind IN (j.kind, '*'))
           AND (j.kind IN ('same_fact', 'consolidate')) = late.compares
@@ -81,8 +105,9 @@ $$;
 -- Return for how many seconds the oldest due job of any tenant has waited; NULL if none is due (security.sql).
 CREATE FUNCTION jobs_behind() RETURNS double precision LANGUAGE sql STABLE SECURITY DEFINER
     SET search_path = pg_catalog, public, pg_temp AS $$
-    SELECT extract(epoch FROM now() - min(j.next_run))::double precision FROM jobs j
-    WHERE j.state IN ('queued', 'running') AND j.next_run <= now() AND (j.state = 'queued' OR j.lease_until < now())
+    SELECT extract(epoch FROM now() - min(least(j.next_run, now())))::double precision
+    FROM due_times() t JOIN jobs j ON j.next_run > t.after AND j.next_run <= t.until
+    WHERE j.state IN ('queued', 'running') AND (j.state = 'queued' OR is_lease_over(j.lease_until))
       AND NOT EXISTS (SELECT 1 FROM job_pauses p WHERE p.tenant_id = j.tenant_id AND p.kind IN (j.kind, '*'));
 $$;
 
@@ -102,22 +127,24 @@ BEGIN
     RETURN QUERY
         UPDATE jobs j SET state = 'dead', lease_until = NULL, updated_at = now(),
                           last_error = 'no worker lived to the end of it; last ' || coalesce(j.worker, 'none')
-            WHERE j.tenant_id = p_tenant AND j.id = p_id AND j.state = 'running' AND j.lease_until < now()
+            WHERE j.tenant_id = p_tenant AND j.id = p_id AND j.state = 'running' AND is_lease_over(j.lease_until)
               AND j.attempts >= p_most
             RETURNING j.*;
     RETURN QUERY
         UPDATE jobs j SET state = 'running', attempts = j.attempts + 1, worker = p_worker, lease_until = now() + p_lease,
                           updated_at = now()
-            WHERE j.tenant_id = p_tenant AND j.id = p_id AND j.next_run <= now()
-              AND (j.state = 'queued' OR j.state = 'running' AND j.lease_until < now())
+            WHERE j.tenant_id = p_tenant AND j.id = p_id AND is_due(j.next_run)
+              AND (j.state = 'queued' OR j.state = 'running' AND is_lease_over(j.lease_until))
               AND NOT EXISTS (SELECT 1 FROM job_pauses p WHERE p.tenant_id = p_tenant AND p.kind IN (j.kind, '*'))
               -- after ten minutes it starts all the same, or a steady stream of turns would hold it back for ever
-              AND (j.kind <> 'same_fact' OR j.next_run < now() - interval '10 minutes' OR NOT EXISTS (
-                  SELECT 1 FROM jobs o WHERE o.tenant_id = p_tenant AND o.state = 'queued' AND o.next_run <= now()
+              AND (j.kind <> 'same_fact' OR j.next_run NOT BETWEEN now() - interval '10 minutes' AND now() OR NOT EXISTS (
+                  SELECT 1 FROM jobs o WHERE o.tenant_id = p_tenant AND o.state = 'queued' AND is_due(o.next_run)
                       AND o.kind IN ('after_turn', 'reflect_turn', 'index_source', 'turn_chunks')
                       AND NOT EXISTS (SELECT 1 FROM job_pauses p WHERE p.tenant_id = p_tenant
                                                                    AND p.kind IN (o.kind, '*'))))
             RETURNING j.*;
 END $$;
+GRANT EXECUTE ON FUNCTION longest_job_wait(), longest_job_lease(), due_times(), is_due(timestamptz), is_lease_over(timestamptz),
+    is_publication_lost(timestamptz, interval) TO mnema_app, mnema_jobs;
 GRANT EXECUTE ON FUNCTION claim_jobs(int, interval), jobs_behind(), paused_jobs(),
     queue_comparisons(uuid, jsonb), start_job(uuid, uuid, text, interval, int) TO mnema_app;

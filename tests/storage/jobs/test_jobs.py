@@ -9,7 +9,7 @@ import asyncpg
 import pytest
 
 from app.domain.errors import DuplicateText, NotFound
-from app.domain.jobs.job import Job, JobKind, JobPolicy, JobState, NewJob
+from app.domain.jobs.job import MAX_LEASE_S, MAX_WAIT_S, Job, JobKind, JobPolicy, JobState, NewJob
 from app.domain.principal import Principal
 from app.storage.identity import new_id
 from app.storage.jobs.jobs import JobStorage
@@ -264,3 +264,48 @@ async def test_a_deleted_tenants_jobs_go_and_none_come(
     with pytest.raises(NotFound):
         await jobs.enqueue_jobs(a, [TTL])
     assert await superuser.fetchval("SELECT count(*) FROM jobs") == 0
+
+
+WRONG = "'2030-01-01'::timestamptz"
+"""A time that only a wrong clock gave."""
+
+
+@pytest.mark.parametrize("state", ["queued", "running"])
+async def test_a_job_with_times_of_a_wrong_clock_runs_when_the_clock_is_right(
+    jobs: JobStorage, superuser: asyncpg.Connection, a: Principal, state: str
+) -> None:
+    job_id = await add(jobs, a)
+    assert await jobs.mark_published(a, [job_id]) == {job_id}
+    if state == "running":
+        assert await jobs.start_job(a, job_id, "one") is not None
+    await superuser.execute(
+        f"UPDATE jobs SET next_run = {WRONG}, published_at = {WRONG}, created_at = {WRONG}, updated_at = {WRONG},"
+        f" lease_until = {WRONG} + (lease_until - now()) WHERE id = $1",
+        job_id,
+    )
+    assert await due(jobs) == [job_id]
+    assert (await jobs.count_jobs(a)).oldest_due_s == 0
+    assert await superuser.fetchval("SELECT jobs_behind()") == 0
+    assert await jobs.mark_published(a, [job_id]) == {job_id}
+    started = await jobs.start_job(a, job_id, "two")
+    assert started is not None
+    assert (started.state, started.worker, started.attempts) == (JobState.running, "two", 1 + (state == "running"))
+    assert await due(jobs) == []
+    assert await jobs.start_job(a, job_id, "three") is None
+
+
+async def test_no_delay_or_lease_is_as_long_as_one_that_counts_as_a_wrong_clocks(
+    jobs: JobStorage, superuser: asyncpg.Connection, a: Principal
+) -> None:
+    bounds = await superuser.fetchrow("SELECT longest_job_wait() AS wait, longest_job_lease() AS lease")
+    assert tuple(bounds.values()) == (timedelta(seconds=MAX_WAIT_S), timedelta(seconds=MAX_LEASE_S))
+    for beyond in ({"lease_s": MAX_LEASE_S + 1}, {"backoff_max_s": MAX_WAIT_S + 1}):
+        with pytest.raises(ValueError, match="at most"):
+            JobPolicy(**beyond)
+    [waits] = await jobs.enqueue_jobs(a, [EMBED], wait_s=2 * MAX_WAIT_S)
+    assert await due(jobs) == []
+    job_id = await add(jobs, a)
+    assert await jobs.start_job(a, job_id, "one") is not None
+    assert await jobs.defer_job(a, job_id, "one", 2 * MAX_WAIT_S, "too long")
+    assert await due(jobs) == []
+    assert await jobs.start_job(a, waits, "one") is None

@@ -1,0 +1,5 @@
+CREATE OR REPLACE FUNCTION public.is_publication_lost(p_published_at timestamp with time zone, p_again interval)
+ RETURNS boolean
+ LANGUAGE sql
+ STABLE PARALLEL SAFE
+RETURN ((p_published_at < (now() - p_again)) OR (p_published_at > (now() + longest_job_lease())));

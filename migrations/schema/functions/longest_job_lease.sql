@@ -1,0 +1,5 @@
+CREATE OR REPLACE FUNCTION public.longest_job_lease()
+ RETURNS interval
+ LANGUAGE sql
+ IMMUTABLE PARALLEL SAFE
+RETURN '01:00:00'::interval;
