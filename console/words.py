@@ -144,6 +144,7 @@ PROPOSAL_STATES: Words = {
 CHECKS = _plain(
     database="Database",
     locks="Locked tables",
+    clock="Clocks",
     migrations="Database schema",
     role="Rights in the database",
     embedding_space="Vectors in the database",

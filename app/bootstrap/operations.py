@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 
 from app.bootstrap.adapters import broker_settings
+from app.bootstrap.clock import build_clock
 from app.bootstrap.parts import SharedParts
 from app.config.server_worker import ServerWorker
 from app.config.settings import Settings
@@ -60,6 +61,7 @@ def build_readiness(parts: SharedParts) -> Readiness:
     return Readiness(
         *(parts.uow, parts.embedder, parts.reranker, parts.chat, broker, PATIENCE_S, secret, parts.blobs, worker),
         replicas=parts.replicas,
+        clock=parts.clock,
     )
 
 
@@ -77,7 +79,9 @@ def build_doctor_readiness(
     """Build the doctor's readiness checks, which store nothing."""
     secret = partial(require_secret, uow, settings.erasure_secret(), note=False) if has_secret else None
     broker, worker = _broker_checks(settings)
-    return Readiness(uow, embedder, reranker, chat, broker, DOCTORS_PATIENCE_S, secret, blobs, worker, replicas)
+    return Readiness(
+        uow, embedder, reranker, chat, broker, DOCTORS_PATIENCE_S, secret, blobs, worker, replicas, build_clock(uow)
+    )
 
 
 def _broker_checks(settings: Settings) -> tuple[partial[None], partial[None]]:

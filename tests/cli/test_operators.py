@@ -24,6 +24,7 @@ OK = (
     "configuration",
     "database",
     "locks",
+    "clock",
     "migrations",
     "role",
     "embedding_space",

@@ -10,12 +10,13 @@ from app.domain.outages import (
     BlobStoreUnavailable,
     BrokerUnavailable,
     ChatModelUnavailable,
+    ClockSkew,
     DatabaseReadOnly,
     DatabaseUnavailable,
     EmbedderUnavailable,
     RerankerUnavailable,
 )
-from app.ports import BlobStore, ChatModel, Embedder, Reranker
+from app.ports import BlobStore, ChatModel, Embedder, Reranker, TrustedClock
 from app.storage.engine import ROLE, refuse_privileged
 from app.storage.operations.schema import require_schema
 from app.storage.operations.spaces import require_space
@@ -80,14 +81,16 @@ class Readiness:
         blobs: BlobStore | None = None,
         worker: Callable[[], None] = lambda: None,
         replicas: Replicas | None = None,
+        clock: TrustedClock | None = None,
     ) -> None:
         """Set up the checks; each takes `patience_s` seconds at most.
 
         `broker` raises BrokerUnavailable if the broker does not answer, `worker` if no worker reports there; both may
         block for a moment. `secret` raises ConfigError if the other replicas have another secret; None leaves that
-        check out, and so do None for `blobs` and no members of `replicas`.
+        check out, and so do None for `blobs` and `clock`, and no members of `replicas`.
         """
         self._replicas = replicas if replicas and replicas.members else None
+        self._clock = clock
         self._call_worker = worker
         self._blobs = blobs
         self._require_secret = secret
@@ -109,6 +112,7 @@ class Readiness:
             "database": self._check_database,
             "locks": self._check_locks,
             **({"replicas": self._check_replicas} if self._replicas else {}),
+            **({"clock": self._check_clock} if self._clock else {}),
             "migrations": self._check_migrations,
             "role": self._check_role,
             "embedding_space": self._check_space,
@@ -163,6 +167,15 @@ class Readiness:
         if locked := await self._fetch_rows(_LOCKED_TABLES, LOCKED_S):
             names = ", ".join(f"{row['name']} ({row['seconds']:.0f} s)" for row in locked)
             raise DatabaseUnavailable(f"requests wait for tables that another session has locked: {names}")
+
+    async def _check_clock(self) -> None:
+        """Check that the clocks of this process and of the database agree: what is newer is told by them."""
+        assert self._clock is not None
+        try:
+            async with _database_time_limit(self._patience_s):
+                await self._clock.trusted_time()
+        except ClockSkew as error:
+            raise ClockSkew(f"{error.code}: {error.detail}") from error
 
     async def _check_replicas(self) -> None:
         """Check that every replica may answer reads now; the primary answers for those that may not."""

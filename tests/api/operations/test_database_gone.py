@@ -75,6 +75,7 @@ async def test_the_process_lives_and_is_not_ready_without_the_database(
                 (
                     "database",
                     "locks",
+                    "clock",
                     "migrations",
                     "role",
                     "embedding_space",

@@ -2,8 +2,10 @@
 
 import asyncio
 import hashlib
+import re
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from functools import partial
 
 import asyncpg
@@ -33,6 +35,7 @@ from app.providers.broker import (
 )
 from app.providers.chat_models.none import NullChatModel
 from app.providers.chat_models.openai import OpenAIModel
+from app.providers.clock import SystemClock
 from app.providers.rerankers.none import NullReranker
 from app.storage.engine import Engine, refuse_privileged
 from app.storage.identity import new_id
@@ -274,3 +277,11 @@ async def test_the_database_knows_the_secret_by_a_mark_alone(
     secret = settings.erasure_secret()
     assert len(row["secret_fingerprint"]) == 32
     assert row["secret_fingerprint"] not in (hashlib.sha256(secret).digest(), secret)
+
+
+async def test_the_doctor_names_a_clock_that_is_wrong(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert (await diagnose_installation(settings))["clock"] == "ok"
+    monkeypatch.setattr(SystemClock, "now", lambda _clock: datetime.now(UTC) + timedelta(days=400))
+    verdict = (await diagnose_installation(settings))["clock"]
+    assert re.match(r"clock_skew: the database's clock is 345\d{5} s behind this machine's; ", verdict)
+    assert "clock" not in Readiness.OPTIONAL

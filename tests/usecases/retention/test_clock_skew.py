@@ -65,7 +65,7 @@ async def test_a_sweep_deletes_nothing_while_one_clock_is_400_days_ahead(
     stored = await counted()
     (clock.set_process_wrong if whose == "process" else clock.set_database_wrong)(days=400)
     for dry_run in (True, False):
-        with pytest.raises(ClockSkew, match=r"34560000 s (ahead of|behind) this machine's") as refusal:
+        with pytest.raises(ClockSkew, match=r"345\d{5} s (ahead of|behind) this machine's") as refusal:
             await SWEEPS[sweep](app, caller.scope, dry_run)
         assert (refusal.value.code, refusal.value.status) == ("clock_skew", 503)
     assert await counted() == stored
