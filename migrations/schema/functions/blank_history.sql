@@ -5,7 +5,7 @@ AS $function$
 DECLARE
     v_count int;
 BEGIN
-    UPDATE history SET meta = '{}', actor = substring(actor FROM '^key:[0-9a-f-]{36}$')
+    UPDATE history SET meta = '{}', actor = substring(actor FROM '^(?:system|key:[0-9a-f-]{36})$')
         WHERE tenant_id = p_tenant AND memory_id = ANY (p_ids);
     GET DIAGNOSTICS v_count = ROW_COUNT;
     RETURN v_count;

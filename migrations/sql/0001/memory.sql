@@ -146,12 +146,12 @@ CREATE TRIGGER history_actor BEFORE UPDATE OF actor ON history FOR EACH ROW
     WHEN (NEW.actor IS NOT NULL AND NEW.actor IS DISTINCT FROM OLD.actor) EXECUTE FUNCTION refuse_other_actor();
 
 -- Take from the history of memories, facts or proposals what can hold words of a person; return the number of rows. The name
--- of an agent is the caller's text; a key stays the actor.
+-- of an agent is the caller's text; a key, and the system, stay the actor.
 CREATE FUNCTION blank_history(p_tenant uuid, p_ids text[]) RETURNS int LANGUAGE plpgsql AS $$
 DECLARE
     v_count int;
 BEGIN
-    UPDATE history SET meta = '{}', actor = substring(actor FROM '^key:[0-9a-f-]{36}$')
+    UPDATE history SET meta = '{}', actor = substring(actor FROM '^(?:system|key:[0-9a-f-]{36})$')
         WHERE tenant_id = p_tenant AND memory_id = ANY (p_ids);
     GET DIAGNOSTICS v_count = ROW_COUNT;
     RETURN v_count;
