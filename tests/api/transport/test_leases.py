@@ -1,8 +1,6 @@
 """A key that ends while a request is under way ends the request, and nothing more is read or written with it."""
 
 import asyncio
-from contextlib import suppress
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import httpx
@@ -16,32 +14,30 @@ from app.domain.outages import DatabaseUnavailable
 from app.domain.principal import Principal
 from tests.api.calls import sql
 from tests.conftest import Database
-from tests.factories import Caller
+from tests.factories import Caller, make_caller
 from tests.scripted_upstream import scripted_upstream
 
-LIFE_S = 1.0
 
-
-async def short_key(app: Application, caller: Caller, *scopes: str) -> dict[str, str]:
-    """Return the header of a key of the caller's tenant that expires soon."""
-    expires_at = datetime.now(UTC) + timedelta(seconds=LIFE_S)
-    _key, plain = await app.tenants.create_key(caller.scope.tenant_id, "short", scopes, expires_at=expires_at)
-    return {"Authorization": f"Bearer {plain}"}
-
-
+@pytest.mark.long
 async def test_a_chat_ends_with_its_key_and_its_answer_is_not_stored(
     app: Application, caller: Caller, server: str, database: Database
 ) -> None:
+    key = await make_caller(app, ["chat"], tenant=caller)
+    assert key.scope.key_id is not None
     async with scripted_upstream() as upstream, open_upstreams(app.settings) as upstreams:
-        upstream.rule, upstream.pause_s = (lambda _body: "one two three four five six seven eight nine ten"), 0.5
+        upstream.rule, upstream.pause_s = (lambda _body: "one two three four five six seven eight nine ten"), 2.0
         await upstreams.set_upstream(caller.scope.tenant_id, upstream.base_url, "sk-up")
-        headers = await short_key(app, caller, "chat")
         body = {"model": "m", "stream": True, "messages": [{"role": "user", "content": "Count to ten."}]}
-        async with httpx.AsyncClient(base_url=server, headers=headers, timeout=30) as http:
-            with suppress(httpx.RemoteProtocolError):  # the answer had begun
-                assert (await http.post("/v1/chat/completions", json=body)).status_code == 401
+        async with key.client(server) as http, http.stream("POST", "/v1/chat/completions", json=body) as answer:
+            assert answer.status_code == 200
+            lines = answer.aiter_lines()
+            assert (await anext(lines)).startswith("data: ")
+            await app.tenants.revoke_key(caller.scope.tenant_id, key.scope.key_id)
+            with pytest.raises(httpx.RemoteProtocolError):
+                async for _line in lines:
+                    pass
     roles = "SELECT role FROM memories WHERE tenant_id = $1 AND type = 'turn'"
-    assert {row["role"] for row in await sql(database, roles, caller.scope.tenant_id)} <= {"user"}
+    assert [row["role"] for row in await sql(database, roles, caller.scope.tenant_id)] == ["user"]
 
 
 class FakeTenants:
