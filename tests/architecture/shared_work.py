@@ -35,6 +35,7 @@ UNSHARED: Final = {
     "app/api/transport/server.py": "messages of the supervisor",
     "app/api/transport/supervisor.py": "one launch at a time; no tenant waits",
     "app/bootstrap/__init__.py": "the end of the process",
+    "app/bootstrap/administration.py": "a command of the operator",
     "app/providers/broker.py": "a queue of the broker's protocol",
     "app/providers/embeddings/batches.py": "held for the moment of a list's change",
     "app/providers/embeddings/local.py": "tenants take turns with their batches",

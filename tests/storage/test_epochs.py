@@ -18,6 +18,7 @@ from app.storage.memory.memories import MemoryStorage
 from app.storage.tenancy.configs import TenantConfigStorage
 from app.storage.uow import UnitOfWork
 from app.usecases.tenancy.refresh import RefreshRules
+from tests.background import until
 from tests.conftest import Database
 from tests.storage.building import creation
 
@@ -112,8 +113,13 @@ async def test_records_of_an_epoch_before_come_before_the_new_ones_whatever_thei
     second = creation(a, "Maya drinks oat milk.")
     await journal.record(a, [second])
     beginning = ChangePosition(Stamp(now.stamp.epoch, 0), new_id())
+
+    async def is_told() -> bool:
+        async with uow.read(a) as tx:
+            return (await memories.list_changed(tx, a, now, 10)).ids == (str(second.memory_id),)
+
+    await until(is_told, "the end of transactions of other databases of the cluster")
     async with uow.read(a) as tx:
-        assert (await memories.list_changed(tx, a, now, 10)).ids == (str(second.memory_id),)
         found = await memories.list_changed(tx, a, beginning, 10)
         assert found.ids == (str(first.memory_id), str(second.memory_id))
         for lost in (

@@ -41,9 +41,9 @@ _LOAD, _JUMP_EQUAL, _JUMP_AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06  # instruct
 _NUMBER_AT, _MACHINE_AT = 0, 4
 _ALLOW, _REFUSE = 0x7FFF0000, 0x00050001  # refused with EPERM
 _OTHER_ABI: Final = 0x40000000
-"""From this number on, calls of x86-64 are those of another convention, with other numbers."""
+"""The first number of a call by the other convention of x86-64, whose numbers differ."""
 _READ: Final = 1 << 2 | 1 << 3
-"""To read a file, and to list a folder."""
+"""The access that reads a file or lists a folder."""
 _EVERY_ACCESS: Final = (1 << 13) - 1
 _BENEATH: Final = 1
 _SYSTEM_LIBRARIES: Final = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/etc/ld.so.cache")

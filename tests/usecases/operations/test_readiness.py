@@ -120,6 +120,7 @@ async def test_a_locked_table_is_told(
     await waiting.close()
 
 
+@pytest.mark.usefixtures("own")
 async def test_what_is_paused_is_told_by_kind_and_stops_no_request(app: Application) -> None:
     readiness, scopes = readiness_of(app), [(await make_caller(app)).scope for _ in range(2)]
     assert (await readiness.run_checks())["pauses"] == "ok"
