@@ -6,7 +6,7 @@ functions named `open_…` build as little as one command of an operator needs.
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
 from app.bootstrap.adapters import (
@@ -42,6 +42,7 @@ from app.config.server_worker import ServerWorker
 from app.config.settings import Settings
 from app.config.tenant_policies import TenantPolicies
 from app.config.version import VERSION
+from app.domain.outages import DatabaseUnavailable
 from app.ports import BlobStore, ChatModel, Embedder, Reranker, TokenCounter, TrustedClock, UpstreamClient
 from app.providers.broker import JobPublisher
 from app.providers.chat_models import build_chat_model
@@ -219,12 +220,17 @@ async def _run_in_background(
     app: Application, refresh: RefreshRules, clock: TrustedClock
 ) -> AsyncIterator[Application]:
     """Write access counts, exchange limits, read tenants' rules and the clock while the application is open."""
+
+    async def follow_database() -> None:
+        with suppress(DatabaseUnavailable):  # the clock counts on by itself, and /ready tells of the database
+            await clock.follow_database()
+
     try:
         async with (
             run_periodically(app.access.flush_pending, ACCESS_FLUSH_S, "access_flush_failed"),
             run_periodically(app.limits.exchange_counts, app.settings.limits_exchange_s, "limits_exchange_failed"),
             run_periodically(refresh.refresh_rules, RULES_REFRESH_S, "tenant_configs_refresh_failed"),
-            run_periodically(clock.follow_database, CLOCK_S, "clock_unread"),
+            run_periodically(follow_database, CLOCK_S, "clock_unread"),
         ):
             yield app
     finally:

@@ -70,8 +70,9 @@ class RequestEnvelope:
         except IncompleteStream as broken:
             log.warning("answer_broken_off", code=broken.code, **self._log_fields(scope))
         except Unauthenticated as ended:
-            log.info("key_ended", **self._log_fields(scope))
-            if not reply.started:
+            if reply.started:
+                log.warning("answer_broken_off", code=ended.code, **self._log_fields(scope))
+            else:
                 await error_response(ended, Request(scope))(scope, receive, reply)
         except ClientDisconnect:
             log.info("client_gone", **self._log_fields(scope))

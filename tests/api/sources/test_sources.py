@@ -137,7 +137,7 @@ async def test_a_wrong_field_is_refused(
 async def test_a_folder_needs_an_administrator_and_uploads_a_writer(
     app: Application, http: httpx.AsyncClient, server: str, caller: Caller, tmp_path: Path
 ) -> None:
-    writer = await make_caller(app, ["write"], tenant=caller)
+    writer = await make_caller(app, ["query", "write"], tenant=caller)
     body = {"root_path": str(tmp_path / "handbook")}
     async with writer.client(server) as client:
         refused(await client.post("/sources", json=body), 403, "scope_required")
