@@ -3,7 +3,8 @@
 - `network`: a filter of system calls (seccomp) refuses sockets, programs, and hands on other processes.
 - `files`: Landlock refuses every file but Python's own libraries and the parsers.
 
-Both exist on Linux alone, on x86-64 and ARM64. `python -m app.providers.parsing.sandbox` prints which hold here.
+Both exist on Linux alone, on x86-64 and ARM64. `python -m app.providers.parsing.sandbox` locks itself and prints what
+it still reaches.
 """
 
 import contextlib
@@ -34,16 +35,27 @@ _MACHINES: Final = {
     "aarch64": _Machine(0xC00000B7, (198, 425, 221, 281, 117, 270, 271, 129, 424, 438, 40, 97, 268, 280)),
 }
 _SECCOMP: Final = {"x86_64": 317, "aarch64": 277}
-_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # on both
-_FILTER_MODE, _ALL_THREADS = 1, 1
+# the calls of Landlock have the same numbers on both machines
+_CREATE_RULESET: Final = 444
+_ADD_RULE: Final = 445
+_RESTRICT_SELF: Final = 446
+_FILTER_MODE: Final = 1
+_ALL_THREADS: Final = 1
 _NO_NEW_PRIVS: Final = 38
-_LOAD, _JUMP_EQUAL, _JUMP_AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06  # instructions of the filter
-_NUMBER_AT, _MACHINE_AT = 0, 4
-_ALLOW, _REFUSE = 0x7FFF0000, 0x00050001  # refused with EPERM
+# the instructions of a filter, the places of what it reads, and its verdicts
+_LOAD: Final = 0x20
+_JUMP_EQUAL: Final = 0x15
+_JUMP_AT_LEAST: Final = 0x35
+_RETURN: Final = 0x06
+_NUMBER_AT: Final = 0
+_MACHINE_AT: Final = 4
+_ALLOW: Final = 0x7FFF0000
+_REFUSE: Final = 0x00050001
+"""Refuse with EPERM."""
 _OTHER_ABI: Final = 0x40000000
 """The first number of a call by the other convention of x86-64, whose numbers differ."""
-_READ: Final = 1 << 2 | 1 << 3
-"""The access that reads a file or lists a folder."""
+_READ_FILE: Final = 1 << 2
+_LIST_FOLDER: Final = 1 << 3
 _EVERY_ACCESS: Final = (1 << 13) - 1
 _BENEATH: Final = 1
 _SYSTEM_LIBRARIES: Final = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/etc/ld.so.cache")
@@ -53,17 +65,16 @@ class _Program(ctypes.Structure):
     _fields_ = (("length", ctypes.c_ushort), ("instructions", ctypes.c_char_p))
 
 
-def lock_process() -> frozenset[str]:
-    """Lock this process for good, with its threads; return the names of the locks that hold."""
+def lock_process() -> None:
+    """Lock this process for good. Do what the system can; `find_reached` tells the rest."""
     machine = platform.machine()
     if sys.platform != "linux" or machine not in _MACHINES:
-        return frozenset()
-    libc = ctypes.CDLL(None, use_errno=True)
+        return
+    libc = ctypes.CDLL(None)
     libc.syscall.restype = ctypes.c_long
-    if libc.prctl(_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
-        return frozenset()
-    held = {"files": _lock_files(libc, _readable_places()), "network": _lock_calls(libc, machine)}
-    return frozenset(name for name, holds in held.items() if holds)
+    if libc.prctl(_NO_NEW_PRIVS, 1, 0, 0, 0) == 0:
+        _lock_files(libc, _readable_places())
+        _lock_calls(libc, machine)
 
 
 def _readable_places() -> Iterator[str]:
@@ -73,16 +84,16 @@ def _readable_places() -> Iterator[str]:
     yield from _SYSTEM_LIBRARIES
 
 
-def _lock_files(libc: ctypes.CDLL, places: Iterable[str]) -> bool:
+def _lock_files(libc: ctypes.CDLL, places: Iterable[str]) -> None:
     rules = ctypes.c_uint64(_EVERY_ACCESS)
     ruleset = libc.syscall(_CREATE_RULESET, ctypes.byref(rules), ctypes.sizeof(rules), 0)
     if ruleset < 0:
-        return False
+        return
     try:
         for place in places:
             with contextlib.suppress(OSError):
                 _allow_reading(libc, ruleset, place)
-        return bool(libc.syscall(_RESTRICT_SELF, ruleset, 0) == 0)
+        libc.syscall(_RESTRICT_SELF, ruleset, 0)
     finally:
         os.close(ruleset)
 
@@ -90,14 +101,14 @@ def _lock_files(libc: ctypes.CDLL, places: Iterable[str]) -> bool:
 def _allow_reading(libc: ctypes.CDLL, ruleset: int, place: str) -> None:
     folder = os.open(place, os.O_PATH | os.O_CLOEXEC)
     try:
-        access = _READ if Path(place).is_dir() else 1 << 2
+        access = _READ_FILE | _LIST_FOLDER if Path(place).is_dir() else _READ_FILE
         rule = ctypes.create_string_buffer(struct.pack("=Qi", access, folder))
         libc.syscall(_ADD_RULE, ruleset, _BENEATH, rule, 0)
     finally:
         os.close(folder)
 
 
-def _lock_calls(libc: ctypes.CDLL, machine: str) -> bool:
+def _lock_calls(libc: ctypes.CDLL, machine: str) -> None:
     audit, refused = _MACHINES[machine]
     last = len(refused)
     steps = [
@@ -111,21 +122,21 @@ def _lock_calls(libc: ctypes.CDLL, machine: str) -> bool:
     ]
     code = b"".join(struct.pack("=HBBI", *step) for step in steps)
     program = _Program(len(steps), code)
-    return bool(libc.syscall(_SECCOMP[machine], _FILTER_MODE, _ALL_THREADS, ctypes.byref(program)) == 0)
+    libc.syscall(_SECCOMP[machine], _FILTER_MODE, _ALL_THREADS, ctypes.byref(program))
 
 
-def try_locks() -> list[str]:
-    """Lock this process and return what still gets through: `network`, `files`."""
-    lock_process()
-    through = []
+def find_reached() -> list[str]:
+    """Return what this process reaches: `network`, `files`."""
+    reached = []
     with contextlib.suppress(OSError):
         socket.socket().close()
-        through.append("network")
+        reached.append("network")
     with contextlib.suppress(OSError):
         Path("/etc/passwd").read_bytes()
-        through.append("files")
-    return through
+        reached.append("files")
+    return reached
 
 
 if __name__ == "__main__":
-    sys.stdout.write(" ".join(try_locks()) + "\n")
+    lock_process()
+    sys.stdout.write(" ".join(find_reached()) + "\n")
