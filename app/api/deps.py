@@ -62,7 +62,7 @@ async def identify_principal(app: Application, request: Request, grace_s: float 
     structlog.contextvars.bind_contextvars(tenant_id=str(principal.tenant_id))
     acting_tenant.set(principal.tenant_id)
     lease = KeyLease(app.tenants, key, grace_s)
-    request.state.tenure.hold(lease)
+    request.state.lease_watch.begin(lease)
     return replace(principal, lease=lease)
 
 

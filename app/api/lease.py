@@ -17,6 +17,7 @@ RENEW_S: Final = 1.0
 """Seconds between two renewals."""
 LONGEST_OUTAGE_S: Final = 30.0
 """Seconds without the database after which a lease ends."""
+ENDED: Final = "The API key was revoked, or expired, while the request was under way."
 
 
 class KeyLease:
@@ -31,7 +32,7 @@ class KeyLease:
     def require_live(self) -> None:
         """Raise Unauthenticated if the key is known to be revoked or expired."""
         if self._tenants.is_refused(self._key):
-            raise Unauthenticated("The API key was revoked, or expired, while the request was under way.")
+            raise Unauthenticated(ENDED)
 
     async def wait_for_end(self) -> None:
         """Return when the key is revoked or expired, or when it could not be checked for too long."""
@@ -47,24 +48,24 @@ class KeyLease:
                 continue
 
 
-class Tenure:
-    """The time of one request. It ends with the request, or with the lease if a key was admitted."""
+class LeaseWatch:
+    """The watch over the lease of one request. `limit` is the request's time, which ends when the lease does."""
 
     def __init__(self, limit: asyncio.Timeout) -> None:
         self._limit = limit
-        self._begin: asyncio.TimerHandle | None = None
+        self._first_renewal: asyncio.TimerHandle | None = None
         self._watching: asyncio.Task[None] | None = None
         self._is_over = False
 
-    def hold(self, lease: KeyLease) -> None:
-        """Watch the lease. Most requests are over before its first renewal, so only a timer begins."""
-        self._begin = asyncio.get_running_loop().call_later(RENEW_S, self._watch, lease)
+    def begin(self, lease: KeyLease) -> None:
+        """Watch the lease from now on. Most requests are over before its first renewal, so only a timer begins."""
+        self._first_renewal = asyncio.get_running_loop().call_later(RENEW_S, self._watch, lease)
 
-    def release(self) -> None:
-        """Watch no more."""
+    def stop(self) -> None:
+        """Watch no more, because the request is over."""
         self._is_over = True
-        if self._begin is not None:
-            self._begin.cancel()
+        if self._first_renewal is not None:
+            self._first_renewal.cancel()
         if self._watching is not None:
             self._watching.cancel()
 
@@ -78,17 +79,17 @@ class Tenure:
 
 
 @asynccontextmanager
-async def open_tenure() -> AsyncIterator[Tenure]:
-    """Run a request. Cancel it and raise Unauthenticated when the lease that it holds ends."""
+async def watch_lease() -> AsyncIterator[LeaseWatch]:
+    """Run a request. Cancel it and raise Unauthenticated when the lease that is watched ends."""
     limit = asyncio.timeout(None)
-    tenure = Tenure(limit)
+    watch = LeaseWatch(limit)
     try:
         async with limit:
             try:
-                yield tenure
+                yield watch
             finally:
-                tenure.release()
+                watch.stop()
     except TimeoutError:
         if not limit.expired():
             raise
-        raise Unauthenticated("The API key was revoked, or expired, while the request was under way.") from None
+        raise Unauthenticated(ENDED) from None

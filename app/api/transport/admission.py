@@ -11,7 +11,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from app.api import errors
 from app.api.deps import admit_operator, admit_principal, application_of
 from app.api.errors import EncodedBody
-from app.api.lease import open_tenure
+from app.api.lease import watch_lease
 from app.api.transport import complexity
 from app.api.transport.intake import Body, Intake, IntakeLimits, replay_body
 from app.api.transport.msgpack import MSGPACK
@@ -92,8 +92,8 @@ class Admission:
         limit, in_memory = self._limits.limit_for(path), self._paths.streamed.get(path)
         if scope["method"] == "POST" and uploads.pattern.fullmatch(path):
             limit, in_memory = uploads.limit, uploads.in_memory
-        async with open_tenure() as tenure:
-            scope["state"]["tenure"] = tenure
+        async with watch_lease() as watch:
+            scope["state"]["lease_watch"] = watch
             with self._intake.open_body(receive, limit, in_memory) as body:
                 try:
                     forwarded = await self._admit_request(scope, path, body, streamed=in_memory is not None)

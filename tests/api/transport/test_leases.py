@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from app.api.lease import KeyLease, open_tenure
+from app.api.lease import KeyLease, watch_lease
 from app.bootstrap import Application
 from app.bootstrap.chat import open_upstreams
 from app.domain.errors import Unauthenticated
@@ -66,8 +66,8 @@ async def ends(*answers: Any, grace_s: float = 0.0) -> bool:
     """Tell whether a request of a second ends with its lease."""
     lease = KeyLease(FakeTenants(*answers), "key", grace_s)  # type: ignore[arg-type]  # the two methods are all it needs
     try:
-        async with open_tenure() as tenure:
-            tenure.hold(lease)
+        async with watch_lease() as watch:
+            watch.begin(lease)
             await asyncio.sleep(0.3)
     except Unauthenticated:
         return True
