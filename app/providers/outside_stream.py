@@ -68,9 +68,10 @@ class OutsideStream:
         """Stop reading. Bytes that wait are lost; a task that waits for some gets `closed`."""
         if self._reading is None:
             await self._chunks.aclose()
-        elif not self._reading.done():
-            self._reading.cancel()
-            await asyncio.wait({self._reading})
+            return
+        self._reading.cancel()
+        await asyncio.wait({self._reading})
+        _ = self._reading.cancelled() or self._reading.exception()  # nobody asks for it any more
 
     def _reason_for_end(self) -> BaseException:
         assert self._reading is not None

@@ -142,12 +142,12 @@ class _Call:
         share = self._bounds.connect_timeout_s / len(ordered)
         for address in ordered[:-1]:
             try:
-                return await self._send_fresh(pool, address, share, limit)
+                return await self._send_past_surplus(pool, address, share, limit)
             except (httpx2.ConnectError, httpx2.ConnectTimeout):
                 continue
-        return await self._send_fresh(pool, ordered[-1], None, limit)
+        return await self._send_past_surplus(pool, ordered[-1], None, limit)
 
-    async def _send_fresh(
+    async def _send_past_surplus(
         self, pool: Pool, address: str, connect_s: float | None, limit: asyncio.Timeout
     ) -> httpx2.Response:
         """Send the request, and again if the connection held the answer to nothing. That connection is closed."""
