@@ -5,14 +5,8 @@ from datetime import datetime
 from app.storage.uow import UnitOfWork
 
 
-class DatabaseTime:
-    """The clock of the primary. A replica's may differ."""
-
-    def __init__(self, uow: UnitOfWork) -> None:
-        self._uow = uow
-
-    async def read_time(self) -> datetime:
-        """Return the present time."""
-        [row] = await self._uow.call_definer("SELECT clock_timestamp() AS moment")
-        moment: datetime = row["moment"]
-        return moment
+async def read_database_time(uow: UnitOfWork) -> datetime:
+    """Return the time of the primary's clock. A replica's may differ."""
+    [row] = await uow.call_definer("SELECT clock_timestamp() AS moment")
+    moment: datetime = row["moment"]
+    return moment

@@ -56,7 +56,10 @@ class PartitionStorage:
         """
         rows = await self._uow.call_definer(
             "SELECT drop_partitions($1, $2, $3, $4) AS weeks",
-            *(defaults.events_days, defaults.receipts_days, now.moment, dry_run),
+            defaults.events_days,
+            defaults.receipts_days,
+            now.moment,
+            dry_run,
         )
         weeks = rows[0]["weeks"]
         return None if weeks is None else [OldWeek(**week) for week in weeks]
