@@ -65,9 +65,31 @@ class Site:
     superuser: str
     name: str
 
+    @property
+    def whole(self) -> str:
+        """The database's URL for the superuser."""
+        return database_url(self.superuser, self.name)
+
     def url(self, role: str) -> str:
         """Return the database's URL for one of our roles."""
         return database_url(self.superuser, self.name, role, PASSWORDS[role])
+
+
+async def dump(database: Database, backup_url: str, folder: Path) -> str:
+    """Dump the database as mnema_backup; return the file."""
+    await prepare_roles(database.superuser, database.name, BACKUP)
+    file = str(folder / "mnema.dump")
+    done = postgres_program("pg_dump", "--format", "custom", "--file", file, "--dbname", backup_url)
+    assert done.returncode == 0, done.stderr
+    return file
+
+
+async def restore(place: Site, file: str) -> Site:
+    """Restore the dump into a new database there; return the place."""
+    await prepare_roles(place.superuser, place.name)
+    done = postgres_program("pg_restore", "--exit-on-error", "--single-transaction", "--dbname", place.whole, file)
+    assert done.returncode == 0, done.stderr
+    return place
 
 
 @pytest.fixture
@@ -146,10 +168,7 @@ async def test_what_was_dumped_answers_as_before_wherever_it_is_restored(
     stranger = await make_caller(app)
     async with serving(database.app, tmp_path, caller, embedder) as client:
         kept = await live(client)
-    await prepare_roles(database.superuser, database.name, BACKUP)
-    file = str(tmp_path / "mnema.dump")
-    done = postgres_program("pg_dump", "--format", "custom", "--file", file, "--dbname", backup_url)
-    assert done.returncode == 0, done.stderr
+    file = await dump(database, backup_url, tmp_path)
     async with serving(database.app, tmp_path, caller, embedder) as client:
         before = await answers(client)
     schema = await describe(database.superuser)
@@ -157,16 +176,11 @@ async def test_what_was_dumped_answers_as_before_wherever_it_is_restored(
     server = elsewhere if fresh else database_url(database.superuser, "postgres")
     if not fresh:
         await drop(server, database.name)
-    restored = Site(server, database.name)
-
-    await prepare_roles(restored.superuser, restored.name)
-    whole = database_url(restored.superuser, restored.name)
-    done = postgres_program("pg_restore", "--exit-on-error", "--single-transaction", "--dbname", whole, file)
-    assert done.returncode == 0, done.stderr
+    restored = await restore(Site(server, database.name), file)
     migrated = await mnema("migrate", MNEMA_ADMIN_DATABASE_URL=restored.url("mnema_admin"))
     assert "schema is current" in migrated.stdout, migrated.stderr
 
-    assert await describe(whole) == schema
+    assert await describe(restored.whole) == schema
     async with serving(restored.url("mnema_app"), tmp_path, caller, embedder) as client:
         assert await answers(client) == before
         revision = before["delta"]["rev"]
@@ -214,19 +228,12 @@ async def test_changes_go_on_in_a_restored_database_and_a_cursor_of_before_is_re
         lived = await spend_ids(database.superuser, 30_000)
         await remember(client, "Maya sings.")
         cursor = (await changes_behind(client)).json()["next_cursor"]
-    await prepare_roles(database.superuser, database.name, BACKUP)
-    file = str(tmp_path / "mnema.dump")
-    done = postgres_program("pg_dump", "--format", "custom", "--file", file, "--dbname", backup_url)
-    assert done.returncode == 0, done.stderr
+    file = await dump(database, backup_url, tmp_path)
     await app.engine.close()
     server = elsewhere if fresh else database_url(database.superuser, "postgres")
     if not fresh:
         await drop(server, database.name)
-    restored = Site(server, database.name)
-    await prepare_roles(restored.superuser, restored.name)
-    whole = database_url(restored.superuser, restored.name)
-    done = postgres_program("pg_restore", "--exit-on-error", "--single-transaction", "--dbname", whole, file)
-    assert done.returncode == 0, done.stderr
+    restored = await restore(Site(server, database.name), file)
 
     async with serving(restored.url("mnema_app"), tmp_path, caller, embedder) as client:
         began = (await changes_behind(client)).json()["next_cursor"]
@@ -236,8 +243,8 @@ async def test_changes_go_on_in_a_restored_database_and_a_cursor_of_before_is_re
             page = (await changes_behind(client, began)).json()
             assert [memory["id"] for memory in page["items"]] == [written["id"]]
             if fresh and not later:
-                assert await spend_ids(whole, 10) < lived
-                await spend_ids(whole, lived)
+                assert await spend_ids(restored.whole, 10) < lived
+                await spend_ids(restored.whole, lived)
         undone = await client.post(f"/memory/batches/{edited.json()['batch_id']}/undo")
         assert (undone.status_code, undone.json()["changed"]) == (200, 1), undone.text
     checks = await diagnose_installation(settings_on(restored.url("mnema_app"), tmp_path))
