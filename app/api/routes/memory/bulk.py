@@ -65,7 +65,8 @@ async def bulk(
 
     Writing begins when the whole body has arrived. A bad line is reported with its number and does not affect the
     other lines. A line beyond the quota of memories gets 429. With the header `Idempotency-Key` you can send the whole
-    request again: each line is written once. If the key is revoked, the answer breaks off and no more is written.
+    request again: each line is written once. If the key is revoked, no more is written: the remaining lines get 401, or
+    the answer breaks off.
     """
     spool = await spool_body(request, app.settings.max_bulk_bytes)
     importance = app.policies.of(principal).write.default_importance
