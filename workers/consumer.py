@@ -81,7 +81,7 @@ class LastingConsumer(Consumer):  # type: ignore[misc]  # Celery is untyped
         """
         while True:
             try:
-                return super().start()  # type: ignore[no-any-return]
+                return super().start()  # type: ignore[no-any-return]  # Celery is untyped
             except WorkerLostError:
                 raise
             except Exception as error:

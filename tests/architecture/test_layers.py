@@ -47,7 +47,7 @@ RULES: list[tuple[Check, tuple[str, ...]]] = [
     (checks.shared_overrides, ("tests/**/test_*.py",)),
     (checks.model_texts, ("app/**/*.py", "workers/**/*.py", "sdk/mnema_client/**/*.py")),
     (checks.unclear_name, tuple(f"{top}/**/*.*" for top in PYTHON)),
-    (checks.unexplained_exceptions, ("app/**/*.py", "console/**/*.py")),
+    (checks.unexplained_exceptions, tuple(f"{top}/**/*.py" for top in ("app", "console", "sdk", "workers"))),
     (checks.prints, ("app/**/*.py", "console/**/*.py")),
     (checks.wall_clocks, ("app/**/*.py",)),
     (checks.unguarded_clocks, ("app/**/*.py", "workers/**/*.py")),
