@@ -36,7 +36,7 @@ _COMMA_NAMES: Final = (
     rf"|dungeons {_AND} dragons|snakes {_AND} ladders|law {_AND} order|will {_AND} grace|parks {_AND} rec(?:reation)?"
     rf"|starsky {_AND} hutch|cagney {_AND} lacey|turner {_AND} hooch|harold {_AND} maude|harold {_AND} kumar"
     rf"|angels {_AND} demons|fear {_AND} loathing|sons {_AND} lovers"
-    rf"|fast {_AND} (?:the )?furious|ebony {_AND} ivory|good {_AND} plenty|mike {_AND} ike|m {_AND} ms"
+    rf"|fast {_AND} (?:the )?furious|good {_AND} plenty|mike {_AND} ike|m {_AND} ms"
     rf"|ben {_AND} jerry'?s|dolce {_AND} gabbana|marks {_AND} spencer|trinidad {_AND} tobago|antigua {_AND} barbuda"
     rf"|bosnia {_AND} herzegovina|brighton {_AND} hove"
 )

@@ -189,6 +189,7 @@ def _red(values: object) -> object:
         ('"I, Robot", "Up" and "Heat"', ["I, Robot", "Up", "Heat"]),
         ("mac n cheese, rice and beans, and pho", ["mac n cheese", "rice and beans", "pho"]),
         ("Austin, TX and Washington, D.C.", ["Austin, TX", "Washington, D.C."]),
+        ("teal, ebony and ivory", ["teal", "ebony", "ivory"]),
     ],
 )
 def test_a_name_with_separators_stays_whole(values: str, found: list[str]) -> None:
