@@ -43,6 +43,8 @@ _DIGITS: Final = re.compile(r"\d+")
 
 def to_rank(words: str) -> int:
     """Return the number that "second", "2nd", "#2", "number two" or "two" names, or 0."""
+    if alone := _VALUES.get(words):
+        return alone
     if digits := _DIGITS.search(words):
         return int(digits[0])
     return next((_VALUES[word] for word in words.casefold().split() if word in _VALUES), 0)

@@ -55,13 +55,14 @@ _ORDINAL_FORMS: Final = {word: slip_forms(word) for word in ORDINALS}
 
 def normalize_spelling(line: str) -> str:
     """Return lines in which "favrite" is "favorite", and a lone "n" or "r" of a chat is "and" or "are". Linear."""
-    line = _SHORTENED.sub("fav", line)
+    line = _SHORTENED.sub("fav", line) if "." in line else line
     line = _LIKE_FAVORITE.sub(_correct_favorite, line)
     line = _ORDINAL_BEFORE.sub(_correct_ordinal, line)
-    kept = [match.span() for match in _NAMES_WITH_LETTERS.finditer(line)]
-    line_and = _replace_outside(line, _AND, "and", kept)
-    kept = [match.span() for match in _NAMES_WITH_LETTERS.finditer(line_and)]
-    return _replace_outside(line_and, _ARE, "are", kept)
+    for letter, pattern, word in ((" n ", _AND, "and"), (" r ", _ARE, "are")):
+        if letter in line:  # few lines have one, and the names take long to look for
+            kept = [match.span() for match in _NAMES_WITH_LETTERS.finditer(line)]
+            line = _replace_outside(line, pattern, word, kept)
+    return line
 
 
 def _correct_favorite(match: re.Match[str]) -> str:
