@@ -27,7 +27,8 @@ assert len(asyncio.run(LocalEmbedder(Path('/opt/models')).embed_query('ready')))
 
 FROM python:3.13-slim
 
-RUN useradd --system --uid 10001 --create-home --home-dir /var/lib/mnema --shell /usr/sbin/nologin mnema
+RUN useradd --system --uid 10001 --create-home --home-dir /var/lib/mnema --shell /usr/sbin/nologin mnema \
+ && install -d -m 0700 -o mnema -g mnema /spool
 COPY --from=build /opt/venv /opt/venv
 COPY --from=build --chown=mnema:mnema /opt/models /var/lib/mnema/models
 COPY --from=build /opt/mnema /opt/mnema

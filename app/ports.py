@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from app.domain.chat.upstream import Upstream
 from app.domain.consolidation.comparison import Judgement, Pair
+from app.domain.memory.kept_turn import KeptTurn
 from app.domain.principal import Principal
 from app.domain.reflection.model_usage import Usage
 from app.domain.rendering.model_text import ModelText
@@ -301,3 +302,31 @@ class TrustedClock(Clock, Protocol):
 
     async def follow_database(self) -> None:
         """Read the database's clock so that `now` follows it. Raise DatabaseUnavailable."""
+
+
+class TurnSpool(Protocol):
+    """Turns of chats on this server's disk, until the database takes them."""
+
+    waiting_count: int
+    """The number of turns that waited when this process last looked."""
+
+    async def keep_turn(self, turn: KeptTurn) -> bool:
+        """Write a turn to the disk. Return False if it has no room, or the disk takes nothing."""
+
+    async def list_tenants(self) -> list[UUID]:
+        """Return the tenants with turns that are due."""
+
+    async def claim_turn(self, tenant: UUID) -> KeptTurn | None:
+        """Return the oldest turn of a tenant that is due, None if there is none. Nobody else gets it for a while."""
+
+    async def postpone_turn(self, turn: KeptTurn, seconds: float) -> None:
+        """Make a claimed turn due again after some seconds."""
+
+    async def remove_turn(self, turn: KeptTurn) -> None:
+        """Remove a turn that is stored."""
+
+    async def require_room(self) -> None:
+        """Raise SpoolUnavailable if the next turn would be lost."""
+
+    async def close(self) -> None:
+        """Close the file."""

@@ -19,7 +19,7 @@ from app.bootstrap.adapters import (
 )
 from app.bootstrap.agent_state import build_checkpoints, build_store_items
 from app.bootstrap.blobs import build_blobs
-from app.bootstrap.chat import ChatUseCases, build_chat
+from app.bootstrap.chat import ChatUseCases, build_chat, build_kept_turns, build_turn_spool
 from app.bootstrap.clock import build_clock
 from app.bootstrap.consent import build_consent
 from app.bootstrap.consolidation import build_consolidation
@@ -94,6 +94,7 @@ from app.usecases.tenancy.tenants import Tenants
 ACCESS_FLUSH_S = 1.0
 RULES_REFRESH_S = 1.0
 CLOCK_S = 5.0
+KEPT_TURNS_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,9 +232,11 @@ async def _run_in_background(
             run_periodically(app.limits.exchange_counts, app.settings.limits_exchange_s, "limits_exchange_failed"),
             run_periodically(refresh.refresh_rules, RULES_REFRESH_S, "tenant_configs_refresh_failed"),
             run_periodically(follow_database, CLOCK_S, "clock_unread"),
+            run_periodically(app.chat.kept.store_kept, KEPT_TURNS_S, "kept_turns_failed"),
         ):
             yield app
     finally:
+        await app.chat.kept.close()
         await app.limits.close()
         await asyncio.to_thread(app.publisher.close)
 
@@ -242,7 +245,9 @@ def _build_use_cases(parts: SharedParts) -> Application:
     tenants, limits = build_tenancy(parts)
     memory, facts = build_memory(parts, limits), build_facts(parts, limits)
     recall, turn_memory = build_recall(parts, facts.answer), build_turn_memory(parts, limits)
-    forgetting, export, erase = build_retention(parts)
+    spool = build_turn_spool(parts)
+    kept = build_kept_turns(parts, memory, spool)
+    forgetting, export, erase = build_retention(parts, kept.store_kept)
     events, read_metrics = build_operations(parts, limits)
     consolidate = build_consolidation(parts.uow, parts.space, parts.journal, parts.chat, parts.policies, parts.clock)
     consent = build_consent(parts.uow, parts.journal, parts.settings.erasure_secret(), parts.policies, parts.clock)
@@ -254,7 +259,7 @@ def _build_use_cases(parts: SharedParts) -> Application:
         query=recall.query,
         search=recall.search,
         facts=facts,
-        chat=build_chat(parts, memory, facts, forgetting),
+        chat=build_chat(parts, memory, facts, forgetting, kept),
         turn_memory=turn_memory,
         sources=sources,
         receipts=build_receipts(parts),
@@ -272,7 +277,7 @@ def _build_use_cases(parts: SharedParts) -> Application:
         consent=consent,
         jobs=build_jobs(parts),
         run_jobs=build_job_runner(parts, memory.write, forgetting, consolidate, consent, turn_memory, sources),
-        readiness=build_readiness(parts),
+        readiness=build_readiness(parts, spool),
         metrics=parts.metrics,
         read_metrics=read_metrics,
         publisher=parts.publisher,

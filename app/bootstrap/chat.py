@@ -11,7 +11,8 @@ from app.bootstrap.memory import MemoryUseCases
 from app.bootstrap.parts import SharedParts
 from app.bootstrap.recall import build_ranking
 from app.config.settings import Settings
-from app.ports import UpstreamClient
+from app.ports import TurnSpool, UpstreamClient
+from app.providers.file_turn_spool import FileTurnSpool
 from app.providers.upstreams import build_upstream_client, installation_upstream
 from app.storage.chat.conversations import ConversationStorage
 from app.storage.chat.key_cipher import KeyCipher
@@ -26,6 +27,7 @@ from app.storage.turn_memory.retention import ArtifactRetention
 from app.storage.uow import UnitOfWork
 from app.usecases.chat.chat import ChatWithMemory
 from app.usecases.chat.conversations import Conversations
+from app.usecases.chat.kept_turns import KeptTurns
 from app.usecases.chat.retrieval import RetrieveForChat
 from app.usecases.chat.summary import ReadSummary
 from app.usecases.chat.upstreams import FindUpstream, ManageUpstreams
@@ -38,6 +40,7 @@ class ChatUseCases:
     """The use-cases of the capability, and the client of its upstreams."""
 
     memory: ChatWithMemory
+    kept: KeptTurns
     retrieve: RetrieveForChat
     conversations: Conversations
     upstreams: FindUpstream
@@ -58,14 +61,31 @@ def build_conversations(parts: SharedParts, forgetting: ForgetMemories) -> Conve
     return Conversations(parts.uow, *stored, forgetting, parts.journal, told, parts.policies, parts.clock)
 
 
+def build_turn_spool(parts: SharedParts) -> FileTurnSpool:
+    """Build the file of turns that wait for the database. It is made when the first turn waits."""
+    settings = parts.settings
+    folder = settings.chat_spool or settings.home
+    cipher = build_key_cipher(settings)
+    return FileTurnSpool(folder / "chat_turns.sqlite", settings.chat_spool_bytes, cipher.of_kept_turns)
+
+
+def build_kept_turns(parts: SharedParts, memory: MemoryUseCases, spool: TurnSpool) -> KeptTurns:
+    """Build the use-case that keeps turns on this server's disk while the database is away."""
+    kept = KeptTurns(spool, memory.turns, ChatTurnStorage(parts.uow), parts.clock)
+    register = parts.metrics.register_collector
+    register("gauge", "mnema_chat_turns_waiting", "Turns of chats on disk.", lambda: [((), spool.waiting_count)])
+    register("counter", "mnema_chat_turns_lost", "Turns neither stored nor kept.", lambda: [((), kept.lost_count)])
+    return kept
+
+
 def build_chat(
-    parts: SharedParts, memory: MemoryUseCases, facts: FactUseCases, forgetting: ForgetMemories
+    parts: SharedParts, memory: MemoryUseCases, facts: FactUseCases, forgetting: ForgetMemories, kept: KeptTurns
 ) -> ChatUseCases:
     """Build the use-cases of chat. Raise ConfigError for an invalid endpoint of the installation."""
-    retrieve, turns = build_retrieval(parts), ChatTurnStorage(parts.uow)
-    remember = memory.turns, turns, facts.answer, retrieve, parts.embedder, parts.policies, parts.clock
+    retrieve = build_retrieval(parts)
     return ChatUseCases(
-        memory=ChatWithMemory(*remember),
+        memory=ChatWithMemory(memory.turns, kept, facts.answer, retrieve, parts.embedder, parts.policies, parts.clock),
+        kept=kept,
         retrieve=retrieve,
         conversations=build_conversations(parts, forgetting),
         upstreams=build_upstreams(parts),

@@ -9,7 +9,7 @@ from app.bootstrap.clock import build_clock
 from app.bootstrap.parts import SharedParts
 from app.config.server_worker import ServerWorker
 from app.config.settings import Settings
-from app.ports import BlobStore, ChatModel, Embedder, Reranker
+from app.ports import BlobStore, ChatModel, Embedder, Reranker, TurnSpool
 from app.providers.broker import check_broker, check_worker
 from app.providers.metrics import Metrics
 from app.providers.worker_metrics import NoOtherWorkers, SocketWorkerMetrics
@@ -51,7 +51,7 @@ def _open_worker_metrics(worker: ServerWorker) -> SocketWorkerMetrics:
     return SocketWorkerMetrics(worker.metrics_socket, worker.number, worker.count)
 
 
-def build_readiness(parts: SharedParts) -> Readiness:
+def build_readiness(parts: SharedParts, spool: TurnSpool) -> Readiness:
     """Build a server's readiness checks. The first server stores its secret's fingerprint; the others must match it.
 
     Raise ConfigError without a secret.
@@ -62,6 +62,7 @@ def build_readiness(parts: SharedParts) -> Readiness:
         *(parts.uow, parts.embedder, parts.reranker, parts.chat, broker, PATIENCE_S, secret, parts.blobs, worker),
         replicas=parts.replicas,
         clock=parts.clock,
+        spool=spool,
     )
 
 

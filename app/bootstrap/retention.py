@@ -1,6 +1,6 @@
 """The builders of the capability `retention`: forgetting, export and erasure."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 from app.bootstrap.clock import open_clock
@@ -19,13 +19,18 @@ from app.usecases.retention.forgetting import ForgetMemories
 from app.usecases.retention.partitions import KeepPartitions
 
 
-def build_retention(parts: SharedParts) -> tuple[ForgetMemories, ExportUser, EraseUser]:
-    """Build the use-cases that forget memories, export a user and erase a user."""
+def build_retention(
+    parts: SharedParts, store_kept: Callable[[], Awaitable[None]]
+) -> tuple[ForgetMemories, ExportUser, EraseUser]:
+    """Build the use-cases that forget memories, export a user and erase a user.
+
+    `store_kept` stores the turns that this server keeps, so that an erasure finds them.
+    """
     storage = ForgettingStorage(parts.uow, parts.settings.erasure_secret())
     return (
         ForgetMemories(parts.uow, storage, parts.journal, parts.policies, parts.clock),
         ExportUser(parts.uow, ExportStorage(), parts.access, parts.blobs, parts.policies),
-        EraseUser(storage, parts.access, parts.clock),
+        EraseUser(storage, parts.access, parts.clock, store_kept),
     )
 
 

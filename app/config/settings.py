@@ -116,6 +116,8 @@ class Settings(LayeredSettings):
     chat_idle_timeout_s: float = Field(default=60.0, gt=0)
     chat_max_connections: int = Field(default=200, ge=1)
     chat_max_answer_bytes: int = Field(default=32 << 20, ge=1024)
+    chat_spool: Path | None = None
+    chat_spool_bytes: int = Field(default=64 << 20, ge=0)
     blob_store: Literal["postgres", "s3"] = "postgres"
     blob_s3_bucket: str = ""
     blob_s3_prefix: str = ""

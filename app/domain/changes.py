@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import StrEnum
 from typing import Any, Literal
 from uuid import UUID
@@ -84,6 +85,7 @@ class MemoryChange:
     - `delta_meta`: data of the delta entry. A changed memory adds its text and importance.
     - `jobs`: the jobs that commit together with the change.
     - `facts`: the statements that the new memory's text makes about its user. They commit together with it.
+    - `said_at`: when a turn was said that waited since. It is refused if its user was erased after that.
     - `expect_version`, `expect_states`: the version and states that the stored memory must have.
     """
 
@@ -107,6 +109,7 @@ class MemoryChange:
     observations: tuple[Observation, ...] = ()
     jobs: tuple[NewJob, ...] = ()
     facts: tuple[FactStatement, ...] = ()
+    said_at: datetime | None = None
 
     @property
     def delta_record(self) -> dict[str, Any]:

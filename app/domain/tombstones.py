@@ -15,6 +15,11 @@ def compute_tombstone(secret: bytes, tenant_id: UUID, user_id: str, kind: str, v
     return hmac.new(secret, message, hashlib.sha256).digest()
 
 
+def user_tombstone(secret: bytes, tenant_id: UUID, user_id: str) -> bytes:
+    """Return the tombstone of a user. Its row tells when the user was erased last."""
+    return compute_tombstone(secret, tenant_id, user_id, "user", b"")
+
+
 def compute_tombstones(
     secret: bytes, tenant_id: UUID, user_id: str, texts: Iterable[str | None], turns: Iterable[str | None]
 ) -> list[bytes]:

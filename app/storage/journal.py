@@ -20,7 +20,7 @@ from app.domain.facts.fact import FactMemory, FactOutcome, FactStatement
 from app.domain.idempotency import IdempotencyKey
 from app.domain.memory.memory import Memory
 from app.domain.principal import Principal
-from app.domain.tombstones import compute_tombstones
+from app.domain.tombstones import compute_tombstones, user_tombstone
 from app.storage.change_batch import change_batch, event_row, hex_bytes
 from app.storage.fact_rows import fact_memory_from_json, outcome_from_json
 from app.storage.identity import new_id
@@ -97,8 +97,16 @@ class Journal:
         """
         embedded = [c for c in changes if c.vector is not None]
         statements = [*(s for c in changes for s in c.facts), *facts]
+        waited = [
+            {
+                "hash": hex_bytes(user_tombstone(self._secret, principal.tenant_id, change.user_id)),
+                "said_at": change.said_at.isoformat(),
+            }
+            for change in changes
+            if change.said_at is not None
+        ]
         arguments = (
-            change_batch(principal, changes, statements),
+            change_batch(principal, changes, statements) | ({"waited": waited} if waited else {}),
             [c.memory_id for c in embedded],
             [HalfVector(c.vector) for c in embedded],
             [c.tokens for c in embedded],

@@ -79,7 +79,7 @@ GRANT SELECT ON tenant_configs TO mnema_auth, mnema_partitions;
 GRANT INSERT, SELECT ON tenants TO mnema_app;
 GRANT SELECT ON tenants TO mnema_auth;
 GRANT INSERT, SELECT, UPDATE ON thread_revision TO mnema_app;
-GRANT INSERT, SELECT ON tombstones TO mnema_app;
+GRANT INSERT, SELECT, UPDATE (created_at) ON tombstones TO mnema_app;
 GRANT DELETE, INSERT, SELECT, UPDATE ON usage_days TO mnema_app;
 GRANT DELETE, INSERT, SELECT, UPDATE (patch_id, updated_at, value) ON user_context TO mnema_app;
 GRANT DELETE, INSERT, SELECT, UPDATE (created_at) ON users TO mnema_app;

@@ -8,6 +8,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 PURPOSE = b"mnema: key of a tenant's chat endpoint, 1"
+KEPT_TURNS = b"mnema: turns of a tenant that wait for the database, 1"
 
 
 class KeyCipher:
@@ -34,8 +35,14 @@ class KeyCipher:
             return None
 
     def _fernet(self, tenant_id: UUID, base_url: str) -> MultiFernet:
-        info = b"\0".join((PURPOSE, tenant_id.bytes, base_url.encode()))
-        return MultiFernet([Fernet(_derive_key(secret, info)) for secret in self._secrets])
+        return self._derive_fernet(PURPOSE, tenant_id.bytes, base_url.encode())
+
+    def of_kept_turns(self, tenant_id: UUID) -> MultiFernet:
+        """Return the encryption of a tenant's turns that wait on a server's disk."""
+        return self._derive_fernet(KEPT_TURNS, tenant_id.bytes)
+
+    def _derive_fernet(self, *info: bytes) -> MultiFernet:
+        return MultiFernet([Fernet(_derive_key(secret, b"\0".join(info))) for secret in self._secrets])
 
 
 def _derive_key(secret: bytes, info: bytes) -> bytes:

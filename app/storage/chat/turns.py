@@ -9,6 +9,7 @@ from app.storage.statements import load_statements
 from app.storage.uow import UnitOfWork
 
 _NEWEST: Final = load_statements("chat/turns.sql")["newest_turn"]
+_WAS_STORED: Final = load_statements("chat/turns.sql")["was_stored"]
 
 
 class NewestTurn(NamedTuple):
@@ -32,3 +33,9 @@ class ChatTurnStorage:
         async with self._uow.read(principal) as tx:
             row = await tx.fetchrow(_NEWEST, principal.tenant_id, user_id, thread_id, since, principal.category_list)
         return None if row is None else NewestTurn(row["id"], row["role"], row["text"])
+
+    async def was_stored(self, principal: Principal, memory_id: UUID) -> bool:
+        """Return True if this memory is or was stored: its history stays when it is purged or erased."""
+        async with self._uow.read(principal) as tx:
+            stored: bool = await tx.fetchval(_WAS_STORED, principal.tenant_id, str(memory_id))
+        return stored

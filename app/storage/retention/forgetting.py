@@ -7,7 +7,7 @@ from functools import cache
 from app.domain.memory.memory import Memory
 from app.domain.principal import Principal
 from app.domain.retention.forgetting import ForgettingPolicy, LongestKept
-from app.domain.tombstones import compute_tombstones
+from app.domain.tombstones import compute_tombstones, user_tombstone
 from app.domain.trusted_time import TrustedTime
 from app.storage.agent_state.store_items import ItemRecords, erase_items
 from app.storage.consent.patches import consent_texts, erase_consent
@@ -116,6 +116,7 @@ class ForgettingStorage:
             turns = [row["turn"] for row in rows]
             whose = self._secret, principal.tenant_id, user_id
             hashes = await asyncio.to_thread(compute_tombstones, *whose, texts, turns)  # documents have many texts
+            hashes.append(user_tombstone(*whose))  # of turns that servers keep until they can store them
             consent = await erase_consent(tx, principal, user_id)
             sources = await erase_sources(tx, principal, user_id)  # before the blobs that its files refer to
             artifacts = await erase_artifacts(tx, principal, user_id)

@@ -6,7 +6,7 @@ Memory never fails a chat. If a step of it fails, the chat goes on without, and 
 import asyncio
 from collections.abc import Coroutine
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Final, TypeAlias
 from uuid import UUID
 
@@ -26,6 +26,7 @@ from app.domain.facts.label import MemoryActions
 from app.domain.facts.questions import parse_question
 from app.domain.facts.statements import read_statements
 from app.domain.idempotency import OptionalKey
+from app.domain.memory.kept_turn import KeptTurn
 from app.domain.memory.memory import MemoryType, NewMemory
 from app.domain.outages import EmbedderUnavailable
 from app.domain.principal import Principal
@@ -33,21 +34,20 @@ from app.domain.rendering.lines import chat_preface
 from app.domain.rendering.marks import ROLES, TagNames
 from app.domain.text_rules import normalise_text
 from app.ports import Clock, Embedder, Embedding
-from app.storage.chat.turns import ChatTurnStorage
+from app.storage.identity import new_id
+from app.usecases.chat.kept_turns import OUTAGES, KeptTurns
 from app.usecases.chat.retrieval import RetrieveForChat
 from app.usecases.facts.answer import AnswerFacts
-from app.usecases.memory.turns import StoreTurn
+from app.usecases.memory.turns import StoredTurn, StoreTurn
 
 log = structlog.get_logger(__name__)
 MAX_QUESTION: Final = 8000
 """The characters of a message that memory is searched for. More of it is stored."""
 EMBEDDING_SHARE: Final = 0.7
 """The part of the time for memory that the embedder may take."""
-REPEATED: Final = timedelta(minutes=10)
-"""The time in which a message that had no answer yet counts as the same one, sent again."""
 CALLER_ERRORS: Final = (CategoryNotAllowed, IdempotencyMismatch)
 """Errors that the caller must hear of. Any other error of the memory lets the chat go on."""
-_EmbeddingUnderWay: TypeAlias = "asyncio.Future[Embedding | None]"
+_EmbeddingUnderWay: TypeAlias = asyncio.Future[Embedding | None]
 
 
 @dataclass(slots=True)
@@ -55,7 +55,8 @@ class Chat:
     """A chat under way: what memory did for it so far.
 
     `answer` is set if stored facts answer it, so that no endpoint is called. `names` are the tags that lines of ours
-    may have.
+    may have. `unstored` is a turn that the database has not taken yet; `is_pending`: a turn of the chat waits for it on
+    this server's disk.
     """
 
     principal: Principal
@@ -67,6 +68,8 @@ class Chat:
     memories: ChatMemories = field(default_factory=ChatMemories)
     answer: FactAnswer | None = None
     names: TagNames = ROLES
+    unstored: KeptTurn | None = None
+    is_pending: bool = False
 
     @property
     def is_client_prompt(self) -> bool:
@@ -93,6 +96,7 @@ class Chat:
             "usedWebSearch": self.request.used_web,
             "usedMemory": self.actions.retrieved > 0,
             "memory_actions": self.actions.as_counts(),
+            **({"memory_pending": True} if self.is_pending else {}),
         }
         return added_members(hits, self.label, meta)
 
@@ -107,7 +111,7 @@ class ChatWithMemory:
     def __init__(
         self,
         turns: StoreTurn,
-        storage: ChatTurnStorage,
+        kept: KeptTurns,
         facts: AnswerFacts,
         retrieval: RetrieveForChat,
         embedder: Embedder,
@@ -115,7 +119,7 @@ class ChatWithMemory:
         clock: Clock,
     ) -> None:
         self._turns = turns
-        self._storage = storage
+        self._kept = kept
         self._facts = facts
         self._retrieval = retrieval
         self._embedder = embedder
@@ -140,12 +144,14 @@ class ChatWithMemory:
                 raise
             except Exception as error:
                 _note_failure(chat, "begin", error)
+            await self._keep_unstored(chat)
         return chat
 
     async def record_answer(self, chat: Chat, text: str, *, incomplete: bool = False) -> None:
         """Store what the assistant said, without a model's thoughts; `incomplete` marks an answer that was broken off.
 
-        Store nothing if nothing else was said, or if the chat client itself asked.
+        Store nothing if nothing else was said, or if the chat client itself asked. If the database takes nothing now,
+        this server keeps the answer until it does.
         """
         text = strip_thoughts(text)
         if not text or chat.is_client_prompt:
@@ -162,10 +168,41 @@ class ChatWithMemory:
         key = chat.key and replace(chat.key, route=f"{chat.key.route} {kind}")
         try:
             async with asyncio.timeout(self._policies.defaults.chat.memory_timeout_s):
-                draft = self._draft_turn(chat, "assistant", text, metadata)
-                await self._turns.store_turn(chat.principal, draft, trim=True, key=key)
+                await self._store_turn(chat, self._hold_turn(chat, "assistant", text, metadata, key))
+        except OUTAGES as error:
+            if not await self._keep_unstored(chat):
+                _note_failure(chat, kind.replace(" ", "_"), error)
         except Exception as error:
             _note_failure(chat, kind.replace(" ", "_"), error)
+
+    def _hold_turn(self, chat: Chat, role: str, text: str, metadata: dict[str, Any], key: OptionalKey) -> KeptTurn:
+        """Return a turn to store; it is `chat.unstored` until it is stored."""
+        draft = self._turns.check_turn(chat.principal, self._draft_turn(chat, role, text, metadata), trim=True)
+        chat.unstored = KeptTurn.of(new_id(), chat.principal, draft, key)
+        return chat.unstored
+
+    async def _store_turn(self, chat: Chat, turn: KeptTurn, embedding: _EmbeddingUnderWay | None = None) -> StoredTurn:
+        """Store a turn. It stays in `chat.unstored` if the database does not take it in time."""
+        try:
+            stored = await self._turns.store_turn(
+                chat.principal, turn.turn, key=turn.key, embedding=embedding, memory_id=turn.memory_id
+            )
+        except OUTAGES:
+            raise
+        except Exception:
+            chat.unstored = None
+            raise
+        chat.unstored = None
+        return stored
+
+    async def _keep_unstored(self, chat: Chat) -> bool:
+        """Keep what the database did not take. Return False if that is not possible either."""
+        turn, chat.unstored = chat.unstored, None
+        if turn is None:
+            return True
+        is_kept = await self._kept.keep_turn(turn)
+        chat.is_pending = chat.is_pending or is_kept
+        return is_kept
 
     async def _use_memory(self, chat: Chat, text: str) -> None:
         """Store the message, and answer it or find memories. Raise NulByte for a text that cannot be stored."""
@@ -225,18 +262,13 @@ class ChatWithMemory:
 
     async def _store_message(self, chat: Chat, text: str, question: str, embedding: _EmbeddingUnderWay) -> None:
         """Store the user's message and the facts that it states, unless it is there already without an answer."""
-        if len(text) <= MAX_QUESTION and await self._is_stored(chat, question):
+        turn = self._hold_turn(chat, "user", text, {}, chat.key)
+        if len(text) <= MAX_QUESTION and await self._kept.is_repeated(turn, question):
+            chat.unstored = None
             return
-        draft = self._draft_turn(chat, "user", text, {})
-        stored = await self._turns.store_turn(chat.principal, draft, trim=True, key=chat.key, embedding=embedding)
+        stored = await self._store_turn(chat, turn, embedding)
         if stored.actions is not None:
             chat.actions = replace(chat.actions, stored=stored.actions.stored, updated=stored.actions.updated)
-
-    async def _is_stored(self, chat: Chat, question: str) -> bool:
-        """Return True if the newest turn of the conversation is this message, a short while ago and unanswered."""
-        since = chat.created_at - REPEATED
-        newest = await self._storage.find_newest_turn(chat.principal, chat.user_id, chat.request.memory_id, since)
-        return newest is not None and newest.role == "user" and normalise_text(newest.text) == question
 
     async def _find_memories(
         self, chat: Chat, question: str, embedding: _EmbeddingUnderWay, stated: frozenset[str | None] = frozenset()

@@ -42,6 +42,15 @@ class StoredTurn:
     actions: MemoryActions | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class _SaidTurn:
+    """A checked turn and the id of its memory. `waited`: it was said a while before it is stored."""
+
+    new: NewMemory
+    memory_id: UUID
+    waited: bool
+
+
 class StoreTurn:
     """The use-case that stores turns. It never merges a turn, and stores it without a vector during an outage."""
 
@@ -73,23 +82,32 @@ class StoreTurn:
         trim: bool = False,
         key: IdempotencyKey | None = None,
         embedding: Awaitable[Embedding | None] | None = None,
+        memory_id: UUID | None = None,
+        waited: bool = False,
     ) -> StoredTurn:
         """Store a memory of type turn, the facts that it states and its `after_turn` job in one transaction.
 
         `embedding`: the embedding of the turn's text, if the caller needs it too; it gives None during an outage.
-        While the embedder is away, the turn has no vector: full-text search finds it, and its job embeds it later.
+        `memory_id`: the id of its memory, if the caller has one. `waited`: it was said a while ago, so it is refused
+        like an erased text if its user was erased since. While the embedder is away, the turn has no vector: full-text
+        search finds it, and its job embeds it later.
         Raise what `WriteMemories.write_memory` raises except EmbedderUnavailable. Do not store an erased text.
         """
-        new = self._write.check_draft(principal, draft, trim)
+        new = self.check_turn(principal, draft, trim=trim)
+        said = _SaidTurn(new, memory_id or new_id(), waited)
         async with self._limits.reserve_write(principal):
             speaker = principal.speaking_as(new.agent_id)
             known, embedded = await _await_both(self._facts.read_turn(speaker, new), embedding or self._embed_turn(new))
-            return await self._store_with_retries(speaker, new, embedded, key, known)
+            return await self._store_with_retries(speaker, said, embedded, key, known)
+
+    def check_turn(self, principal: Principal, draft: NewMemory, *, trim: bool = False) -> NewMemory:
+        """Return a turn after the checks that need no database; `trim` cuts a text that is too long."""
+        return self._write.check_draft(principal, draft, trim)
 
     async def _store_with_retries(
         self,
         principal: Principal,
-        new: NewMemory,
+        said: _SaidTurn,
         embedding: Embedding | None,
         key: IdempotencyKey | None,
         known: Sequence[KnownFact],
@@ -97,9 +115,9 @@ class StoreTurn:
         for attempt in range(self._policies.defaults.write.attempts):
             await asyncio.sleep(random.uniform(0, 0.005) * attempt)
             try:
-                return await self._record_turn(principal, new, embedding, key, known)
+                return await self._record_turn(principal, said, embedding, key, known)
             except ErasedText:
-                return await self._record_refusal(principal, new, key)
+                return await self._record_refusal(principal, said.new, key)
             except RACE_LOST:
                 continue
         raise WriteContention()
@@ -113,12 +131,13 @@ class StoreTurn:
     async def _record_turn(
         self,
         principal: Principal,
-        new: NewMemory,
+        said: _SaidTurn,
         embedding: Embedding | None,
         key: IdempotencyKey | None,
         known: Sequence[KnownFact],
     ) -> StoredTurn:
-        memory_id, job_id = new_id(), new_id()
+        new, memory_id = said.new, said.memory_id
+        job_id = new_id()
         events = [write_event(new, "create", memory_id=memory_id)]
         if embedding is None:
             events.append(write_event(new, "embed", "error", memory_id=memory_id))
@@ -136,6 +155,7 @@ class StoreTurn:
             observations=tuple(events),
             jobs=(NewJob(JobKind.after_turn, new.user_id, payload, job_id),),
             facts=self._facts.facts_of_turn(principal, new, memory_id, known),
+            said_at=new.created_at if said.waited else None,
         )
         turn = StoredTurn(memory_id, jobs=(job_id,))
         outcome = await self._journal.record(principal, [change], keys=_key_records(key, new, turn))

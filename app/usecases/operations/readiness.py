@@ -16,7 +16,7 @@ from app.domain.outages import (
     EmbedderUnavailable,
     RerankerUnavailable,
 )
-from app.ports import BlobStore, ChatModel, Embedder, Reranker, TrustedClock
+from app.ports import BlobStore, ChatModel, Embedder, Reranker, TrustedClock, TurnSpool
 from app.storage.engine import ROLE, refuse_privileged
 from app.storage.operations.schema import require_schema
 from app.storage.operations.spaces import require_space
@@ -60,7 +60,7 @@ class Readiness:
 
     OPTIONAL = frozenset(
         {"broker", "workers", "pauses", "reranker", "llm", "blobs", "replicas", "insights", "schema", "other_databases"}
-        | {"parsers"}
+        | {"parsers", "chat_spool"}
     )
     """Checks that may fail while reading and writing go on."""
 
@@ -82,15 +82,17 @@ class Readiness:
         worker: Callable[[], None] = lambda: None,
         replicas: Replicas | None = None,
         clock: TrustedClock | None = None,
+        spool: TurnSpool | None = None,
     ) -> None:
         """Set up the checks; each takes `patience_s` seconds at most.
 
         `broker` raises BrokerUnavailable if the broker does not answer, `worker` if no worker reports there; both may
         block for a moment. `secret` raises ConfigError if the other replicas have another secret; None leaves that
-        check out, and so do None for `blobs` and `clock`, and no members of `replicas`.
+        check out, and so do None for `blobs`, `clock` and `spool`, and no members of `replicas`.
         """
         self._replicas = replicas if replicas and replicas.members else None
         self._clock = clock
+        self._spool = spool
         self._call_worker = worker
         self._blobs = blobs
         self._require_secret = secret
@@ -121,6 +123,7 @@ class Readiness:
             "reranker": self._check_reranker,
             "llm": self._check_chat_model,
             **({"blobs": self._check_blobs} if self._blobs else {}),
+            **({"chat_spool": self._spool.require_room} if self._spool else {}),
             "broker": self._check_broker,
             "workers": self._check_workers,
             "pauses": self._check_pauses,

@@ -1,5 +1,6 @@
 """Erasure of a user: delete rows, blank the text of rows that must stay, and refuse that text from then on."""
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -25,14 +26,23 @@ class ErasureReceipt:
 class EraseUser:
     """The use-case that erases a user. An erasure cannot be undone."""
 
-    def __init__(self, storage: ForgettingStorage, access: AccessLog, clock: Clock) -> None:
+    def __init__(
+        self,
+        storage: ForgettingStorage,
+        access: AccessLog,
+        clock: Clock,
+        store_kept: Callable[[], Awaitable[None]],
+    ) -> None:
+        """`store_kept` stores the turns that this server keeps on its disk."""
         self._storage = storage
+        self._store_kept = store_kept
         self._access = access
         self._clock = clock
 
     async def erase_user(self, principal: Principal, user_id: str) -> ErasureReceipt:
         """Erase everything stored for a user; raise NotFound if nothing is stored."""
         await self._access.flush_pending(principal)
+        await self._store_kept()
         counts = await self._erase_with_retries(principal, user_id)
         if counts is None:
             raise NotFound(f"nothing is stored for user {user_id!r}")

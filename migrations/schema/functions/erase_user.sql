@@ -10,7 +10,8 @@ DECLARE
     v_done jsonb := jsonb_build_object('memories', cardinality(v_memories), 'facts', cardinality(v_facts));
     v_count int;
 BEGIN
-    INSERT INTO tombstones (tenant_id, hash) SELECT p_tenant, h FROM unnest(p_hashes) h ON CONFLICT DO NOTHING;
+    INSERT INTO tombstones AS t (tenant_id, hash, created_at) SELECT p_tenant, h, clock_timestamp() FROM unnest(p_hashes) h
+        ON CONFLICT (tenant_id, hash) DO UPDATE SET created_at = excluded.created_at;
     v_done := v_done || jsonb_build_object('history_blanked', blank_history(p_tenant, v_ids));
     INSERT INTO history (tenant_id, id, memory_id, event, actor)
         SELECT p_tenant, gen_random_uuid(), i, 'PURGE', p_actor FROM unnest(v_ids) i;

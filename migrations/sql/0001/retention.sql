@@ -1,12 +1,12 @@
 -- Forgetting and erasure: what is kept for a time only, and what goes with a user.
 
-CREATE TABLE tombstones (                           -- keyed hashes (HMAC-SHA-256) of erased texts and turns
+CREATE TABLE tombstones (                           -- keyed hashes (HMAC-SHA-256) of erased texts, turns and users
     tenant_id   uuid NOT NULL,
     hash        bytea NOT NULL,
     created_at  timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (tenant_id, hash)
 );
-GRANT SELECT, INSERT ON tombstones TO mnema_app;
+GRANT SELECT, INSERT, UPDATE (created_at) ON tombstones TO mnema_app;
 
 -- Delete what is kept for a time only, at most p_limit rows of each table, the oldest first: revisions before the newest
 -- p_revisions of a thread, events before p_events, batches and dead jobs before p_records, idempotency records and finished jobs
@@ -153,7 +153,8 @@ DECLARE
     v_done jsonb := jsonb_build_object('memories', cardinality(v_memories), 'facts', cardinality(v_facts));
     v_count int;
 BEGIN
-    INSERT INTO tombstones (tenant_id, hash) SELECT p_tenant, h FROM unnest(p_hashes) h ON CONFLICT DO NOTHING;
+    INSERT INTO tombstones AS t (tenant_id, hash, created_at) SELECT p_tenant, h, clock_timestamp() FROM unnest(p_hashes) h
+        ON CONFLICT (tenant_id, hash) DO UPDATE SET created_at = excluded.created_at;
     v_done := v_done || jsonb_build_object('history_blanked', blank_history(p_tenant, v_ids));
     INSERT INTO history (tenant_id, id, memory_id, event, actor)
         SELECT p_tenant, gen_random_uuid(), i, 'PURGE', p_actor FROM unnest(v_ids) i;

@@ -2,6 +2,8 @@
 
 import json
 from collections.abc import AsyncIterator
+from contextlib import aclosing
+from functools import partial
 from typing import Any
 
 import httpx
@@ -11,7 +13,7 @@ from pydantic import SecretStr
 from app.bootstrap import Doubles
 from app.config.settings import Settings
 from app.ports import Embedder
-from tests.api.chat.conftest import PATH, SCOPES, said
+from tests.api.chat.conftest import PATH, SCOPES, said, wait_for
 from tests.conftest import Database
 from tests.database_outage import gone
 from tests.factories import Caller, KeepOpen, make_caller, replica
@@ -56,10 +58,56 @@ async def test_without_the_database_a_known_key_chats_on_without_memory(
         assert upstream.log[-1].json["messages"] == body("My favorite color is teal.")["messages"]
         unknown = await http.post(PATH, json=body("Hi"), headers={"Authorization": "Bearer mnema_unknown"})
         assert (unknown.status_code, unknown.json()["code"]) == (503, "database_unavailable")
+        assert '"memory_pending":true' in answer.text
         other = await http.post("/memory/query", json={"agent": "a", "query": "teal"})
         assert other.status_code == 503, "only chat goes on"
+    turns = await wait_for(partial(turns_of, http), 4)
+    assert turns[2:] == [("user", "My favorite color is teal."), ("assistant", "You said: My favorite color is teal.")]
+    known = await http.post(PATH, json=body("What is my favorite color?"))
+    assert known.json()["model_label"] == "Model: Memory-R(1) + scripted-1", "its facts are stored, too"
     again = await http.post(PATH, json=body("Hello again", memory_top_k=0))
     assert again.json()["model_label"] == "Model: scripted-1"
+
+
+async def turns_of(http: httpx.AsyncClient) -> list[tuple[str, str]]:
+    """Return role and text of the turns of Maya's conversation, in order."""
+    found = await http.get("/threads/default/turns", params={"user_id": "maya"})
+    return [(turn["role"], turn["content"]) for turn in found.json()["items"]]
+
+
+async def test_an_answer_that_the_database_does_not_take_is_kept(
+    chatter: tuple[httpx.AsyncClient, Caller], database: Database, upstream: ScriptedUpstream
+) -> None:
+    http, _caller = chatter
+    upstream.pause_s = 0.2
+    request = http.build_request("POST", PATH, json=body("Hello there, my old friend.", stream=True))
+    answer = await http.send(request, stream=True)
+    text = ""
+    async with aclosing(answer.aiter_text()) as parts:
+        text += await anext(parts)
+        async with gone(database):
+            async for part in parts:
+                text += part
+    assert text.rstrip().endswith("data: [DONE]")
+    assert '"F":false' in text
+    assert '"memory_pending":true' in text
+    turns = await wait_for(partial(turns_of, http), 2)
+    assert turns == [("user", "Hello there, my old friend."), ("assistant", "You said: Hello there, my old friend.")]
+
+
+async def test_what_can_be_kept_nowhere_is_told(
+    settings: Settings, embedder: Embedder, database: Database, upstream: ScriptedUpstream
+) -> None:
+    nowhere = settings.model_copy(update={"chat_spool_bytes": 0})
+    async with replica(nowhere, Doubles(embedder=embedder)) as (url, app):
+        caller = await make_caller(app, SCOPES)
+        async with caller.client(url) as http:
+            assert (await http.post(PATH, json=body("Hello"))).status_code == 200
+            async with gone(database):
+                answer = (await http.post(PATH, json=body("Hello again"))).json()
+            assert (answer["model_label"], answer["meta"].get("memory_pending")) == (FAILED, None)
+            metrics = (await http.get("/metrics")).text
+            assert "mnema_chat_turns_lost_total 2.0" in metrics
 
 
 @pytest.mark.long

@@ -82,6 +82,7 @@ async def test_the_process_lives_and_is_not_ready_without_the_database(
                     "secret",
                     "embedder",
                     "reranker",
+                    "chat_spool",
                     "workers",
                     "pauses",
                 ),

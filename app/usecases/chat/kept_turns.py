@@ -1,0 +1,119 @@
+"""The turns that a server keeps on its disk while the database is away, and their way into it (`docs/chat.md`)."""
+
+import time
+from collections import deque
+from datetime import timedelta
+from typing import Final
+
+import structlog
+
+from app.domain.errors import LimitReached, MnemaError
+from app.domain.memory.kept_turn import KeptTurn
+from app.domain.outages import DatabaseUnavailable, ServerBusy, TenantBusy, WriteContention
+from app.domain.text_rules import normalise_text
+from app.ports import Clock, TurnSpool
+from app.shares import acting_tenant
+from app.storage.chat.turns import ChatTurnStorage
+from app.usecases.memory.turns import StoreTurn
+
+log = structlog.get_logger(__name__)
+_AWAY: Final = (DatabaseUnavailable, ServerBusy, TimeoutError)
+"""Errors after which other turns would fail, too."""
+OUTAGES: Final = (*_AWAY, WriteContention)
+"""Errors after which the same turn can be stored later."""
+REPEATED: Final = timedelta(minutes=10)
+"""The time in which a message that had no answer yet counts as the same one, sent again."""
+ROUND_S: Final = 5.0
+"""Seconds after which a round of storing ends, so that the end of a server waits no longer for it."""
+POSTPONED_S: Final = 60.0
+"""Seconds until a turn that was refused is tried again."""
+LONGEST_KEPT: Final = timedelta(days=7)
+"""The time after which a turn that is still refused is given up."""
+
+
+class KeptTurns:
+    """The use-case that keeps turns and stores them later, each of them once."""
+
+    def __init__(self, spool: TurnSpool, turns: StoreTurn, storage: ChatTurnStorage, clock: Clock) -> None:
+        self._spool = spool
+        self._turns = turns
+        self._storage = storage
+        self._clock = clock
+        self.lost_count = 0
+        """The number of turns of this process that could neither be stored nor kept."""
+
+    async def keep_turn(self, turn: KeptTurn) -> bool:
+        """Keep a turn that the database did not take. Return False, and log it, if this server cannot keep it."""
+        if await self._spool.keep_turn(turn):
+            return True
+        self.lost_count += 1
+        log.error("chat_turn_lost", tenant_id=str(turn.principal.tenant_id), memory_id=str(turn.memory_id))
+        return False
+
+    async def is_repeated(self, kept: KeptTurn, text: str) -> bool:
+        """Return True if the newest turn of the conversation is this message, a short while ago and unanswered.
+
+        `text`: the message as `normalise_text` returns it.
+        """
+        turn = kept.turn
+        assert turn.created_at is not None
+        since = turn.created_at - REPEATED
+        newest = await self._storage.find_newest_turn(kept.principal, turn.user_id, turn.thread_id or "", since)
+        return newest is not None and newest.role == "user" and normalise_text(newest.text) == text
+
+    async def store_kept(self) -> None:
+        """Store the turns that wait, the oldest first, tenants in turn, until the database is away again."""
+        tenants = deque(await self._spool.list_tenants())
+        end = time.monotonic() + ROUND_S
+        while tenants and time.monotonic() < end:
+            tenant = tenants.popleft()
+            acting_tenant.set(tenant)
+            turn = await self._spool.claim_turn(tenant)
+            if turn is None:
+                continue
+            try:
+                await self._store(turn)
+                tenants.append(tenant)
+            except (TenantBusy, LimitReached):
+                await self._spool.postpone_turn(turn, 0)
+            except _AWAY as error:
+                await self._spool.postpone_turn(turn, 0)
+                log.warning("kept_turns_wait", error=getattr(error, "code", type(error).__name__))
+                return
+
+    async def close(self) -> None:
+        """Close the file of the turns."""
+        await self._spool.close()
+
+    async def _store(self, kept: KeptTurn) -> None:
+        """Store a turn and remove it, or postpone it if it is refused. Raise TenantBusy, LimitReached or an outage."""
+        try:
+            if not await self._is_settled(kept):
+                await self._turns.store_turn(
+                    kept.principal, kept.turn, trim=True, key=kept.key, memory_id=kept.memory_id, waited=True
+                )
+        except (*_AWAY, LimitReached):
+            raise
+        except Exception as error:  # also if the tenant is gone
+            if await self._give_time(kept, error):
+                return
+        await self._spool.remove_turn(kept)
+
+    async def _is_settled(self, kept: KeptTurn) -> bool:
+        """Return True if the turn was stored already, or is a message that the client sent again."""
+        turn = kept.turn
+        if await self._storage.was_stored(kept.principal, kept.memory_id):
+            return True
+        return turn.role == "user" and await self.is_repeated(kept, normalise_text(turn.text))
+
+    async def _give_time(self, kept: KeptTurn, error: Exception) -> bool:
+        """Postpone a refused turn. Return False if it has had its time."""
+        assert kept.turn.created_at is not None
+        place = {"tenant_id": str(kept.principal.tenant_id), "memory_id": str(kept.memory_id)}
+        code = error.code if isinstance(error, MnemaError) else type(error).__name__
+        if self._clock.now() - kept.turn.created_at > LONGEST_KEPT:
+            log.error("kept_turn_given_up", error=code, **place)
+            return False
+        log.warning("kept_turn_refused", error=code, **place)
+        await self._spool.postpone_turn(kept, POSTPONED_S)
+        return True

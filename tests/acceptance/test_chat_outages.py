@@ -1,0 +1,179 @@
+"""PostgreSQL is killed while chats are answered: no message and no answer of a chat that ended well is lost.
+
+MNEMA_CHAT_DRILL sets the number of chats. `pytest -s` shows what happened.
+"""
+
+import asyncio
+import itertools
+import os
+import random
+import signal
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import asyncpg
+import httpx
+import pytest
+
+from app.bootstrap.administration import create_roles, migrate_database
+from app.bootstrap.tenancy import open_tenants
+from app.config.settings import Settings
+from app.embedded.home import DATABASE, Home
+from tests.acceptance.serving import Server
+from tests.background import until
+from tests.conftest import Database
+from tests.scripted_upstream import ScriptedUpstream, scripted_upstream
+
+CHATS = int(os.environ.get("MNEMA_CHAT_DRILL", "120"))
+CLIENTS = 8
+PATH = "/v1/chat/completions"
+WAIT_S = 90
+pytestmark = [pytest.mark.acceptance, pytest.mark.long, pytest.mark.xdist_group("workers")]
+
+
+class KilledPostgres:
+    """A durable PostgreSQL that is killed and started again."""
+
+    def __init__(self, folder: Path) -> None:
+        self.home = Home(folder)
+        self.cluster = self.home.postgres.start_server()
+
+    async def prepare(self) -> tuple[Database, str]:
+        """Create roles, schema and a tenant; return the database and a key for chats."""
+        await create_roles(self.cluster.database_url(), DATABASE, self.home.load_passwords())
+        await migrate_database(self.home.role_url(self.cluster, "mnema_admin"), Settings())
+        settings = self.home.server_settings(self.cluster)
+        async with open_tenants(settings) as tenants:
+            tenant = await tenants.create_tenant("drill")
+            _key, plain = await tenants.create_key(tenant.id, "drill", ["chat", "query"])
+        url = settings.database_url.get_secret_value()
+        superuser = self.cluster.database_url(DATABASE)
+        return Database(DATABASE, superuser, self.home.role_url(self.cluster, "mnema_admin"), url, url), plain
+
+    def kill(self) -> None:
+        """Kill all its processes at once."""
+        pid = self.home.postgres.owner_pid()
+        assert pid is not None
+        os.kill(pid, signal.SIGQUIT)  # its processes end without a word, as after a crash of one of them
+
+    def restart(self) -> None:
+        """Start it on the same port, after its recovery."""
+        assert self.home.postgres.start_server().port == self.cluster.port
+
+
+@pytest.fixture
+def postgres() -> Iterator[KilledPostgres]:
+    """A PostgreSQL outside pytest's tmp_path, which only root may traverse."""
+    with tempfile.TemporaryDirectory(prefix="mnema-drill-") as folder:
+        made = KilledPostgres(Path(folder))
+        try:
+            yield made
+        finally:
+            made.home.postgres.stop_server("immediate")
+
+
+@pytest.fixture
+async def upstream() -> AsyncIterator[ScriptedUpstream]:
+    """Run an upstream whose streams take a while."""
+    async with scripted_upstream() as running:
+        running.pause_s = 0.03
+        yield running
+
+
+@dataclass
+class Drill:
+    """The chats of a drill. `ended`: the messages whose answers ended well, by number."""
+
+    url: str
+    key: str
+    numbers: Iterator[int] = field(default_factory=itertools.count)
+    ended: dict[int, str] = field(default_factory=dict)
+    refused: int = 0
+
+    async def chat(self) -> None:
+        """Chat until all numbers are taken; every second chat is streamed."""
+        headers = {"Authorization": f"Bearer {self.key}"}
+        async with httpx.AsyncClient(base_url=self.url, headers=headers, timeout=60) as http:
+            while (number := next(self.numbers)) < CHATS:
+                text = f"I keep note {number} of the trip in box {number} on the shelf."
+                message = {"role": "user", "content": text}
+                place = {"user": f"u{number % CLIENTS}", "memory_id": f"c{number}"}
+                try:
+                    answer = await http.post(
+                        PATH, json={"model": "m", "messages": [message], "stream": number % 2 == 0} | place
+                    )
+                except httpx.TransportError:
+                    answer = None
+                if answer is None or answer.status_code != 200 or not ended_well(answer):
+                    self.refused += 1
+                    await asyncio.sleep(0.2)
+                    continue
+                self.ended[number] = text
+
+
+def ended_well(answer: httpx.Response) -> bool:
+    """Tell whether the client has the whole answer."""
+    return answer.text.rstrip().endswith("data: [DONE]") or '"object":"chat.completion"' in answer.text.replace(" ", "")
+
+
+async def test_a_killed_database_loses_no_turn_of_an_answered_chat(
+    postgres: KilledPostgres, upstream: ScriptedUpstream, tmp_path: Path
+) -> None:
+    database, key = await postgres.prepare()
+    server = Server(database, tmp_path, env={"MNEMA_CHAT_UPSTREAM_URL": upstream.base_url})
+    await server.start()
+    try:
+        drill, kills = Drill(server.url, key), 0
+        chatting = asyncio.gather(*(drill.chat() for _ in range(CLIENTS)))
+        while not chatting.done():
+            await asyncio.wait([chatting], timeout=random.uniform(1.0, 3.0))
+            if chatting.done():
+                break
+            postgres.kill()
+            kills += 1
+            await asyncio.sleep(random.uniform(0.2, 3.0))
+            await asyncio.to_thread(postgres.restart)
+        await chatting
+
+        async def all_stored() -> bool:
+            return not await missing_turns(database, drill)
+
+        took = await until(all_stored, "all turns to be stored", WAIT_S)
+        print(f"{len(drill.ended)} chats ended well, {drill.refused} did not, {kills} kills")
+        print(f"all turns were stored {took:.1f} s after the last chat")
+        assert kills >= 2
+        assert len(drill.ended) > CHATS // 2
+        assert await doubled_turns(database) == 0
+    finally:
+        server.kill()
+
+
+async def missing_turns(database: Database, drill: Drill) -> set[tuple[int, str]]:
+    """Return the number and the role of the turns that should be stored and are not."""
+    sql = await asyncpg.connect(database.superuser)
+    try:
+        rows = await sql.fetch("SELECT thread_id, role, text FROM memories WHERE type = 'turn'")
+    finally:
+        await sql.close()
+    stored = {(row["thread_id"], row["role"], row["text"]) for row in rows}
+    missing = set()
+    for number, text in drill.ended.items():
+        for role, words in (("user", text), ("assistant", f"You said: {text}")):
+            if (f"c{number}", role, words) not in stored:
+                missing.add((number, role))
+    return missing
+
+
+async def doubled_turns(database: Database) -> int:
+    """Return the number of conversations with more than one turn of a role."""
+    sql = await asyncpg.connect(database.superuser)
+    try:
+        doubled: int = await sql.fetchval(
+            "SELECT count(*) FROM (SELECT FROM memories WHERE type = 'turn' GROUP BY thread_id, role"
+            " HAVING count(*) > 1) d"
+        )
+    finally:
+        await sql.close()
+    return doubled
