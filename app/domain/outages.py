@@ -17,6 +17,10 @@ class WriteContention(MnemaError):
     status = 503
 
 
+class FactsUnread(WriteContention):
+    """The user has facts, which the writer of a turn has not read; the writer reads them and tries again."""
+
+
 class BrokerUnavailable(MnemaError):
     """The message broker cannot be reached; background jobs wait."""
 

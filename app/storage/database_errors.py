@@ -15,7 +15,7 @@ from app.domain.errors import (
     VersionConflict,
     WrongState,
 )
-from app.domain.outages import DatabaseFull, DatabaseReadOnly, DatabaseUnavailable, WriteContention
+from app.domain.outages import DatabaseFull, DatabaseReadOnly, DatabaseUnavailable, FactsUnread, WriteContention
 from app.storage.engine import REFUSED, UNREACHABLE
 from app.storage.pooling import LOST, LOST_STATEMENTS
 
@@ -28,6 +28,7 @@ _ERROR_BY_STATE: dict[str, type[MnemaError]] = {
     "MN423": FactMemory,
     "MN413": StateTooLarge,
     "MN425": IdempotencyKeyUsed,
+    "MN426": FactsUnread,
     "23503": WriteContention,  # the user was erased while the memory was written
     "23505": DuplicateText,
     "40P01": WriteContention,

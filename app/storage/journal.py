@@ -89,9 +89,11 @@ class Journal:
         keys: Sequence[KeyRecord] = (),
         facts: Sequence[FactStatement] = (),
         tx: WriteTx | None = None,
+        factless: str | None = None,
     ) -> Outcome:
         """Apply `changes` and statements of facts as one transaction in one round trip, or within an open one.
 
+        `factless`: a user who must have no facts; if there are any, raise FactsUnread and write nothing.
         Raise NotFound, WrongState (state), VersionConflict, DuplicateText, WriteContention, ErasedText or
         IdempotencyMismatch. Raise IdempotencyKeyUsed if one of several keys was used before; then nothing is written.
         """
@@ -106,7 +108,9 @@ class Journal:
             if change.said_at is not None
         ]
         arguments = (
-            change_batch(principal, changes, statements) | ({"waited": waited} if waited else {}),
+            change_batch(principal, changes, statements)
+            | ({"waited": waited} if waited else {})
+            | ({"factless": factless} if factless is not None else {}),
             [c.memory_id for c in embedded],
             [HalfVector(c.vector) for c in embedded],
             [c.tokens for c in embedded],

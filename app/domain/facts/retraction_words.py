@@ -8,7 +8,7 @@ A message is matched with marks instead of its values and topics: `\\x01n\\x01` 
 import re
 from typing import Final
 
-from app.domain.facts.phrases import one_of
+from app.domain.facts.phrases import one_of, word_set
 
 VALUE: Final = r"(?:(?:the|an?|my|that|this|all|any) )?\x01(?P<value>\d+)\x01(?:'s)?"
 TOPIC: Final = r"\x02(?P<topic>\d+)\x02"
@@ -30,42 +30,58 @@ END: Final = (
     + r")(?![\w']))"
 )
 
-CUE: Final = re.compile(
+CUE_WORDS: Final = word_set("""
+    not no never none nope dont doesnt isnt wasnt cant didnt wont was were over done off quit quitting stop
+    stopped stopping hate hates hated loathe detest despise dislike sick tired bored ugh meh yuck gross
+    overrated boring ruined worst awful terrible dead lost lose behind phase move moved grow grown grew outgrew
+    beat beats beaten better worse sold threw thrown burned burnt ebay bay returned gave give given enough break
+    cringe goodbye bye farewell rip instead rather acutally maybe perhaps might may guess suppose sure unsure
+    dunno wrong misspoke mistyped typo lied lying lie kidding meant mean scream drop clear wipe scratch strike
+    wait now nowadays lately less fan past once time ago fade faded wore worn tolerate nauseous nausea ill gag
+    headache swore sworn retire retired era chapter closed history former old binned allergic insufferable
+    tasteless bland stale childish overplayed overhyped overdone crush new found discovered throne contender
+    rival edged competition challenger recently nvm edit update really said should havent hasnt couldnt wouldnt
+    aint arent werent shouldnt idk certain fence torn debatable tie tied leaning warming growing nah whatever
+    through finished downhill adieu sayonara ciao bin curb sigh sadly unfortunately younger teenager ended
+    funeral grave buried undo died killed rotten mold expired fluke guilty hype thin loser kiddin test testing
+    tricked compete competes blow blows tops tastier nicer prettier greater superior disregard ignore scrap
+    discard unlearn recall without cooled cooling fallen fell
+    """)
+"""Words of a negation, a change or a hedge."""
+CUE_STEMS: Final = tuple(
+    word_set("""
+    disappoint outgrow replac dethron overt chang switch swap prefer doubt mistake correct reconsider rethink
+    regret fool unfollow unsubscrib cancel avoid dump ditch divorce skip trash donat betray crown eclips upstag
+    usurp waver question wreck spoil poison vomit puk embarrass apologi retract unlove remov delet eras forg jok
+    prank sour
+    """)
+)
+"""The beginnings of such words."""
+_CUE_PHRASES: Final = re.compile(
     r"n't|\b"
     + one_of(
-        r"""not|no|never|none|nope|dont|doesnt|isnt|wasnt|cant|didnt|wont|any ?more|used to|was|were|over|done|off
-        |quit|quitting|stop(?:ped|ping)?|hate[sd]?|loathe|detest|despise|dislike|sick|tired|bored|fed up|ugh|meh
-        |yuck|ew+|gross|overrated|boring|ruined|worst|awful|terrible|disappoint\w*|dead|lost|lose|behind|phase
-        |last year|moved?|grown?|grew|outgrow\w*|outgrew|replac\w+|dethron\w+|overt\w+|beats?|beaten|better
-        |worse|sold|threw|thrown|burn(?:ed|t)|e?bay|returned|gave|give|given|enough|break|cringe|goodbye|bye
-        |farewell|rip|chang\w+|switch\w*|swap\w*|instead|rather|prefer\w*|act?u?a?l+y|acutally|maybe|perhaps
-        |might|may|guess|suppose|doubt\w*|sure|unsure|dunno|wrong|mistake\w*|mistaken|misspoke|mistyped|typo
-        |lied|lying|lie|kidding|joking|joke|meant|mean|scream|forget|forgot|erase|delete|remove|drop|clear|wipe
-        |scratch|strike|correct\w*|wait|now|nowadays|these days|lately|less|fan|past|once|years ago|time|ago
-        |second thoughts?|reconsider\w*|rethink\w*|regret\w*|fool\w*|faded?|wore|worn|tolerate|hard to
-        |can live without|deleted|unfollow\w*|unsubscrib\w*|cancel\w*|part(?:ed|ing)? ways|nauseous|nausea|ill
-        |gag|headache|avoid\w*|dump\w*|ditch\w*|swore|sworn|retired?|broke up|break ?up|divorce\w*|skip\w*|era
-        |chapter|closed|history|former|old|binned|trash\w*|donat\w+|put me off|turn(?:ed|s)? me off|allergic
-        |betray\w*|let(?:s)? me down|let ?down|un\w+able|insufferable|tasteless|bland|stale|childish
-        |over(?:played|hyped|done)|anything but|crush|new|found|discovered|number one|top spot|crown\w*|throne
-        |contender|rival|runner-up|second place|eclips\w+|upstag\w+|usurp\w+|edged|competition|challenger
-        |recently|makes me|nvm|edit|update|you know what|on reflection|come to think|really|said|should|havent
-        |hasnt|couldnt|wouldnt|aint|arent|werent|shouldnt|hmm+|idk|certain
-        |fence|torn|waver\w*|second-guess\w*|question\w*|debatable|toss-?up|tie|tied|leaning|warming|growing
-        |not for me|nah|whatever|through|finished|downhill|adieu|sayonara|ciao|bin|curb|sigh|sadly|unfortunately
-        |younger|teenager|back then|back in the|growing up|as a (?:kid|child|teen)|ended|funeral|grave|buried
-        |undo|take (?:that|it|this) back
-        |died|killed|wreck\w*|spoil\w*|poison\w*|vomit\w*|puk\w+|rotten|mold|expired|fluke|embarrass\w*|guilty
-        |apologi\w+|retract\w*|unlove\w*|fell out|falling out|hype|wear(?:s|ing) thin|thin|nothing special
-        |just (?:ok|okay|fine|alright)|used up|remov\w*|delet\w*|eras\w*|forg\w*|loser|joke|jok\w*|prank\w*
-        |kiddin|test(?:ing)?|lie|made up|tricked|moving on|move over|step aside|make room|watch out|competes?
-        |second fiddle|blows?|out of the water|tops|tastier|nicer|prettier|greater|superior|make it|make that
-        |disregard|ignore|scrap|discard|unlearn|recall|without|sour\w*|cool(?:ed|ing)|fallen|fell"""
+        r"""any ?more|used to|fed up|ew+|last year|act?u?a?l+y|these days|years ago|second thoughts?|hard to
+        |can live without|part(?:ed|ing)? ways|broke up|break ?up|put me off|turn(?:ed|s)? me off
+        |let(?:s)? me down|let ?down|un\w+able|anything but|number one|top spot|runner-up|second place|makes me
+        |you know what|on reflection|come to think|hmm+|second-guess\w*|toss-?up|not for me|back then
+        |back in the|growing up|as a (?:kid|child|teen)|take (?:that|it|this) back|fell out|falling out
+        |wear(?:s|ing) thin|nothing special|just (?:ok|okay|fine|alright)|used up|made up|moving on|move over
+        |step aside|make room|watch out|second fiddle|out of the water|make it|make that"""
     )
     + r"\b",
     re.IGNORECASE,
 )
-"""Words of a negation, a change or a hedge. Without one, a message neither retracts nor doubts."""
+"""Phrases of a negation, a change or a hedge."""
+_WORD: Final = re.compile(r"\w+")
+
+
+def has_cue(text: str) -> bool:
+    """Tell whether a text has words of a negation, a change or a hedge: without one, it neither retracts nor doubts."""
+    words = _WORD.findall(text.lower())
+    if not CUE_WORDS.isdisjoint(words) or any(word.startswith(CUE_STEMS) for word in words):
+        return True
+    return _CUE_PHRASES.search(text) is not None
+
 
 FOREIGN_NEGATION: Final = re.compile(
     r"\bn(?:e |')[^.!?\n]{1,60}\b(?:plus|pas|jamais|guère)\b"

@@ -77,7 +77,7 @@ def may_retract(text: str) -> bool:
     head = text[:READ].strip()
     if head[:1] == "*" or head[-1:] == "*":
         return True
-    return words_of.CUE.search(head) is not None or words_of.FOREIGN_NEGATION.search(head) is not None
+    return words_of.has_cue(head) or words_of.FOREIGN_NEGATION.search(head) is not None
 
 
 def read_retractions(
@@ -253,7 +253,7 @@ def _casts_doubt(marked: str, *, asks: bool, hedges: bool) -> bool:
         return True
     if asks and "\x01" in marked and (hedges or ("\x02" in marked and words_of.ASKED_DOUBT.search(marked))):
         return True
-    return (hedges or not asks) and words_of.CUE.search(_MARK.sub(" ", marked)) is not None
+    return (hedges or not asks) and words_of.has_cue(_MARK.sub(" ", marked))
 
 
 def _read_swap(text: str, reading: _Reading, topics: FactTopics) -> bool:

@@ -1,12 +1,15 @@
 """The facts that a turn states about its own user, and those that it takes back."""
 
+from collections import OrderedDict
 from collections.abc import Iterable, Sequence
+from typing import Final
 from uuid import UUID
 
 from app.config.tenant_policies import TenantPolicies
 from app.domain.client_prompts import is_client_prompt
 from app.domain.facts.fact import FactOperation, FactStatement
 from app.domain.facts.policy import FactPolicy
+from app.domain.facts.questions import parse_question
 from app.domain.facts.retractions import (
     MAX_KNOWN,
     KnownFact,
@@ -21,6 +24,8 @@ from app.domain.principal import Principal
 from app.storage.facts.facts import FactStorage
 
 USER_ROLE = "user"
+MAX_REMEMBERED: Final = 10_000
+"""The users with facts that a process remembers."""
 
 
 class ReadTurnFacts:
@@ -29,6 +34,7 @@ class ReadTurnFacts:
     def __init__(self, facts: FactStorage, policies: TenantPolicies) -> None:
         self._facts = facts
         self._policies = policies
+        self._with_facts: OrderedDict[tuple[UUID, str], None] = OrderedDict()
 
     async def load_known(
         self, principal: Principal, user_id: str, thread_id: str | None, text: str
@@ -36,15 +42,43 @@ class ReadTurnFacts:
         """Return the stored facts that a message may take back. Read nothing if it has no word of a change."""
         if not may_retract(text):
             return ()
+        return await self._list_known(principal, user_id, thread_id)
+
+    async def _list_known(self, principal: Principal, user_id: str, thread_id: str | None) -> tuple[KnownFact, ...]:
         across = self._policies.of(principal).facts.across_threads
         known = await self._facts.list_touchable(principal, user_id, thread_id, across=across, limit=MAX_KNOWN)
         return tuple(known)
 
     async def read_turn(self, principal: Principal, new: NewMemory) -> tuple[KnownFact, ...]:
         """Return the stored facts that a turn may take back, nothing for a memory that states none."""
-        if not _may_state(self._policies.of(principal).facts, principal, new):
+        if not self._may_take_back(principal, new):
             return ()
-        return await self.load_known(principal, new.user_id, new.thread_id, new.text)
+        return await self._list_known(principal, new.user_id, new.thread_id)
+
+    async def read_if_known(self, principal: Principal, new: NewMemory) -> tuple[KnownFact, ...] | None:
+        """Return what `read_turn` does, or None if the turn matters only if the user has facts.
+
+        Most users have none, and many messages have a word of a change. So the write itself asks (`factless`), and
+        this process remembers who has some (`remember_facts_of`).
+        """
+        if not self._may_take_back(principal, new):
+            return ()
+        if (principal.tenant_id, new.user_id) not in self._with_facts:
+            return None
+        return await self._list_known(principal, new.user_id, new.thread_id)
+
+    def remember_facts_of(self, principal: Principal, user_id: str) -> None:
+        """Note that a user has facts."""
+        self._with_facts[principal.tenant_id, user_id] = None
+        if len(self._with_facts) > MAX_REMEMBERED:
+            self._with_facts.popitem(last=False)
+
+    def _may_take_back(self, principal: Principal, new: NewMemory) -> bool:
+        """Tell whether a turn may take back a fact. A question for facts takes back none."""
+        policy = self._policies.of(principal).facts
+        if not _may_state(policy, principal, new) or not may_retract(new.text):
+            return False
+        return not parse_question(new.text, policy.topics)
 
     def facts_of_turn(
         self, principal: Principal, new: NewMemory, memory_id: UUID, known: Sequence[KnownFact]

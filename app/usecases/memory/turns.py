@@ -15,7 +15,7 @@ from app.domain.idempotency import IdempotencyKey
 from app.domain.jobs.job import JobKind, NewJob
 from app.domain.memory.memory import NewMemory
 from app.domain.memory.presentation import embedded_text
-from app.domain.outages import EmbedderUnavailable, WriteContention
+from app.domain.outages import EmbedderUnavailable, FactsUnread, WriteContention
 from app.domain.principal import Principal
 from app.ports import Embedder, Embedding, JobQueue
 from app.storage.identity import new_id
@@ -97,7 +97,8 @@ class StoreTurn:
         said = _SaidTurn(new, memory_id or new_id(), waited)
         async with self._limits.reserve_write(principal):
             speaker = principal.speaking_as(new.agent_id)
-            known, embedded = await _await_both(self._facts.read_turn(speaker, new), embedding or self._embed_turn(new))
+            reading = self._facts.read_if_known(speaker, new)
+            known, embedded = await _await_both(reading, embedding or self._embed_turn(new))
             return await self._store_with_retries(speaker, said, embedded, key, known)
 
     def check_turn(self, principal: Principal, draft: NewMemory, *, trim: bool = False) -> NewMemory:
@@ -110,7 +111,7 @@ class StoreTurn:
         said: _SaidTurn,
         embedding: Embedding | None,
         key: IdempotencyKey | None,
-        known: Sequence[KnownFact],
+        known: Sequence[KnownFact] | None,
     ) -> StoredTurn:
         for attempt in range(self._policies.defaults.write.attempts):
             await asyncio.sleep(random.uniform(0, 0.005) * attempt)
@@ -118,6 +119,9 @@ class StoreTurn:
                 return await self._record_turn(principal, said, embedding, key, known)
             except ErasedText:
                 return await self._record_refusal(principal, said.new, key)
+            except FactsUnread:
+                self._facts.remember_facts_of(principal, said.new.user_id)
+                known = await self._facts.read_turn(principal, said.new)
             except RACE_LOST:
                 continue
         raise WriteContention()
@@ -134,7 +138,7 @@ class StoreTurn:
         said: _SaidTurn,
         embedding: Embedding | None,
         key: IdempotencyKey | None,
-        known: Sequence[KnownFact],
+        known: Sequence[KnownFact] | None,
     ) -> StoredTurn:
         new, memory_id = said.new, said.memory_id
         job_id = new_id()
@@ -154,11 +158,15 @@ class StoreTurn:
             delta_meta=delta_meta(new.text, new.importance),
             observations=tuple(events),
             jobs=(NewJob(JobKind.after_turn, new.user_id, payload, job_id),),
-            facts=self._facts.facts_of_turn(principal, new, memory_id, known),
+            facts=self._facts.facts_of_turn(principal, new, memory_id, known or ()),
             said_at=new.created_at if said.waited else None,
         )
         turn = StoredTurn(memory_id, jobs=(job_id,))
-        outcome = await self._journal.record(principal, [change], keys=_key_records(key, new, turn))
+        outcome = await self._journal.record(
+            principal, [change], keys=_key_records(key, new, turn), factless=new.user_id if known is None else None
+        )
+        if outcome.facts:
+            self._facts.remember_facts_of(principal, new.user_id)
         if outcome.replay is None:
             self._queue.publish_job(principal.tenant_id, job_id)
         if embedding is not None:  # without it, the embedder is away: its job embeds both later
@@ -176,8 +184,8 @@ class StoreTurn:
 
 
 async def _await_both(
-    known: Awaitable[Sequence[KnownFact]], embedding: Awaitable[Embedding | None]
-) -> tuple[Sequence[KnownFact], Embedding | None]:
+    known: Awaitable[Sequence[KnownFact] | None], embedding: Awaitable[Embedding | None]
+) -> tuple[Sequence[KnownFact] | None, Embedding | None]:
     """Wait for both at the same time."""
     return await asyncio.gather(known, embedding)
 

@@ -71,6 +71,19 @@ async def test_a_write_with_everything_takes_no_more(
     assert len(await edges(sql)) == 3
 
 
+async def test_a_message_of_a_change_takes_a_second_round_trip_only_if_the_user_has_facts(
+    proxy: CountingProxy, proxied: Application
+) -> None:
+    caller, taken = await make_caller(proxied), []
+    for text in ("I stopped smoking.", "My favorite color is teal.", "I stopped running."):
+        for _warm_up in range(2):
+            before = proxy.flights
+            turn = draft(text, type=MemoryType.turn, role="user", thread_id="t", category="activity")
+            await proxied.turns.store_turn(caller.scope, turn)
+        taken.append(proxy.flights - before)
+    assert (taken[0], taken[2]) == (1, 2)
+
+
 async def _flights(proxy: CountingProxy, app: Application, caller: Caller, text: str) -> int:
     before = proxy.flights
     written = await app.write.write_memory(
