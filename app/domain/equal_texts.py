@@ -17,13 +17,20 @@ _WIDE_FORMS: Final = {
 }
 """Fullwidth and halfwidth forms in their usual width."""
 _BREAKS: Final = ".,!…:。、،۔।॥։՝፣።·¡"
-_ENCLOSING: Final = re.compile("[(){}\\[\\]“”„«»‹›「」『』《》〈〉【】]|(?<!\\d)\"|(?<![\\w])'|(?<!\\d)'(?!\\w)")
+_BRACKETS: Final = "(){}[]“”„«»‹›「」『』《》〈〉【】"
+_ENCLOSING: Final = re.compile(f"[{re.escape(_BRACKETS)}]|(?<!\\d)\"|(?<![\\w])'|(?<!\\d)'(?!\\w)")
 """Brackets and quotation marks. A mark behind a digit may be a unit: feet, inches."""
 _DASH: Final = re.compile("(?<= )[-–—](?= )")
 _RUN: Final = re.compile(f" ?+[{_BREAKS}][ {_BREAKS}]*+")
 """Punctuation with the blanks around it."""
 _SIGN: Final = re.compile(r"(?<!\w)[:;=8][-o^']?[()\[\]DPp/\\|](?!\w)|(?<=\w)[-+](?!\w)")
 """A face, and the sign of "A-"."""
+
+
+_OF_SIGNS: Final = frozenset(":;=8-+")
+_OF_ENCLOSING: Final = frozenset(f"{_BRACKETS}\"'")
+_OF_DASHES: Final = frozenset("-–—")
+"""Characters of which each match has one. Most texts have none, and a look is quicker than a search."""
 
 
 def find_signs(text: str) -> str:
@@ -34,8 +41,13 @@ def find_signs(text: str) -> str:
 def fold_text(text: str) -> str:
     """Return what equal texts share. Takes linear time."""
     clean = " ".join(text.split()) if text.isascii() else _fold_width(text)
-    signs = find_signs(clean)
-    clean = _DASH.sub(",", " ".join(_ENCLOSING.sub(" ", clean.lower()).split()))
+    used = set(clean)
+    signs = "" if used.isdisjoint(_OF_SIGNS) else find_signs(clean)
+    clean = clean.lower()
+    if not used.isdisjoint(_OF_ENCLOSING):
+        clean = " ".join(_ENCLOSING.sub(" ", clean).split())
+    if not used.isdisjoint(_OF_DASHES):
+        clean = _DASH.sub(",", clean)
     folded = _RUN.sub(_fold_run, f" {clean} ").strip()
     return f"{folded}\n{signs}" if folded else text
 

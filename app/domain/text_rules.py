@@ -35,6 +35,8 @@ def normalise_text(text: str, *, keep_lines: bool = False, strict: bool = False)
     at most one blank line stays in a row. A run of combining marks keeps its first MAX_MARKS; with `strict` a longer
     run raises TooManyMarks. Raise NulByte on a lone surrogate.
     """
+    if text.isascii() and text.isprintable():  # most texts: one line without controls, the same in every form
+        return one_line(text)
     if _SURROGATE.search(text):
         raise NulByte("The text holds a lone surrogate, which cannot be stored.")
     clean = without_invisible(_LINE_BREAKS.sub("\n", text))
@@ -180,5 +182,6 @@ def text_key(text: str) -> bytes:
 
 def comparable_text(text: str) -> str:
     """Return the normalised text without case, joiners and final punctuation."""
-    folded = unicodedata.normalize("NFC", without_joiners(normalise_text(text)).casefold())
+    clean = normalise_text(text)
+    folded = clean.lower() if clean.isascii() else unicodedata.normalize("NFC", without_joiners(clean).casefold())
     return folded.rstrip(_TERMINAL) or folded

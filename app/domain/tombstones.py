@@ -1,18 +1,17 @@
 """Tombstones: keyed hashes that recognise an erased text without storing it."""
 
-import hashlib
 import hmac
 from collections.abc import Iterable
 from uuid import UUID
 
 from app.domain.equal_texts import fold_text
-from app.domain.text_rules import comparable_text, text_key
+from app.domain.text_rules import comparable_text
 
 
 def compute_tombstone(secret: bytes, tenant_id: UUID, user_id: str, kind: str, value: bytes) -> bytes:
     """Return the HMAC-SHA-256 (32 bytes) of a value. It is equal only for equal values of the same user and kind."""
     message = b"\x00".join((tenant_id.bytes, user_id.encode(), kind.encode(), value))
-    return hmac.new(secret, message, hashlib.sha256).digest()
+    return hmac.digest(secret, message, "sha256")
 
 
 def user_tombstone(secret: bytes, tenant_id: UUID, user_id: str) -> bytes:
@@ -33,4 +32,4 @@ def compute_tombstones(
 
 def _erasure_key(text: str) -> bytes:
     """Return what an erased text shares with its new spellings. Texts with the same `text_key` have the same."""
-    return text_key(fold_text(comparable_text(text)))
+    return comparable_text(fold_text(comparable_text(text))).encode()
