@@ -148,6 +148,7 @@ GRANT EXECUTE ON FUNCTION is_publication_lost(timestamp with time zone,interval)
 GRANT EXECUTE ON FUNCTION items_naming(text) TO mnema_app;
 GRANT EXECUTE ON FUNCTION items_of(uuid,text) TO mnema_app;
 GRANT EXECUTE ON FUNCTION jobs_behind() TO mnema_app;
+GRANT EXECUTE ON FUNCTION keep_epoch() TO mnema_app;
 GRANT EXECUTE ON FUNCTION know_users(uuid,jsonb) TO mnema_app;
 GRANT EXECUTE ON FUNCTION known_facts(uuid,text,text,text,text[]) TO mnema_app;
 GRANT EXECUTE ON FUNCTION last_topic(uuid,text,text,text[]) TO mnema_app;
@@ -171,6 +172,7 @@ GRANT EXECUTE ON FUNCTION new_id() TO mnema_app;
 GRANT EXECUTE ON FUNCTION parse_words(text) TO mnema_search;
 GRANT EXECUTE ON FUNCTION paused_jobs() TO mnema_app;
 GRANT EXECUTE ON FUNCTION plan_for_largest_tenant(regclass) TO mnema_partitions;
+GRANT EXECUTE ON FUNCTION present_epoch() TO mnema_app;
 GRANT EXECUTE ON FUNCTION prune_lineages(uuid,text,text[]) TO mnema_app;
 GRANT EXECUTE ON FUNCTION purge_artifacts(uuid,text,text) TO mnema_app;
 GRANT EXECUTE ON FUNCTION purge_chunks(uuid,uuid[],text) TO mnema_app;

@@ -14,6 +14,7 @@ DECLARE
     v_known boolean;
 BEGIN
     v_known := set_config('app.tenant_id', p_tenant::text, true) = '';  -- an assignment starts no statement
+    v_known := keep_epoch();
     -- Lock users first and in order, so that two transactions cannot deadlock. Transactions that relate memories of a
     -- user share the lock; one that purges a memory has it alone.
     IF p_batch @? '$.updates[*].op ? (@ == "purge")' THEN

@@ -51,18 +51,26 @@ BEGIN
 END $$;
 GRANT EXECUTE ON FUNCTION begin_epoch() TO mnema_app;
 
--- Return the stamp of this transaction. Each row that is written asks for it, so the transaction keeps its epoch in a setting,
--- as it keeps its tenant: to look it up takes ten times as long.
-CREATE FUNCTION transaction_stamp() RETURNS bigint LANGUAGE plpgsql STABLE AS $$
-DECLARE
-    v_epoch text := current_setting('app.epoch', true);
+-- Return the part of a stamp that the present epoch gives.
+CREATE FUNCTION present_epoch() RETURNS bigint LANGUAGE plpgsql STABLE AS $$
 BEGIN
-    IF v_epoch IS NULL OR v_epoch = '' THEN
-        v_epoch := (SELECT e.number::bigint << 48 FROM public.epochs e ORDER BY e.number DESC LIMIT 1)::text;
-        PERFORM set_config('app.epoch', v_epoch, true);
-    END IF;
-    RETURN v_epoch::bigint | pg_current_xact_id()::text::bigint;
+    RETURN (SELECT e.number::bigint << 48 FROM public.epochs e ORDER BY e.number DESC LIMIT 1);
 END $$;
+GRANT EXECUTE ON FUNCTION present_epoch() TO mnema_app;
+
+-- Keep the present epoch in a setting until the transaction ends.
+CREATE FUNCTION keep_epoch() RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN set_config('app.epoch', public.present_epoch()::text, true) <> '';
+END $$;
+GRANT EXECUTE ON FUNCTION keep_epoch() TO mnema_app;
+
+-- Return the stamp of this transaction. Each row that is written asks for it, so a transaction of many rows calls keep_epoch
+-- first. One expression, so that PostgreSQL calls no function.
+CREATE FUNCTION transaction_stamp() RETURNS bigint LANGUAGE sql STABLE AS $$
+    SELECT coalesce(nullif(current_setting('app.epoch', true), '')::bigint, public.present_epoch())
+           | pg_current_xact_id()::text::bigint;
+$$;
 GRANT EXECUTE ON FUNCTION transaction_stamp() TO mnema_app;
 
 -- Return the present epoch, and the stamp below which every transaction has ended, whatever epoch it is of.
