@@ -51,21 +51,19 @@ class ReadTurnFacts:
 
     async def read_turn(self, principal: Principal, new: NewMemory) -> tuple[KnownFact, ...]:
         """Return the stored facts that a turn may take back, nothing for a memory that states none."""
-        if not self._may_take_back(principal, new):
+        if not self.may_take_back(principal, new):
             return ()
+        if parse_question(new.text, self._policies.of(principal).facts.topics):
+            return ()  # a question for facts takes back none
         return await self._list_known(principal, new.user_id, new.thread_id)
 
-    async def read_if_known(self, principal: Principal, new: NewMemory) -> tuple[KnownFact, ...] | None:
-        """Return what `read_turn` does, or None if the turn matters only if the user has facts.
+    def is_with_facts(self, principal: Principal, user_id: str) -> bool:
+        """Return True if this process remembers that a user has, or had, facts.
 
-        Most users have none, and many messages have a word of a change. So the write itself asks (`factless`), and
-        this process remembers who has some (`remember_facts_of`).
+        Most users have none, and many messages have a word of a change. So the write of a message asks itself whether
+        the user has facts (`Journal.record`, `factless`), and only then they are read.
         """
-        if not self._may_take_back(principal, new):
-            return ()
-        if (principal.tenant_id, new.user_id) not in self._with_facts:
-            return None
-        return await self._list_known(principal, new.user_id, new.thread_id)
+        return (principal.tenant_id, user_id) in self._with_facts
 
     def remember_facts_of(self, principal: Principal, user_id: str) -> None:
         """Note that a user has facts."""
@@ -73,12 +71,9 @@ class ReadTurnFacts:
         if len(self._with_facts) > MAX_REMEMBERED:
             self._with_facts.popitem(last=False)
 
-    def _may_take_back(self, principal: Principal, new: NewMemory) -> bool:
-        """Tell whether a turn may take back a fact. A question for facts takes back none."""
-        policy = self._policies.of(principal).facts
-        if not _may_state(policy, principal, new) or not may_retract(new.text):
-            return False
-        return not parse_question(new.text, policy.topics)
+    def may_take_back(self, principal: Principal, new: NewMemory) -> bool:
+        """Tell whether a turn may take back a fact."""
+        return _may_state(self._policies.of(principal).facts, principal, new) and may_retract(new.text)
 
     def facts_of_turn(
         self, principal: Principal, new: NewMemory, memory_id: UUID, known: Sequence[KnownFact]

@@ -97,8 +97,14 @@ class StoreTurn:
         said = _SaidTurn(new, memory_id or new_id(), waited)
         async with self._limits.reserve_write(principal):
             speaker = principal.speaking_as(new.agent_id)
-            reading = self._facts.read_if_known(speaker, new)
-            known, embedded = await _await_both(reading, embedding or self._embed_turn(new))
+            embedding = embedding or self._embed_turn(new)
+            known: Sequence[KnownFact] | None = ()
+            if not self._facts.may_take_back(speaker, new):
+                embedded = await embedding
+            elif self._facts.is_with_facts(speaker, new.user_id):
+                known, embedded = await _await_both(self._facts.read_turn(speaker, new), embedding)
+            else:
+                known, embedded = None, await embedding
             return await self._store_with_retries(speaker, said, embedded, key, known)
 
     def check_turn(self, principal: Principal, draft: NewMemory, *, trim: bool = False) -> NewMemory:
@@ -114,7 +120,8 @@ class StoreTurn:
         known: Sequence[KnownFact] | None,
     ) -> StoredTurn:
         for attempt in range(self._policies.defaults.write.attempts):
-            await asyncio.sleep(random.uniform(0, 0.005) * attempt)
+            if attempt:
+                await asyncio.sleep(random.uniform(0, 0.005) * attempt)
             try:
                 return await self._record_turn(principal, said, embedding, key, known)
             except ErasedText:
@@ -184,8 +191,8 @@ class StoreTurn:
 
 
 async def _await_both(
-    known: Awaitable[Sequence[KnownFact] | None], embedding: Awaitable[Embedding | None]
-) -> tuple[Sequence[KnownFact] | None, Embedding | None]:
+    known: Awaitable[Sequence[KnownFact]], embedding: Awaitable[Embedding | None]
+) -> tuple[Sequence[KnownFact], Embedding | None]:
     """Wait for both at the same time."""
     return await asyncio.gather(known, embedding)
 
