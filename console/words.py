@@ -144,6 +144,7 @@ PROPOSAL_STATES: Words = {
 CHECKS = _plain(
     database="Database",
     locks="Locked tables",
+    chat_spool="Turns of chats on disk",
     clock="Clocks",
     migrations="Database schema",
     role="Rights in the database",

@@ -116,13 +116,16 @@ class ForgettingStorage:
             turns = [row["turn"] for row in rows]
             whose = self._secret, principal.tenant_id, user_id
             hashes = await asyncio.to_thread(compute_tombstones, *whose, texts, turns)  # documents have many texts
-            hashes.append(user_tombstone(*whose))  # of turns that servers keep until they can store them
             consent = await erase_consent(tx, principal, user_id)
             sources = await erase_sources(tx, principal, user_id)  # before the blobs that its files refer to
             artifacts = await erase_artifacts(tx, principal, user_id)
             receipts = await erase_receipts(tx, principal, user_id)  # before the memories that it looks for
             counts: dict[str, int] = await tx.fetchval(
-                _format_statement("erase"), principal.tenant_id, user_id, hashes, principal.actor_name
+                _format_statement("erase"),
+                principal.tenant_id,
+                user_id,
+                [*hashes, user_tombstone(*whose)],  # also of the user: servers may keep turns that they store later
+                principal.actor_name,
             )
             counts["store_items"] = await erase_items(tx, principal, user_id)
             for table, counted in SWEPT.items():
