@@ -65,7 +65,10 @@ class Relay:
         if isinstance(fault, int):
             named = "".join(f"{name}: {value}\r\n" for name, value in self.headers.items())
             problem = json.dumps({"code": f"fault_{fault}", "detail": "a fault", "retry_after": 7}).encode()
-            writer.write(f"HTTP/1.1 {fault} x\r\n{named}Content-Length: {len(problem)}\r\n\r\n".encode() + problem)
+            writer.write(
+                f"HTTP/1.1 {fault} x\r\nConnection: close\r\n{named}Content-Length: {len(problem)}\r\n\r\n".encode()
+                + problem
+            )
             await writer.drain()
         elif fault == "hang":
             await reader.read()
