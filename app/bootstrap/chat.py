@@ -62,7 +62,7 @@ def build_conversations(parts: SharedParts, forgetting: ForgetMemories) -> Conve
 
 
 def build_turn_spool(parts: SharedParts) -> FileTurnSpool:
-    """Build the file of turns that wait for the database. It is made when the first turn waits."""
+    """Build the file of turns that wait for the database. It is made when it is needed first."""
     settings = parts.settings
     folder = settings.chat_spool or settings.home
     cipher = build_key_cipher(settings)
@@ -71,7 +71,7 @@ def build_turn_spool(parts: SharedParts) -> FileTurnSpool:
 
 def build_kept_turns(parts: SharedParts, memory: MemoryUseCases, spool: TurnSpool) -> KeptTurns:
     """Build the use-case that keeps turns on this server's disk while the database is away."""
-    kept = KeptTurns(spool, memory.turns, ChatTurnStorage(parts.uow), parts.clock)
+    kept = KeptTurns(spool, memory.turns, ChatTurnStorage(parts.uow), parts.policies, parts.clock)
     register = parts.metrics.register_collector
     register("gauge", "mnema_chat_turns_waiting", "Turns of chats on disk.", lambda: [((), spool.waiting_count)])
     register("counter", "mnema_chat_turns_lost", "Turns neither stored nor kept.", lambda: [((), kept.lost_count)])

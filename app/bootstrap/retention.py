@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from uuid import UUID
 
 from app.bootstrap.clock import open_clock
 from app.bootstrap.database import open_database
@@ -20,11 +21,11 @@ from app.usecases.retention.partitions import KeepPartitions
 
 
 def build_retention(
-    parts: SharedParts, store_kept: Callable[[], Awaitable[None]]
+    parts: SharedParts, store_kept: Callable[[UUID], Awaitable[None]]
 ) -> tuple[ForgetMemories, ExportUser, EraseUser]:
     """Build the use-cases that forget memories, export a user and erase a user.
 
-    `store_kept` stores the turns that this server keeps, so that an erasure finds them.
+    `store_kept` stores the turns of a tenant that this server keeps, so that an erasure finds them.
     """
     storage = ForgettingStorage(parts.uow, parts.settings.erasure_secret())
     return (

@@ -1,5 +1,6 @@
 """Routes of chat clients: POST /v1/chat/completions and GET /v1/models (`docs/chat.md`)."""
 
+import asyncio
 import uuid
 from collections.abc import AsyncIterator, Coroutine
 from typing import Annotated, Any
@@ -77,7 +78,7 @@ async def models(request: Request, app: App, principal: Chatter, upstream_key: U
 
 
 async def _answer_from_facts(app: Application, chat: Chat, text: str) -> Response:
-    await app.chat.memory.record_answer(chat, text)
+    await _record(app, chat, text)
     asked = chat.request
     answer = OwnAnswer(
         f"chatcmpl-{uuid.uuid4().hex}", int(chat.created_at.timestamp()), asked.model, text, asked.choices
@@ -86,6 +87,12 @@ async def _answer_from_facts(app: Application, chat: Chat, text: str) -> Respons
         events = answer.as_events(chat.added_members(), include_usage=asked.include_usage)
         return Response(events, media_type=EVENTS)
     return Response(answer.as_completion(chat.added_members()), media_type=JSON)
+
+
+async def _record(app: Application, chat: Chat, text: str) -> None:
+    """Store an answer. A client that goes away meanwhile does not stop it."""
+    recording = asyncio.ensure_future(app.chat.memory.record_answer(chat, text))
+    await asyncio.shield(recording)
 
 
 def _forwarded_headers(request: Request) -> list[tuple[str, str]]:
@@ -136,6 +143,6 @@ async def _add_memory(app: Application, chat: Chat, whole: Response) -> Response
     text = await offload_if_large(len(body), read_plain_answer, body)
     if text is None:
         return whole
-    await app.chat.memory.record_answer(chat, text)
+    await _record(app, chat, text)
     headers = {name: value for name, value in whole.headers.items() if name != "content-length"}
     return Response(add_members(body, chat.added_members()), whole.status_code, headers)

@@ -47,7 +47,7 @@ class EmbedderRefused(EmbedderUnavailable):
 
 
 class SpoolUnavailable(MnemaError):
-    """This server cannot keep the body while it arrives, for example because its disk is full; nothing was written."""
+    """This server cannot keep something on its disk, which may be full; nothing was written."""
 
     code = "spool_unavailable"
     status = 503

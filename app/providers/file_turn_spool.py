@@ -4,7 +4,7 @@ import os
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 from uuid import UUID
 
 import structlog
@@ -15,9 +15,11 @@ from app.domain.outages import SpoolUnavailable
 from app.shares import SharedThreads
 
 log = structlog.get_logger(__name__)
+Result = TypeVar("Result")
 LEAST_BYTES: Final = 1024
 """The bytes that a turn counts at least, so that short turns cannot be millions."""
-BUSY_S: Final = 1.0
+BUSY_S: Final = 3.0
+"""Seconds that a process waits while another one writes to the file."""
 _SCHEMA: Final = """
 PRAGMA synchronous = FULL;
 PRAGMA secure_delete = ON;
@@ -25,11 +27,14 @@ CREATE TABLE IF NOT EXISTS turns (
     memory_id TEXT PRIMARY KEY, tenant TEXT NOT NULL, size INTEGER NOT NULL, due REAL NOT NULL, content BLOB NOT NULL
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS turns_of_tenant ON turns (tenant, memory_id, due, size);
--- A turn is claimed for two minutes at most. One that is due later is due now: the machine's clock was set back.
+-- A turn is claimed for two minutes at most. A later time means that the clock was set back: such a turn counts as due.
 CREATE TEMP VIEW IF NOT EXISTS due_turns AS
-    SELECT * FROM turns WHERE due NOT BETWEEN julianday('now') AND julianday('now', '+120 seconds');
+    SELECT * FROM turns WHERE due NOT BETWEEN julianday('now') AND julianday('now', '+130 seconds');
 """
 _ROOM: Final = "SELECT coalesce(sum(size), 0), coalesce(sum(size) FILTER (WHERE tenant = ?), 0) FROM turns"
+_MEASURE: Final = (
+    "SELECT coalesce(sum(own), 0), coalesce(max(own), 0) FROM (SELECT sum(size) AS own FROM turns GROUP BY tenant)"
+)
 _KEEP: Final = "INSERT OR REPLACE INTO turns (memory_id, tenant, size, due, content) VALUES (?, ?, ?, 0, ?)"
 _TENANTS: Final = "SELECT DISTINCT tenant FROM due_turns ORDER BY tenant"
 _CLAIM: Final = """
@@ -69,38 +74,40 @@ class FileTurnSpool:
             return False
 
     async def list_tenants(self) -> list[UUID]:
-        """Return the tenants with turns that are due; none if the file cannot be read."""
-        try:
-            return await self._thread.run(self._list_tenants)
-        except (sqlite3.Error, OSError) as error:
-            log.warning("chat_spool_failed", error=type(error).__name__)
-            return []
+        """Return the tenants with turns that are due."""
+        return await self._run(self._list_tenants)
 
     async def claim_turn(self, tenant: UUID) -> KeptTurn | None:
         """Return the oldest turn of a tenant that is due, None if there is none. It is claimed for two minutes."""
-        return await self._thread.run(self._claim, tenant)
+        return await self._run(self._claim, tenant)
 
     async def postpone_turn(self, turn: KeptTurn, seconds: float) -> None:
         """Make a claimed turn due again after some seconds, at most 120."""
-        await self._thread.run(self._postpone, turn, seconds)
+        await self._run(self._postpone, turn, seconds)
 
     async def remove_turn(self, turn: KeptTurn) -> None:
         """Remove a turn that is stored."""
-        await self._thread.run(self._remove, turn)
+        await self._run(self._remove, turn)
 
     async def require_room(self) -> None:
-        """Raise SpoolUnavailable if the next turn would be lost."""
-        try:
-            held = await self._thread.run(self._measure) if self.limit else 0
-        except (sqlite3.Error, OSError) as error:
-            raise SpoolUnavailable(f"{self._file} cannot be written: {type(error).__name__}") from error
-        if self.limit and held * 10 > self.limit * 9:
+        """Raise SpoolUnavailable if the file cannot be used, or the tenant with most turns has hardly any room left."""
+        if not self.limit:
+            return
+        held, most = await self._run(self._measure)
+        if (held + most) * 10 > self.limit * 9:
             raise SpoolUnavailable(f"{held} of {self.limit} bytes are taken by turns that wait for the database")
 
     async def close(self) -> None:
         """Close the file."""
         await self._thread.run(self._close)
         self._thread.stop()
+
+    async def _run(self, work: Callable[..., Result], *args: object) -> Result:
+        """Return `work(*args)`. Raise SpoolUnavailable for an error of the file."""
+        try:
+            return await self._thread.run(work, *args)
+        except (sqlite3.Error, OSError) as error:
+            raise SpoolUnavailable(f"{self._file} cannot be used: {type(error).__name__}") from error
 
     def _keep(self, turn: KeptTurn) -> bool:
         tenant = turn.principal.tenant_id
@@ -149,11 +156,11 @@ class FileTurnSpool:
             database.execute("DELETE FROM turns WHERE memory_id = ?", (str(turn.memory_id),))
             self._count(database)
 
-    def _measure(self) -> int:
+    def _measure(self) -> tuple[int, int]:
         with self._open() as database:
-            database.execute("BEGIN IMMEDIATE")  # fails on a disk or file that takes no writes
-            held: int = database.execute(_ROOM, ("",)).fetchone()[0]
-        return held
+            database.execute("BEGIN IMMEDIATE")  # fails on a file that cannot be written
+            held, most = database.execute(_MEASURE).fetchone()
+        return held, most
 
     def _count(self, database: sqlite3.Connection) -> None:
         self.waiting_count = database.execute("SELECT count(*) FROM turns").fetchone()[0]
@@ -163,8 +170,13 @@ class FileTurnSpool:
         if self._opened is None:
             self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             os.close(os.open(self._file, os.O_RDWR | os.O_CREAT, 0o600))
-            self._opened = sqlite3.connect(self._file, timeout=BUSY_S)
-            self._opened.executescript(_SCHEMA)
+            opened = sqlite3.connect(self._file, timeout=BUSY_S)
+            try:
+                opened.executescript(_SCHEMA)
+            except BaseException:
+                opened.close()
+                raise
+            self._opened = opened
         return self._opened
 
     def _close(self) -> None:

@@ -16,7 +16,8 @@ class KeptTurn:
     """A turn with all that it takes to store it later, once.
 
     `memory_id`: the id that its memory gets, or has already if its first write succeeded unnoticed. `turn` has
-    `created_at`, the time when it was said. `principal` has no lease: the key was live when the turn was said.
+    `created_at`, the time when it was said. `principal` has no lease: the key was live when the turn was said. Nor does
+    it have categories: its agents may use others by then.
     """
 
     memory_id: UUID
@@ -28,7 +29,11 @@ class KeptTurn:
     def of(cls, memory_id: UUID, principal: Principal, turn: NewMemory, key: OptionalKey) -> "KeptTurn":
         """Return a turn of a request, without the parts of its principal that matter to the request alone."""
         speaker = Principal(
-            tenant_id=principal.tenant_id, key_id=principal.key_id, agent=principal.agent, client=principal.client
+            tenant_id=principal.tenant_id,
+            key_id=principal.key_id,
+            agents=principal.agents,
+            agent=principal.agent,
+            client=principal.client,
         )
         return cls(memory_id, speaker, turn, key)
 
@@ -40,6 +45,7 @@ class KeptTurn:
             "memory_id": str(self.memory_id),
             "tenant_id": str(speaker.tenant_id),
             "key_id": str(speaker.key_id) if speaker.key_id else None,
+            "agents": None if speaker.agents is None else sorted(speaker.agents),
             "agent": speaker.agent,
             "client": speaker.client,
             "user_id": turn.user_id,
@@ -61,6 +67,7 @@ class KeptTurn:
         speaker = Principal(
             tenant_id=UUID(values["tenant_id"]),
             key_id=UUID(values["key_id"]) if values["key_id"] else None,
+            agents=None if values["agents"] is None else frozenset(values["agents"]),
             agent=values["agent"],
             client=values["client"],
         )

@@ -108,6 +108,9 @@ class ForgettingStorage:
         async with self._uow.write(principal, timeout_s=LONG_S) as tx:
             stored = await tx.fetchrow(_format_statement("lock_user"), principal.tenant_id, user_id) is not None
             if not stored and not await tx.fetchval(_traces_statement(), principal.tenant_id, user_id):
+                # a server may keep a turn of the user that the database has never seen
+                hidden = user_tombstone(self._secret, principal.tenant_id, user_id)
+                await tx.execute(_format_statement("refuse_earlier"), principal.tenant_id, hidden)
                 return None
             await tx.fetchval(_format_statement("lock_memories"), principal.tenant_id, user_id)
             threads: int = await tx.fetchval(_format_statement("erase_threads"), principal.tenant_id, user_id)

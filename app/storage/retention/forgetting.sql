@@ -76,5 +76,10 @@ UNION SELECT t.text, NULL FROM mine JOIN history h ON h.tenant_id = $1 AND h.mem
 -- name: erase_threads
 SELECT erase_threads($1, $2)
 
+-- name: refuse_earlier
+-- Refuse from now on what a user ($2: the tombstone) said before and a server has not stored yet.
+INSERT INTO tombstones (tenant_id, hash, created_at) VALUES ($1, $2, clock_timestamp())
+ON CONFLICT (tenant_id, hash) DO UPDATE SET created_at = excluded.created_at
+
 -- name: erase
 SELECT erase_user($1, $2, $3, $4) AS counts

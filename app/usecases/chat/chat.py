@@ -4,7 +4,8 @@ Memory never fails a chat. If a step of it fails, the chat goes on without, and 
 """
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final, TypeAlias
@@ -183,15 +184,10 @@ class ChatWithMemory:
 
     async def _store_turn(self, chat: Chat, turn: KeptTurn, embedding: _EmbeddingUnderWay | None = None) -> StoredTurn:
         """Store a turn. It stays in `chat.unstored` if the database does not take it in time."""
-        try:
+        with _dropping_refused(chat):
             stored = await self._turns.store_turn(
                 chat.principal, turn.turn, key=turn.key, embedding=embedding, memory_id=turn.memory_id
             )
-        except OUTAGES:
-            raise
-        except Exception:
-            chat.unstored = None
-            raise
         chat.unstored = None
         return stored
 
@@ -263,9 +259,10 @@ class ChatWithMemory:
     async def _store_message(self, chat: Chat, text: str, question: str, embedding: _EmbeddingUnderWay) -> None:
         """Store the user's message and the facts that it states, unless it is there already without an answer."""
         turn = self._hold_turn(chat, "user", text, {}, chat.key)
-        if len(text) <= MAX_QUESTION and await self._kept.is_repeated(turn, question):
-            chat.unstored = None
-            return
+        with _dropping_refused(chat):
+            if len(text) <= MAX_QUESTION and await self._kept.is_repeated(turn, question):
+                chat.unstored = None
+                return
         stored = await self._store_turn(chat, turn, embedding)
         if stored.actions is not None:
             chat.actions = replace(chat.actions, stored=stored.actions.stored, updated=stored.actions.updated)
@@ -315,6 +312,18 @@ class ChatWithMemory:
             importance=policies.write.default_importance,
             metadata=metadata,
         )
+
+
+@contextmanager
+def _dropping_refused(chat: Chat) -> Iterator[None]:
+    """Hold the turn only through an outage: what is refused, such as that of a revoked key, is not kept."""
+    try:
+        yield
+    except OUTAGES:
+        raise
+    except Exception:
+        chat.unstored = None
+        raise
 
 
 def _asks_memory_alone(chat: Chat) -> bool:

@@ -1,15 +1,20 @@
 """The turns that a server keeps on its disk while the database is away, and their way into it (`docs/chat.md`)."""
 
+import asyncio
+import contextlib
 import time
 from collections import deque
+from dataclasses import replace
 from datetime import timedelta
 from typing import Final
+from uuid import UUID
 
 import structlog
 
+from app.config.tenant_policies import TenantPolicies
 from app.domain.errors import LimitReached, MnemaError
 from app.domain.memory.kept_turn import KeptTurn
-from app.domain.outages import DatabaseUnavailable, ServerBusy, TenantBusy, WriteContention
+from app.domain.outages import DatabaseUnavailable, ServerBusy, SpoolUnavailable, TenantBusy, WriteContention
 from app.domain.text_rules import normalise_text
 from app.ports import Clock, TurnSpool
 from app.shares import acting_tenant
@@ -25,6 +30,10 @@ REPEATED: Final = timedelta(minutes=10)
 """The time in which a message that had no answer yet counts as the same one, sent again."""
 ROUND_S: Final = 5.0
 """Seconds after which a round of storing ends, so that the end of a server waits no longer for it."""
+KEEP_S: Final = 5.0
+"""Seconds that the disk may take for a turn."""
+WAIT_S: Final = 2.0
+"""Seconds until a turn is tried again that the database did not take."""
 POSTPONED_S: Final = 60.0
 """Seconds until a turn that was refused is tried again."""
 LONGEST_KEPT: Final = timedelta(days=7)
@@ -34,18 +43,23 @@ LONGEST_KEPT: Final = timedelta(days=7)
 class KeptTurns:
     """The use-case that keeps turns and stores them later, each of them once."""
 
-    def __init__(self, spool: TurnSpool, turns: StoreTurn, storage: ChatTurnStorage, clock: Clock) -> None:
+    def __init__(
+        self, spool: TurnSpool, turns: StoreTurn, storage: ChatTurnStorage, policies: TenantPolicies, clock: Clock
+    ) -> None:
         self._spool = spool
         self._turns = turns
         self._storage = storage
+        self._policies = policies
         self._clock = clock
         self.lost_count = 0
         """The number of turns of this process that could neither be stored nor kept."""
 
     async def keep_turn(self, turn: KeptTurn) -> bool:
         """Keep a turn that the database did not take. Return False, and log it, if this server cannot keep it."""
-        if await self._spool.keep_turn(turn):
-            return True
+        with contextlib.suppress(TimeoutError):  # a disk that hangs holds no chat
+            async with asyncio.timeout(KEEP_S):
+                if await self._spool.keep_turn(turn):
+                    return True
         self.lost_count += 1
         log.error("chat_turn_lost", tenant_id=str(turn.principal.tenant_id), memory_id=str(turn.memory_id))
         return False
@@ -61,25 +75,42 @@ class KeptTurns:
         newest = await self._storage.find_newest_turn(kept.principal, turn.user_id, turn.thread_id or "", since)
         return newest is not None and newest.role == "user" and normalise_text(newest.text) == text
 
-    async def store_kept(self) -> None:
-        """Store the turns that wait, the oldest first, tenants in turn, until the database is away again."""
-        tenants = deque(await self._spool.list_tenants())
+    async def store_kept(self, of_tenant: UUID | None = None) -> None:
+        """Store the turns that wait, of one tenant or of all in turn, the oldest first, while the database takes them.
+
+        It takes little more than ROUND_S; what is left waits for the next call.
+        """
+        try:
+            waiting = await self._spool.list_tenants()
+            await self._store_in_turn(deque(tenant for tenant in waiting if of_tenant in (None, tenant)))
+        except SpoolUnavailable as error:
+            log.warning("chat_spool_failed", error=error.detail)
+
+    async def _store_in_turn(self, tenants: deque[UUID]) -> None:
         end = time.monotonic() + ROUND_S
         while tenants and time.monotonic() < end:
             tenant = tenants.popleft()
-            acting_tenant.set(tenant)
-            turn = await self._spool.claim_turn(tenant)
-            if turn is None:
-                continue
+            acting = acting_tenant.set(tenant)
             try:
-                await self._store(turn)
-                tenants.append(tenant)
-            except (TenantBusy, LimitReached):
-                await self._spool.postpone_turn(turn, 0)
-            except _AWAY as error:
-                await self._spool.postpone_turn(turn, 0)
-                log.warning("kept_turns_wait", error=getattr(error, "code", type(error).__name__))
-                return
+                if (turn := await self._spool.claim_turn(tenant)) is None:
+                    continue
+                if not await self._store_or_wait(turn):
+                    return
+            finally:
+                acting_tenant.reset(acting)
+            tenants.append(tenant)
+
+    async def _store_or_wait(self, turn: KeptTurn) -> bool:
+        """Store a turn, or have it wait a little. Return False if the database is away."""
+        try:
+            await self._store(turn)
+        except (TenantBusy, LimitReached):
+            await self._spool.postpone_turn(turn, WAIT_S)
+        except _AWAY as error:
+            await self._spool.postpone_turn(turn, WAIT_S)  # others are first next time: it may be the fault of this one
+            log.warning("kept_turns_wait", error=getattr(error, "code", type(error).__name__))
+            return False
+        return True
 
     async def close(self) -> None:
         """Close the file of the turns."""
@@ -88,6 +119,7 @@ class KeptTurns:
     async def _store(self, kept: KeptTurn) -> None:
         """Store a turn and remove it, or postpone it if it is refused. Raise TenantBusy, LimitReached or an outage."""
         try:
+            kept = self._with_categories(kept)
             if not await self._is_settled(kept):
                 await self._turns.store_turn(
                     kept.principal, kept.turn, trim=True, key=kept.key, memory_id=kept.memory_id, waited=True
@@ -98,6 +130,14 @@ class KeptTurns:
             if await self._give_time(kept, error):
                 return
         await self._spool.remove_turn(kept)
+
+    def _with_categories(self, kept: KeptTurn) -> KeptTurn:
+        """Return the turn with the categories that the agents of its key may use now."""
+        agents = kept.principal.agents
+        if agents is None:
+            return kept
+        visible = self._policies.of(kept.principal).categories.visible_to(agents)
+        return replace(kept, principal=replace(kept.principal, categories=visible))
 
     async def _is_settled(self, kept: KeptTurn) -> bool:
         """Return True if the turn was stored already, or is a message that the client sent again."""
@@ -112,6 +152,7 @@ class KeptTurns:
         place = {"tenant_id": str(kept.principal.tenant_id), "memory_id": str(kept.memory_id)}
         code = error.code if isinstance(error, MnemaError) else type(error).__name__
         if self._clock.now() - kept.turn.created_at > LONGEST_KEPT:
+            self.lost_count += 1
             log.error("kept_turn_given_up", error=code, **place)
             return False
         log.warning("kept_turn_refused", error=code, **place)

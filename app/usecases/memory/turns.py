@@ -119,7 +119,7 @@ class StoreTurn:
         key: IdempotencyKey | None,
         known: Sequence[KnownFact] | None,
     ) -> StoredTurn:
-        for attempt in range(self._policies.defaults.write.attempts):
+        for attempt in range(self._policies.defaults.write.attempts + (known is None)):
             if attempt:
                 await asyncio.sleep(random.uniform(0, 0.005) * attempt)
             try:

@@ -15,6 +15,7 @@ from app.domain.outages import (
     DatabaseUnavailable,
     EmbedderUnavailable,
     RerankerUnavailable,
+    SpoolUnavailable,
 )
 from app.ports import BlobStore, ChatModel, Embedder, Reranker, TrustedClock, TurnSpool
 from app.storage.engine import ROLE, refuse_privileged
@@ -123,13 +124,21 @@ class Readiness:
             "reranker": self._check_reranker,
             "llm": self._check_chat_model,
             **({"blobs": self._check_blobs} if self._blobs else {}),
-            **({"chat_spool": self._spool.require_room} if self._spool else {}),
+            **({"chat_spool": self._check_spool} if self._spool else {}),
             "broker": self._check_broker,
             "workers": self._check_workers,
             "pauses": self._check_pauses,
         }
         verdicts = await asyncio.gather(*map(_run_check, checks.values()), return_exceptions=True)
         return _verdict_texts(dict(zip(checks, verdicts, strict=True)))
+
+    async def _check_spool(self) -> None:
+        assert self._spool is not None
+        try:
+            async with asyncio.timeout(self._patience_s):
+                await self._spool.require_room()
+        except TimeoutError as error:
+            raise SpoolUnavailable("the disk of MNEMA_CHAT_SPOOL does not answer") from error
 
     async def _check_broker(self) -> None:
         await self._ask_broker(self._call_broker)

@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime
+from uuid import UUID
 
 from app.domain.errors import NotFound
 from app.domain.outages import WriteContention
@@ -31,9 +32,9 @@ class EraseUser:
         storage: ForgettingStorage,
         access: AccessLog,
         clock: Clock,
-        store_kept: Callable[[], Awaitable[None]],
+        store_kept: Callable[[UUID], Awaitable[None]],
     ) -> None:
-        """`store_kept` stores the turns that this server keeps on its disk."""
+        """`store_kept` stores the turns of a tenant that this server keeps on its disk."""
         self._storage = storage
         self._store_kept = store_kept
         self._access = access
@@ -42,7 +43,7 @@ class EraseUser:
     async def erase_user(self, principal: Principal, user_id: str) -> ErasureReceipt:
         """Erase everything stored for a user; raise NotFound if nothing is stored."""
         await self._access.flush_pending(principal)
-        await self._store_kept()
+        await self._store_kept(principal.tenant_id)
         counts = await self._erase_with_retries(principal, user_id)
         if counts is None:
             raise NotFound(f"nothing is stored for user {user_id!r}")

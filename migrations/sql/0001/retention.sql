@@ -153,6 +153,7 @@ DECLARE
     v_done jsonb := jsonb_build_object('memories', cardinality(v_memories), 'facts', cardinality(v_facts));
     v_count int;
 BEGIN
+    PERFORM keep_epoch();
     INSERT INTO tombstones AS t (tenant_id, hash, created_at) SELECT p_tenant, h, clock_timestamp() FROM unnest(p_hashes) h
         ON CONFLICT (tenant_id, hash) DO UPDATE SET created_at = excluded.created_at;
     v_done := v_done || jsonb_build_object('history_blanked', blank_history(p_tenant, v_ids));

@@ -19,7 +19,7 @@ from app.storage.chat.key_cipher import KeyCipher
 from app.storage.chat.turns import ChatTurnStorage
 from app.storage.identity import new_id
 from app.usecases.chat.kept_turns import KeptTurns
-from tests.factories import Caller, Clock
+from tests.factories import Caller, Clock, make_caller
 
 
 def said(scope: Principal, text: str, ago_s: float = 60, key: IdempotencyKey | None = None, **fields: Any) -> KeptTurn:
@@ -118,7 +118,7 @@ async def spool(tmp_path: Path) -> AsyncIterator[FileTurnSpool]:
 async def test_a_refused_turn_holds_up_no_other_and_is_given_up_after_a_week(
     app: Application, caller: Caller, spool: FileTurnSpool, days: int, waiting: int
 ) -> None:
-    kept = KeptTurns(spool, app.turns, ChatTurnStorage(app.uow), Clock())
+    kept = KeptTurns(spool, app.turns, ChatTurnStorage(app.uow), app.policies, Clock())
     ago_s = timedelta(days=days, seconds=90).total_seconds()
     await kept.keep_turn(said(caller.scope, "Nobody knows this category.", ago_s, category="gone"))
     await kept.keep_turn(said(caller.scope, "Hello.", 80))
@@ -130,7 +130,7 @@ async def test_a_refused_turn_holds_up_no_other_and_is_given_up_after_a_week(
 async def test_a_turn_of_a_tenant_that_is_gone_holds_up_no_other(
     app: Application, caller: Caller, spool: FileTurnSpool
 ) -> None:
-    kept = KeptTurns(spool, app.turns, ChatTurnStorage(app.uow), Clock())
+    kept = KeptTurns(spool, app.turns, ChatTurnStorage(app.uow), app.policies, Clock())
     await kept.keep_turn(said(Principal(UUID(int=0)), "Hello."))
     await kept.keep_turn(said(caller.scope, "Hello."))
     await kept.store_kept()
@@ -139,7 +139,33 @@ async def test_a_turn_of_a_tenant_that_is_gone_holds_up_no_other(
 
 async def test_a_turn_that_cannot_be_kept_is_counted(app: Application, caller: Caller, tmp_path: Path) -> None:
     full = FileTurnSpool(tmp_path / "full", 0, KeyCipher(b"s" * 32).of_kept_turns)
-    kept = KeptTurns(full, app.turns, ChatTurnStorage(app.uow), Clock())
+    kept = KeptTurns(full, app.turns, ChatTurnStorage(app.uow), app.policies, Clock())
     assert not await kept.keep_turn(said(caller.scope, "Hello."))
     assert kept.lost_count == 1
     await full.close()
+
+
+async def test_an_erasure_holds_for_a_person_whom_only_another_server_knows(
+    app: Application, caller: Caller, spool: FileTurnSpool
+) -> None:
+    kept = KeptTurns(spool, app.turns, ChatTurnStorage(app.uow), app.policies, Clock())
+    await kept.keep_turn(said(caller.scope, "I moved to Rome.", 1))
+    with pytest.raises(NotFound):
+        await app.erase.erase_user(caller.scope, "maya")
+    await kept.store_kept()
+    assert await stored(app, caller.scope) == []
+    assert spool.waiting_count == 0
+
+
+async def test_a_key_of_an_agent_states_no_more_facts_later_than_at_once(
+    app: Application, caller: Caller, spool: FileTurnSpool
+) -> None:
+    policies = app.policies.of(caller.scope)
+    seen = policies.categories.allowlists
+    agent = next(name for name in seen if policies.facts.category not in seen[name])
+    bound = await make_caller(app, ("chat",), [agent], caller)
+    kept = KeptTurns(spool, app.turns, ChatTurnStorage(app.uow), app.policies, Clock())
+    await kept.keep_turn(said(bound.scope, "My favorite color is teal."))
+    await kept.store_kept()
+    answer = await app.facts.answer.find_answer(caller.scope, "maya", "trip", "What is my favorite color?")
+    assert not answer.facts
