@@ -317,7 +317,10 @@ class TurnSpool(Protocol):
         """Return the tenants with turns that are due."""
 
     async def claim_turn(self, tenant: UUID) -> KeptTurn | None:
-        """Return the oldest turn of a tenant that is due, None if there is none. Nobody else gets it for a while."""
+        """Return the oldest turn of a tenant that is due, None if there is none or it is unreadable.
+
+        Nobody else gets it for a while.
+        """
 
     async def postpone_turn(self, turn: KeptTurn, seconds: float) -> None:
         """Make a claimed turn due again after some seconds."""

@@ -25,8 +25,6 @@ _RUN: Final = re.compile(f" ?+[{_BREAKS}][ {_BREAKS}]*+")
 """Punctuation with the blanks around it."""
 _SIGN: Final = re.compile(r"(?<!\w)[:;=8][-o^']?[()\[\]DPp/\\|](?!\w)|(?<=\w)[-+](?!\w)")
 """A face, and the sign of "A-"."""
-
-
 _OF_SIGNS: Final = frozenset(":;=8-+")
 _OF_ENCLOSING: Final = frozenset(f"{_BRACKETS}\"'")
 _OF_DASHES: Final = frozenset("-–—")

@@ -18,6 +18,7 @@ log = structlog.get_logger(__name__)
 Result = TypeVar("Result")
 LEAST_BYTES: Final = 1024
 """The bytes that a turn counts at least, so that short turns cannot be millions."""
+_UNREADABLE: Final = (InvalidToken, ValueError, KeyError, TypeError)
 BUSY_S: Final = 3.0
 """Seconds that a process waits while another one writes to the file."""
 _SCHEMA: Final = """
@@ -78,7 +79,10 @@ class FileTurnSpool:
         return await self._run(self._list_tenants)
 
     async def claim_turn(self, tenant: UUID) -> KeptTurn | None:
-        """Return the oldest turn of a tenant that is due, None if there is none. It is claimed for two minutes."""
+        """Return the oldest turn of a tenant that is due, None if there is none, or none that can be read.
+
+        It is claimed for two minutes.
+        """
         return await self._run(self._claim, tenant)
 
     async def postpone_turn(self, turn: KeptTurn, seconds: float) -> None:
@@ -132,20 +136,16 @@ class FileTurnSpool:
             return [UUID(row[0]) for row in database.execute(_TENANTS)]
 
     def _claim(self, tenant: UUID) -> KeptTurn | None:
-        while True:
-            with self._open() as database:
-                row = database.execute(_CLAIM, (str(tenant),)).fetchone()
-            if row is None:
-                return None
-            try:
-                return KeptTurn.from_json(self._cipher_of(tenant).decrypt(row[1]))
-            except (
-                InvalidToken,
-                ValueError,
-                KeyError,
-                TypeError,
-            ) as error:  # another secret; it stays for the operator
-                log.warning("kept_turn_unreadable", memory_id=row[0], error=type(error).__name__)
+        with self._open() as database:
+            row = database.execute(_CLAIM, (str(tenant),)).fetchone()
+        if row is None:
+            return None
+        memory_id, content = row
+        try:
+            return KeptTurn.from_json(self._cipher_of(tenant).decrypt(content))
+        except _UNREADABLE as error:  # it stays for an operator who brings back the secret; the next one has its turn
+            log.warning("kept_turn_unreadable", memory_id=memory_id, error=type(error).__name__)
+            return None
 
     def _postpone(self, turn: KeptTurn, seconds: float) -> None:
         with self._open() as database:

@@ -99,18 +99,13 @@ class Journal:
         """
         embedded = [c for c in changes if c.vector is not None]
         statements = [*(s for c in changes for s in c.facts), *facts]
-        waited = [
-            {
-                "hash": hex_bytes(user_tombstone(self._secret, principal.tenant_id, change.user_id)),
-                "said_at": change.said_at.isoformat(),
-            }
-            for change in changes
-            if change.said_at is not None
-        ]
+        batch = change_batch(principal, changes, statements)
+        if waited := self._waited_rows(principal, changes):
+            batch["waited"] = waited
+        if factless is not None:
+            batch["factless"] = factless
         arguments = (
-            change_batch(principal, changes, statements)
-            | ({"waited": waited} if waited else {})
-            | ({"factless": factless} if factless is not None else {}),
+            batch,
             [c.memory_id for c in embedded],
             [HalfVector(c.vector) for c in embedded],
             [c.tokens for c in embedded],
@@ -167,6 +162,17 @@ class Journal:
             rows = await tx.fetch(self._apply, principal.tenant_id, *arguments)
         answer: dict[str, Any] = rows[0]["answer"]
         return answer
+
+    def _waited_rows(self, principal: Principal, changes: Sequence[MemoryChange]) -> list[dict[str, str]]:
+        """Return whose turns waited, as the tombstone of an erased user has it, and when they were said."""
+        return [
+            {
+                "hash": hex_bytes(user_tombstone(self._secret, principal.tenant_id, change.user_id)),
+                "said_at": change.said_at.isoformat(),
+            }
+            for change in changes
+            if change.said_at is not None
+        ]
 
     def _change_tombstones(self, principal: Principal, change: MemoryChange) -> list[bytes]:
         """Return the hashes of the texts that this change would store, and of the turn it was learnt from."""

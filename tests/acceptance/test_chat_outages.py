@@ -53,10 +53,10 @@ class KilledPostgres:
         return Database(DATABASE, superuser, self.home.role_url(self.cluster, "mnema_admin"), url, url), plain
 
     def kill(self) -> None:
-        """Kill all its processes at once."""
+        """Kill its first process, without which it is gone."""
         pid = self.home.postgres.owner_pid()
         assert pid is not None
-        os.kill(pid, signal.SIGQUIT)  # its processes end without a word, as after a crash of one of them
+        os.kill(pid, signal.SIGKILL)  # its other processes end when they notice
 
     def restart(self) -> None:
         """Start it on the same port, after its recovery."""

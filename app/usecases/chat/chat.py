@@ -39,7 +39,7 @@ from app.storage.identity import new_id
 from app.usecases.chat.kept_turns import OUTAGES, KeptTurns
 from app.usecases.chat.retrieval import RetrieveForChat
 from app.usecases.facts.answer import AnswerFacts
-from app.usecases.memory.turns import StoredTurn, StoreTurn
+from app.usecases.memory.turns import CheckedTurn, StoredTurn, StoreTurn
 
 log = structlog.get_logger(__name__)
 MAX_QUESTION: Final = 8000
@@ -185,9 +185,8 @@ class ChatWithMemory:
     async def _store_turn(self, chat: Chat, turn: KeptTurn, embedding: _EmbeddingUnderWay | None = None) -> StoredTurn:
         """Store a turn. It stays in `chat.unstored` if the database does not take it in time."""
         with _dropping_refused(chat):
-            stored = await self._turns.store_turn(
-                chat.principal, turn.turn, key=turn.key, embedding=embedding, memory_id=turn.memory_id
-            )
+            checked = CheckedTurn(turn.turn, turn.memory_id)
+            stored = await self._turns.store_checked(chat.principal, checked, key=turn.key, embedding=embedding)
         chat.unstored = None
         return stored
 
@@ -260,7 +259,7 @@ class ChatWithMemory:
         """Store the user's message and the facts that it states, unless it is there already without an answer."""
         turn = self._hold_turn(chat, "user", text, {}, chat.key)
         with _dropping_refused(chat):
-            if len(text) <= MAX_QUESTION and await self._kept.is_repeated(turn, question):
+            if len(text) <= MAX_QUESTION and await self._kept.is_repeated(chat.principal, turn.turn, question):
                 chat.unstored = None
                 return
         stored = await self._store_turn(chat, turn, embedding)

@@ -14,12 +14,14 @@ import structlog
 from app.config.tenant_policies import TenantPolicies
 from app.domain.errors import LimitReached, MnemaError
 from app.domain.memory.kept_turn import KeptTurn
+from app.domain.memory.memory import NewMemory
 from app.domain.outages import DatabaseUnavailable, ServerBusy, SpoolUnavailable, TenantBusy, WriteContention
+from app.domain.principal import Principal
 from app.domain.text_rules import normalise_text
 from app.ports import Clock, TurnSpool
 from app.shares import acting_tenant
 from app.storage.chat.turns import ChatTurnStorage
-from app.usecases.memory.turns import StoreTurn
+from app.usecases.memory.turns import CheckedTurn, StoreTurn
 
 log = structlog.get_logger(__name__)
 _AWAY: Final = (DatabaseUnavailable, ServerBusy, TimeoutError)
@@ -64,15 +66,14 @@ class KeptTurns:
         log.error("chat_turn_lost", tenant_id=str(turn.principal.tenant_id), memory_id=str(turn.memory_id))
         return False
 
-    async def is_repeated(self, kept: KeptTurn, text: str) -> bool:
+    async def is_repeated(self, principal: Principal, turn: NewMemory, text: str) -> bool:
         """Return True if the newest turn of the conversation is this message, a short while ago and unanswered.
 
         `text`: the message as `normalise_text` returns it.
         """
-        turn = kept.turn
         assert turn.created_at is not None
         since = turn.created_at - REPEATED
-        newest = await self._storage.find_newest_turn(kept.principal, turn.user_id, turn.thread_id or "", since)
+        newest = await self._storage.find_newest_turn(principal, turn.user_id, turn.thread_id or "", since)
         return newest is not None and newest.role == "user" and normalise_text(newest.text) == text
 
     async def store_kept(self, of_tenant: UUID | None = None) -> None:
@@ -121,9 +122,9 @@ class KeptTurns:
         try:
             kept = self._with_categories(kept)
             if not await self._is_settled(kept):
-                await self._turns.store_turn(
-                    kept.principal, kept.turn, trim=True, key=kept.key, memory_id=kept.memory_id, waited=True
-                )
+                new = self._turns.check_turn(kept.principal, kept.turn, trim=True)  # by the rules of now
+                checked = CheckedTurn(new, kept.memory_id, waited=True)
+                await self._turns.store_checked(kept.principal, checked, key=kept.key)
         except (*_AWAY, LimitReached):
             raise
         except Exception as error:  # also if the tenant is gone
@@ -144,7 +145,7 @@ class KeptTurns:
         turn = kept.turn
         if await self._storage.was_stored(kept.principal, kept.memory_id):
             return True
-        return turn.role == "user" and await self.is_repeated(kept, normalise_text(turn.text))
+        return turn.role == "user" and await self.is_repeated(kept.principal, turn, normalise_text(turn.text))
 
     async def _give_time(self, kept: KeptTurn, error: Exception) -> bool:
         """Postpone a refused turn. Return False if it has had its time."""

@@ -43,12 +43,15 @@ class StoredTurn:
 
 
 @dataclass(frozen=True, slots=True)
-class _SaidTurn:
-    """A checked turn and the id of its memory. `waited`: it was said a while before it is stored."""
+class CheckedTurn:
+    """A turn that passed `check_turn`, and the id that its memory gets.
+
+    `waited`: it was said a while ago, so it is refused like an erased text if its user was erased since.
+    """
 
     new: NewMemory
     memory_id: UUID
-    waited: bool
+    waited: bool = False
 
 
 class StoreTurn:
@@ -81,31 +84,41 @@ class StoreTurn:
         *,
         trim: bool = False,
         key: IdempotencyKey | None = None,
-        embedding: Awaitable[Embedding | None] | None = None,
-        memory_id: UUID | None = None,
-        waited: bool = False,
     ) -> StoredTurn:
         """Store a memory of type turn, the facts that it states and its `after_turn` job in one transaction.
 
-        `embedding`: the embedding of the turn's text, if the caller needs it too; it gives None during an outage.
-        `memory_id`: the id of its memory, if the caller has one. `waited`: it was said a while ago, so it is refused
-        like an erased text if its user was erased since. While the embedder is away, the turn has no vector: full-text
-        search finds it, and its job embeds it later.
+        While the embedder is away, the turn has no vector: full-text search finds it, and its job embeds it later.
         Raise what `WriteMemories.write_memory` raises except EmbedderUnavailable. Do not store an erased text.
         """
-        new = self.check_turn(principal, draft, trim=trim)
-        said = _SaidTurn(new, memory_id or new_id(), waited)
+        turn = CheckedTurn(self.check_turn(principal, draft, trim=trim), new_id())
+        return await self.store_checked(principal, turn, key=key)
+
+    async def store_checked(
+        self,
+        principal: Principal,
+        turn: CheckedTurn,
+        *,
+        key: IdempotencyKey | None = None,
+        embedding: Awaitable[Embedding | None] | None = None,
+    ) -> StoredTurn:
+        """Store a turn as `store_turn` does.
+
+        `embedding`: the embedding of the turn's text, if the caller needs it too; it gives None during an outage.
+        """
         async with self._limits.reserve_write(principal):
-            speaker = principal.speaking_as(new.agent_id)
-            embedding = embedding or self._embed_turn(new)
-            known: Sequence[KnownFact] | None = ()
-            if not self._facts.may_take_back(speaker, new):
-                embedded = await embedding
-            elif self._facts.is_with_facts(speaker, new.user_id):
-                known, embedded = await _await_both(self._facts.read_turn(speaker, new), embedding)
-            else:
-                known, embedded = None, await embedding
-            return await self._store_with_retries(speaker, said, embedded, key, known)
+            speaker = principal.speaking_as(turn.new.agent_id)
+            known, embedded = await self._read_and_embed(speaker, turn.new, embedding or self._embed_turn(turn.new))
+            return await self._store_with_retries(speaker, turn, embedded, key, known)
+
+    async def _read_and_embed(
+        self, principal: Principal, new: NewMemory, embedding: Awaitable[Embedding | None]
+    ) -> tuple[Sequence[KnownFact] | None, Embedding | None]:
+        """Return the facts that a turn may take back, None if the write shall ask whether there are any; embed it."""
+        if not self._facts.may_take_back(principal, new):
+            return (), await embedding
+        if not self._facts.is_with_facts(principal, new.user_id):
+            return None, await embedding
+        return await _await_both(self._facts.read_turn(principal, new), embedding)
 
     def check_turn(self, principal: Principal, draft: NewMemory, *, trim: bool = False) -> NewMemory:
         """Return a turn after the checks that need no database; `trim` cuts a text that is too long."""
@@ -114,7 +127,7 @@ class StoreTurn:
     async def _store_with_retries(
         self,
         principal: Principal,
-        said: _SaidTurn,
+        turn: CheckedTurn,
         embedding: Embedding | None,
         key: IdempotencyKey | None,
         known: Sequence[KnownFact] | None,
@@ -123,12 +136,12 @@ class StoreTurn:
             if attempt:
                 await asyncio.sleep(random.uniform(0, 0.005) * attempt)
             try:
-                return await self._record_turn(principal, said, embedding, key, known)
+                return await self._record_turn(principal, turn, embedding, key, known)
             except ErasedText:
-                return await self._record_refusal(principal, said.new, key)
+                return await self._record_refusal(principal, turn.new, key)
             except FactsUnread:
-                self._facts.remember_facts_of(principal, said.new.user_id)
-                known = await self._facts.read_turn(principal, said.new)
+                self._facts.remember_facts_of(principal, turn.new.user_id)
+                known = await self._facts.read_turn(principal, turn.new)
             except RACE_LOST:
                 continue
         raise WriteContention()
@@ -142,12 +155,13 @@ class StoreTurn:
     async def _record_turn(
         self,
         principal: Principal,
-        said: _SaidTurn,
+        checked: CheckedTurn,
         embedding: Embedding | None,
         key: IdempotencyKey | None,
         known: Sequence[KnownFact] | None,
     ) -> StoredTurn:
-        new, memory_id = said.new, said.memory_id
+        new = checked.new
+        memory_id = checked.memory_id
         job_id = new_id()
         events = [write_event(new, "create", memory_id=memory_id)]
         if embedding is None:
@@ -166,7 +180,7 @@ class StoreTurn:
             observations=tuple(events),
             jobs=(NewJob(JobKind.after_turn, new.user_id, payload, job_id),),
             facts=self._facts.facts_of_turn(principal, new, memory_id, known or ()),
-            said_at=new.created_at if said.waited else None,
+            said_at=new.created_at if checked.waited else None,
         )
         turn = StoredTurn(memory_id, jobs=(job_id,))
         outcome = await self._journal.record(

@@ -19,6 +19,7 @@ from app.storage.chat.key_cipher import KeyCipher
 from app.storage.chat.turns import ChatTurnStorage
 from app.storage.identity import new_id
 from app.usecases.chat.kept_turns import KeptTurns
+from app.usecases.memory.turns import CheckedTurn
 from tests.factories import Caller, Clock, make_caller
 
 
@@ -48,7 +49,8 @@ async def test_turns_are_stored_in_the_order_in_which_they_were_said(app: Applic
 
 async def test_a_turn_that_was_stored_unnoticed_is_not_stored_again(app: Application, caller: Caller) -> None:
     turn = said(caller.scope, "Hello.")
-    await app.turns.store_turn(caller.scope, turn.turn, memory_id=turn.memory_id)
+    checked = CheckedTurn(app.turns.check_turn(caller.scope, turn.turn), turn.memory_id)
+    await app.turns.store_checked(caller.scope, checked)
     await app.chat.kept.keep_turn(turn)
     await app.chat.kept.store_kept()
     assert await stored(app, caller.scope) == [("user", "Hello.")]
