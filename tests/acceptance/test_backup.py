@@ -24,6 +24,7 @@ from app.storage.engine import Engine
 from migrations.describe import describe
 from tests.acceptance.processes import mnema
 from tests.api.calls import ask, delta, history_of, listed, refused, remember, say
+from tests.api.changes import changed_since, read_changes
 from tests.conftest import PASSWORDS, SECRET_KEY, Database, database_url, roomy_memory
 from tests.factories import Caller, make_caller, serve
 from tests.usecases.crowd import SeededEmbedder
@@ -204,12 +205,6 @@ async def spend_ids(superuser: str, count: int) -> int:
         await connection.close()
 
 
-async def changes_behind(client: httpx.AsyncClient, cursor: str | None = None) -> httpx.Response:
-    """Ask for the changes of Maya's memories."""
-    params = {"user_id": "maya"} | ({"cursor": cursor} if cursor else {})
-    return await client.get("/memory/changes", params=params)
-
-
 @pytest.mark.long
 @pytest.mark.parametrize("fresh", [False, True], ids=["dropped", "another server"])
 async def test_changes_go_on_in_a_restored_database_and_a_cursor_of_before_is_refused(
@@ -227,7 +222,7 @@ async def test_changes_go_on_in_a_restored_database_and_a_cursor_of_before_is_re
         assert edited.is_success, edited.text
         lived = await spend_ids(database.superuser, 30_000)
         await remember(client, "Maya sings.")
-        cursor = (await changes_behind(client)).json()["next_cursor"]
+        cursor = (await read_changes(client))["next_cursor"]
     file = await dump(database, backup_url, tmp_path)
     await app.engine.close()
     server = elsewhere if fresh else database_url(database.superuser, "postgres")
@@ -236,12 +231,12 @@ async def test_changes_go_on_in_a_restored_database_and_a_cursor_of_before_is_re
     restored = await restore(Site(server, database.name), file)
 
     async with serving(restored.url("mnema_app"), tmp_path, caller, embedder) as client:
-        began = (await changes_behind(client)).json()["next_cursor"]
+        began = (await read_changes(client))["next_cursor"]
         written = await remember(client, "Maya rows on Sundays.")
         for later in (False, True):  # before the new ids have passed the old ones, and after
-            refused(await changes_behind(client, cursor), 410, "cursor_of_other_database")
-            page = (await changes_behind(client, began)).json()
-            assert [memory["id"] for memory in page["items"]] == [written["id"]]
+            behind = await client.get("/memory/changes", params={"user_id": "maya", "cursor": cursor})
+            refused(behind, 410, "cursor_of_other_database")
+            assert list(await changed_since(client, began, 1)) == [written["id"]]
             if fresh and not later:
                 assert await spend_ids(restored.whole, 10) < lived
                 await spend_ids(restored.whole, lived)

@@ -1,8 +1,5 @@
 """GET /memory/changes: every change of a user's memories is seen once its turn comes, and none is skipped."""
 
-import asyncio
-from typing import Any
-
 import asyncpg
 import httpx
 import pytest
@@ -10,40 +7,10 @@ import pytest
 from app.bootstrap import Application
 from app.domain.paging import decode_parts
 from tests.api.calls import refused, remember, say
+from tests.api.changes import changed_since, follow_changes, read_changes
 from tests.api.cursors import MALFORMED, encoded
 from tests.conftest import Database
 from tests.factories import Caller, make_caller
-
-POLLS = 200
-
-
-async def read_changes(http: httpx.AsyncClient, cursor: str | None = None, **params: Any) -> dict[str, Any]:
-    given = {"user_id": "maya", "cursor": cursor} | params
-    response = await http.get("/memory/changes", params={k: v for k, v in given.items() if v is not None})
-    assert response.status_code == 200, response.text
-    answer: dict[str, Any] = response.json()
-    return answer
-
-
-async def changed_since(http: httpx.AsyncClient, cursor: str, count: int, **params: Any) -> dict[str, dict[str, Any]]:
-    """Return the memories that changed, by id, as soon as they are `count`: older transactions come first."""
-    found, _cursor = await follow_changes(http, cursor, count, **params)
-    return found
-
-
-async def follow_changes(
-    http: httpx.AsyncClient, cursor: str, count: int, **params: Any
-) -> tuple[dict[str, dict[str, Any]], str]:
-    """Return what `changed_since` does, and the cursor behind it."""
-    found: dict[str, dict[str, Any]] = {}
-    for _poll in range(POLLS):
-        page = await read_changes(http, cursor, **params)
-        found |= {memory["id"]: memory for memory in page["items"]}
-        cursor = page["next_cursor"]
-        if not page["more"] and len(found) >= count:
-            return found, cursor
-        await asyncio.sleep(0 if page["more"] else 0.05)
-    raise AssertionError(f"{len(found)} of {count} changes")
 
 
 async def test_each_kind_of_change_is_listed_with_the_memory_as_it_is_now(http: httpx.AsyncClient) -> None:
