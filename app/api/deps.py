@@ -1,6 +1,5 @@
 """FastAPI dependencies: the application of a request, and the principal of its API key."""
 
-from dataclasses import replace
 from typing import Annotated, cast
 
 import structlog
@@ -9,7 +8,6 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from fastapi.security.utils import get_authorization_scheme_param
 from starlette.requests import HTTPConnection
 
-from app.api.lease import KeyLease
 from app.bootstrap import Application
 from app.domain.errors import ScopeRequired, Unauthenticated
 from app.domain.principal import Principal
@@ -61,9 +59,8 @@ async def identify_principal(app: Application, request: Request, grace_s: float 
         raise Unauthenticated("The API key is unknown, revoked or expired.")
     structlog.contextvars.bind_contextvars(tenant_id=str(principal.tenant_id))
     acting_tenant.set(principal.tenant_id)
-    lease = KeyLease(app.tenants, key, grace_s)
-    request.state.lease_watch.begin(lease)
-    return replace(principal, lease=lease)
+    request.state.lease_watch.begin(app.tenants, key, grace_s)
+    return principal
 
 
 async def admit_principal(app: Application, request: Request, grace_s: float = 0.0) -> Principal:

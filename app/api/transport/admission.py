@@ -11,7 +11,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from app.api import errors
 from app.api.deps import admit_operator, admit_principal, application_of
 from app.api.errors import EncodedBody
-from app.api.lease import watch_lease
+from app.api.lease import LeaseWatch
 from app.api.transport import complexity
 from app.api.transport.intake import Body, Intake, IntakeLimits, replay_body
 from app.api.transport.msgpack import MSGPACK
@@ -92,7 +92,7 @@ class Admission:
         limit, in_memory = self._limits.limit_for(path), self._paths.streamed.get(path)
         if scope["method"] == "POST" and uploads.pattern.fullmatch(path):
             limit, in_memory = uploads.limit, uploads.in_memory
-        async with watch_lease() as watch:
+        async with LeaseWatch() as watch:
             scope["state"]["lease_watch"] = watch
             with self._intake.open_body(receive, limit, in_memory) as body:
                 try:

@@ -3,6 +3,7 @@
 import functools
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar
+from weakref import WeakSet
 
 from fastapi import Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -110,8 +111,14 @@ class StrictRoute(APIRoute):
         return handle_checked
 
 
+_withholding: WeakSet[Callable[..., Any]] = WeakSet()
+"""The endpoints that withhold already: a router that includes another makes its routes anew."""
+
+
 def _withhold_from_writers(endpoint: Callable[..., Any]) -> Callable[..., Any]:
     """Return the endpoint without stored contents in what it returns to a key without the scope `query`."""
+    if endpoint in _withholding:
+        return endpoint
 
     @functools.wraps(endpoint)
     async def answer(**arguments: Any) -> Any:
@@ -119,6 +126,7 @@ def _withhold_from_writers(endpoint: Callable[..., Any]) -> Callable[..., Any]:
         caller = next((value for value in arguments.values() if isinstance(value, Principal)), None)
         return result if caller is None or has_scope(caller, "query") else withhold_contents(result)
 
+    _withholding.add(answer)
     return answer
 
 

@@ -4,21 +4,30 @@ import asyncio
 import math
 import time
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import NamedTuple
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from app.config.tenant_policies import TenantPolicies
-from app.domain.errors import ConflictingName, DuplicateText, InvalidInput, NotFound, UnknownAgent, UnknownProject
+from app.domain.errors import (
+    ConflictingName,
+    DuplicateText,
+    InvalidInput,
+    NotFound,
+    Unauthenticated,
+    UnknownAgent,
+    UnknownProject,
+)
 from app.domain.ids import check_identifier
 from app.domain.outages import DatabaseUnavailable, ServerBusy
-from app.domain.principal import Principal
+from app.domain.principal import Lease, Principal
 from app.ports import Clock
 from app.storage.tenancy.tenants import ApiKey, KeyOwner, Tenant, TenantStorage, hash_key
 
 SCOPES = ("query", "write", "chat", "approve", "admin")
+KEY_ENDED: Final = "The API key was revoked, or expired, while the request was under way."
 MAX_CACHED = 10_000
 LOOKUPS = 2
 """Maximum of concurrent lookups of keys that this process does not know."""
@@ -37,6 +46,22 @@ class _CachedKey(NamedTuple):
     principal: Principal | None
 
 
+class KeyLease:
+    """The Lease on one key. It is live until this process knows that the key is not valid any more."""
+
+    __slots__ = ("_cache", "_digest")
+
+    def __init__(self, cache: Mapping[bytes, _CachedKey], digest: bytes) -> None:
+        self._cache = cache
+        self._digest = digest
+
+    def require_live(self) -> None:
+        """Raise Unauthenticated if the key is known to be revoked or expired. It asks nobody."""
+        cached = self._cache.get(self._digest)
+        if cached is not None and (cached.principal is None or time.monotonic() >= cached.valid_until):
+            raise Unauthenticated(KEY_ENDED)
+
+
 class Tenants:
     """The use-cases of tenants and keys, and a cache of authenticated keys."""
 
@@ -50,10 +75,11 @@ class Tenants:
         self._waiting = 0
 
     async def authenticate(self, key: str, grace_s: float = 0.0) -> Principal | None:
-        """Return the key's principal, None if the key is not valid. Raise ServerBusy if too many lookups wait.
+        """Return the key's principal with a lease on it, None if the key is not valid.
 
-        The result is cached for `key_cache_s` seconds, but not beyond the key's expiry. A revocation takes effect
-        after that time at most. While the database is away, the last result holds for `grace_s` seconds more.
+        Raise ServerBusy if too many lookups wait. The result is cached for `key_cache_s` seconds, but not beyond the
+        key's expiry. A revocation takes effect after that time at most. While the database is away, the last result
+        holds for `grace_s` seconds more.
         """
         digest, started = hash_key(key), time.monotonic()
         cached = self._cache.get(digest)
@@ -68,18 +94,13 @@ class Tenants:
             if cached and time.monotonic() < min(cached.fresh_until + grace_s, cached.valid_until):
                 return self._with_categories(cached.principal)
             raise
-        principal = None if owner is None else _build_principal(owner)
+        principal = None if owner is None else _build_principal(owner, KeyLease(self._cache, digest))
         left_s = self._seconds_left(owner.expires_at if owner else None)
         self._cache.pop(digest, None)
         self._cache[digest] = _CachedKey(started + min(self._ttl, left_s), started + left_s, principal)
         while len(self._cache) > MAX_CACHED:
             self._cache.popitem(last=False)
         return self._with_categories(principal)
-
-    def is_refused(self, key: str) -> bool:
-        """Tell whether this process knows that the key is not valid any more. It asks nobody."""
-        cached = self._cache.get(hash_key(key))
-        return cached is not None and (cached.principal is None or time.monotonic() >= cached.valid_until)
 
     async def _look_up(self, key: str) -> KeyOwner | None:
         """Return the owner of a key that is not cached. Guessed keys get few connections and a bounded queue."""
@@ -163,7 +184,7 @@ class Tenants:
             raise NotFound("no such key, or it is revoked already")
 
 
-def _build_principal(owner: KeyOwner) -> Principal:
+def _build_principal(owner: KeyOwner, lease: Lease) -> Principal:
     """Return the principal of a key without its categories."""
     return Principal(
         tenant_id=owner.tenant_id,
@@ -171,4 +192,5 @@ def _build_principal(owner: KeyOwner) -> Principal:
         scopes=owner.scopes,
         agents=None if owner.agents is None else frozenset(owner.agents),
         agent=owner.agents[0] if owner.agents and len(owner.agents) == 1 else None,
+        lease=lease,
     )

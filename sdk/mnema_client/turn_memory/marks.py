@@ -109,6 +109,8 @@ def defuse_marks(line: str, names: TagNames | None = None, *, leading: bool = Tr
     where its first word in brackets could be a tag: that one is defused whatever its name. Idempotent; takes linear
     time.
     """
+    if line.isascii() and line.isalnum():
+        return line  # a word alone is no mark
     folded, places = fold_text(line), None
     if _HIDDEN in folded:
         places = [at for at, char in enumerate(folded) if char != _HIDDEN]

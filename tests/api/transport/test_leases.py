@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from app.api.lease import KeyLease, watch_lease
+from app.api.lease import LeaseWatch
 from app.bootstrap import Application
 from app.bootstrap.chat import open_upstreams
 from app.domain.errors import Unauthenticated
@@ -53,9 +53,6 @@ class FakeTenants:
             raise self._last
         return self._last
 
-    def is_refused(self, _key: str) -> bool:
-        return self._last is None
-
 
 @pytest.fixture
 def no_wait(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,10 +61,10 @@ def no_wait(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def ends(*answers: Any, grace_s: float = 0.0) -> bool:
     """Tell whether a request of a second ends with its lease."""
-    lease = KeyLease(FakeTenants(*answers), "key", grace_s)  # type: ignore[arg-type]  # the two methods are all it needs
+    tenants = FakeTenants(*answers)
     try:
-        async with watch_lease() as watch:
-            watch.begin(lease)
+        async with LeaseWatch() as watch:
+            watch.begin(tenants, "key", grace_s)  # type: ignore[arg-type]  # this method is all that it needs
             await asyncio.sleep(0.3)
     except Unauthenticated:
         return True
