@@ -12,7 +12,7 @@ from app.domain.facts.fact import QuestionPart
 from app.domain.facts.mentions import Mention, find_mentions
 from app.domain.facts.nouns import has_one_form, is_plural, read_noun
 from app.domain.facts.phrases import FAVORITE, NUMBER, NUMBERED, ORDINAL, RANK, one_of, to_rank, word_set
-from app.domain.facts.spelling import find_slip, normalize_spelling
+from app.domain.facts.spelling import QUESTION_WORDS, find_slip, normalize_spelling
 from app.domain.facts.topics import FactTopics
 from app.domain.near_names import slip_forms
 from app.domain.text_rules import sentence_ends
@@ -42,12 +42,9 @@ _FILLER: Final = re.compile(
     + r"(?![\w'])[\s,:;.!…–—-]*",
     re.IGNORECASE,
 )
-_FIRST_WORD: Final = re.compile(r"[A-Za-z]{3,8}(?![\w'])")
-_OPENING_FORMS: Final = {
-    word: slip_forms(word) for word in ("what", "whats", "which", "list", "show", "tell", "remind", "give", "name")
-}
-"""The words that open a question, with their typos."""
-_CHAT_OPENERS: Final = {"wut": "what", "wot": "what", "wuts": "whats", "wots": "whats"}
+_FIRST_WORD: Final = re.compile(r"[A-Za-z]{3,8}(?:(?![\w'])|(?='s\b))")
+_REQUEST_FORMS: Final = {word: slip_forms(word) for word in ("list", "show", "tell", "remind", "give", "name")}
+"""The words that open a request, with their typos."""
 _NAME_CALL: Final = re.compile(r"(?:hey|hi|hello|ok) [\w'-]{1,30}, ", re.IGNORECASE)
 _POLITE: Final = r"(?:(?:can|could|would|will) (?:you|u|ya) (?:please |kindly )?|(?:i'?d like|i want) (?:you )?to )?"
 _BE: Final = r"(?:is|are|was|were|'s|s|'re|re)"
@@ -57,7 +54,7 @@ _ASK: Final = re.compile(
     + one_of(
         "tell|say|show|give|list|name|recall|display|print|repeat|recite|gimme|lemme (?:see|hear)|let me (?:see|hear)"
     )
-    + r"(?: (?:me|back|out|off|us))*(?: (?:all|of|again|what(?:'?s)?|which))*"
+    + r"(?! (?:is|are|was|were)\b)(?: (?:me|back|out|off|us))*(?: (?:all|of|again|what(?:'?s)?|which))*"
     r"|(?:can|could|may) i (?:please )?(?:get|see|have|hear)(?: back)?"
     r"|(?:did|have) i (?:ever |already )?(?:tell|told|mention|mentioned)(?: (?:to )?you)?(?: (?:what|which|of|about))?"
     r"|remind me(?: (?:of|about|what(?:'?s)?|which|again))*)"
@@ -202,6 +199,11 @@ def parse_question(text: str, topics: FactTopics) -> tuple[QuestionPart, ...]:
     return tuple(parts)
 
 
+def is_one_sentence(text: str) -> bool:
+    """Return True if a text that `parse_question` reads is one sentence: it states nothing besides. Linear."""
+    return len(_split_question(clean_message(text))) == 1
+
+
 def _read_sentence(text: str, topics: FactTopics) -> tuple[QuestionPart, ...]:
     """Return what a sentence without its opening asks for."""
     for reader in (_read_favorites, _read_choice, _read_liked, _read_top):
@@ -234,7 +236,7 @@ def _strip_opening(question: str) -> str:
         at = match.end()
     first = _FIRST_WORD.match(question, at)
     word = first[0].lower() if first else ""
-    meant = _CHAT_OPENERS.get(word) or (find_slip(word, _OPENING_FORMS) if word else None)
+    meant = QUESTION_WORDS.get(word) or (find_slip(word, _REQUEST_FORMS) if word else None)
     return f"{meant}{question[first.end() :]}" if first and meant else question[at:]
 
 

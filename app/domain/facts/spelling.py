@@ -50,6 +50,25 @@ def find_slip(word: str, known: Mapping[str, frozenset[str]]) -> str | None:
     return min(near, key=lambda name: word not in known[name] and name not in forms, default=None)
 
 
+def _list_typos(word: str) -> set[str]:
+    """Return the forms of a word after its first letter that lack a letter, double one or swap two.
+
+    Another letter makes another word more often than not: "wheat", "wham".
+    """
+    inner = range(1, len(word))
+    lacking = {word[:at] + word[at + 1 :] for at in inner}
+    doubled = {word[:at] + word[at - 1] + word[at:] for at in range(1, len(word) + 1)}
+    swapped = {word[:at] + word[at + 1] + word[at] + word[at + 2 :] for at in inner[:-1]}
+    return lacking | doubled | swapped
+
+
+_ASKING: Final = ("what", "whats", "which")
+QUESTION_WORDS: Final[Mapping[str, str]] = {
+    **{typo: word for word in _ASKING for typo in _list_typos(word)},
+    **{"wut": "what", "wot": "what", "wuts": "whats", "wots": "whats"},
+    **{word: word for word in _ASKING},
+}
+"""The words that ask for favorites, by each of their spellings in small letters."""
 _ORDINAL_FORMS: Final = {word: slip_forms(word) for word in ORDINALS}
 
 

@@ -22,9 +22,9 @@ from app.domain.chat.thoughts import strip_thoughts
 from app.domain.client_prompts import find_user_words, is_client_prompt
 from app.domain.errors import CategoryNotAllowed, IdempotencyMismatch
 from app.domain.facts.answers import FactAnswer
-from app.domain.facts.fact import QuestionPart
+from app.domain.facts.fact import FactOperation, QuestionPart
 from app.domain.facts.label import MemoryActions
-from app.domain.facts.questions import parse_question
+from app.domain.facts.questions import is_one_sentence, parse_question
 from app.domain.facts.statements import read_statements
 from app.domain.idempotency import OptionalKey
 from app.domain.memory.kept_turn import KeptTurn
@@ -182,10 +182,16 @@ class ChatWithMemory:
         chat.unstored = KeptTurn.of(new_id(), chat.principal, draft, key)
         return chat.unstored
 
-    async def _store_turn(self, chat: Chat, turn: KeptTurn, embedding: _EmbeddingUnderWay | None = None) -> StoredTurn:
+    async def _store_turn(
+        self,
+        chat: Chat,
+        turn: KeptTurn,
+        embedding: _EmbeddingUnderWay | None = None,
+        stated: tuple[FactOperation, ...] | None = None,
+    ) -> StoredTurn:
         """Store a turn. It stays in `chat.unstored` if the database does not take it in time."""
         with _dropping_refused(chat):
-            checked = CheckedTurn(turn.turn, turn.memory_id)
+            checked = CheckedTurn(turn.turn, turn.memory_id, stated)
             stored = await self._turns.store_checked(chat.principal, checked, key=turn.key, embedding=embedding)
         chat.unstored = None
         return stored
@@ -204,13 +210,15 @@ class ChatWithMemory:
         question = normalise_text(text[:MAX_QUESTION])
         embedding = asyncio.ensure_future(self._embed_question(chat, question))
         try:
-            store = self._store_message(chat, text, question, embedding)
-            if parts := self._read_question(chat, question):
+            parts = self._read_question(chat, question)
+            stated = () if parts and is_one_sentence(question) else self._read_statements(chat, question)
+            store = self._store_message(chat, text, question, stated, embedding)
+            if parts:
                 await store
                 await self._answer_question(chat, question, parts, embedding)
-            elif stated := self._read_topics(chat, question):
+            elif topics := frozenset(operation.topic_key for operation in stated):
                 await _run_steps(chat, store)
-                await _run_steps(chat, self._find_memories(chat, question, embedding, stated))
+                await _run_steps(chat, self._find_memories(chat, question, embedding, topics))
             else:
                 await _run_steps(chat, store, self._find_memories(chat, question, embedding))
         finally:
@@ -222,10 +230,10 @@ class ChatWithMemory:
         parts = parse_question(question, facts.topics) if visible is None or facts.category in visible else ()
         return parts if chat.request.is_alone or all(part.topic_key for part in parts) else ()
 
-    def _read_topics(self, chat: Chat, text: str) -> frozenset[str | None]:
-        """Return the topics of the facts that the message states. Their memories tell the upstream nothing more."""
+    def _read_statements(self, chat: Chat, text: str) -> tuple[FactOperation, ...]:
+        """Return what the message states of facts."""
         facts = self._policies.of(chat.principal).facts
-        return frozenset(operation.topic_key for operation in read_statements(text, facts.topics, facts.max_rank))
+        return read_statements(text, facts.topics, facts.max_rank)
 
     async def _answer_question(
         self, chat: Chat, question: str, parts: tuple[QuestionPart, ...], embedding: _EmbeddingUnderWay
@@ -255,21 +263,31 @@ class ChatWithMemory:
         ):
             chat.answer = answer
 
-    async def _store_message(self, chat: Chat, text: str, question: str, embedding: _EmbeddingUnderWay) -> None:
-        """Store the user's message and the facts that it states, unless it is there already without an answer."""
+    async def _store_message(
+        self,
+        chat: Chat,
+        text: str,
+        question: str,
+        stated: tuple[FactOperation, ...],
+        embedding: _EmbeddingUnderWay,
+    ) -> None:
+        """Store the user's message and the facts that it states, unless it is there already without an answer.
+
+        `stated` is what `question` states, which a long text is only the beginning of.
+        """
         turn = self._hold_turn(chat, "user", text, {}, chat.key)
         with _dropping_refused(chat):
             if len(text) <= MAX_QUESTION and await self._kept.is_repeated(chat.principal, turn.turn, question):
                 chat.unstored = None
                 return
-        stored = await self._store_turn(chat, turn, embedding)
+        stored = await self._store_turn(chat, turn, embedding, stated if turn.turn.text == question else None)
         if stored.actions is not None:
             chat.actions = replace(chat.actions, stored=stored.actions.stored, updated=stored.actions.updated)
 
     async def _find_memories(
         self, chat: Chat, question: str, embedding: _EmbeddingUnderWay, stated: frozenset[str | None] = frozenset()
     ) -> None:
-        """Find memories for the upstream, without those of the topics `stated`."""
+        """Find memories for the upstream, without those of the topics `stated`: they tell it nothing more."""
         request = chat.request
         await embedding  # retrieval finds it in the cache of queries
         options = RetrievalOptions(request.top_k, request.recency_weight, request.score_threshold)

@@ -76,9 +76,17 @@ class ReadTurnFacts:
         return _may_state(self._policies.of(principal).facts, principal, new) and may_retract(new.text)
 
     def facts_of_turn(
-        self, principal: Principal, new: NewMemory, memory_id: UUID, known: Sequence[KnownFact]
+        self,
+        principal: Principal,
+        new: NewMemory,
+        memory_id: UUID,
+        known: Sequence[KnownFact],
+        stated: Sequence[FactOperation] | None = None,
     ) -> tuple[FactStatement, ...]:
-        """Return the statements of a user's own turn, that of its own thread first; nothing for any other memory."""
+        """Return the statements of a user's own turn, that of its own thread first; nothing for any other memory.
+
+        `known` and `stated` are those of `read_operations`.
+        """
         policy = self._policies.of(principal).facts
         if not _may_state(policy, principal, new):
             return ()
@@ -96,7 +104,7 @@ class ReadTurnFacts:
                 max_rank=policy.max_rank,
                 names=policy.name_topics(operations),
             )
-            for thread_id, operations in read_operations(policy, new.thread_id, new.text, known)
+            for thread_id, operations in read_operations(policy, new.thread_id, new.text, known, stated)
         )
 
 
@@ -113,10 +121,18 @@ def _may_state(policy: FactPolicy, principal: Principal, new: NewMemory) -> bool
 
 
 def read_operations(
-    policy: FactPolicy, thread_id: str | None, text: str, known: Sequence[KnownFact]
+    policy: FactPolicy,
+    thread_id: str | None,
+    text: str,
+    known: Sequence[KnownFact],
+    stated: Sequence[FactOperation] | None = None,
 ) -> list[tuple[str | None, tuple[FactOperation, ...]]]:
-    """Return what a message does to stored facts, by thread, its own thread first."""
-    stated = read_statements(text, policy.topics, policy.max_rank)
+    """Return what a message does to stored facts, by thread, its own thread first.
+
+    `stated` is what `read_statements` has read in the text, None if nobody has asked yet.
+    """
+    if stated is None:
+        stated = read_statements(text, policy.topics, policy.max_rank)
     retracted = read_retractions(text, known, policy.topics, stated, thread_id)
     kept = tuple(operation for operation in stated if not is_taken_back(operation, retracted))
     groups: dict[str | None, list[FactOperation]] = {thread_id: []}

@@ -9,6 +9,7 @@ from uuid import UUID
 from app.config.tenant_policies import TenantPolicies
 from app.domain.changes import ChangeKind, MemoryChange
 from app.domain.errors import ErasedText
+from app.domain.facts.fact import FactOperation
 from app.domain.facts.label import MemoryActions
 from app.domain.facts.retractions import KnownFact
 from app.domain.idempotency import IdempotencyKey
@@ -46,11 +47,13 @@ class StoredTurn:
 class CheckedTurn:
     """A turn that passed `check_turn`, and the id that its memory gets.
 
-    `waited`: it was said a while ago, so it is refused like an erased text if its user was erased since.
+    `stated`: what its text states of facts; None: the store shall read it. `waited`: it was said a while ago, so it is
+    refused like an erased text if its user was erased since.
     """
 
     new: NewMemory
     memory_id: UUID
+    stated: tuple[FactOperation, ...] | None = None
     waited: bool = False
 
 
@@ -179,7 +182,7 @@ class StoreTurn:
             delta_meta=delta_meta(new.text, new.importance),
             observations=tuple(events),
             jobs=(NewJob(JobKind.after_turn, new.user_id, payload, job_id),),
-            facts=self._facts.facts_of_turn(principal, new, memory_id, known or ()),
+            facts=self._facts.facts_of_turn(principal, new, memory_id, known or (), checked.stated),
             said_at=new.created_at if checked.waited else None,
         )
         turn = StoredTurn(memory_id, jobs=(job_id,))

@@ -58,6 +58,13 @@ async def test_a_correction_counts_as_an_update_and_unknown_facts_are_told_as_su
     assert len(talk.upstream.log) == asked
 
 
+async def test_a_fact_that_is_stated_before_a_question_is_stored(talk: Talk) -> None:
+    await talk.say(COLORS)
+    both = await talk.say(f"I'm tired. My favorite food is ramen. {SECOND}")
+    assert said(both) == "Your second favorite color is white."
+    assert said(await talk.say("What is my favorite food?")) == "Your favorite food is ramen."
+
+
 async def test_a_rank_that_a_known_topic_lacks_is_answered_here(talk: Talk) -> None:
     await talk.say(COLORS)
     await talk.say("I painted the fence in a dark color last summer.")

@@ -2,6 +2,9 @@
 
 import pytest
 
+from app.domain.facts.questions import is_one_sentence, parse_question
+from app.domain.facts.statements import read_statements
+from app.domain.text_rules import normalise_text
 from bench import fact_rules as bench
 
 TOPICS = bench.load_topics()
@@ -33,6 +36,15 @@ def test_questions_are_answered_right_and_never_with_another_topic(part: str) ->
     assert figures.answers_right(search=False) >= answered, figures.failures
     assert figures.answers_right(search=True) >= left, figures.failures
     assert figures.bleed == 0, figures.failures
+
+
+@pytest.mark.parametrize("part", bench.PARTS)
+def test_a_question_of_one_sentence_states_nothing(part: str) -> None:
+    rows = [*bench.load_rows(part, "messages"), *bench.load_rows(part, "questions")]
+    texts = [normalise_text(row["text"] if "text" in row else row["query"]) for row in rows]
+    questions = [text for text in texts if parse_question(text, TOPICS) and is_one_sentence(text)]
+    assert len(questions) > 30
+    assert [text for text in questions if read_statements(text, TOPICS)] == []
 
 
 @pytest.mark.parametrize("part", bench.PARTS)

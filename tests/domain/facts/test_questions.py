@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.domain.facts.questions import parse_question
+from app.domain.facts.statements import read_statements
 from bench.fact_rules import load_topics
 
 TOPICS = load_topics()
@@ -163,3 +164,30 @@ def test_a_question_with_another_condition_falls_through(text: str) -> None:
 def test_words_that_may_end_a_question_are_tried_once() -> None:
     assert parse_question(f"what is my favorite color {'right now ' * 50}?", TOPICS)
     assert not parse_question(f"what is my favorite color {'right now ' * 50}x", TOPICS)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(
+            "waht is my favorite color",
+            "wat r my fav movies",
+            "whihc is my favorite color",
+            "wich are my favorite colors",
+        ),
+        *("wat's my fav movie", "wut r my fav movies", "whaat is my favorite food"),
+    ],
+)
+def test_a_misspelt_question_states_nothing(text: str) -> None:
+    assert parse_question(text, TOPICS)
+    assert read_statements(text, TOPICS) == ()
+
+
+@pytest.mark.parametrize(
+    "value", ["teal", "Snow", "Lisp", "Lost", "wheat", "Wham", "Watt", "Show", "Gave", "Nape", "Till"]
+)
+def test_a_value_that_resembles_the_opening_of_a_question_is_stated(value: str) -> None:
+    text = f"{value} is my favorite color."
+    assert parse_question(text, TOPICS) == ()
+    (stated,) = read_statements(text, TOPICS)
+    assert stated.entries == ((None, value),)
