@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 from app.domain.errors import AgentNotAllowed, CategoryNotAllowed, UnknownAgent, UnknownCategory
@@ -30,7 +31,7 @@ class Category:
     fallback: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CategoryPolicy:
     """All configured categories and the allowlist of each agent, by name."""
 
@@ -54,7 +55,7 @@ class CategoryPolicy:
         """The names of the categories in which a text with other numbers updates a fact."""
         return tuple(category.name for category in self.categories.values() if category.numeric_update)
 
-    @property
+    @cached_property
     def tag_names(self) -> TagNames:
         """The names that stand in brackets before a line: the categories and their labels, and the roles of a chat."""
         named = ((category.name, category.label) for category in self.categories.values())

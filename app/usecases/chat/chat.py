@@ -245,7 +245,7 @@ class ChatWithMemory:
         Only if nothing at all is known, no part of the memory failed, and the request has no other message, the answer
         says so without a model.
         """
-        answer = await self._facts.find_answer(chat.principal, chat.user_id, chat.request.memory_id, question)
+        answer = await self._facts.answer_parts(chat.principal, chat.user_id, chat.request.memory_id, parts)
         if answer.is_settled and chat.request.is_plain:
             chat.answer = answer
             self._count_retrieved(chat, answer)

@@ -1,10 +1,12 @@
 """Answers to questions about facts, without any model."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from app.config.tenant_policies import TenantPolicies
 from app.domain.changes import Observation
 from app.domain.facts.answers import FactAnswer, compose_answer
+from app.domain.facts.fact import QuestionPart
 from app.domain.facts.label import MemoryActions
 from app.domain.facts.questions import parse_question
 from app.domain.principal import Principal
@@ -43,14 +45,18 @@ class AnswerFacts:
         return CountedAnswer(answer, MemoryActions(retrieved=len(answer.topic_keys)))
 
     async def find_answer(self, principal: Principal, user_id: str, thread_id: str | None, query: str) -> FactAnswer:
-        """Return the answer to a question about facts; `asked` is False for any other text.
+        """Return the answer to a question about facts; `asked` is False for any other text."""
+        parts = parse_question(normalise_text(query), self._policies.of(principal).facts.topics)
+        return await self.answer_parts(principal, user_id, thread_id, parts) if parts else _NO_QUESTION
 
-        A question that a fact in doubt would answer counts as any other text.
+    async def answer_parts(
+        self, principal: Principal, user_id: str, thread_id: str | None, parts: Sequence[QuestionPart]
+    ) -> FactAnswer:
+        """Return the answer to what a question asks.
+
+        One that a fact in doubt would answer is not answered: `asked` is False.
         """
         policy = self._policies.of(principal).facts
-        parts = parse_question(normalise_text(query), policy.topics)
-        if not parts:
-            return _NO_QUESTION
         topics = [part.topic_key for part in parts]
         stored = await self._facts.find_answers(principal, user_id, thread_id, topics, across=policy.across_threads)
         answer = compose_answer(parts, stored, policy.topics)
