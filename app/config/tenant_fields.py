@@ -75,6 +75,7 @@ FIELDS: Final[Mapping[str, Mapping[str, Range]]] = {
     "consolidation": {
         **_unlimited("pool_importance", "pool_top_share"),
         "pool_hours": HOURS,
+        "compared_a_day": (1, 10_000),
         "max_age_days": DAYS,
         "fingerprint_days": DAYS,
     },

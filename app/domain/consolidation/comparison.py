@@ -34,13 +34,21 @@ class ConsolidationPolicy:
     pool_hours: int = 72
     pool_importance: int = 3
     pool_top_share: float = 0.1
+    compared_a_day: int = 2000
     max_age_days: int = 90
     neighbours: int = 10
     pairs_per_user_day: int = 50
     fingerprint_days: int = 14
 
     def __post_init__(self) -> None:
-        for name in ("pool_hours", "max_age_days", "neighbours", "pairs_per_user_day", "fingerprint_days"):
+        for name in (
+            "pool_hours",
+            "compared_a_day",
+            "max_age_days",
+            "neighbours",
+            "pairs_per_user_day",
+            "fingerprint_days",
+        ):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1")
         if not 1 <= self.pool_importance <= 5:
@@ -130,17 +138,31 @@ class Judgement:
 
 
 def comparison_pool(memories: Sequence[Memory], policy: ConsolidationPolicy, now: datetime) -> frozenset[UUID]:
-    """Return the ids of one user's memories whose neighbours are compared: new, changed, important or often retrieved.
+    """Return the ids of one user's memories whose neighbours are compared today.
 
+    They are new, changed, important or often retrieved, the new and changed ones first. Of more than `compared_a_day`
+    the next ones follow every day, so that a day's work grows with the memories and not with their square.
     `pool_top_share` is a share of all the user's comparable memories. A memory never retrieved is not in that share.
     """
     comparable = [memory for memory in memories if _is_comparable(memory)]
     since = policy.changed_since(now)
-    chosen = {m.id for m in comparable if _changed_at(m) >= since or m.importance >= policy.pool_importance}
+    fresh = {m.id for m in comparable if _changed_at(m) >= since}
+    important = {m.id for m in comparable if m.importance >= policy.pool_importance}
     retrieved = [memory for memory in comparable if memory.hits > 0]
     retrieved.sort(key=lambda memory: (-memory.hits, -_changed_at(memory).timestamp(), memory.id))
     top = retrieved[: math.ceil(len(comparable) * policy.pool_top_share)]
-    return frozenset(chosen | {memory.id for memory in top})
+    young = {m.id for m in comparable_memories(comparable, policy, now)}
+    others = ((important | {memory.id for memory in top}) & young) - fresh
+    room = policy.compared_a_day - len(fresh)
+    if room <= 0:
+        return _take_turn(fresh, policy.compared_a_day, now)
+    return frozenset(fresh) | _take_turn(others, room, now)
+
+
+def _take_turn(ids: Collection[UUID], room: int, now: datetime) -> frozenset[UUID]:
+    """Return at most `room` ids, the next ones every day."""
+    turns = max(math.ceil(len(ids) / room), 1)
+    return frozenset(sorted(ids)[now.toordinal() % turns :: turns])
 
 
 def comparable_memories(memories: Iterable[Memory], policy: ConsolidationPolicy, now: datetime) -> list[Memory]:

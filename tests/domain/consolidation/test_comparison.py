@@ -44,7 +44,8 @@ def chosen(
         (memory(1, age=3.01), False),
         (memory(1, age=30, updated_at=NOW - timedelta(hours=71)), True),
         (memory(1, age=30, importance=3), True),
-        (memory(1, age=300, importance=5), True),
+        (memory(1, age=89, importance=5), True),
+        (memory(1, age=91, importance=5), False),
         (memory(1, age=1, state=MemoryState.soft_deleted), False),
         (memory(1, age=1, state=MemoryState.superseded), False),
         (memory(1, age=1, type=MemoryType.insight), False),
@@ -66,6 +67,22 @@ def test_the_most_retrieved_tenth_is_in_the_pool() -> None:
         UUID(int=19),
         UUID(int=18),
     }
+
+
+def test_a_large_pool_takes_turns_and_the_new_come_first() -> None:
+    old = [memory(number, age=30, importance=5) for number in range(7)]
+    new = [memory(number) for number in (8, 9)]
+
+    def pools(some: list[Memory], days: int) -> list[frozenset[UUID]]:
+        policy = replace(POLICY, compared_a_day=3)
+        return [comparison_pool(some, policy, NOW + timedelta(days=day)) for day in range(days)]
+
+    one_of_seven = pools([*old, *new], 1)[0] - {one.id for one in new}
+    assert len(one_of_seven) == 1
+    for some in (old, [*old, *new][-3:], [memory(number) for number in range(7)]):
+        turns = pools(some, 3)
+        assert max(map(len, turns)) == 3
+        assert frozenset().union(*turns) == {one.id for one in some}
 
 
 def test_one_of_a_pair_has_to_be_in_the_pool() -> None:
@@ -173,6 +190,7 @@ def test_a_fingerprint_is_the_same_either_way_and_from_storage(a: UUID, b: UUID,
 @pytest.mark.parametrize(
     "values",
     [
+        {"compared_a_day": 0},
         *({"pool_hours": 0}, {"pool_importance": 0}, {"pool_importance": 6}, {"pool_top_share": -0.1}),
         *({"pool_top_share": 1.1}, {"max_age_days": 0}, {"pairs_per_user_day": 0}, {"fingerprint_days": 0}),
         {"neighbours": 0},
