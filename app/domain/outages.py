@@ -165,6 +165,12 @@ class TenantBusy(ConnectionsBusy):
     code = "tenant_busy"
 
 
+class DataLocked(DatabaseUnavailable):
+    """Other work, such as the erasure of this user, holds this data for longer than a request waits; try again."""
+
+    code = "data_locked"
+
+
 class DatabaseReadOnly(DatabaseUnavailable):
     """The database accepts no writes now, perhaps after a failover. Nothing was written; try again."""
 

@@ -15,7 +15,14 @@ from app.domain.errors import (
     VersionConflict,
     WrongState,
 )
-from app.domain.outages import DatabaseFull, DatabaseReadOnly, DatabaseUnavailable, FactsUnread, WriteContention
+from app.domain.outages import (
+    DatabaseFull,
+    DatabaseReadOnly,
+    DatabaseUnavailable,
+    DataLocked,
+    FactsUnread,
+    WriteContention,
+)
 from app.storage.engine import REFUSED, UNREACHABLE
 from app.storage.pooling import LOST, LOST_STATEMENTS
 
@@ -33,7 +40,7 @@ _ERROR_BY_STATE: dict[str, type[MnemaError]] = {
     "23505": DuplicateText,
     "40P01": WriteContention,
     "40001": WriteContention,
-    "55P03": WriteContention,
+    "55P03": DataLocked,
     "25006": DatabaseReadOnly,
     "25P03": DatabaseUnavailable,  # a transaction that was idle for too long
     "25P04": DatabaseUnavailable,  # or took too long

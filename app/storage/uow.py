@@ -86,8 +86,14 @@ class UnitOfWork:
 
     @asynccontextmanager
     async def write(self, principal: Principal, *, timeout_s: float | None = None) -> AsyncIterator[WriteTx]:
-        """Open a read-write transaction of one tenant; commit at the end, roll back on an exception."""
-        async with self._open_transaction(principal, "BEGIN") as connection:  # still read-only if the database is
+        """Open a read-write transaction of one tenant; commit at the end, roll back on an exception.
+
+        With `timeout_s`, a statement may take and wait for locks so many seconds.
+        """
+        begin = "BEGIN"  # still read-only if the database is
+        if timeout_s is not None:
+            begin += f"; SET LOCAL lock_timeout = '{timeout_s:.0f}s'"
+        async with self._open_transaction(principal, begin) as connection:
             yield WriteTx(connection, timeout_s)
 
     @asynccontextmanager

@@ -212,7 +212,7 @@ async def test_a_defect_of_ours_is_not_called_an_outage(uow: UnitOfWork, a: Prin
     ("state", "code"),
     [(state, "database_unavailable") for state in (
         "53000", "53200", "53300", "53400", "57000", "57014", "57P01", "57P02", "57P03", "57P05", "58030", "25P03",
-    )] + [("53100", "database_full"), ("25006", "database_read_only"), ("55P03", "write_contention")],
+    )] + [("53100", "database_full"), ("25006", "database_read_only"), ("55P03", "data_locked")],
 )  # fmt: skip
 async def test_what_postgresql_refuses_for_now_is_an_outage_with_a_code(
     uow: UnitOfWork, a: Principal, state: str, code: str

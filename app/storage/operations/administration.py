@@ -35,6 +35,7 @@ BEGIN
 END $$;
 ALTER ROLE mnema_app NOSUPERUSER NOBYPASSRLS NOCREATEDB NOCREATEROLE NOINHERIT;
 ALTER ROLE mnema_app SET jit = off;
+ALTER ROLE mnema_app SET lock_timeout = '5s';  -- a write of a user does not wait for their whole erasure
 ALTER ROLE mnema_app SET enable_seqscan = off;  -- migrations/sql/0001/planning.sql says why
 GRANT mnema_owner TO mnema_admin;
 GRANT mnema_search, mnema_auth, mnema_jobs, mnema_partitions TO mnema_owner;

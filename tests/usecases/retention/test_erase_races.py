@@ -121,6 +121,27 @@ async def test_a_new_memory_that_has_not_committed_yet_is_erased_with_the_rest(
     assert await orphans(sql) == []
 
 
+@pytest.mark.long
+async def test_a_write_does_not_wait_for_a_whole_erasure_and_others_go_on(
+    app: Application, caller: Caller, gate: Gate
+) -> None:
+    await app.write.write_memory(caller.scope, draft("Maya lives in Lisbon."))
+    erasing = asyncio.create_task(app.erase.erase_user(replace(caller.scope, agent="slow"), "maya"))
+    await gate.waiting(1)
+    writing = [
+        app.write.write_memory(caller.scope, draft("Maya sings.")),
+        app.turns.store_turn(caller.scope, draft("I sing.", type=MemoryType.turn, role="user", thread_id="t")),
+        app.write.write_memory(caller.scope, draft("Ben sings.", user_id="ben")),
+    ]
+    *refused, other = await asyncio.gather(*writing, return_exceptions=True)
+    assert [getattr(error, "code", error) for error in refused] == ["data_locked", "data_locked"]
+    assert other.id is not None  # type: ignore[union-attr]  # it is what the write returned
+    assert not erasing.done(), "it waits as long as it needs"
+    await gate.open()
+    await erasing
+    assert (await app.write.write_memory(caller.scope, draft("Maya sings."))).action == "created"
+
+
 async def test_a_write_that_began_before_the_erasure_ended_meets_it(
     app: Application, caller: Caller, sql: asyncpg.Connection, gate: Gate
 ) -> None:
