@@ -26,13 +26,15 @@ class Server:
         stderr: IO[bytes] | int | None = None,
         env: Mapping[str, str] | None = None,
         options: Sequence[str] = (),
+        tree: Path = REPOSITORY,
     ) -> None:
         """Set up the server. `stderr` receives its output, instead of a file in `home`.
 
-        `env`: more variables. `options`: more arguments of its program.
+        `env`: more variables. `options`: more arguments of its program. `tree`: the folder of its code.
         """
         self._stderr = stderr
         self._options = options
+        self._tree = tree
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self._env = environment(MNEMA_DATABASE_URL=database.app, MNEMA_HOME=home, **(env or {}))
@@ -61,7 +63,7 @@ class Server:
         command = [sys.executable, "-m", self._module, "--port", str(self.port), *self._options]
         with self._log.open("ab") as log:
             said = log if self._stderr is None else self._stderr
-            self._process = subprocess.Popen(command, cwd=REPOSITORY, env=self._env, stdout=said, stderr=said)
+            self._process = subprocess.Popen(command, cwd=self._tree, env=self._env, stdout=said, stderr=said)
 
     async def _ready(self, client: httpx.AsyncClient) -> bool:
         try:
