@@ -1,14 +1,12 @@
 """The Alembic environment. It connects as `mnema_admin` and works as `mnema_owner`, one migrator at a time."""
 
 import asyncio
-from typing import Any
 
 from alembic import context
 from sqlalchemy import Connection, pool, text
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from app.config.settings import AdminSettings
-from app.storage.tables import metadata
 from migrations.identity import keep_identity, read_identity
 
 LOCK = 7_305_211_904  # advisory lock: any constant, the same for every migrator
@@ -22,11 +20,6 @@ def url() -> str:
     return found.replace("postgresql://", "postgresql+asyncpg://", 1)
 
 
-def include_name(name: str | None, type_: str, _parents: Any) -> bool:
-    """Leave out vector tables: embedding spaces make and drop them, not migrations."""
-    return not (type_ == "table" and (name or "").startswith("vec_"))
-
-
 def migrate(connection: Connection) -> None:
     """Run the requested revisions in one transaction, and store the identity of the schema that they make."""
     for statement in (
@@ -37,13 +30,7 @@ def migrate(connection: Connection) -> None:
     ):
         connection.execute(text(statement))
     connection.commit()
-    context.configure(
-        connection=connection,
-        target_metadata=metadata,
-        include_name=include_name,
-        compare_server_default=False,
-        transaction_per_migration=False,
-    )
+    context.configure(connection=connection, transaction_per_migration=False)
     with context.begin_transaction():
         before = read_identity(connection)
         context.run_migrations()

@@ -9,8 +9,8 @@ depends_on = None
 
 
 def upgrade() -> None:
-    ${upgrades if upgrades else 'run_sql("")'}
+    run_sql("${up_revision}/up.sql")
 
 
 def downgrade() -> None:
-    ${downgrades if downgrades else 'run_sql("")'}
+    run_sql("${up_revision}/down.sql")

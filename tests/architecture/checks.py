@@ -102,18 +102,6 @@ def transaction_ids(source: Source) -> list[str]:
     return [f"{source.path}:{line} {hit[0]}" for line, sql in _sql(source) if (hit := _TRANSACTION_IDS.search(sql))]
 
 
-def table_imports(source: Source) -> list[str]:
-    """The SQLAlchemy tables serve migrations alone."""
-    if source.inside("app/storage/tables/", "migrations/env.py"):
-        return []
-    return [
-        source.at(node, f"imports {name}")
-        for node in source.nodes
-        for name in imported(source, node)
-        if name == "app.storage.tables" or name.startswith("app.storage.tables.")
-    ]
-
-
 def imported_tests(source: Source) -> list[str]:
     """No module imports a test module: what tests share lives in a module beside them."""
     found = {
