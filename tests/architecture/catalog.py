@@ -18,7 +18,7 @@ DEFINERS = {
     "changed_configs(bigint)": "mnema_auth",
     "claim_jobs(integer,interval)": "mnema_jobs",
     "drop_partitions(integer,integer,timestamp with time zone,boolean)": "mnema_partitions",
-    "items_naming(text)": "mnema_search",
+    "items_mentioning_user(text)": "mnema_search",
     "jobs_behind()": "mnema_jobs",
     "longest_kept(integer,integer)": "mnema_partitions",
     "list_worded(bigint,text,text[],jsonb,jsonb,integer)": "mnema_search",

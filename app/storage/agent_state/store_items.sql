@@ -32,7 +32,7 @@ WITH paths AS MATERIALIZED (
 labelled AS MATERIALIZED (SELECT store_labels(path) AS namespace FROM paths)
 SELECT DISTINCT (l.namespace[:coalesce($5, cardinality(l.namespace))]) COLLATE "C" AS namespace FROM labelled l
 WHERE NOT EXISTS (SELECT 1 FROM jsonb_to_recordset($4::jsonb) AS c("where" text, path text[])
-                  WHERE NOT store_lies_in(l.namespace, c."where", c.path))
+                  WHERE NOT namespace_matches(l.namespace, c."where", c.path))
 ORDER BY 1 LIMIT $6 OFFSET $7
 
 -- name: items

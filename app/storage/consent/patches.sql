@@ -3,7 +3,7 @@
 SELECT user_pk FROM users WHERE tenant_id = $1 AND user_id = $2 FOR NO KEY UPDATE
 
 -- name: ensure_user
-SELECT know_users($1, jsonb_build_array($2::text))
+SELECT ensure_users($1, jsonb_build_array($2::text))
 
 -- name: known
 -- Whether anything is stored about a user. A key bound to agents ($3) knows users with a memory or proposal that it can see.
@@ -122,7 +122,7 @@ SELECT EXISTS (SELECT FROM memories WHERE tenant_id = $1 AND id = $2 AND role = 
 
 -- name: changes
 SELECT rev, memory_id, is_turn, user_id, actor_id, role, said AS text, version, active, key_id
-FROM told_since($1, $2, $3, $4)
+FROM thread_changes_since($1, $2, $3, $4)
 
 -- name: due
 -- Proposals past their time; rows that another transaction has locked are left to it.

@@ -11,7 +11,7 @@ SELECT EXISTS (
     JOIN change_log c ON c.tenant_id = p.tenant_id AND c.memory_id = q.turn_id::text AND c.thread_id = q.thread_id
         AND c.event = 'created' AND c.rev = q.rev
     CROSS JOIN LATERAL (
-        SELECT * FROM told_since(p.tenant_id, q.thread_id, q.rev, 1000) t WHERE t.is_turn ORDER BY t.rev LIMIT 1) t
+        SELECT * FROM thread_changes_since(p.tenant_id, q.thread_id, q.rev, 1000) t WHERE t.is_turn ORDER BY t.rev LIMIT 1) t
     WHERE q.tenant_id = p.tenant_id AND q.patch_id = p.id AND q.user_id = p.user_id AND has_words(q.question, p.value)
       AND t.memory_id = p.answer_id AND t.role = 'user' AND t.user_id = p.user_id
       AND coalesce(t.actor_id, t.user_id) = p.user_id AND t.version = 1 AND t.active

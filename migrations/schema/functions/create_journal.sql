@@ -136,14 +136,14 @@ BEGIN
     END IF;
     -- each statement runs only if the batch needs it: starting one costs as much as writing a row
     IF p_batch ? 'users' AND (NOT v_known OR jsonb_array_length(p_batch->'users') > 1) THEN
-        PERFORM know_users(p_tenant, p_batch->'users');
+        PERFORM ensure_users(p_tenant, p_batch->'users');
     END IF;
     IF p_batch ? 'facts' THEN  -- before the threads: concurrent statements of a user become one sequence
         PERFORM 1 FROM users WHERE tenant_id = p_tenant AND user_id IN (
             SELECT f->>'user_id' FROM jsonb_array_elements(p_batch->'facts') f) ORDER BY user_id FOR NO KEY UPDATE;
     END IF;
     IF p_batch ? 'updates' THEN v_images := change_memories(p_tenant, p_batch->'updates'); END IF;
-    IF p_batch ? 'also' THEN p_batch := tell_threads(p_tenant, p_batch, v_images); END IF;
+    IF p_batch ? 'also' THEN p_batch := add_missing_thread_changes(p_tenant, p_batch, v_images); END IF;
     IF p_batch ? 'facts' AND p_batch->'history' = '[]' AND p_batch->'events' = '[]' THEN
         v_revs := '[]';
     ELSE

@@ -5,7 +5,7 @@ CREATE OR REPLACE FUNCTION public.items_of(p_tenant uuid, p_user text)
 AS $function$
     SELECT id FROM store_items WHERE tenant_id = p_tenant AND user_id = p_user
     UNION ALL
-    SELECT i.id FROM items_naming(p_user) n JOIN store_items i ON i.tenant_id = p_tenant AND i.id = n
+    SELECT i.id FROM items_mentioning_user(p_user) n JOIN store_items i ON i.tenant_id = p_tenant AND i.id = n
     WHERE EXISTS (
         SELECT FROM unnest(store_labels(i.path) || i.key) l
         WHERE l = p_user OR p_user !~ '^(.{1,2}|[0-9]{1,5})$'

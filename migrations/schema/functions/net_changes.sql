@@ -5,7 +5,7 @@ CREATE OR REPLACE FUNCTION public.net_changes(p_tenant uuid, p_thread text, p_si
 AS $function$
 WITH RECURSIVE logged AS MATERIALIZED (
     SELECT c.* FROM change_log c
-    WHERE c.tenant_id = p_tenant AND c.thread_id = p_thread AND c.rev > p_since AND never_told(c.type) IS NOT TRUE
+    WHERE c.tenant_id = p_tenant AND c.thread_id = p_thread AND c.rev > p_since AND outside_delta(c.type) IS NOT TRUE
       AND (p_user IS NULL OR c.user_pk = p_user)),
 replaced AS MATERIALIZED (  -- a memory that another one replaces has no row of its own
     SELECT l.rev, o.id AS memory_id, l.memory_id AS heir, l.event, coalesce(l.category_before, l.category_after) AS category,
@@ -72,7 +72,7 @@ told AS MATERIALIZED (  -- so that `kind` is computed once
             SELECT FROM change_log o WHERE o.tenant_id = p_tenant AND o.memory_id = s.id::text AND o.thread_id = p_thread
                 AND o.rev <= p_since) THEN NULL
         WHEN s.merged_away AND EXISTS (
-            SELECT FROM active_heir(p_tenant, s.heir) h
+            SELECT FROM active_successor(p_tenant, s.heir) h
             WHERE h.id IS NOT NULL AND (p_categories IS NULL OR h.category = ANY (p_categories))) THEN NULL
         WHEN s.present IS NOT NULL THEN 'soft_deleted'
         WHEN EXISTS (SELECT FROM users u WHERE u.tenant_id = p_tenant AND u.user_pk = s.user_pk) THEN 'deleted' END AS kind

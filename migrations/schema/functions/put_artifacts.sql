@@ -9,7 +9,7 @@ DECLARE
 BEGIN
     PERFORM set_config('app.tenant_id', p_tenant::text, true);
     LOOP  -- the lock holds off an erasure; after one that came first, the user is new
-        PERFORM know_users(p_tenant, jsonb_build_array(p_user));
+        PERFORM ensure_users(p_tenant, jsonb_build_array(p_user));
         PERFORM 1 FROM users WHERE tenant_id = p_tenant AND user_id = p_user FOR KEY SHARE;
         EXIT WHEN FOUND;
     END LOOP;

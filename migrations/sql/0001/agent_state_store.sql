@@ -95,7 +95,7 @@ CREATE FUNCTION store_labels(p_path text) RETURNS text[] LANGUAGE sql IMMUTABLE 
     RETURN string_to_array(rtrim(p_path, E'\x01'), E'\x01');
 
 -- Return whether a namespace begins (`prefix`) or ends (`suffix`) with labels; the label '*' matches any.
-CREATE FUNCTION store_lies_in(p_namespace text[], p_where text, p_path text[]) RETURNS boolean LANGUAGE sql
+CREATE FUNCTION namespace_matches(p_namespace text[], p_where text, p_path text[]) RETURNS boolean LANGUAGE sql
     IMMUTABLE PARALLEL SAFE AS $$
     SELECT cardinality(p_namespace) >= cardinality(p_path) AND NOT EXISTS (
         SELECT 1 FROM unnest(p_path) WITH ORDINALITY AS p(label, n)
@@ -119,7 +119,7 @@ CREATE INDEX store_items_names ON store_items USING gin (store_names(tenant_id, 
 -- Return the items without user_id that may name a user: all that do, and some more. `@>` of arrays is not leakproof, so
 -- row-level security keeps a query from the index; this function reaches it (security.sql). The tenant comes from the
 -- transaction, never from a parameter.
-CREATE FUNCTION items_naming(p_user text) RETURNS SETOF uuid LANGUAGE sql STABLE SECURITY DEFINER
+CREATE FUNCTION items_mentioning_user(p_user text) RETURNS SETOF uuid LANGUAGE sql STABLE SECURITY DEFINER
     SET search_path = pg_catalog, public, pg_temp AS $$
     SELECT i.id FROM store_items i WHERE i.tenant_id = current_tenant() AND i.user_id IS NULL
         AND (store_names(i.tenant_id, i.path, i.key) @> ARRAY[current_tenant()::text || p_user]
@@ -133,7 +133,7 @@ $$;
 CREATE FUNCTION items_of(p_tenant uuid, p_user text) RETURNS SETOF uuid LANGUAGE sql STABLE AS $$
     SELECT id FROM store_items WHERE tenant_id = p_tenant AND user_id = p_user
     UNION ALL
-    SELECT i.id FROM items_naming(p_user) n JOIN store_items i ON i.tenant_id = p_tenant AND i.id = n
+    SELECT i.id FROM items_mentioning_user(p_user) n JOIN store_items i ON i.tenant_id = p_tenant AND i.id = n
     WHERE EXISTS (
         SELECT FROM unnest(store_labels(i.path) || i.key) l
         WHERE l = p_user OR p_user !~ '^(.{1,2}|[0-9]{1,5})$'
@@ -151,6 +151,6 @@ CREATE FUNCTION erase_items(p_tenant uuid, p_user text) RETURNS int LANGUAGE sql
 $$;
 
 GRANT EXECUTE ON FUNCTION store_compares(jsonb, text, jsonb), store_matches(jsonb, jsonb),
-    store_labels(text), store_lies_in(text[], text, text[]), items_naming(text), items_of(uuid, text),
+    store_labels(text), namespace_matches(text[], text, text[]), items_mentioning_user(text), items_of(uuid, text),
     erase_items(uuid, text) TO mnema_app;
 GRANT EXECUTE ON FUNCTION store_words(uuid, text), store_names(uuid, text, text) TO mnema_app, mnema_search;

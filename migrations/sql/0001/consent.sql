@@ -104,7 +104,7 @@ $$;
 
 -- Return what happened in a thread after a revision, oldest first. A memory that no longer exists counts as a turn.
 -- `key_id` is the API key that stored the turn.
-CREATE FUNCTION told_since(p_tenant uuid, p_thread text, p_rev bigint, p_limit int)
+CREATE FUNCTION thread_changes_since(p_tenant uuid, p_thread text, p_rev bigint, p_limit int)
     RETURNS TABLE (rev bigint, memory_id uuid, is_turn boolean, user_id text, actor_id text, role text, said text,
                    version int, active boolean, key_id uuid)
     LANGUAGE sql STABLE AS $$
@@ -150,7 +150,7 @@ SELECT EXISTS (
     JOIN change_log c ON c.tenant_id = p.tenant_id AND c.memory_id = q.turn_id::text AND c.thread_id = q.thread_id
         AND c.event = 'created' AND c.rev = q.rev
     CROSS JOIN LATERAL (
-        SELECT * FROM told_since(p.tenant_id, q.thread_id, q.rev, 1000) t WHERE t.is_turn ORDER BY t.rev LIMIT 1) t
+        SELECT * FROM thread_changes_since(p.tenant_id, q.thread_id, q.rev, 1000) t WHERE t.is_turn ORDER BY t.rev LIMIT 1) t
     WHERE q.tenant_id = p.tenant_id AND q.patch_id = p.id AND q.user_id = p.user_id AND has_words(q.question, p.value)
       AND t.memory_id = p.answer_id AND t.role = 'user' AND t.user_id = p.user_id
       AND coalesce(t.actor_id, t.user_id) = p.user_id AND t.version = 1 AND t.active
@@ -159,7 +159,7 @@ SELECT EXISTS (
                            WHERE l.tenant_id = p.tenant_id AND l.thread_id = q.thread_id AND l.rev > q.rev AND l.rev <= t.rev))
 $$;
 GRANT EXECUTE ON FUNCTION ascii_words(text), has_words(text, text), evidence_of(uuid, text, uuid[]),
-    told_since(uuid, text, bigint, int), signals_agree(context_patches), answered_in_chat(context_patches) TO mnema_app;
+    thread_changes_since(uuid, text, bigint, int), signals_agree(context_patches), answered_in_chat(context_patches) TO mnema_app;
 
 -- Refuse a second decision, and note the transaction of the first. The evidence may have changed since the application
 -- read it: that is a serialization failure, so that the caller decides again.

@@ -17,11 +17,11 @@ CREATE INDEX delta_cursors_of_key ON delta_cursors (tenant_id, key_id)
 GRANT SELECT, INSERT, UPDATE, DELETE ON delta_cursors TO mnema_app;
 
 -- Return whether memories of this type have no bullet.
-CREATE FUNCTION never_told(p_type text) RETURNS boolean LANGUAGE sql IMMUTABLE
+CREATE FUNCTION outside_delta(p_type text) RETURNS boolean LANGUAGE sql IMMUTABLE
     RETURN p_type IN ('turn', 'summary', 'chunk');
 
 -- Return the active memory that took a superseded one's place, NULL if there is none any more.
-CREATE FUNCTION active_heir(p_tenant uuid, p_id uuid) RETURNS memories LANGUAGE plpgsql STABLE AS $$
+CREATE FUNCTION active_successor(p_tenant uuid, p_id uuid) RETURNS memories LANGUAGE plpgsql STABLE AS $$
 DECLARE
     r memories;
 BEGIN
@@ -57,7 +57,7 @@ CREATE FUNCTION net_changes(p_tenant uuid, p_thread text, p_since bigint, p_cate
     LANGUAGE sql STABLE AS $$
 WITH RECURSIVE logged AS MATERIALIZED (
     SELECT c.* FROM change_log c
-    WHERE c.tenant_id = p_tenant AND c.thread_id = p_thread AND c.rev > p_since AND never_told(c.type) IS NOT TRUE
+    WHERE c.tenant_id = p_tenant AND c.thread_id = p_thread AND c.rev > p_since AND outside_delta(c.type) IS NOT TRUE
       AND (p_user IS NULL OR c.user_pk = p_user)),
 replaced AS MATERIALIZED (  -- a memory that another one replaces has no row of its own
     SELECT l.rev, o.id AS memory_id, l.memory_id AS heir, l.event, coalesce(l.category_before, l.category_after) AS category,
@@ -124,7 +124,7 @@ told AS MATERIALIZED (  -- so that `kind` is computed once
             SELECT FROM change_log o WHERE o.tenant_id = p_tenant AND o.memory_id = s.id::text AND o.thread_id = p_thread
                 AND o.rev <= p_since) THEN NULL
         WHEN s.merged_away AND EXISTS (
-            SELECT FROM active_heir(p_tenant, s.heir) h
+            SELECT FROM active_successor(p_tenant, s.heir) h
             WHERE h.id IS NOT NULL AND (p_categories IS NULL OR h.category = ANY (p_categories))) THEN NULL
         WHEN s.present IS NOT NULL THEN 'soft_deleted'
         WHEN EXISTS (SELECT FROM users u WHERE u.tenant_id = p_tenant AND u.user_pk = s.user_pk) THEN 'deleted' END AS kind
@@ -199,5 +199,5 @@ BEGIN
     RETURN QUERY SELECT v_since, v_told, v_truncated, 0::bigint, NULL::bigint, NULL::uuid, NULL, NULL, NULL, NULL::int,
                         NULL::int, NULL::int, NULL::bigint;
 END $$;
-GRANT EXECUTE ON FUNCTION never_told(text), active_heir(uuid, uuid), net_changes(uuid, text, bigint, text[], bigint, boolean, boolean),
+GRANT EXECUTE ON FUNCTION outside_delta(text), active_successor(uuid, uuid), net_changes(uuid, text, bigint, text[], bigint, boolean, boolean),
     read_delta(uuid, text, bigint, text, text, uuid, text[], int) TO mnema_app;

@@ -175,7 +175,7 @@ GRANT EXECUTE ON FUNCTION content_key(jsonb) TO mnema_app;
 -- Return a batch whose `delta` has a row for each thread that has told of a changed memory, or of one that it replaces:
 -- a thread that showed a memory also shows its end. A purge of a memory that was not active needs no row, because the
 -- soft delete has one. The caller holds the locks of the memories, so that no other thread can tell of them meanwhile.
-CREATE FUNCTION tell_threads(p_tenant uuid, p_batch jsonb, p_images jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
+CREATE FUNCTION add_missing_thread_changes(p_tenant uuid, p_batch jsonb, p_images jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
     v_more jsonb;
     v_threads jsonb;
@@ -198,7 +198,7 @@ BEGIN
     RETURN p_batch || jsonb_build_object('delta', v_more || coalesce(p_batch->'delta', '[]'),
                                          'threads', coalesce(p_batch->'threads', '{}') || v_threads);
 END $$;
-GRANT EXECUTE ON FUNCTION tell_threads(uuid, jsonb, jsonb) TO mnema_app;
+GRANT EXECUTE ON FUNCTION add_missing_thread_changes(uuid, jsonb, jsonb) TO mnema_app;
 
 -- Insert relations, one for each pair in either direction, and a LINK row for each memory that got one. The relations of
 -- p_retold are replaced: those that are not in p_edges go, the others get the new strength. A memory that was purged
@@ -385,14 +385,14 @@ BEGIN
     END IF;
     -- each statement runs only if the batch needs it: starting one costs as much as writing a row
     IF p_batch ? 'users' AND (NOT v_known OR jsonb_array_length(p_batch->'users') > 1) THEN
-        PERFORM know_users(p_tenant, p_batch->'users');
+        PERFORM ensure_users(p_tenant, p_batch->'users');
     END IF;
     IF p_batch ? 'facts' THEN  -- before the threads: concurrent statements of a user become one sequence
         PERFORM 1 FROM users WHERE tenant_id = p_tenant AND user_id IN (
             SELECT f->>'user_id' FROM jsonb_array_elements(p_batch->'facts') f) ORDER BY user_id FOR NO KEY UPDATE;
     END IF;
     IF p_batch ? 'updates' THEN v_images := change_memories(p_tenant, p_batch->'updates'); END IF;
-    IF p_batch ? 'also' THEN p_batch := tell_threads(p_tenant, p_batch, v_images); END IF;
+    IF p_batch ? 'also' THEN p_batch := add_missing_thread_changes(p_tenant, p_batch, v_images); END IF;
     IF p_batch ? 'facts' AND p_batch->'history' = '[]' AND p_batch->'events' = '[]' THEN
         v_revs := '[]';
     ELSE

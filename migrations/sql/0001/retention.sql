@@ -56,7 +56,7 @@ BEGIN
         RETURNING thread_id, rev, type, coalesce(category_after, category_before) AS category),
     newest AS (
         SELECT thread_id, category, max(rev) AS rev FROM deleted
-            WHERE never_told(type) IS NOT TRUE AND category IS NOT NULL GROUP BY thread_id, category
+            WHERE outside_delta(type) IS NOT TRUE AND category IS NOT NULL GROUP BY thread_id, category
         UNION ALL SELECT thread_id, '', max(rev) FROM deleted GROUP BY thread_id)
     SELECT (SELECT count(*) FROM deleted), jsonb_object_agg(n.thread_id, n.pruned) INTO v_count, v_pruned
         FROM (SELECT thread_id, jsonb_object_agg(category, rev) AS pruned FROM newest GROUP BY thread_id) n;

@@ -39,7 +39,7 @@ GRANT CREATE ON SCHEMA public TO mnema_search, mnema_auth, mnema_jobs;  -- only 
 ALTER FUNCTION search_lexical(bigint, text, text[], jsonb, int) OWNER TO mnema_search;
 ALTER FUNCTION list_worded(bigint, text, text[], jsonb, jsonb, int) OWNER TO mnema_search;
 ALTER FUNCTION search_chunks(bigint, text, text[], jsonb, int) OWNER TO mnema_search;
-ALTER FUNCTION items_naming(text) OWNER TO mnema_search;
+ALTER FUNCTION items_mentioning_user(text) OWNER TO mnema_search;
 ALTER FUNCTION tagged_artifacts(text, text, timestamptz, int) OWNER TO mnema_search;
 ALTER FUNCTION authenticate(bytea) OWNER TO mnema_auth;
 ALTER FUNCTION list_tenants() OWNER TO mnema_auth;

@@ -147,7 +147,7 @@ CREATE FUNCTION create_source(p_tenant uuid, p_row jsonb) RETURNS SETOF sources 
 BEGIN
     PERFORM set_config('app.tenant_id', p_tenant::text, true);
     LOOP
-        PERFORM know_users(p_tenant, jsonb_build_array(p_row->'user_id'));
+        PERFORM ensure_users(p_tenant, jsonb_build_array(p_row->'user_id'));
         PERFORM 1 FROM users WHERE tenant_id = p_tenant AND user_id = p_row->>'user_id' FOR KEY SHARE;
         EXIT WHEN FOUND;
     END LOOP;

@@ -41,14 +41,14 @@ CREATE FUNCTION user_pk_of(p_tenant uuid, p_user text) RETURNS bigint LANGUAGE s
 GRANT EXECUTE ON FUNCTION user_pk_of(uuid, text) TO mnema_app;
 
 -- Insert the users of a batch that are new. They are sorted, so that two transactions cannot deadlock.
-CREATE FUNCTION know_users(p_tenant uuid, p_users jsonb) RETURNS void LANGUAGE plpgsql AS $$
+CREATE FUNCTION ensure_users(p_tenant uuid, p_users jsonb) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     IF EXISTS (SELECT 1 FROM jsonb_array_elements_text(p_users) u WHERE user_pk_of(p_tenant, u) IS NULL) THEN
         INSERT INTO users (tenant_id, user_id) SELECT p_tenant, u FROM jsonb_array_elements_text(p_users) u ORDER BY u
             ON CONFLICT DO NOTHING;
     END IF;
 END $$;
-GRANT EXECUTE ON FUNCTION know_users(uuid, jsonb) TO mnema_app;
+GRANT EXECUTE ON FUNCTION ensure_users(uuid, jsonb) TO mnema_app;
 
 -- Return the API key with this hash, if it is neither revoked nor expired. Its tenant is not known yet, so the function
 -- reads the keys of all tenants (security.sql).

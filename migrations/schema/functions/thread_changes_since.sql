@@ -1,4 +1,4 @@
-CREATE OR REPLACE FUNCTION public.told_since(p_tenant uuid, p_thread text, p_rev bigint, p_limit integer)
+CREATE OR REPLACE FUNCTION public.thread_changes_since(p_tenant uuid, p_thread text, p_rev bigint, p_limit integer)
  RETURNS TABLE(rev bigint, memory_id uuid, is_turn boolean, user_id text, actor_id text, role text, said text, version integer, active boolean, key_id uuid)
  LANGUAGE sql
  STABLE

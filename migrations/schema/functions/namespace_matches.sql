@@ -1,4 +1,4 @@
-CREATE OR REPLACE FUNCTION public.store_lies_in(p_namespace text[], p_where text, p_path text[])
+CREATE OR REPLACE FUNCTION public.namespace_matches(p_namespace text[], p_where text, p_path text[])
  RETURNS boolean
  LANGUAGE sql
  IMMUTABLE PARALLEL SAFE

@@ -1,4 +1,4 @@
-CREATE OR REPLACE FUNCTION public.items_naming(p_user text)
+CREATE OR REPLACE FUNCTION public.items_mentioning_user(p_user text)
  RETURNS SETOF uuid
  LANGUAGE sql
  STABLE SECURITY DEFINER

@@ -1,4 +1,4 @@
-CREATE OR REPLACE FUNCTION public.tell_threads(p_tenant uuid, p_batch jsonb, p_images jsonb)
+CREATE OR REPLACE FUNCTION public.add_missing_thread_changes(p_tenant uuid, p_batch jsonb, p_images jsonb)
  RETURNS jsonb
  LANGUAGE plpgsql
 AS $function$

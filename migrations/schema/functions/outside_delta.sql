@@ -1,4 +1,4 @@
-CREATE OR REPLACE FUNCTION public.never_told(p_type text)
+CREATE OR REPLACE FUNCTION public.outside_delta(p_type text)
  RETURNS boolean
  LANGUAGE sql
  IMMUTABLE

@@ -1,4 +1,4 @@
-CREATE OR REPLACE FUNCTION public.know_users(p_tenant uuid, p_users jsonb)
+CREATE OR REPLACE FUNCTION public.ensure_users(p_tenant uuid, p_users jsonb)
  RETURNS void
  LANGUAGE plpgsql
 AS $function$

@@ -1,4 +1,4 @@
-CREATE OR REPLACE FUNCTION public.active_heir(p_tenant uuid, p_id uuid)
+CREATE OR REPLACE FUNCTION public.active_successor(p_tenant uuid, p_id uuid)
  RETURNS memories
  LANGUAGE plpgsql
  STABLE
