@@ -1,6 +1,7 @@
 -- name: record_events
--- $2 events. An event keeps its user, thread and memory only if the user was stored before it happened and still is: the user
--- may have been erased since, and stored anew. `age` is in seconds, because clocks of two machines are not compared.
+-- $2 events. An event keeps its user, thread and memory only if the user was stored before it happened and still is:
+-- the user may have been erased since, and stored anew. `age` is in seconds, because clocks of two machines are not
+-- compared.
 WITH known AS MATERIALIZED (  -- an erasure and this statement wait for each other
     SELECT user_id, created_at FROM users WHERE tenant_id = $1
     AND user_id IN (SELECT e->>'user_id' FROM jsonb_array_elements($2::jsonb) e) ORDER BY user_id FOR KEY SHARE)

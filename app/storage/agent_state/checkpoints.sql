@@ -1,7 +1,8 @@
 -- Checkpoints. Each statement calls a function that sets the tenant ($1) itself: one transaction in one round trip.
 
 -- name: put_state
--- $2 an id if the thread is new, $3 user, $4 thread, $5 the state as JSON, $6 the state in binary, $7 the version it replaces
+-- $2 an id if the thread is new, $3 user, $4 thread, $5 the state as JSON, $6 the state in binary, $7 the version it
+-- replaces
 SELECT kind, version, created_at, updated_at FROM put_state($1, $2, $3, $4, $5, $6, $7)
 
 -- name: state

@@ -1,5 +1,5 @@
--- Store items and their vectors in space $2; $1 is the tenant. An item that can be found by meaning has a vector in the space of
--- the server that stored it. An item without any vector is not indexed.
+-- Store items and their vectors in space $2; $1 is the tenant. An item that can be found by meaning has a vector in the
+-- space of the server that stored it. An item without any vector is not indexed.
 
 -- name: missing
 -- $3 the last id seen or null, $4 the limit.
@@ -15,8 +15,8 @@ SELECT count(DISTINCT item_id) AS items, count(DISTINCT item_id) FILTER (WHERE s
 FROM store_vectors WHERE tenant_id = $1
 
 -- name: fill
--- $3 ids, $4 marks; $5 items, $6 the number of each text, $7 vectors. Only items that did not change since they were read. The
--- caller holds their turnstiles, so nobody writes them now; a reader can still renew a time to live.
+-- $3 ids, $4 marks; $5 items, $6 the number of each text, $7 vectors. Only items that did not change since they were
+-- read. The caller holds their turnstiles, so nobody writes them now; a reader can still renew a time to live.
 WITH same AS MATERIALIZED (
     SELECT i.id FROM unnest($3::uuid[], $4::bytea[]) AS x(id, mark) JOIN store_items i ON i.tenant_id = $1 AND i.id = x.id
     WHERE sha256(convert_to(i.value::text || i.indexed::text, 'UTF8')) = x.mark

@@ -1,6 +1,6 @@
 -- name: get
--- $2 places as [{n, path, key}], $3 now. Expired items do not count. The LIMIT makes it one index look-up a place; a plain join
--- would read the whole tenant.
+-- $2 places as [{n, path, key}], $3 now. Expired items do not count. The LIMIT makes it one index look-up a place; a
+-- plain join would read the whole tenant.
 SELECT g.n, i.id, i.size, i.mortal FROM jsonb_to_recordset($2::jsonb) AS g(n int, path text, key text)
 CROSS JOIN LATERAL (
     SELECT id, size, ttl IS NOT NULL AS mortal FROM store_items
@@ -13,7 +13,8 @@ WHERE i.tenant_id = $1 AND i.path >= $2 AND i.path < $3 AND (i.expires_at IS NUL
 ORDER BY i.updated_at DESC, i.id DESC LIMIT $5 OFFSET $6
 
 -- name: nearest
--- Like search, with $8 the query's vector and $9 its space. The nearest text of an item counts; items without a vector come last.
+-- Like search, with $8 the query's vector and $9 its space. The nearest text of an item counts; items without a vector
+-- come last.
 WITH found AS MATERIALIZED (
     SELECT i.id, i.size, i.ttl, i.updated_at FROM store_items i
     WHERE i.tenant_id = $1 AND i.path >= $2 AND i.path < $3 AND (i.expires_at IS NULL OR i.expires_at > $7)
@@ -24,8 +25,8 @@ CROSS JOIN LATERAL (SELECT max(1 - (v.embedding <=> $8)) AS score FROM store_vec
 ORDER BY s.score DESC NULLS LAST, f.updated_at DESC, f.id DESC LIMIT $5 OFFSET $6
 
 -- name: namespaces
--- $2 and $3 the bounds of the common prefix, $4 conditions as [{where, path}], $5 labels to keep or null, $6 limit, $7 offset,
--- $8 now. In order, each once. Conditions are checked once a namespace, not once an item.
+-- $2 and $3 the bounds of the common prefix, $4 conditions as [{where, path}], $5 labels to keep or null, $6 limit, $7
+-- offset, $8 now. In order, each once. Conditions are checked once a namespace, not once an item.
 WITH paths AS MATERIALIZED (
     SELECT DISTINCT i.path FROM store_items i
     WHERE i.tenant_id = $1 AND i.path >= $2 AND i.path < $3 AND (i.expires_at IS NULL OR i.expires_at > $8)),
@@ -41,8 +42,8 @@ SELECT id, store_labels(path) AS namespace, key, value::text AS value, created_a
 WHERE tenant_id = $1 AND id = ANY ($2)
 
 -- name: put
--- $2 items as [{id, path, key, value, size, indexed, user_id, ttl_s}], $3 now. An expired item counts as absent, but keeps its
--- user_id.
+-- $2 items as [{id, path, key, value, size, indexed, user_id, ttl_s}], $3 now. An expired item counts as absent, but
+-- keeps its user_id.
 INSERT INTO store_items AS i (tenant_id, id, path, key, value, size, indexed, user_id, ttl, expires_at, created_at,
                               updated_at)
 SELECT $1, p.id, p.path, p.key, p.value, p.size, p.indexed, p.user_id, make_interval(secs => p.ttl_s),
@@ -63,8 +64,8 @@ DELETE FROM store_items WHERE tenant_id = $1 AND id = ANY (ARRAY (
         SELECT id FROM store_items WHERE tenant_id = $1 AND path = d.path AND key = d.key LIMIT 1) i))
 
 -- name: lock
--- $2 turnstiles in order, so that batches that write the same places go one after the other and never deadlock. Row locks would
--- not do: writers compete for rows that do not exist yet.
+-- $2 turnstiles in order, so that batches that write the same places go one after the other and never deadlock. Row
+-- locks would not do: writers compete for rows that do not exist yet.
 SELECT pg_advisory_xact_lock(hashtext($1::uuid::text), turnstile) FROM unnest($2::int[]) AS turnstile
 
 -- name: forget_vectors

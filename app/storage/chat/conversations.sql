@@ -2,8 +2,8 @@
 SELECT clock_timestamp() AS moment
 
 -- name: entries
--- The active entries of user $2 in thread $3, in the key's categories $4 or in all (null), after the time $5 and id $6 (null: from
--- the start), oldest first, at most $7. The summary is no entry, nor is a chunk of a turn.
+-- The active entries of user $2 in thread $3, in the key's categories $4 or in all (null), after the time $5 and id $6
+-- (null: from the start), oldest first, at most $7. The summary is no entry, nor is a chunk of a turn.
 SELECT {columns} FROM memories m
 WHERE m.tenant_id = $1 AND m.user_pk = user_pk_of($1, $2) AND m.thread_id = $3 AND m.state = 'active'
   AND m.type NOT IN ('summary', 'procedural') AND ($4::text[] IS NULL OR m.category = ANY ($4))
@@ -12,8 +12,8 @@ WHERE m.tenant_id = $1 AND m.user_pk = user_pk_of($1, $2) AND m.thread_id = $3 A
 ORDER BY m.created_at, m.id LIMIT $7
 
 -- name: stored
--- Memories of user $2 in thread $3 in one of the states $5, stored until $6, in the key's categories $4 or in all (null). The chunks
--- of a turn go with it.
+-- Memories of user $2 in thread $3 in one of the states $5, stored until $6, in the key's categories $4 or in all
+-- (null). The chunks of a turn go with it.
 SELECT {columns} FROM memories m
 WHERE m.tenant_id = $1 AND m.user_pk = user_pk_of($1, $2) AND m.thread_id = $3 AND m.state = ANY ($5) AND m.stored_at <= $6
   AND ($4::text[] IS NULL OR m.category = ANY ($4))

@@ -6,7 +6,8 @@ SELECT user_pk FROM users WHERE tenant_id = $1 AND user_id = $2 FOR NO KEY UPDAT
 SELECT ensure_users($1, jsonb_build_array($2::text))
 
 -- name: known
--- Whether anything is stored about a user. A key bound to agents ($3) knows users with a memory or proposal that it can see.
+-- Whether anything is stored about a user. A key bound to agents ($3) knows users with a memory or proposal that it can
+-- see.
 SELECT EXISTS (SELECT 1 FROM context_patches WHERE tenant_id = $1 AND user_id = $2)
     OR CASE WHEN $3::text[] IS NULL THEN EXISTS (SELECT 1 FROM users WHERE tenant_id = $1 AND user_id = $2)
        ELSE EXISTS (SELECT 1 FROM memories m WHERE m.tenant_id = $1 AND m.user_pk = user_pk_of($1, $2)

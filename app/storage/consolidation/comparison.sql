@@ -1,8 +1,9 @@
--- Daily consolidation: $1 tenant; semantic, active memories only, none that tells facts. {columns} are a memory's, {vec} the active space's table.
+-- Daily consolidation: $1 tenant; semantic, active memories only, none that tells facts. {columns} are a memory's,
+-- {vec} the active space's table.
 
 -- name: users
--- Users with memories in the pool: $2 one user or null, $3 the key's categories or null, $4 the oldest time, $5 new or changed
--- since, $6 the least importance.
+-- Users with memories in the pool: $2 one user or null, $3 the key's categories or null, $4 the oldest time, $5 new or
+-- changed since, $6 the least importance.
 SELECT u.user_id FROM users u
 WHERE u.tenant_id = $1 AND ($2::text IS NULL OR u.user_id = $2) AND EXISTS (
     SELECT 1 FROM memories m LEFT JOIN memory_access a ON a.tenant_id = m.tenant_id AND a.memory_id = m.id
@@ -19,8 +20,9 @@ WHERE m.tenant_id = $1 AND m.user_pk = user_pk_of($1, $2) AND m.state = 'active'
   AND m.fact_topic IS NULL AND ($3::text[] IS NULL OR m.category = ANY ($3)) AND ($4::uuid[] IS NULL OR m.id = ANY ($4))
 
 -- name: pairs
--- For each of $4 the nearest $7 among $5, all of user $2 and category $3, with a cosine of at least $6. Exact; each pair once.
--- `linkable`: the cosine is at least $8 also with the user's mean vector subtracted, as in neighbours_<space>.
+-- For each of $4 the nearest $7 among $5, all of user $2 and category $3, with a cosine of at least $6. Exact; each
+-- pair once. `linkable`: the cosine is at least $8 also with the user's mean vector subtracted, as in
+-- neighbours_<space>.
 WITH mine AS MATERIALIZED (
     SELECT v.memory_id, v.embedding FROM {vec} v
     WHERE v.tenant_id = $1 AND v.user_pk = user_pk_of($1, $2) AND v.state = 'active' AND v.type = 'semantic'
@@ -78,7 +80,8 @@ WHERE EXISTS (SELECT 1 FROM relations r WHERE r.tenant_id = $1 AND least(r.from_
               AND greatest(r.from_id, r.to_id) = greatest(e.a, e.b))
 
 -- name: record_checked
--- $2 the user's key, $3 to $6 the pairs and their verdicts (null: no valid one), $7 when. In order, so that two runs never deadlock.
+-- $2 the user's key, $3 to $6 the pairs and their verdicts (null: no valid one), $7 when. In order, so that two runs
+-- never deadlock.
 INSERT INTO consolidation_pairs (tenant_id, low, high, score, user_pk, same, checked_at)
 SELECT $1, p.low, p.high, p.score, $2, p.same, $7
 FROM unnest($3::uuid[], $4::uuid[], $5::real[], $6::boolean[]) AS p(low, high, score, same)

@@ -1,5 +1,5 @@
--- Background jobs. $1 is the tenant, except in `due` and `now`. Times are the database's. Only the worker ($3) that holds a running
--- job changes it.
+-- Background jobs. $1 is the tenant, except in `due` and `now`. Times are the database's. Only the worker ($3) that
+-- holds a running job changes it.
 
 -- name: due
 -- Of every tenant. $1 the limit, $2 the time after which a published job that nobody started is due again.
@@ -9,7 +9,8 @@ SELECT tenant_id, id, kind FROM claim_jobs($1, $2)
 SELECT now() AS now
 
 -- name: mark_published
--- $2 ids, $3 as $2 in `due`. Returns the ids that were still to be published: only one of two concurrent sweeps gets a job.
+-- $2 ids, $3 as $2 in `due`. Returns the ids that were still to be published: only one of two concurrent sweeps gets a
+-- job.
 UPDATE jobs SET published_at = now()
 WHERE tenant_id = $1 AND id = ANY ($2::uuid[]) AND state IN ('queued', 'running')
   AND (published_at IS NULL OR is_publication_lost(published_at, $3) OR state = 'running' AND published_at < lease_until)
@@ -42,7 +43,8 @@ UPDATE jobs SET state = 'queued', attempts = greatest(0, attempts - 1), next_run
 WHERE tenant_id = $1 AND id = $2 AND worker = $3 AND state = 'running' RETURNING id
 
 -- name: enqueue
--- $2 jobs, $3 slot or null, $4 the delay. A slot that a kind has already stays as it is. A user who was erased meanwhile gets no job.
+-- $2 jobs, $3 slot or null, $4 the delay. A slot that a kind has already stays as it is. A user who was erased
+-- meanwhile gets no job.
 INSERT INTO jobs (tenant_id, id, kind, user_id, payload, slot, next_run)
 SELECT $1, j.id, j.kind, j.user_id, j.payload, $3, now() + $4::interval
 FROM jsonb_to_recordset($2::jsonb) AS j(id uuid, kind text, user_id text, payload jsonb)
@@ -58,7 +60,8 @@ WHERE NOT EXISTS (SELECT 1 FROM jobs j WHERE j.tenant_id = $1 AND j.kind = s.kin
 ON CONFLICT (tenant_id, kind, slot) DO NOTHING RETURNING id
 
 -- name: page
--- $2 state or null, $3 kind or null, $4 and $5 the last row seen or null, $6 limit. Newest first, without the report: it may be long.
+-- $2 state or null, $3 kind or null, $4 and $5 the last row seen or null, $6 limit. Newest first, without the report:
+-- it may be long.
 SELECT {brief} FROM jobs j
 WHERE j.tenant_id = $1 AND ($2::text IS NULL OR j.state = $2) AND ($3::text IS NULL OR j.kind = $3)
   AND ($4::timestamptz IS NULL OR (j.created_at, j.id) < ($4, $5::uuid))
@@ -86,7 +89,8 @@ SELECT EXISTS (SELECT 1 FROM jobs WHERE tenant_id = $1 AND kind = $2 AND state =
                                     AND starts_with(last_error, $4))
 
 -- name: revive
--- Dead jobs of kind $2, made since $3, with an error that begins with $4, get $5 more attempts: the oldest $6, spread over $7.
+-- Dead jobs of kind $2, made since $3, with an error that begins with $4, get $5 more attempts: the oldest $6, spread
+-- over $7.
 UPDATE jobs SET state = 'queued', attempts = greatest(0, attempts - $5::int), next_run = now() + random() * $7::interval,
     published_at = NULL, updated_at = now()
 WHERE tenant_id = $1 AND id = ANY (ARRAY (

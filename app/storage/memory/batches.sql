@@ -1,6 +1,7 @@
 -- name: matched
--- The memories that a batch would change: those of a list (listing.sql). $2 user or null, $3 categories or null, $4 row filters or null,
--- $5 the list, in the order of ids, $6 limit, $7 words or null, $8 the category to move to or null, $9 whether metadata is needed.
+-- The memories that a batch would change: those of a list (listing.sql). $2 user or null, $3 categories or null, $4 row
+-- filters or null, $5 the list, in the order of ids, $6 limit, $7 words or null, $8 the category to move to or null, $9
+-- whether metadata is needed.
 SELECT m.id, m.user_id, m.thread_id, m.category, m.type, m.text_hash, m.importance, m.pinned, m.tags, m.version,
        length(m.text) AS characters, CASE WHEN $9 THEN m.metadata END AS metadata,
        m.type = 'chunk' AND EXISTS (SELECT FROM chunks c WHERE c.tenant_id = $1 AND c.memory_id = m.id) AS placed,
@@ -27,23 +28,26 @@ SELECT count(*) FROM (
     WHERE $7::text IS NOT NULL) l
 
 -- name: lock_users
--- $2 users. In order, before the memories: an erasure and this transaction wait for each other. Returns those that are stored.
+-- $2 users. In order, before the memories: an erasure and this transaction wait for each other. Returns those that are
+-- stored.
 SELECT user_id FROM users WHERE tenant_id = $1 AND user_id = ANY ($2::text[]) ORDER BY user_id FOR KEY SHARE
 
 -- name: lock_memories
--- $2 ids. In order, so that two batches cannot deadlock. No batch changes a memory of facts, whose writer locks its thread first.
+-- $2 ids. In order, so that two batches cannot deadlock. No batch changes a memory of facts, whose writer locks its
+-- thread first.
 SELECT id FROM memories WHERE tenant_id = $1 AND id = ANY ($2::uuid[]) AND fact_topic IS NULL ORDER BY id FOR UPDATE
 
 -- name: lock_threads
--- $2 ids. The threads whose deltas will tell of these memories, in order and after the memories, as every writer locks them.
+-- $2 ids. The threads whose deltas will tell of these memories, in order and after the memories, as every writer locks
+-- them.
 SELECT thread_id FROM thread_revision WHERE tenant_id = $1 AND thread_id IN (
     SELECT thread_id FROM memories WHERE tenant_id = $1 AND id = ANY ($2::uuid[])
     UNION SELECT thread_id FROM change_log WHERE tenant_id = $1 AND memory_id = ANY ($2::uuid[]::text[]))
 ORDER BY thread_id FOR UPDATE
 
 -- name: changed_by
--- What batch $2 changed, with the memories as they are now; $3 the key's categories or null, $4 the fields to compare, $5 the
--- last id seen or null, $6 limit. Its history is that of its
+-- What batch $2 changed, with the memories as they are now; $3 the key's categories or null, $4 the fields to compare,
+-- $5 the last id seen or null, $6 limit. Its history is that of its
 -- transaction; a purged memory is not in it. A memory that an undo of the batch has put back is `undone`.
 WITH of_batch AS MATERIALIZED (
     SELECT h.memory_id::uuid AS id, h.meta->'before' AS before, h.meta->'after' AS after

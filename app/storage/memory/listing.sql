@@ -1,5 +1,5 @@
--- Lists of memories. $1 tenant, $2 user or null, $3 categories or null, $4 row filters or null, $5 the list: state, order and further
--- filters, $6 limit. An unknown user has no memories.
+-- Lists of memories. $1 tenant, $2 user or null, $3 categories or null, $4 row filters or null, $5 the list: state,
+-- order and further filters, $6 limit. An unknown user has no memories.
 
 -- name: page
 SELECT {columns}, a.last_accessed, a.hits

@@ -10,9 +10,9 @@ WHERE m.tenant_id = $1 AND m.id = $2 AND ($3::text[] IS NULL OR m.category = ANY
 
 -- name: changed
 -- The next $4 records behind the record $3 with stamp $2, the present epoch, and whether that record is there: a place
--- always names a record (the first one, a stamp of 0), and records are never deleted. A transaction's records count from
--- the moment at which no older transaction runs: so the order never changes, and no later record gets a place behind
--- which somebody has read.
+-- always names a record (the first one, a stamp of 0), and records are never deleted. A transaction's records count
+-- from the moment at which no older transaction runs: so the order never changes, and no later record gets a place
+-- behind which somebody has read.
 WITH s AS MATERIALIZED (SELECT epoch, stamp FROM settled()),
 page AS (
     SELECT h.stamp, h.id, h.memory_id FROM history h

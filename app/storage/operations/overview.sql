@@ -1,9 +1,10 @@
--- Lists of users and threads, and counts of agents and categories. $1 tenant, $2 the key's categories or null. Only active memories
--- count. They are read in two halves, because each half has an index of its own with all columns that are read here.
+-- Lists of users and threads, and counts of agents and categories. $1 tenant, $2 the key's categories or null. Only
+-- active memories count. They are read in two halves, because each half has an index of its own with all columns that
+-- are read here.
 
 -- name: users
--- $3 first characters or null, $4 the last user seen or null, $5 limit, $6 the category of artifacts. A key bound to agents sees the
--- users with a memory, a fact, a source or an artifact that it can see.
+-- $3 first characters or null, $4 the last user seen or null, $5 limit, $6 the category of artifacts. A key bound to
+-- agents sees the users with a memory, a fact, a source or an artifact that it can see.
 WITH page AS MATERIALIZED (
     SELECT u.user_id, u.user_pk, u.created_at FROM users u
     WHERE u.tenant_id = $1 AND ($4::text IS NULL OR u.user_id > $4) AND ($3::text IS NULL OR starts_with(u.user_id, $3))

@@ -2,23 +2,24 @@
 SELECT revision, fingerprint, server FROM schema_fingerprint
 
 -- name: missing
--- The objects that the migrations made and that are not there, by name. It asks for names only, so that a server may often ask.
+-- The objects that the migrations made and that are not there, by name. It asks for names only, so that a server may
+-- often ask.
 SELECT o.kind || ' ' || o.name AS object
 FROM schema_fingerprint, jsonb_each(objects) k, jsonb_each_text(k.value) v, LATERAL (SELECT k.key, v.key) o(kind, name)
 WHERE CASE o.kind WHEN 'function' THEN to_regprocedure(o.name)::oid ELSE to_regclass(o.name)::oid END IS NULL
 ORDER BY 1
 
 -- name: changed
--- The objects that are there, but not as the migrations made them. None if the texts are those of another major version of
--- PostgreSQL, which may write the same thing otherwise.
+-- The objects that are there, but not as the migrations made them. None if the texts are those of another major version
+-- of PostgreSQL, which may write the same thing otherwise.
 SELECT o.kind || ' ' || o.name AS object
 FROM schema_fingerprint f, LATERAL ({objects}) o
 WHERE f.server = current_setting('server_version_num')::int / 10000 AND f.objects->o.kind->>o.name <> o.digest
 ORDER BY 1
 
 -- name: objects
--- Every table, view and function of ours with a digest of all that defines it. Those of embedding spaces come and go with the
--- spaces, and partitions with the weeks.
+-- Every table, view and function of ours with a digest of all that defines it. Those of embedding spaces come and go
+-- with the spaces, and partitions with the weeks.
 WITH of_extensions AS (SELECT classid, objid FROM pg_depend WHERE deptype = 'e'),
 relations AS (
     SELECT c.* FROM pg_class c

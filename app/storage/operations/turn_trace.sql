@@ -1,4 +1,5 @@
--- What the background work left about one turn. $1 is the tenant. Nothing here holds a person's words, except the memories themselves.
+-- What the background work left about one turn. $1 is the tenant. Nothing here holds a person's words, except the
+-- memories themselves.
 
 -- name: jobs
 -- The jobs of user $2 on turn $3, oldest first, with whether their kind is paused. $4 limit.
@@ -9,8 +10,9 @@ FROM jobs j WHERE j.tenant_id = $1 AND j.user_id = $2 AND j.payload->>'memory_id
 ORDER BY j.created_at, j.id LIMIT $4
 
 -- name: facts
--- The settled facts of turn $2 of user $5, by reader and number; a deleted memory has no number. $3 the key's categories or null, $4
--- limit. A key bound to agents gets no fact whose memory it cannot see, and no match that it cannot see.
+-- The settled facts of turn $2 of user $5, by reader and number; a deleted memory has no number. $3 the key's
+-- categories or null, $4 limit. A key bound to agents gets no fact whose memory it cannot see, and no match that it
+-- cannot see.
 SELECT k.route AS reader, CASE WHEN k.number ~ '^\d{1,4}$' THEN k.number::int END AS number, k.response->>'action' AS action,
        k.response->>'reason' AS reason, m.id AS memory_id,
        CASE WHEN $3::text[] IS NULL OR o.id IS NOT NULL THEN k.response->>'matched_id' END AS matched_id,
@@ -28,6 +30,7 @@ WHERE $3::text[] IS NULL OR m.id IS NOT NULL OR k.response->>'id' IS NULL
 ORDER BY k.route, 2 NULLS LAST, m.id LIMIT $4
 
 -- name: stated
--- The number of facts in lists and single values that user $2's message $3 stated, in the key's categories $4 or all if null.
+-- The number of facts in lists and single values that user $2's message $3 stated, in the key's categories $4 or all if
+-- null.
 SELECT count(*) FROM facts WHERE tenant_id = $1 AND user_id = $2 AND source_message_id = $3 AND removed_at IS NULL
                              AND ($4::text[] IS NULL OR category = ANY ($4))

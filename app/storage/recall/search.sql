@@ -2,14 +2,15 @@
 -- $1 tenant, $2 user or null, $3 categories, $4 row filters or null.
 
 -- name: recall
--- $5 query text, $6 query vector or null, $7 dense and $8 lexical candidates, $9 the number of best candidates whose neighbouring
--- turns are read, $10 the number whose relations are read, $11 the largest tenant that is compared exactly, $12 with tokens,
--- $13 with vectors, $14 chunks by vector and as many by words, $15 their categories. Returns one row of columns.
+-- $5 query text, $6 query vector or null, $7 dense and $8 lexical candidates, $9 the number of best candidates whose
+-- neighbouring turns are read, $10 the number whose relations are read, $11 the largest tenant that is compared
+-- exactly, $12 with tokens, $13 with vectors, $14 chunks by vector and as many by words, $15 their categories. Returns
+-- one row of columns.
 SELECT * FROM recall_{space}($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
 
 -- name: answer
--- $5 categories returned in full, $6 the limit of those memories, $7 the chosen ids, $8 the limit of related memories, $9 the
--- number of first chosen ones whose relations are read.
+-- $5 categories returned in full, $6 the limit of those memories, $7 the chosen ids, $8 the limit of related memories,
+-- $9 the number of first chosen ones whose relations are read.
 SELECT * FROM read_answer($1, $2, $3, $4, $5, $6, $7, $8, $9)
 
 -- name: chunks

@@ -1,7 +1,7 @@
 -- name: turns
--- The active turns of thread $2, of user $3 or of all (null), in the key's categories $4 or in all (null), behind the place $5, $6
--- and $7, at most $8. Turns with a seq come in its order; turns without one follow by time. A place without a seq has the largest
--- bigint.
+-- The active turns of thread $2, of user $3 or of all (null), in the key's categories $4 or in all (null), behind the
+-- place $5, $6 and $7, at most $8. Turns with a seq come in its order; turns without one follow by time. A place
+-- without a seq has the largest bigint.
 SELECT {columns} FROM (
     (SELECT m.* FROM memories m
      WHERE m.tenant_id = $1 AND m.thread_id = $2 AND (m.seq, m.created_at, m.id) > ($5::bigint, $6::timestamptz, $7::uuid)

@@ -10,10 +10,10 @@ SELECT erase_receipts($1, $2)
 SELECT expire_receipts($1, $2, $3, $4, $5) AS counts
 
 -- name: page
--- Newest first. $2 the key's agents or null, $3 the key, $4 its categories or null; $5 user, $6 thread, $7 agent, $8 from, $9 to, $10 id,
--- each or null; $11 and $12 the last row seen or null, $13 limit. A key bound to agents sees their receipts, and its own of chat. It gets
--- a user or a thread by name only if it can see something of them, because a receipt names only what is stored. It counts the
--- memories that `items` shows it.
+-- Newest first. $2 the key's agents or null, $3 the key, $4 its categories or null; $5 user, $6 thread, $7 agent, $8
+-- from, $9 to, $10 id, each or null; $11 and $12 the last row seen or null, $13 limit. A key bound to agents sees their
+-- receipts, and its own of chat. It gets a user or a thread by name only if it can see something of them, because a
+-- receipt names only what is stored. It counts the memories that `items` shows it.
 SELECT r.id, r.ts, r.via, r.agent, r.key_id, CASE WHEN s.user_shown THEN r.user_id END AS user_id,
        CASE WHEN s.thread_shown THEN r.thread_id END AS thread_id, r.header_from, r.header_to, r.tokens, r.relevance, r.degraded,
        (SELECT count(DISTINCT i.memory_id) FROM receipt_items i
@@ -35,8 +35,9 @@ WHERE r.tenant_id = $1 AND ($2::text[] IS NULL OR r.agent = ANY ($2) OR r.agent 
 ORDER BY r.ts DESC, r.id DESC LIMIT $13
 
 -- name: items
--- The items of receipt $2, each with the text of its version: from history, if the memory has changed since. A fact has no version;
--- its text is that of the receipt's time. A key bound to agents ($3) sees an item only if it may see the category then and now.
+-- The items of receipt $2, each with the text of its version: from history, if the memory has changed since. A fact has
+-- no version; its text is that of the receipt's time. A key bound to agents ($3) sees an item only if it may see the
+-- category then and now.
 SELECT i.part, i.memory_id, i.category, i.version, i.relevance, i.bullet, m.version AS version_now, m.state AS state_now,
        CASE WHEN i.version IS NULL THEN f.text WHEN m.version = i.version THEN m.text ELSE h.text END AS text
 FROM receipt_items i
@@ -55,8 +56,8 @@ WHERE i.tenant_id = $1 AND i.receipt_id = $2
 ORDER BY i.place
 
 -- name: uses
--- Newest first. $2 the key's agents or null, $3 the key, $4 its categories or null, $5 memory, $6 and $7 the last row seen or null, $8
--- limit. A user and a thread are named as in `page`.
+-- Newest first. $2 the key's agents or null, $3 the key, $4 its categories or null, $5 memory, $6 and $7 the last row
+-- seen or null, $8 limit. A user and a thread are named as in `page`.
 SELECT r.id AS query_id, r.ts, r.via, r.agent, r.key_id, CASE WHEN s.user_shown THEN r.user_id END AS user_id,
        CASE WHEN s.thread_shown THEN r.thread_id END AS thread_id, i.part, i.version, i.relevance, i.place
 FROM receipt_items i JOIN receipts r ON r.tenant_id = $1 AND r.id = i.receipt_id

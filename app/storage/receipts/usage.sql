@@ -1,4 +1,5 @@
--- Days are in UTC. A write is an event of a request (or of an episode) that stored, changed or deleted a memory or a fact.
+-- Days are in UTC. A write is an event of a request (or of an episode) that stored, changed or deleted a memory or a
+-- fact.
 
 -- name: span
 -- The first and the last day that may have usage, from the ends of three indexes; null without any.
@@ -30,8 +31,9 @@ FROM asked a FULL JOIN written w USING (day) FULL JOIN called c USING (day)
 ORDER BY day DESC
 
 -- name: by_user
--- In the order of the users' ids; '' for none. $2 user or null, $3 first day or null, $4 the day after the last or null, $5 the last user
--- seen or null, $6 limit. The first users of both tables have among them the first users of all, with all that they did.
+-- In the order of the users' ids; '' for none. $2 user or null, $3 first day or null, $4 the day after the last or
+-- null, $5 the last user seen or null, $6 limit. The first users of both tables have among them the first users of all,
+-- with all that they did.
 WITH asked AS (
     SELECT user_id, sum(queries) AS queries, sum(tokens) AS tokens FROM usage_days
     WHERE tenant_id = $1 AND ($2::text IS NULL OR user_id = $2) AND ($3::date IS NULL OR day >= $3) AND ($4::date IS NULL OR day < $4)

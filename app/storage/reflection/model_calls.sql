@@ -1,6 +1,6 @@
 -- name: reserve
--- Reserve $3 tokens of day $2, unless the sum would exceed $4: then return no row. A second reservation waits for the row of the
--- first, so no two get the same tokens.
+-- Reserve $3 tokens of day $2, unless the sum would exceed $4: then return no row. A second reservation waits for the
+-- row of the first, so no two get the same tokens.
 INSERT INTO llm_budget (tenant_id, day, tokens) SELECT $1::uuid, $2::date, $3::bigint WHERE $3::bigint <= $4::bigint
 ON CONFLICT (tenant_id, day) DO UPDATE SET tokens = llm_budget.tokens + excluded.tokens
     WHERE llm_budget.tokens + excluded.tokens <= $4
@@ -40,9 +40,9 @@ INSERT INTO llm_calls (tenant_id, id, ts, prompt, version, model, attempt, input
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
 
 -- name: report
--- By prompt and version, of the calls since $2: the number of first answers, and of those that kept every rule. Where the rules
--- check single items: the number of items in first answers, and of those that kept the rules; an unreadable answer counts as one
--- item that did not.
+-- By prompt and version, of the calls since $2: the number of first answers, and of those that kept every rule. Where
+-- the rules check single items: the number of items in first answers, and of those that kept the rules; an unreadable
+-- answer counts as one item that did not.
 SELECT prompt, version, count(*) AS calls, count(*) FILTER (WHERE status = 'error') AS failed,
        count(*) FILTER (WHERE attempt = 1 AND status <> 'error') AS first_passes,
        count(*) FILTER (WHERE first_pass_ok) AS first_pass_ok,
@@ -53,8 +53,8 @@ FROM llm_calls WHERE tenant_id = $1 AND ts >= $2
 GROUP BY prompt, version ORDER BY prompt, version
 
 -- name: readings
--- What the readers capture and multi_fact reported on turns since $2, with the number of equal reports. Reports hold counts and
--- codes, no text; they are deleted with their jobs.
+-- What the readers capture and multi_fact reported on turns since $2, with the number of equal reports. Reports hold
+-- counts and codes, no text; they are deleted with their jobs.
 SELECT r.reader, r.part, count(*) AS number
 FROM jobs j CROSS JOIN LATERAL (VALUES ('capture', j.report->'capture'), ('multi_fact', j.report->'multi_fact')) r (reader, part)
 WHERE j.tenant_id = $1 AND j.kind IN ('after_turn', 'reflect_turn') AND j.updated_at >= $2 AND jsonb_typeof(r.part) = 'object'

@@ -1,6 +1,6 @@
 -- name: neighbours
--- The neighbours of new facts: of user $2, in categories $3 or all, for each vector of $4 the nearest $5 semantic memories with a
--- cosine of at least $6. Each memory once, with its cosine to every vector in the order of $4. Exact.
+-- The neighbours of new facts: of user $2, in categories $3 or all, for each vector of $4 the nearest $5 semantic
+-- memories with a cosine of at least $6. Each memory once, with its cosine to every vector in the order of $4. Exact.
 WITH scan AS MATERIALIZED (
     SELECT f.n, v.memory_id, v.embedding <=> f.embedding AS distance
     FROM {vec} v CROSS JOIN unnest($4::halfvec[]) WITH ORDINALITY AS f(embedding, n)

@@ -1,5 +1,5 @@
--- The memories that a chat model reads about a user ($2), and how far it has read. {columns} are a memory's. Turns and memories of
--- some agents are left out, because those agents may not see the result.
+-- The memories that a chat model reads about a user ($2), and how far it has read. {columns} are a memory's. Turns and
+-- memories of some agents are left out, because those agents may not see the result.
 
 -- name: begin_position
 -- The position of kind $4 in thread $3; a thread that was never read begins at 0, now ($5).
@@ -15,8 +15,8 @@ UNION ALL SELECT rev, at, tries FROM reflections WHERE tenant_id = $1 AND user_i
 SELECT rev, at, tries FROM reflections WHERE tenant_id = $1 AND user_id = $2 AND kind = $4 AND thread_id = $3
 
 -- name: turns
--- The oldest $6 turns of thread $3 after revision $4, of category $5 and not of agents $7; and the number of all user turns among
--- the unread ones.
+-- The oldest $6 turns of thread $3 after revision $4, of category $5 and not of agents $7; and the number of all user
+-- turns among the unread ones.
 SELECT {columns}, c.rev AS at_rev, count(*) FILTER (WHERE m.role = 'user') OVER () AS unread
 FROM change_log c JOIN memories m ON m.tenant_id = $1 AND m.id = c.memory_id::uuid
 WHERE c.tenant_id = $1 AND c.thread_id = $3 AND c.rev > $4 AND c.event = 'created' AND m.type = 'turn'
@@ -31,8 +31,8 @@ ON CONFLICT (tenant_id, user_id, kind, thread_id) DO UPDATE SET rev = excluded.r
 WHERE r.rev = $7 AND r.at = $8 RETURNING true
 
 -- name: count_failed_read
--- Count a failure of kind $4 to read thread $3 after $5 and $6 (null: no position); at least $7. A thread without a position gets
--- one in the distant past.
+-- Count a failure of kind $4 to read thread $3 after $5 and $6 (null: no position); at least $7. A thread without a
+-- position gets one in the distant past.
 INSERT INTO reflections AS r (tenant_id, user_id, kind, thread_id, rev, at, tries)
 SELECT $1, u.user_id, $4, $3, 0, 'epoch', $7 FROM users u WHERE u.tenant_id = $1 AND u.user_id = $2
 ON CONFLICT (tenant_id, user_id, kind, thread_id) DO UPDATE SET tries = greatest(r.tries + 1, $7) WHERE r.rev = $5 AND r.at = $6
@@ -46,9 +46,9 @@ ON CONFLICT (tenant_id, user_id, kind, thread_id) DO UPDATE
 WHERE r.at <> excluded.at OR r.rev < $4 RETURNING true
 
 -- name: waiting
--- Threads of user $2, or of all (null), with user turns of category $7, not of agents $8, that kind $3 has not read. Either it last
--- read the thread before $4, or it never read it and the turns are newer than $6. Longest waiting first, at most $5. Users who had
--- $10 episodes on the day that began at $9 are left out (null: they are not).
+-- Threads of user $2, or of all (null), with user turns of category $7, not of agents $8, that kind $3 has not read.
+-- Either it last read the thread before $4, or it never read it and the turns are newer than $6. Longest waiting first,
+-- at most $5. Users who had $10 episodes on the day that began at $9 are left out (null: they are not).
 SELECT user_id, thread_id FROM (
     SELECT r.user_id, r.thread_id, r.at FROM reflections r
     JOIN thread_revision t ON t.tenant_id = $1 AND t.thread_id = r.thread_id
@@ -80,8 +80,8 @@ WHERE u.tenant_id = $1 AND ($2::text IS NULL OR u.user_id = $2) AND (r.at IS NUL
 ORDER BY r.at NULLS FIRST, u.user_id LIMIT $4
 
 -- name: newest
--- The newest $6 of type $3, changed since $4 (null: ever), not of agents $5, of categories $7 (null: any). Turns only of the user and
--- of the assistant.
+-- The newest $6 of type $3, changed since $4 (null: ever), not of agents $5, of categories $7 (null: any). Turns only
+-- of the user and of the assistant.
 SELECT {columns} FROM memories m
 WHERE m.tenant_id = $1 AND m.user_pk = user_pk_of($1, $2) AND m.state = 'active' AND m.type = $3
   AND ($4::timestamptz IS NULL OR m.updated_at > $4) AND (m.agent_id IS NULL OR m.agent_id <> ALL ($5::text[]))

@@ -1,6 +1,6 @@
--- Each statement is one page: $1 tenant, $2 user, $3 the key's categories or null, $4 the last id seen or null, $5 limit.
--- What belongs to a memory is looked up for each one (OFFSET 0). A join that the planner chooses for a tenant of average
--- size compares every relation of a large tenant with every memory of the user.
+-- Each statement is one page: $1 tenant, $2 user, $3 the key's categories or null, $4 the last id seen or null, $5
+-- limit. What belongs to a memory is looked up for each one (OFFSET 0). A join that the planner chooses for a tenant of
+-- average size compares every relation of a large tenant with every memory of the user.
 
 -- name: memory
 SELECT {columns}, a.last_accessed, a.hits FROM memories m
@@ -213,8 +213,9 @@ WHERE tenant_id = $1 AND user_id = $2 AND $3::text[] IS NULL AND ($4::text[] IS 
 ORDER BY day LIMIT $5
 
 -- name: user
--- Includes a user who is not stored but is named by events, checkpoints, items, retry keys, jobs or blobs; created_at is then null.
--- A key bound to agents ($3) knows only users with a memory, a fact, a source or an artifact ($4: their category) that it can see.
+-- Includes a user who is not stored but is named by events, checkpoints, items, retry keys, jobs or blobs; created_at
+-- is then null. A key bound to agents ($3) knows only users with a memory, a fact, a source or an artifact ($4: their
+-- category) that it can see.
 SELECT $2::text AS user_id, (SELECT created_at FROM users WHERE tenant_id = $1 AND user_id = $2) AS created_at
 WHERE CASE WHEN $3::text[] IS NULL
     THEN EXISTS (SELECT 1 FROM users WHERE tenant_id = $1 AND user_id = $2)

@@ -1,6 +1,6 @@
 -- name: forgettable
--- Not read, changed or stored since $2, importance below $3, not pinned; oldest first, at most $4. The chunks of a file or turn go
--- with it, a memory of facts with its facts.
+-- Not read, changed or stored since $2, importance below $3, not pinned; oldest first, at most $4. The chunks of a file
+-- or turn go with it, a memory of facts with its facts.
 SELECT {columns} FROM memories m
 LEFT JOIN memory_access a ON a.tenant_id = m.tenant_id AND a.memory_id = m.id
 WHERE m.tenant_id = $1 AND m.state = 'active' AND NOT m.pinned AND m.importance < $3 AND m.updated_at < $2
@@ -17,8 +17,8 @@ WHERE m.tenant_id = $1 AND m.state = 'soft_deleted' AND m.purge_at <= $2
 ORDER BY m.purge_at, m.id LIMIT $3
 
 -- name: overflowing
--- The oldest unpinned entries beyond $2 of one user in one thread. Summaries do not count and stay; chunks of turns do not count and
--- go with their turns.
+-- The oldest unpinned entries beyond $2 of one user in one thread. Summaries do not count and stay; chunks of turns do
+-- not count and go with their turns.
 SELECT {columns} FROM (
     SELECT e.*, count(*) OVER w AS entries, row_number() OVER (PARTITION BY e.user_pk, e.thread_id, e.pinned
                                                               ORDER BY e.created_at, e.id) AS age

@@ -24,7 +24,8 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $
 ON CONFLICT (tenant_id, source_id, path) DO NOTHING RETURNING id
 
 -- name: update
--- The same for a stored file, unless it was deleted or another content was uploaded meanwhile ($18: the blob that was read).
+-- The same for a stored file, unless it was deleted or another content was uploaded meanwhile ($18: the blob that was
+-- read).
 UPDATE files SET filetype = $6, size = $7, modified_at = $8, stamp = $9, hash = $10, settings = $11, state = $12, reason = $13,
     detail = $14, encoding = $15, characters = $16, chunk_count = $17, index_job_id = $19,
     indexed_at = CASE WHEN $12 = 'indexed' THEN clock_timestamp() ELSE indexed_at END, updated_at = clock_timestamp()

@@ -23,7 +23,8 @@ SELECT begin_index_job($1, $2) AS outcome
 SELECT hold_source($1, $2, $3, $4) AS outcome
 
 -- name: plan
--- $2 id, $3 files that are left to do, $4 unchanged and $5 rejected ones. Files that the job dealt with before still count.
+-- $2 id, $3 files that are left to do, $4 unchanged and $5 rejected ones. Files that the job dealt with before still
+-- count.
 UPDATE index_jobs SET unchanged = $4, rejected = $5, files_done = added + changed + removed + $4 + $5,
     files_total = added + changed + removed + $4 + $5 + $3, updated_at = clock_timestamp()
 WHERE tenant_id = $1 AND id = $2

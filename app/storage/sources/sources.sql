@@ -44,7 +44,8 @@ WHERE s.tenant_id = $1 AND ($2::text[] IS NULL OR s.category = ANY ($2)) AND s.i
 SELECT {columns} FROM sources s WHERE s.tenant_id = $1 AND s.kind = 'folder' AND s.removed_at IS NULL ORDER BY s.id
 
 -- name: watched
--- The folders to watch. `idle_s`: since the last index job was queued; 0 if one waits or runs, null if there never was one.
+-- The folders to watch. `idle_s`: since the last index job was queued; 0 if one waits or runs, null if there never was
+-- one.
 SELECT s.id, s.root_path,
        CASE WHEN bool_or(j.state IN ('queued', 'running')) THEN 0
             ELSE extract(epoch FROM clock_timestamp() - max(j.created_at)) END::float AS idle_s

@@ -15,14 +15,15 @@ SELECT {columns} FROM files f WHERE f.tenant_id = $1 AND f.source_id = $2 AND f.
 SELECT {columns} FROM files f WHERE f.tenant_id = $1 AND f.source_id = $2 AND f.path = $3
 
 -- name: usage
--- $2 source, $3 path. What the tenant keeps without this file: bytes that are indexed or uploaded; and the source's files.
+-- $2 source, $3 path. What the tenant keeps without this file: bytes that are indexed or uploaded; and the source's
+-- files.
 SELECT coalesce(sum(f.size) FILTER (WHERE f.state <> 'rejected' OR f.hosted_uri IS NOT NULL), 0)::bigint AS bytes,
        count(*) FILTER (WHERE f.source_id = $2) AS files
 FROM files f WHERE f.tenant_id = $1 AND NOT (f.source_id = $2 AND f.path = $3)
 
 -- name: put
--- $2 id of a new file, $3 source, $4 user, $5 path, $6 kind of document, $7 size, $8 time, $9 hash, $10 blob. Chunks of an
--- earlier content stay until the new one is indexed.
+-- $2 id of a new file, $3 source, $4 user, $5 path, $6 kind of document, $7 size, $8 time, $9 hash, $10 blob. Chunks of
+-- an earlier content stay until the new one is indexed.
 INSERT INTO files AS f (tenant_id, id, source_id, user_id, path, filetype, size, modified_at, stamp, hash, settings, state,
                         hosted_uri)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, '', $9, '', 'waiting', $10)

@@ -1,8 +1,8 @@
 -- The versions of tenants' own rules, and what a category that they no longer have still holds. $1 is the tenant.
 
 -- name: changed
--- $1 the stamp from which on changes are read, and $2 its epoch; both are null at first. `is_whole`: all rules are listed, because
--- the stamp is of another epoch, or of a time that this database has not reached.
+-- $1 the stamp from which on changes are read, and $2 its epoch; both are null at first. `is_whole`: all rules are
+-- listed, because the stamp is of another epoch, or of a time that this database has not reached.
 SELECT s.epoch, s.stamp, s.is_whole, c.tenant_id, c.version, c.document
 FROM (SELECT n.epoch, n.stamp, (n.epoch = $2::uuid AND n.stamp >= $1::bigint) IS NOT TRUE AS is_whole FROM settled() n) s
 LEFT JOIN LATERAL changed_configs(CASE WHEN s.is_whole THEN 0 ELSE $1::bigint END) c ON true
@@ -46,7 +46,8 @@ SELECT f.category, 'facts', count(*) FROM facts f
 WHERE f.tenant_id = $1 AND f.removed_at IS NULL AND f.category <> ALL ($2::text[]) GROUP BY f.category
 
 -- name: lock_users
--- $2 users. Facts of these users may move, so their statements wait; in order and before the memories, as every writer does.
+-- $2 users. Facts of these users may move, so their statements wait; in order and before the memories, as every writer
+-- does.
 SELECT user_id FROM users WHERE tenant_id = $1 AND user_id = ANY ($2::text[]) ORDER BY user_id FOR NO KEY UPDATE
 
 -- name: moving
@@ -55,8 +56,8 @@ SELECT id, user_id FROM memories WHERE tenant_id = $1 AND category = ANY ($2::te
 UNION ALL SELECT NULL, user_id FROM facts WHERE tenant_id = $1 AND category = ANY ($2::text[])
 
 -- name: lock_memories
--- $2 category, $3 the category that they move to, $4 the last id of the batch before or null, $5 limit. `same`: an active
--- memory there that has the text already. A chunk of a turn moves with its turn,
+-- $2 category, $3 the category that they move to, $4 the last id of the batch before or null, $5 limit. `same`: an
+-- active memory there that has the text already. A chunk of a turn moves with its turn,
 -- a memory of facts with its facts.
 SELECT {columns}, (
     SELECT o.id FROM memories o

@@ -18,7 +18,8 @@ WHERE c.tenant_id = $1 AND c.user_id = $2 AND c.conversation_id = $3
 ORDER BY c.made_at, c.place LIMIT $4
 
 -- name: turn
--- Turn $4 of user $2 in conversation $3: its log, fingerprint and reactions, the conversation's active set and its start.
+-- Turn $4 of user $2 in conversation $3: its log, fingerprint and reactions, the conversation's active set and its
+-- start.
 SELECT {columns} FROM conv_messages c
 WHERE c.tenant_id = $1 AND c.user_id = $2 AND c.conversation_id = $3
   AND (c.kind, c.place) IN (('artifact:turn.log', $4), ('artifact:turn.fingerprint.v1', $4), ('conversation.active_set.v1', ''),
@@ -52,8 +53,8 @@ WHERE c.tenant_id = $1 AND c.user_id = $2 AND c.conversation_id = $3
   AND (c.kind, c.place) IN (('conversation.active_set.v1', ''), ('conv.start', ''))
 
 -- name: page
--- Artifacts of user $2 in conversation $3 made since $4, newest first, at most $10, after the time $8 and id $9 (null: from the
--- start). Null leaves out a condition: $5 kinds, $6 tag, $7 turn.
+-- Artifacts of user $2 in conversation $3 made since $4, newest first, at most $10, after the time $8 and id $9 (null:
+-- from the start). Null leaves out a condition: $5 kinds, $6 tag, $7 turn.
 SELECT {columns} FROM conv_messages c
 WHERE c.tenant_id = $1 AND c.user_id = $2 AND c.conversation_id = $3 AND c.made_at >= $4
   AND ($5::text[] IS NULL OR c.kind = ANY ($5)) AND ($6::text IS NULL OR $6 = ANY (c.tags)) AND ($7::text IS NULL OR c.turn_id = $7)

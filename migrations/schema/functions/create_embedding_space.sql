@@ -20,8 +20,8 @@ BEGIN
                         WITH (toast_tuple_target = 8160)', v_table || '_p' || i, v_table, p_partitions, i);
         PERFORM plan_for_largest_tenant(format('%I', v_table || '_p' || i)::regclass);
     END LOOP;
-    -- An exact search for one user reads only the first index. Chunks have indexes of their own, so that a hundred thousand of
-    -- them do not slow down the search for other memories.
+    -- An exact search for one user reads only the first index. Chunks have indexes of their own, so that a hundred
+    -- thousand of them do not slow down the search for other memories.
     FOREACH v_which IN ARRAY ARRAY['<>', '='] LOOP
         EXECUTE format('CREATE INDEX ON %I (tenant_id, user_pk) INCLUDE (memory_id, type, category, thread_key, %s)
                         WHERE state = ''active'' AND type %s ''chunk''', v_table,

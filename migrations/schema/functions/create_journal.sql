@@ -4,8 +4,9 @@ CREATE OR REPLACE FUNCTION public.create_journal(p_space text)
 AS $function$
 BEGIN
     -- record_changes inserts new memories with their relations, and is the only writer of history, change_log,
-    -- thread_revision and events. The parts of its statement look each other up row by row, without joins: to start hash
-    -- joins costs 5 % of a call with one memory; with 16 they make no difference, with 256 they would save an eighth.
+    -- thread_revision and events. The parts of its statement look each other up row by row, without joins: to start
+    -- hash joins costs 5 % of a call with one memory; with 16 they make no difference, with 256 they would save an
+    -- eighth.
     EXECUTE format($ddl$
 CREATE OR REPLACE FUNCTION %1$I(p_tenant uuid, p_batch jsonb, p_vector_ids uuid[], p_vectors halfvec[], p_tokens bytea[],
                      p_images jsonb)

@@ -1,7 +1,7 @@
--- Agent state, part 1: LangGraph checkpoints. supervisor_checkpoints has one row for each thread of a user. Its `kind` says
--- whether a caller puts the state as a whole (`state`) or a checkpoint saver keeps checkpoints (`lineage`). The checkpoints
--- of a saver, the values of their channels and their pending writes are rows of the other tables, deleted with the thread.
--- Names are compared by their bytes, as savers do.
+-- Agent state, part 1: LangGraph checkpoints. supervisor_checkpoints has one row for each thread of a user. Its `kind`
+-- says whether a caller puts the state as a whole (`state`) or a checkpoint saver keeps checkpoints (`lineage`). The
+-- checkpoints of a saver, the values of their channels and their pending writes are rows of the other tables, deleted
+-- with the thread. Names are compared by their bytes, as savers do.
 
 CREATE TABLE supervisor_checkpoints (
     tenant_id          uuid NOT NULL,
@@ -70,9 +70,9 @@ CREATE TABLE checkpoint_writes (                    -- writes of an unfinished s
 );
 GRANT SELECT, INSERT, DELETE, UPDATE (task_path, channel, type, data) ON checkpoint_writes TO mnema_app;
 
--- Put the whole state of a thread: p_json, or p_binary with an empty object as p_json. p_version NULL puts it whatever is
--- there, 0 only if the thread has no state, else only if the state has that version. Returns no row if the version does not
--- match; a row of kind `lineage` says that a saver keeps this thread.
+-- Put the whole state of a thread: p_json, or p_binary with an empty object as p_json. p_version NULL puts it whatever
+-- is there, 0 only if the thread has no state, else only if the state has that version. Returns no row if the version
+-- does not match; a row of kind `lineage` says that a saver keeps this thread.
 CREATE FUNCTION put_state(p_tenant uuid, p_id uuid, p_user text, p_thread text, p_json text, p_binary bytea, p_version bigint)
     RETURNS TABLE (kind text, version bigint, created_at timestamptz, updated_at timestamptz) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -150,8 +150,8 @@ BEGIN
     RETURN v_id;
 END $$;
 
--- Put a checkpoint with the values of the changed channels; it replaces a checkpoint with the same id. Raises MN413 if its
--- values have more than p_most bytes.
+-- Put a checkpoint with the values of the changed channels; it replaces a checkpoint with the same id. Raises MN413 if
+-- its values have more than p_most bytes.
 CREATE FUNCTION put_checkpoint(p_tenant uuid, p_id uuid, p_user text, p_thread text, p_ns text, p_checkpoint text, p_parent text,
         p_type text, p_data bytea, p_metadata jsonb, p_versions jsonb, p_channels text[], p_channel_versions text[],
         p_types text[], p_values bytea[], p_most bigint)
@@ -302,9 +302,9 @@ BEGIN
         ORDER BY c.place;
 END $$;
 
--- Repair a thread after checkpoints were deleted: delete values that no checkpoint uses, clear parents that are gone, and
--- set the newest checkpoint; delete the thread if it has none. The caller holds the lock of the thread's row, so that
--- nothing is put meanwhile that relies on what goes.
+-- Repair a thread after checkpoints were deleted: delete values that no checkpoint uses, clear parents that are gone,
+-- and set the newest checkpoint; delete the thread if it has none. The caller holds the lock of the thread's row, so
+-- that nothing is put meanwhile that relies on what goes.
 CREATE FUNCTION settle_lineage(p_tenant uuid, p_thread uuid) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     WITH used AS MATERIALIZED (
@@ -353,9 +353,9 @@ BEGIN
     RETURN v_all;
 END $$;
 
--- Keep only the newest checkpoint of each namespace of the threads, with its writes. If it has channels that are stored as
--- changes (metadata.counters_since_delta_snapshot), keep also its ancestors back to the nearest one that has the whole
--- value of each of them. Returns how many checkpoints were deleted.
+-- Keep only the newest checkpoint of each namespace of the threads, with its writes. If it has channels that are stored
+-- as changes (metadata.counters_since_delta_snapshot), keep also its ancestors back to the nearest one that has the
+-- whole value of each of them. Returns how many checkpoints were deleted.
 CREATE FUNCTION prune_lineages(p_tenant uuid, p_user text, p_threads text[]) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
     v_thread uuid;

@@ -34,8 +34,8 @@ CREATE TABLE store_vectors (                        -- of all spaces; a search c
 );
 GRANT SELECT, INSERT, DELETE ON store_vectors TO mnema_app;
 
--- Compare two values with `$eq`, `$ne`, `$gt`, `$gte`, `$lt` or `$lte`. The last four compare numbers, which may be written
--- as texts, or else texts; values that cannot be compared do not match. A missing value is null.
+-- Compare two values with `$eq`, `$ne`, `$gt`, `$gte`, `$lt` or `$lte`. The last four compare numbers, which may be
+-- written as texts, or else texts; values that cannot be compared do not match. A missing value is null.
 CREATE FUNCTION store_compares(v jsonb, p_operator text, w jsonb) RETURNS boolean LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
     AS $$
 DECLARE
@@ -109,16 +109,16 @@ CREATE FUNCTION store_words(p_tenant uuid, p_text text) RETURNS text[] LANGUAGE 
         p_tenant::text || regexp_replace(p_text, E'[\x01!-/:-@[-`{-~]+', E'\x01' || p_tenant::text, 'g'), E'\x01'),
         p_tenant::text);
 
--- Return the labels and the key of an item and the words of them, each with the tenant before it. The tenant makes the index
--- find the items of one tenant only.
+-- Return the labels and the key of an item and the words of them, each with the tenant before it. The tenant makes the
+-- index find the items of one tenant only.
 CREATE FUNCTION store_names(p_tenant uuid, p_path text, p_key text) RETURNS text[] LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN string_to_array(p_tenant::text || replace(p_path || p_key, E'\x01', E'\x01' || p_tenant::text), E'\x01')
         || store_words(p_tenant, p_path || p_key);
 CREATE INDEX store_items_names ON store_items USING gin (store_names(tenant_id, path, key)) WHERE user_id IS NULL;
 
--- Return the items without user_id that may name a user: all that do, and some more. `@>` of arrays is not leakproof, so
--- row-level security keeps a query from the index; this function reaches it (security.sql). The tenant comes from the
--- transaction, never from a parameter.
+-- Return the items without user_id that may name a user: all that do, and some more. `@>` of arrays is not leakproof,
+-- so row-level security keeps a query from the index; this function reaches it (security.sql). The tenant comes from
+-- the transaction, never from a parameter.
 CREATE FUNCTION items_mentioning_user(p_user text) RETURNS SETOF uuid LANGUAGE sql STABLE SECURITY DEFINER
     SET search_path = pg_catalog, public, pg_temp AS $$
     SELECT i.id FROM store_items i WHERE i.tenant_id = current_tenant() AND i.user_id IS NULL
@@ -127,9 +127,9 @@ CREATE FUNCTION items_mentioning_user(p_user text) RETURNS SETOF uuid LANGUAGE s
                 AND store_names(i.tenant_id, i.path, i.key) @> store_words(current_tenant(), p_user));
 $$;
 
--- Return a user's items: those with the user_id, and those without one that name the user. An item names a user if the key or
--- a label of the namespace is the user's id, or has it between punctuation, such as `x-maya`. The second does not count for an
--- id that a part of a label may equal by chance, nor if the whole label is the id of somebody else.
+-- Return a user's items: those with the user_id, and those without one that name the user. An item names a user if the
+-- key or a label of the namespace is the user's id, or has it between punctuation, such as `x-maya`. The second does
+-- not count for an id that a part of a label may equal by chance, nor if the whole label is the id of somebody else.
 CREATE FUNCTION items_of(p_tenant uuid, p_user text) RETURNS SETOF uuid LANGUAGE sql STABLE AS $$
     SELECT id FROM store_items WHERE tenant_id = p_tenant AND user_id = p_user
     UNION ALL

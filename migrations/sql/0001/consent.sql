@@ -1,5 +1,5 @@
--- Consent: only a decided proposal (context_patches) changes what is known of a user (user_context). Triggers refuse every
--- other write, whatever code makes it.
+-- Consent: only a decided proposal (context_patches) changes what is known of a user (user_context). Triggers refuse
+-- every other write, whatever code makes it.
 
 CREATE TABLE context_patches (
     tenant_id    uuid NOT NULL,
@@ -70,7 +70,8 @@ CREATE TABLE context_questions (                    -- the open question of a th
 CREATE UNIQUE INDEX context_questions_patch ON context_questions (tenant_id, patch_id);
 GRANT SELECT, INSERT, UPDATE, DELETE ON context_questions TO mnema_app;
 
--- Return the ASCII words of a text. app/domain/consent/statements.py is stricter: it reads every script, word order and denials.
+-- Return the ASCII words of a text. app/domain/consent/statements.py is stricter: it reads every script, word order and
+-- denials.
 CREATE FUNCTION ascii_words(p_text text) RETURNS text[] LANGUAGE sql IMMUTABLE
     RETURN array_remove(string_to_array(regexp_replace(lower(p_text COLLATE "C"), '[^a-z0-9]+', ' ', 'g'), ' '), '');
 
@@ -79,9 +80,10 @@ CREATE FUNCTION has_words(p_text text, p_value text) RETURNS boolean LANGUAGE sq
     RETURN ARRAY (SELECT w FROM unnest(ascii_words(p_value)) w WHERE w NOT IN ('a', 'an', 'and', 'but', 'or', 'the', 'with'))
         <@ ascii_words(p_text);
 
--- Return what memories of a user say about that user. A turn must be the user's own. `root` is the origin: of a turn or a
--- fact the turn that it names, by that turn's external id if it has one; of other memories their own id. `confidence` is
--- set only for an insight that Mnema's own job stored and that was not changed since. Stored text never makes a cast fail.
+-- Return what memories of a user say about that user. A turn must be the user's own. `root` is the origin: of a turn or
+-- a fact the turn that it names, by that turn's external id if it has one; of other memories their own id. `confidence`
+-- is set only for an insight that Mnema's own job stored and that was not changed since. Stored text never makes a cast
+-- fail.
 CREATE FUNCTION evidence_of(p_tenant uuid, p_user text, p_ids uuid[])
     RETURNS TABLE (id uuid, kind text, root text, confidence double precision, category text, said text)
     LANGUAGE sql STABLE AS $$
@@ -139,8 +141,8 @@ SELECT CASE p.way
     ELSE true END  -- the table's CHECK allows no other way for `applied`
 $$;
 
--- Return whether the turn `answer_id` is the user's next turn after an assistant's turn that asks about the value. The API
--- key that stored the answer must be another than those that proposed the value or bound the question.
+-- Return whether the turn `answer_id` is the user's next turn after an assistant's turn that asks about the value. The
+-- API key that stored the answer must be another than those that proposed the value or bound the question.
 CREATE FUNCTION answered_in_chat(p context_patches) RETURNS boolean LANGUAGE sql STABLE AS $$
 SELECT EXISTS (
     SELECT FROM context_questions q

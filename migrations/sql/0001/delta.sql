@@ -34,22 +34,23 @@ BEGIN
     RETURN NULL;
 END $$;
 
--- Return the net changes of a thread after p_since, one row a memory, as a reader of p_categories (NULL: all) sees them:
--- of one user (p_user) or of all (NULL). p_complete: the log holds all changes after p_since; p_whole: and all before.
--- `content` is what a bullet shows: category, text, importance.
+-- Return the net changes of a thread after p_since, one row a memory, as a reader of p_categories (NULL: all) sees
+-- them: of one user (p_user) or of all (NULL). p_complete: the log holds all changes after p_since; p_whole: and all
+-- before. `content` is what a bullet shows: category, text, importance.
 --
 --   at p_since           now                    kind
 --   -                    active                 created; updated if it replaces a memory that was there
 --   active               active                 merged if it still stands for others, updated if its content is another
 --   gone                 active                 restored
 --   active               soft-deleted           soft_deleted
---   active               superseded             soft_deleted if the one that replaces it is not visible; else that one tells it
+--   active               superseded             soft_deleted if the one that replaces it is not visible; else that one
+-- tells it
 --   active               purged                 deleted, in the same case if it was superseded before
 --   hidden category      active                 updated, if its content changed after it became visible
 --   anything else                               no row
 --
--- A reader must see the category then and now. A memory that is gone has its text only if the text is the one of then. If
--- changes are missing, a memory may have been active then and its content another.
+-- A reader must see the category then and now. A memory that is gone has its text only if the text is the one of then.
+-- If changes are missing, a memory may have been active then and its content another.
 CREATE FUNCTION net_changes(p_tenant uuid, p_thread text, p_since bigint, p_categories text[], p_user bigint,
                             p_complete boolean, p_whole boolean)
     RETURNS TABLE (rev bigint, memory_id uuid, kind text, category text, text text, importance int, combined int, version int,
@@ -142,8 +143,8 @@ FROM told t WHERE t.kind IS NOT NULL
 $$;
 
 -- Return a thread's delta for a reader: the revision where it starts (p_since, NULL: the reader's cursor), the revision
--- that the reader then stands at, whether changes in between are missing, and the p_limit most important net changes, the
--- latest first among equals, with the number of all (`total`). One row without a kind if there are none.
+-- that the reader then stands at, whether changes in between are missing, and the p_limit most important net changes,
+-- the latest first among equals, with the number of all (`total`). One row without a kind if there are none.
 --
 -- The revision told is the newest of a change that leaves a memory in a category of the reader: hidden changes do not
 -- raise it. The function is STABLE, so all its statements read one snapshot: that of the statement that calls it.

@@ -1,9 +1,10 @@
 -- Epochs: the order of transactions over the whole life of the data. This file alone may read transaction ids.
 --
--- A transaction id belongs to a PostgreSQL cluster: a new cluster counts from the start again, so an id that a dump brought
--- along says nothing beside the ids of now. Therefore nothing stores or returns an id. A row holds a stamp: the number of the
--- epoch in its upper bits, and the id in the lower 48. An epoch is the time that the data spend in one database of one
--- cluster; each later one has a higher number. So stamps rise over all restores, and two transactions never share one.
+-- A transaction id belongs to a PostgreSQL cluster: a new cluster counts from the start again, so an id that a dump
+-- brought along says nothing beside the ids of now. Therefore nothing stores or returns an id. A row holds a stamp: the
+-- number of the epoch in its upper bits, and the id in the lower 48. An epoch is the time that the data spend in one
+-- database of one cluster; each later one has a higher number. So stamps rise over all restores, and two transactions
+-- never share one.
 CREATE TABLE epochs (                               -- of the installation, not of a tenant
     number      smallint PRIMARY KEY,
     id          uuid NOT NULL DEFAULT gen_random_uuid(),  -- two restores of one dump have the same number
@@ -41,8 +42,8 @@ END $$;
 CREATE TRIGGER epochs_numbered BEFORE INSERT ON epochs FOR EACH ROW EXECUTE FUNCTION number_epoch();
 INSERT INTO epochs (started_at) VALUES (now());
 
--- Begin the epoch of this database, if the last one is another database's. Every new connection of the server calls it before
--- anything else, so no transaction of a restored database has a stamp of the epoch before.
+-- Begin the epoch of this database, if the last one is another database's. Every new connection of the server calls it
+-- before anything else, so no transaction of a restored database has a stamp of the epoch before.
 CREATE FUNCTION begin_epoch() RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     IF (SELECT e.database FROM epochs e ORDER BY e.number DESC LIMIT 1) IS DISTINCT FROM database_identity() THEN
@@ -65,8 +66,8 @@ BEGIN
 END $$;
 GRANT EXECUTE ON FUNCTION keep_epoch() TO mnema_app;
 
--- Return the stamp of this transaction. Each row that is written asks for it, so a transaction of many rows calls keep_epoch
--- first. One expression, so that PostgreSQL calls no function.
+-- Return the stamp of this transaction. Each row that is written asks for it, so a transaction of many rows calls
+-- keep_epoch first. One expression, so that PostgreSQL calls no function.
 CREATE FUNCTION transaction_stamp() RETURNS bigint LANGUAGE sql STABLE AS $$
     SELECT coalesce(nullif(current_setting('app.epoch', true), '')::bigint, public.present_epoch())
            | pg_current_xact_id()::text::bigint;

@@ -1,8 +1,9 @@
--- Facts: ranked lists and single values that users state. apply_facts is the only writer; apply_changes calls it, so that a
--- turn and its facts commit together. An older statement never overwrites a newer one, in whatever order they arrive.
+-- Facts: ranked lists and single values that users state. apply_facts is the only writer; apply_changes calls it, so
+-- that a turn and its facts commit together. An older statement never overwrites a newer one, in whatever order they
+-- arrive.
 
--- Return the key of a thread; facts without a thread are together. Rows are found by its equality, because no index finds
--- IS NOT DISTINCT FROM. It is CASE and not coalesce, which row-level security keeps out of an index's conditions.
+-- Return the key of a thread; facts without a thread are together. Rows are found by its equality, because no index
+-- finds IS NOT DISTINCT FROM. It is CASE and not coalesce, which row-level security keeps out of an index's conditions.
 CREATE FUNCTION thread_place(p_thread text) RETURNS text LANGUAGE sql IMMUTABLE
     RETURN CASE WHEN p_thread IS NULL THEN '' ELSE p_thread END;
 GRANT EXECUTE ON FUNCTION thread_place(text) TO mnema_app;
@@ -41,8 +42,8 @@ GRANT UPDATE (kind, rank, value, value_key, category, source_message_id, list_le
               doubted_at)
     ON facts TO mnema_app;
 
--- Refuse, at commit, a change of a fact without a history row of the same transaction. The time of a statement that says
--- the same again is no change.
+-- Refuse, at commit, a change of a fact without a history row of the same transaction. The time of a statement that
+-- says the same again is no change.
 CREATE FUNCTION refuse_silent_fact() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, public, pg_temp AS $$
 DECLARE
     r facts := CASE WHEN tg_op = 'DELETE' THEN old ELSE new END;
@@ -94,8 +95,8 @@ BEGIN
                               'was', fact_text(p_old), 'now', fact_text(p_new));
 END $$;
 
--- Put a value at a rank (NULL: the single value) unless a newer statement decided that place. p_entry is {value, key, id};
--- the id is for a new row. Returns {action: store|update|null, before, after}; action null: nothing was counted.
+-- Put a value at a rank (NULL: the single value) unless a newer statement decided that place. p_entry is {value, key,
+-- id}; the id is for a new row. Returns {action: store|update|null, before, after}; action null: nothing was counted.
 CREATE FUNCTION put_fact(p_tenant uuid, p_said jsonb, p_topic text, p_rank int, p_entry jsonb, p_length int)
     RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
@@ -167,8 +168,8 @@ BEGIN
     RETURN change_fact(v_said, NULL, v_old, v_new);
 END $$;
 
--- Remove the facts of a topic that an operation names by rank or value, all of them if it names none. p_above: only ranks
--- above it. A fact that was stated later stays.
+-- Remove the facts of a topic that an operation names by rank or value, all of them if it names none. p_above: only
+-- ranks above it. A fact that was stated later stays.
 CREATE FUNCTION remove_facts(p_tenant uuid, p_said jsonb, p_topic text, p_operation jsonb, p_above int)
     RETURNS SETOF jsonb LANGUAGE plpgsql AS $$
 DECLARE
@@ -189,9 +190,9 @@ BEGIN
     END LOOP;
 END $$;
 
--- Put a value at a rank (NULL: after the last one) of the topic's list. Its old place closes first; the values from the rank on,
--- up to a gap, move down by one, and a value above max_rank goes. p_known: only if the list has the value. A list of which a
--- newer statement decided anything stays as it is.
+-- Put a value at a rank (NULL: after the last one) of the topic's list. Its old place closes first; the values from the
+-- rank on, up to a gap, move down by one, and a value above max_rank goes. p_known: only if the list has the value. A
+-- list of which a newer statement decided anything stays as it is.
 CREATE FUNCTION insert_fact(p_tenant uuid, p_said jsonb, p_topic text, p_entry jsonb, p_known boolean)
     RETURNS SETOF jsonb LANGUAGE plpgsql AS $$
 DECLARE
@@ -236,8 +237,8 @@ BEGIN
           AND NOT v_places @> jsonb_build_array(jsonb_build_object('rank', f.rank)))), NULL);
 END $$;
 
--- Give the place of the first of two entries to the second. A value that is in the list already has no second place. Without a
--- place to give, the second is stored as by `set` if its rank is 1.
+-- Give the place of the first of two entries to the second. A value that is in the list already has no second place.
+-- Without a place to give, the second is stored as by `set` if its rank is 1.
 CREATE FUNCTION replace_fact(p_tenant uuid, p_said jsonb, p_topic text, p_old jsonb, p_new jsonb)
     RETURNS SETOF jsonb LANGUAGE plpgsql AS $$
 DECLARE
@@ -366,8 +367,8 @@ BEGIN
     RETURN v_rev;
 END $$;
 
--- Return the facts of a topic that its memory tells, by rank: those of the thread in which the user stated the topic last,
--- in the form (list or single value) and the category of the latest one. A value in doubt is not told.
+-- Return the facts of a topic that its memory tells, by rank: those of the thread in which the user stated the topic
+-- last, in the form (list or single value) and the category of the latest one. A value in doubt is not told.
 CREATE FUNCTION told_facts(p_tenant uuid, p_user text, p_topic text) RETURNS SETOF facts LANGUAGE plpgsql STABLE
     SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
@@ -385,9 +386,9 @@ BEGIN
           AND f.category = v_latest.category ORDER BY f.rank;
 END $$;
 
--- Return the text of the memory that tells facts, such as "The user's favorite colors, in order: red, white, blue.". p_one
--- and p_many name the topic in singular and plural. Ranks with gaps are named: "…: 2) teal, 4) red.". Values that would
--- make a text of more than 2,000 characters are counted, not told.
+-- Return the text of the memory that tells facts, such as "The user's favorite colors, in order: red, white, blue.".
+-- p_one and p_many name the topic in singular and plural. Ranks with gaps are named: "…: 2) teal, 4) red.". Values that
+-- would make a text of more than 2,000 characters are counted, not told.
 CREATE FUNCTION fact_memory_text(p_one text, p_many text, p_facts facts[]) RETURNS text LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
     v_in_order boolean := p_facts[cardinality(p_facts)].rank = cardinality(p_facts);
@@ -411,10 +412,10 @@ BEGIN
     RETURN v_text || CASE WHEN right(v_text, 1) IN ('.', '!', '?') THEN '' ELSE '.' END;
 END $$;
 
--- Write the memory of a topic anew from its facts: make, change, restore or soft-delete it, with its history. p_by has the
--- actor, and the topic's names `one` and `many` (null: those that the memory has). The delta tells the facts themselves,
--- so the memory is no bullet. A soft-deleted memory goes with the facts that it told: purge_facts purges it. Returns
--- {id, version, text, retold: its text is new}, NULL if nothing changed.
+-- Write the memory of a topic anew from its facts: make, change, restore or soft-delete it, with its history. p_by has
+-- the actor, and the topic's names `one` and `many` (null: those that the memory has). The delta tells the facts
+-- themselves, so the memory is no bullet. A soft-deleted memory goes with the facts that it told: purge_facts purges
+-- it. Returns {id, version, text, retold: its text is new}, NULL if nothing changed.
 CREATE FUNCTION write_fact_memory(p_tenant uuid, p_user text, p_topic text, p_by jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
     v_facts facts[] := ARRAY (SELECT f FROM told_facts(p_tenant, p_user, p_topic) f);
@@ -489,10 +490,10 @@ BEGIN
     END LOOP;
 END $$;
 
--- Apply statements [{user_id, thread_id, category, actor, source_message_id, turn, stated_at, max_rank, names: {topic_key:
--- {one, many}}, operations: [{op, topic_key, entries: [{rank, value, key, id}], ranks}]}]. Returns {answers, memories}:
--- one answer {turn, revision, done: [{action, fact}]} a statement, where `turn` is the memory with the statement's text, if
--- there is one; and what write_fact_memory returns of each topic that was stated.
+-- Apply statements [{user_id, thread_id, category, actor, source_message_id, turn, stated_at, max_rank, names:
+-- {topic_key: {one, many}}, operations: [{op, topic_key, entries: [{rank, value, key, id}], ranks}]}]. Returns
+-- {answers, memories}: one answer {turn, revision, done: [{action, fact}]} a statement, where `turn` is the memory with
+-- the statement's text, if there is one; and what write_fact_memory returns of each topic that was stated.
 -- The caller holds the locks of the users' rows, so that concurrent statements of a user are one sequence.
 CREATE FUNCTION apply_facts(p_tenant uuid, p_statements jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
@@ -571,9 +572,9 @@ BEGIN
     END LOOP;
 END $$;
 
--- Return at most p_limit facts that a message in a thread may take back: of the thread, then (p_across) of the user's other
--- threads, the newest first, in categories that the caller may see (NULL: all). `latest`: the last statement of the thread
--- made the fact, and no turn of the user came after it.
+-- Return at most p_limit facts that a message in a thread may take back: of the thread, then (p_across) of the user's
+-- other threads, the newest first, in categories that the caller may see (NULL: all). `latest`: the last statement of
+-- the thread made the fact, and no turn of the user came after it.
 CREATE FUNCTION touchable_facts(p_tenant uuid, p_user text, p_thread text, p_across boolean, p_categories text[], p_limit int)
     RETURNS TABLE (thread_id text, topic_key text, rank int, value text, latest boolean)
     LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan AS $$
@@ -603,8 +604,9 @@ BEGIN
         ORDER BY f.created_at DESC, f.rank LIMIT p_limit - v_count;
 END $$;
 
--- Delete removed facts for good, with their values in history and in the change log: the fact p_id, else (NULL) the p_limit
--- facts that were removed first, before p_before. Returns their number; with p_dry_run, the number of all that would go.
+-- Delete removed facts for good, with their values in history and in the change log: the fact p_id, else (NULL) the
+-- p_limit facts that were removed first, before p_before. Returns their number; with p_dry_run, the number of all that
+-- would go.
 CREATE FUNCTION purge_facts(p_tenant uuid, p_id uuid, p_before timestamptz, p_limit int, p_actor text, p_dry_run boolean)
     RETURNS int LANGUAGE plpgsql AS $$
 DECLARE

@@ -1,5 +1,5 @@
--- Background jobs. A job is inserted in the transaction of the change that causes it; a row that was not published yet is
--- the outbox. All times are the database's, so that the clocks of workers do not matter.
+-- Background jobs. A job is inserted in the transaction of the change that causes it; a row that was not published yet
+-- is the outbox. All times are the database's, so that the clocks of workers do not matter.
 
 CREATE TABLE jobs (
     tenant_id     uuid NOT NULL REFERENCES tenants (id) ON DELETE CASCADE,
@@ -37,8 +37,9 @@ CREATE TABLE job_pauses (
 );
 GRANT SELECT, INSERT, UPDATE, DELETE ON jobs, job_pauses TO mnema_app;
 
--- Queue the jobs `same_fact` among new jobs (rows of id, kind, user_id and payload). A user has one that has not started:
--- it takes the memories of later writes, as many as a day's questions can be about. Nightly consolidation takes the rest.
+-- Queue the jobs `same_fact` among new jobs (rows of id, kind, user_id and payload). A user has one that has not
+-- started: it takes the memories of later writes, as many as a day's questions can be about. Nightly consolidation
+-- takes the rest.
 CREATE FUNCTION queue_comparisons(p_tenant uuid, p_jobs jsonb) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     v_job record;
@@ -62,8 +63,8 @@ BEGIN
     END LOOP;
 END $$;
 
--- A time further ahead than any that Mnema sets was set while this clock was wrong. It counts as past, so that jobs go on
--- by themselves when the clock is right again. The application (`app/domain/jobs/job.py`) keeps within these two.
+-- A time further ahead than any that Mnema sets was set while this clock was wrong. It counts as past, so that jobs go
+-- on by themselves when the clock is right again. The application (`app/domain/jobs/job.py`) keeps within these two.
 CREATE FUNCTION longest_job_wait() RETURNS interval LANGUAGE sql IMMUTABLE PARALLEL SAFE RETURN interval '2 days';
 CREATE FUNCTION longest_job_lease() RETURNS interval LANGUAGE sql IMMUTABLE PARALLEL SAFE RETURN interval '1 hour';
 
@@ -80,8 +81,8 @@ CREATE FUNCTION is_due(p_next_run timestamptz) RETURNS boolean LANGUAGE sql STAB
 CREATE FUNCTION is_lease_over(p_until timestamptz) RETURNS boolean LANGUAGE sql STABLE PARALLEL SAFE
     RETURN p_until < now() OR p_until > now() + longest_job_lease();
 
--- Tell whether a published job must be published again because nobody started it within p_again. A concurrent sweep's time
--- may be a little later than this transaction's.
+-- Tell whether a published job must be published again because nobody started it within p_again. A concurrent sweep's
+-- time may be a little later than this transaction's.
 CREATE FUNCTION is_publication_lost(p_published_at timestamptz, p_again interval) RETURNS boolean
     LANGUAGE sql STABLE PARALLEL SAFE
     RETURN p_published_at < now() - p_again OR p_published_at > now() + longest_job_lease();
@@ -118,8 +119,9 @@ CREATE FUNCTION paused_jobs() RETURNS TABLE (kind text, tenants bigint) LANGUAGE
     SELECT p.kind, count(*) FROM job_pauses p GROUP BY p.kind ORDER BY p.kind;
 $$;
 
--- Start a due job for a worker, with a lease of p_lease. Returns no row if the job is not due, paused, running elsewhere
--- or done, or if it only compares what was written and turns or files of the tenant wait. A job that was started p_most times without an end is returned dead.
+-- Start a due job for a worker, with a lease of p_lease. Returns no row if the job is not due, paused, running
+-- elsewhere or done, or if it only compares what was written and turns or files of the tenant wait. A job that was
+-- started p_most times without an end is returned dead.
 CREATE FUNCTION start_job(p_tenant uuid, p_id uuid, p_worker text, p_lease interval, p_most int)
     RETURNS SETOF jobs LANGUAGE plpgsql AS $$
 BEGIN

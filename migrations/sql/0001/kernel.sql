@@ -1,5 +1,6 @@
--- What every other file relies on. The bootstrap (app/storage/operations/administration.py) made the roles and the extension `vector`; the
--- migration runs as mnema_owner, and the server, as mnema_app, owns nothing and bypasses nothing.
+-- What every other file relies on. The bootstrap (app/storage/operations/administration.py) made the roles and the
+-- extension `vector`; the migration runs as mnema_owner, and the server, as mnema_app, owns nothing and bypasses
+-- nothing.
 
 -- A function can be called only by roles that it is granted to.
 ALTER DEFAULT PRIVILEGES FOR ROLE mnema_owner REVOKE EXECUTE ON FUNCTIONS FROM PUBLIC;

@@ -28,8 +28,8 @@ CREATE TABLE memories (
     version        integer NOT NULL,
     created_at     timestamptz NOT NULL,
     updated_at     timestamptz NOT NULL,
-    -- The speaker's name and the titles over a chunk can be searched too. The tenant and the user are words of the index,
-    -- which stays selective under row-level security. Those of chunks differ, so that chunks are searched apart.
+    -- The speaker's name and the titles over a chunk can be searched too. The tenant and the user are words of the
+    -- index, which stays selective under row-level security. Those of chunks differ, so that chunks are searched apart.
     tsv            tsvector NOT NULL GENERATED ALWAYS AS (
         to_tsvector('english', coalesce(actor_id, '') || ' ' || text || ' ' || coalesce(steps_text, '')
                                || CASE WHEN type = 'chunk' THEN ' ' || coalesce(source->>'heading', '') ELSE '' END)
@@ -39,8 +39,8 @@ CREATE TABLE memories (
     ) STORED,
     -- When Mnema stored the row. created_at may be older, as an import sets it; forgetting counts from stored_at.
     stored_at      timestamptz NOT NULL DEFAULT now(),
-    -- The topic whose facts this memory tells; NULL for any other memory. Only the statements of facts write such a memory
-    -- (write_fact_memory); the vector tables give its type as 'fact', so that no memory is compared with it.
+    -- The topic whose facts this memory tells; NULL for any other memory. Only the statements of facts write such a
+    -- memory (write_fact_memory); the vector tables give its type as 'fact', so that no memory is compared with it.
     fact_topic     text,
     PRIMARY KEY (tenant_id, id),
     FOREIGN KEY (tenant_id, user_pk) REFERENCES users (tenant_id, user_pk),
@@ -145,8 +145,8 @@ END $$;
 CREATE TRIGGER history_actor BEFORE UPDATE OF actor ON history FOR EACH ROW
     WHEN (NEW.actor IS NOT NULL AND NEW.actor IS DISTINCT FROM OLD.actor) EXECUTE FUNCTION refuse_other_actor();
 
--- Take from the history of memories, facts or proposals what can hold words of a person; return the number of rows. The name
--- of an agent is the caller's text; a key, and the system, stay the actor.
+-- Take from the history of memories, facts or proposals what can hold words of a person; return the number of rows. The
+-- name of an agent is the caller's text; a key, and the system, stay the actor.
 CREATE FUNCTION blank_history(p_tenant uuid, p_ids text[]) RETURNS int LANGUAGE plpgsql AS $$
 DECLARE
     v_count int;

@@ -1,4 +1,5 @@
--- Batches: edits and deletions of many memories at once. The rows that a batch changed are the history of its transaction.
+-- Batches: edits and deletions of many memories at once. The rows that a batch changed are the history of its
+-- transaction.
 
 CREATE TABLE memory_batches (
     tenant_id   uuid NOT NULL,

@@ -1,12 +1,13 @@
--- Lists of memories with filters, words and an order. The conditions are values of a statement that is planned on each call: a
--- list has any of twenty filters, and each needs another index.
+-- Lists of memories with filters, words and an order. The conditions are values of a statement that is planned on each
+-- call: a list has any of twenty filters, and each needs another index.
 
--- Return the ids of a list, in its order. p_words: words with the tenant's or user's word of the index, or NULL. p_filters: as in
--- memory_matches. p_list:
+-- Return the ids of a list, in its order. p_words: words with the tenant's or user's word of the index, or NULL.
+-- p_filters: as in memory_matches. p_list:
 --   state                          of the memories
 --   metadata                       [[object, object?], …]: a memory contains one object of each pair
 --   created_after, created_before  inclusive, exclusive
---   sort, ascending                created_at, updated_at, importance (the older ones of equal importance come last) or id
+--   sort, ascending                created_at, updated_at, importance (the older ones of equal importance come last) or
+-- id
 --   after                          {value, created_at, id} of the last row seen, as far as the order has them
 CREATE FUNCTION list_memories(p_tenant uuid, p_user bigint, p_words tsquery, p_categories text[], p_filters jsonb, p_list jsonb,
                               p_limit int)
@@ -38,14 +39,14 @@ BEGIN
               (p_list->>'created_before')::timestamptz, p_list->'metadata', p_list, p_limit;
 END $$;
 
--- Return a search for all words of a query, "phrases", or, -without. A dash excludes what follows it only behind a blank and
--- before a word or a phrase. PostgreSQL takes each other dash for an operator too, and fails on 32 in a row.
+-- Return a search for all words of a query, "phrases", or, -without. A dash excludes what follows it only behind a
+-- blank and before a word or a phrase. PostgreSQL takes each other dash for an operator too, and fails on 32 in a row.
 CREATE FUNCTION parse_words(p_query text) RETURNS tsquery LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN websearch_to_tsquery('english', regexp_replace(p_query, '-(?![^\s!#-/:-@[-`{-~])|(?<=[!-/:-@[-`{-~])-', ' ', 'g'));
 GRANT EXECUTE ON FUNCTION parse_words(text) TO mnema_search;
 
--- As list_memories, of memories with the words of a search: all words, "phrases", or, -without. It sees what row-level security
--- hides from the index of words, so the tenant comes from the transaction (security.sql).
+-- As list_memories, of memories with the words of a search: all words, "phrases", or, -without. It sees what row-level
+-- security hides from the index of words, so the tenant comes from the transaction (security.sql).
 CREATE FUNCTION list_worded(p_user bigint, p_query text, p_categories text[], p_filters jsonb, p_list jsonb, p_limit int)
     RETURNS TABLE (memory_id uuid) LANGUAGE plpgsql STABLE ROWS 50 SECURITY DEFINER
     SET search_path = pg_catalog, public, pg_temp AS $$

@@ -9,7 +9,8 @@
 --   memories   [a new row]
 --   history    [{id, memory_id, event, old_ref, new_ref, actor, meta}]
 --   delta      [{id, memory_id, thread_id, back: number of later revisions of this thread, event, meta}]
---   also       [{memory_id, event, meta, of: [ids], threads}]: a change that is also for the deltas of all other threads
+--   also       [{memory_id, event, meta, of: [ids], threads}]: a change that is also for the deltas of all other
+-- threads
 --              which have told of a memory of `of`; `threads` are in `delta` already
 --   events     [{id, user_id, thread_id, node, op, status, memory_id, category, sim}]
 --   relations  [{id, from_id, to_id, strength, other?: the memory that was stored before}] of new memories
@@ -18,16 +19,17 @@
 --   retold     [the updated memories whose text is new]: `edges` has all relations that they keep
 --   jobs       [{id, kind, user_id, payload}]
 --   facts      [the statements that apply_facts takes]
--- p_vectors and p_tokens belong to p_vector_ids. p_tombstones are the hashes of the new texts: an erased one is refused.
--- p_keys are the idempotency records [{key_id, route, key, body_hash, user_id, memory_id, response}].
+-- p_vectors and p_tokens belong to p_vector_ids. p_tombstones are the hashes of the new texts: an erased one is
+-- refused. p_keys are the idempotency records [{key_id, route, key, body_hash, user_id, memory_id, response}].
 --
 -- Returns {replay, same_body} if the one idempotency key was used before, else {revs: [[memory_id, thread_id, rev]],
--- rows: {memory_id: {before, after}} of updated memories, related: {memory_id: number of new relations}, facts: [the answers
--- of apply_facts], fact_memories: [{id, version, text}: the memories of facts that have no vector yet]}.
+-- rows: {memory_id: {before, after}} of updated memories, related: {memory_id: number of new relations}, facts: [the
+-- answers of apply_facts], fact_memories: [{id, version, text}: the memories of facts that have no vector yet]}.
 -- Errors: MN404 not visible, MN409 wrong state, MN410 erased text, MN412 wrong version, MN423 the memory tells facts,
 -- MN425 one of several idempotency keys was used before, 40001 a related memory was purged meanwhile.
 
--- Return a memory as history keeps it and as the application reads it: without the text index and the internal user key.
+-- Return a memory as history keeps it and as the application reads it: without the text index and the internal user
+-- key.
 CREATE FUNCTION memory_json(r memories) RETURNS jsonb LANGUAGE sql STABLE
     RETURN jsonb_build_object('id', r.id, 'user_id', r.user_id, 'thread_id', r.thread_id, 'seq', r.seq,
         'agent_id', r.agent_id, 'run_id', r.run_id, 'actor_id', r.actor_id, 'role', r.role, 'type', r.type,
@@ -63,8 +65,8 @@ BEGIN
 END $$;
 GRANT EXECUTE ON FUNCTION claim_keys(uuid, jsonb) TO mnema_app;
 
--- Lock and return a memory. Raises MN404 if it does not exist, MN423 if it tells facts (only one that is soft-deleted may
--- be purged), MN409 if it is in another state than expected and MN412 if it is at another version than expected.
+-- Lock and return a memory. Raises MN404 if it does not exist, MN423 if it tells facts (only one that is soft-deleted
+-- may be purged), MN409 if it is in another state than expected and MN412 if it is at another version than expected.
 CREATE FUNCTION locked_memory(p_tenant uuid, p_change jsonb) RETURNS memories LANGUAGE plpgsql AS $$
 DECLARE
     r memories;
@@ -109,8 +111,8 @@ BEGIN
 END $$;
 GRANT EXECUTE ON FUNCTION purge_memory(memories) TO mnema_app;
 
--- Change the chunks of a turn with it, before the turn itself changes: they are purged with its text (p_new NULL: the turn
--- is purged), and have its state and category. Returns the images of those that stay.
+-- Change the chunks of a turn with it, before the turn itself changes: they are purged with its text (p_new NULL: the
+-- turn is purged), and have its state and category. Returns the images of those that stay.
 CREATE FUNCTION follow_turn(p_old memories, p_new memories, p_actor text) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
     v_images jsonb := '{}';
@@ -200,8 +202,8 @@ BEGIN
 END $$;
 GRANT EXECUTE ON FUNCTION add_missing_thread_changes(uuid, jsonb, jsonb) TO mnema_app;
 
--- Insert relations, one for each pair in either direction, and a LINK row for each memory that got one. The relations of
--- p_retold are replaced: those that are not in p_edges go, the others get the new strength. A memory that was purged
+-- Insert relations, one for each pair in either direction, and a LINK row for each memory that got one. The relations
+-- of p_retold are replaced: those that are not in p_edges go, the others get the new strength. A memory that was purged
 -- meanwhile gets none. Returns {memory_id: number of relations}.
 CREATE FUNCTION add_edges(p_tenant uuid, p_edges jsonb, p_retold text[]) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
@@ -253,8 +255,9 @@ GRANT EXECUTE ON FUNCTION purged_meanwhile() TO mnema_app;
 CREATE FUNCTION create_journal(p_space text) RETURNS void LANGUAGE plpgsql AS $space$
 BEGIN
     -- record_changes inserts new memories with their relations, and is the only writer of history, change_log,
-    -- thread_revision and events. The parts of its statement look each other up row by row, without joins: to start hash
-    -- joins costs 5 % of a call with one memory; with 16 they make no difference, with 256 they would save an eighth.
+    -- thread_revision and events. The parts of its statement look each other up row by row, without joins: to start
+    -- hash joins costs 5 % of a call with one memory; with 16 they make no difference, with 256 they would save an
+    -- eighth.
     EXECUTE format($ddl$
 CREATE OR REPLACE FUNCTION %1$I(p_tenant uuid, p_batch jsonb, p_vector_ids uuid[], p_vectors halfvec[], p_tokens bytea[],
                      p_images jsonb)

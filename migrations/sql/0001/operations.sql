@@ -26,7 +26,8 @@ CREATE TABLE installation (                         -- one row, of no tenant
 );
 GRANT SELECT, INSERT ON installation TO mnema_app;
 
--- The schema that the last migration made. Every migration writes it anew (migrations/env.py); the server only reads it.
+-- The schema that the last migration made. Every migration writes it anew (migrations/env.py); the server only reads
+-- it.
 CREATE TABLE schema_fingerprint (                   -- one row, of no tenant
     only_row     boolean PRIMARY KEY DEFAULT true CHECK (only_row),
     revision     text NOT NULL,
@@ -37,9 +38,9 @@ CREATE TABLE schema_fingerprint (                   -- one row, of no tenant
 );
 GRANT SELECT ON schema_fingerprint TO mnema_app;
 
--- An embedding space holds the vectors of one model: a table vec_<name>, hash-partitioned by tenant, and functions of its
--- own, because a dynamic statement would be planned on every call. An operator adds a space beside the active one, fills
--- it, switches to it and drops the old one.
+-- An embedding space holds the vectors of one model: a table vec_<name>, hash-partitioned by tenant, and functions of
+-- its own, because a dynamic statement would be planned on every call. An operator adds a space beside the active one,
+-- fills it, switches to it and drops the old one.
 CREATE TABLE embedding_spaces (                     -- of the installation, not of a tenant
     name         text PRIMARY KEY,                  -- also the suffix of the table and the functions
     model        text NOT NULL,
@@ -51,7 +52,8 @@ CREATE TABLE embedding_spaces (                     -- of the installation, not 
 CREATE UNIQUE INDEX embedding_spaces_one_active ON embedding_spaces (active) WHERE active;
 GRANT SELECT ON embedding_spaces TO mnema_app;
 
--- Return the largest dimension of a vector that fits into a btree entry (2,704 bytes), from which an exact search reads it.
+-- Return the largest dimension of a vector that fits into a btree entry (2,704 bytes), from which an exact search reads
+-- it.
 CREATE FUNCTION widest_exact() RETURNS int LANGUAGE sql IMMUTABLE RETURN 1152;
 
 -- Return the key of a thread in the table of a space; NULL for no thread.
@@ -59,11 +61,11 @@ CREATE FUNCTION thread_key(p_thread text) RETURNS bigint LANGUAGE sql IMMUTABLE 
     RETURN hashtextextended(p_thread, 0);
 GRANT EXECUTE ON FUNCTION thread_key(text) TO mnema_app;
 
--- Make the table of a space. `tokens` has the token vectors of a text: one int8 vector of 96 numbers for each token, about
--- 1.4 KB for a turn. They stay in the row up to the size of a page, so that reading a hundred candidates does not read
--- another table. To insert a vector into an HNSW index costs fifty times as much as storing it, so a vector enters the
--- index later, in the background and only for large tenants; `indexed` says that it has. Of a wide vector, the indexes hold
--- the signs: one bit for each dimension.
+-- Make the table of a space. `tokens` has the token vectors of a text: one int8 vector of 96 numbers for each token,
+-- about 1.4 KB for a turn. They stay in the row up to the size of a page, so that reading a hundred candidates does not
+-- read another table. To insert a vector into an HNSW index costs fifty times as much as storing it, so a vector enters
+-- the index later, in the background and only for large tenants; `indexed` says that it has. Of a wide vector, the
+-- indexes hold the signs: one bit for each dimension.
 CREATE FUNCTION create_embedding_space(p_name text, p_model text, p_dimension int, p_partitions int)
     RETURNS void LANGUAGE plpgsql AS $space$
 DECLARE
@@ -84,8 +86,8 @@ BEGIN
                         WITH (toast_tuple_target = 8160)', v_table || '_p' || i, v_table, p_partitions, i);
         PERFORM plan_for_largest_tenant(format('%I', v_table || '_p' || i)::regclass);
     END LOOP;
-    -- An exact search for one user reads only the first index. Chunks have indexes of their own, so that a hundred thousand of
-    -- them do not slow down the search for other memories.
+    -- An exact search for one user reads only the first index. Chunks have indexes of their own, so that a hundred
+    -- thousand of them do not slow down the search for other memories.
     FOREACH v_which IN ARRAY ARRAY['<>', '='] LOOP
         EXECUTE format('CREATE INDEX ON %I (tenant_id, user_pk) INCLUDE (memory_id, type, category, thread_key, %s)
                         WHERE state = ''active'' AND type %s ''chunk''', v_table,
@@ -108,11 +110,11 @@ BEGIN
 END $space$;
 
 -- Make the functions of a space that store vectors.
--- put_vectors_<space> stores vectors and tokens of existing memories. Of the memories p_changed, it also copies category
--- and state into every space, and deletes the vectors of a changed text from the other spaces. The memories p_stale lose
--- their vectors in every space, because their text is new and has no vector yet.
--- fill_vectors_<space> stores vectors and tokens that are missing, of each memory that still has the version which was read:
--- a concurrent change of the text brings its own vector. Returns how many.
+-- put_vectors_<space> stores vectors and tokens of existing memories. Of the memories p_changed, it also copies
+-- category and state into every space, and deletes the vectors of a changed text from the other spaces. The memories
+-- p_stale lose their vectors in every space, because their text is new and has no vector yet.
+-- fill_vectors_<space> stores vectors and tokens that are missing, of each memory that still has the version which was
+-- read: a concurrent change of the text brings its own vector. Returns how many.
 -- index_vectors_<space> puts up to p_limit active vectors of a tenant into the approximate index. Returns how many.
 CREATE FUNCTION create_put_vectors(p_name text) RETURNS void LANGUAGE plpgsql AS $space$
 DECLARE

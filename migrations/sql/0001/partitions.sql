@@ -1,9 +1,9 @@
--- Events and receipts are partitioned by week, so that retention drops a week instead of deleting its rows. An id made by
--- the application is a UUIDv7, which begins with its time: the bounds are the first ids of a week.
+-- Events and receipts are partitioned by week, so that retention drops a week instead of deleting its rows. An id made
+-- by the application is a UUIDv7, which begins with its time: the bounds are the first ids of a week.
 --
--- The partitions are in a schema of their own, which mnema_app may not use: a partition bypasses the row-level security of
--- its parent. They and their parents belong to mnema_partitions, a role that cannot log in and that row-level security
--- binds as it binds mnema_owner.
+-- The partitions are in a schema of their own, which mnema_app may not use: a partition bypasses the row-level security
+-- of its parent. They and their parents belong to mnema_partitions, a role that cannot log in and that row-level
+-- security binds as it binds mnema_owner.
 
 CREATE SCHEMA partitions AUTHORIZATION mnema_partitions;
 GRANT SELECT ON tenant_configs TO mnema_partitions;
@@ -26,8 +26,8 @@ CREATE FUNCTION partition_families() RETURNS TABLE (tables text[], keys text[]) 
     VALUES ('{events}'::text[], '{id}'::text[]), ('{receipts,receipt_items}', '{id,receipt_id}');
 $$;
 
--- Make the partitions of a family for a week. Returns the number of rows that moved from the default partitions, NULL if
--- they have more than p_limit rows of the week: then nothing is made, because everybody would wait for the move.
+-- Make the partitions of a family for a week. Returns the number of rows that moved from the default partitions, NULL
+-- if they have more than p_limit rows of the week: then nothing is made, because everybody would wait for the move.
 CREATE FUNCTION add_week(p_tables text[], p_keys text[], p_week timestamptz, p_limit int) RETURNS int LANGUAGE plpgsql AS $$
 DECLARE
     v_from uuid := first_id(p_week);
@@ -61,9 +61,9 @@ BEGIN
     RETURN v_moved;
 END $$;
 
--- Make the partitions of this week and of the next four that are missing. Returns {added: names, moved: rows that left the
--- default partitions, skipped: weeks with too many such rows, busy: whether a lock was not to be had in time}. After `busy`
--- call it again later.
+-- Make the partitions of this week and of the next four that are missing. Returns {added: names, moved: rows that left
+-- the default partitions, skipped: weeks with too many such rows, busy: whether a lock was not to be had in time}.
+-- After `busy` call it again later.
 CREATE FUNCTION add_partitions() RETURNS jsonb LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, public, pg_temp SET lock_timeout = '200ms' AS $$
 DECLARE
@@ -97,8 +97,8 @@ BEGIN
     RETURN jsonb_build_object('added', v_added, 'moved', v_moved, 'skipped', v_skipped, 'busy', v_busy);
 END $$;
 
--- Return the longest time, in days, that a tenant keeps events and receipts: the greatest of the given defaults and of the
--- newest rules of every tenant.
+-- Return the longest time, in days, that a tenant keeps events and receipts: the greatest of the given defaults and of
+-- the newest rules of every tenant.
 CREATE FUNCTION longest_kept(p_events int, p_receipts int) RETURNS TABLE (events int, receipts int)
     LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
     SELECT greatest(p_events, max((n.lifecycle->'events_days')::int)), greatest(p_receipts, max((n.lifecycle->'receipts_days')::int))
@@ -114,9 +114,10 @@ CREATE FUNCTION partition_weeks(p_table text, p_before timestamptz) RETURNS SETO
       AND w.week + interval '7 days' <= p_before ORDER BY 1;
 $$;
 
--- Drop the oldest week whose rows every tenant has kept for long enough, with all its rows. p_events and p_receipts are the
--- installation's limits in days, p_now is a time that the clocks agree on. Returns [{week, rows: {table: number}}], empty if there is none, or NULL if a lock was not
--- to be had in time: call it again later. With p_dry_run it drops nothing and returns all such weeks.
+-- Drop the oldest week whose rows every tenant has kept for long enough, with all its rows. p_events and p_receipts are
+-- the installation's limits in days, p_now is a time that the clocks agree on. Returns [{week, rows: {table: number}}],
+-- empty if there is none, or NULL if a lock was not to be had in time: call it again later. With p_dry_run it drops
+-- nothing and returns all such weeks.
 --
 -- A row's time may differ from that of its id. A week with a row that is too young stays.
 CREATE FUNCTION drop_partitions(p_events int, p_receipts int, p_now timestamptz, p_dry_run boolean) RETURNS jsonb LANGUAGE plpgsql SECURITY DEFINER

@@ -1,6 +1,6 @@
--- memory.query in two calls: recall_<space> returns the candidates, read_answer the answer. Each call binds the tenant, so
--- it can be a transaction of its own. Plans are cached, because planning costs as much as searching; only near_<space>
--- is planned on each call, because the planner must know the partition.
+-- memory.query in two calls: recall_<space> returns the candidates, read_answer the answer. Each call binds the tenant,
+-- so it can be a transaction of its own. Plans are cached, because planning costs as much as searching; only
+-- near_<space> is planned on each call, because the planner must know the partition.
 
 CREATE TABLE memory_access (                        -- a table of its own, so that reading does not rewrite a memory
     tenant_id      uuid NOT NULL,
@@ -21,7 +21,8 @@ CREATE FUNCTION memory_matches(m memories, f jsonb) RETURNS boolean LANGUAGE sql
         AND (f->>'actor_id' IS NULL OR m.actor_id = f->>'actor_id')
         AND (f->>'role' IS NULL OR m.role = f->>'role')
         AND (f->>'thread_id' IS NULL OR m.thread_id = f->>'thread_id')
-        -- in no thread, or knowledge about the user, whatever thread it was learnt in; turns and summaries stay in theirs
+        -- in no thread, or knowledge about the user, whatever thread it was learnt in; turns and summaries stay in
+        -- theirs
         AND (f->>'shared_thread' IS NULL OR m.thread_id IS NULL OR m.thread_id = f->>'shared_thread'
              OR m.type IN ('semantic', 'episodic', 'insight'))
         AND (f->'type' IS NULL OR f->'type' ? m.type)  -- one type, or several in an array
@@ -48,11 +49,11 @@ CREATE FUNCTION nearest_sql(p_table text, p_wide boolean, p_source text) RETURNS
     ELSE format('SELECT v.memory_id FROM %s ORDER BY (v.embedding <=> p_vector) + 0, v.memory_id LIMIT p_dense', p_source) END;
 
 -- Make near_<space> and recall_<space>.
--- near_<space> returns approximately the nearest memories of a tenant; memories that the approximate index does not hold
--- yet are compared one by one.
--- recall_<space> returns the candidates of a query. Among memories other than chunks: the best p_dense by vector and the
--- best p_lexical by words; the turns before and after the best p_beside of each; for the best p_related of each, the
--- strength of their strongest visible relation. If fewer than p_dense memories have a vector, memories without one
+-- near_<space> returns approximately the nearest memories of a tenant; memories that the approximate index does not
+-- hold yet are compared one by one.
+-- recall_<space> returns the candidates of a query. Among memories other than chunks: the best p_dense by vector and
+-- the best p_lexical by words; the turns before and after the best p_beside of each; for the best p_related of each,
+-- the strength of their strongest visible relation. If fewer than p_dense memories have a vector, memories without one
 -- follow. The result is one row of aligned arrays, because a driver reads a hundred rows ten times slower. With the
 -- filter `embedded`, memories without a vector are no candidates of the search by vector. A search of a whole tenant
 -- with more than p_exact memories is approximate. Then, in a search of their own, the best p_chunks chunks of
@@ -250,8 +251,8 @@ END $fn$
 END $space$;
 
 -- Return the answer of a query, in this order: at most p_whole_limit memories of the categories p_whole; the memories
--- p_chosen that are still visible; at most p_related of the strongest relations of the first p_first of them, with `via`, the
--- memory that each is related to. A related memory may be a chosen one.
+-- p_chosen that are still visible; at most p_related of the strongest relations of the first p_first of them, with
+-- `via`, the memory that each is related to. A related memory may be a chosen one.
 CREATE FUNCTION read_answer(p_tenant uuid, p_user text, p_categories text[], p_filters jsonb, p_whole text[], p_whole_limit int,
         p_chosen uuid[], p_related int, p_first int)
     RETURNS TABLE (part text, strength real, via uuid, id uuid, user_id text, thread_id text, seq bigint, agent_id text, run_id text,

@@ -51,9 +51,9 @@ GRANT EXECUTE ON FUNCTION rare_words(text, text, int) TO mnema_search;
 
 -- Make near_chunks_<space> and find_chunks_<space>.
 -- near_chunks_<space> returns approximately the nearest chunks of a user, or of all.
--- find_chunks_<space> returns the best p_wanted chunks by vector (`near`) and by words (`worded`, with their `ranks`). Each user
--- is searched alone, so that a few own chunks are compared one by one beside a hundred thousand shared ones. Chunks of
--- a removed source are left out, and of turns that the filters leave out.
+-- find_chunks_<space> returns the best p_wanted chunks by vector (`near`) and by words (`worded`, with their `ranks`).
+-- Each user is searched alone, so that a few own chunks are compared one by one beside a hundred thousand shared ones.
+-- Chunks of a removed source are left out, and of turns that the filters leave out.
 CREATE FUNCTION create_chunk_recall(p_name text) RETURNS void LANGUAGE plpgsql AS $space$
 DECLARE
     v_table text := 'vec_' || p_name;
@@ -162,10 +162,10 @@ END $fn$
     EXECUTE format('GRANT EXECUTE ON FUNCTION %I, %I TO mnema_app', 'near_chunks_' || p_name, 'find_chunks_' || p_name);
 END $space$;
 
--- Return the chunks p_chosen that may still be answered, with their places, and up to p_beside chunks before and after each
--- one in its file or turn. `hit` is the chosen one. A chunk that somebody stored without a source has no place. One of a
--- removed source is not answered, nor one whose text was changed, nor one of a turn that is not active, that the filters leave
--- out, or that has another text now.
+-- Return the chunks p_chosen that may still be answered, with their places, and up to p_beside chunks before and after
+-- each one in its file or turn. `hit` is the chosen one. A chunk that somebody stored without a source has no place.
+-- One of a removed source is not answered, nor one whose text was changed, nor one of a turn that is not active, that
+-- the filters leave out, or that has another text now.
 CREATE FUNCTION read_chunks(p_tenant uuid, p_user text, p_categories text[], p_filters jsonb, p_chosen uuid[], p_beside int)
     RETURNS TABLE (hit uuid, ordinal int, start_at int, end_at int, page int, heading text[], gap text, source_id uuid, file_id uuid, path text,
         turn_id uuid, id uuid, user_id text, thread_id text, seq bigint, agent_id text, run_id text, actor_id text, role text, type text,

@@ -9,13 +9,13 @@ CREATE FUNCTION query_words(p_query text) RETURNS text[] LANGUAGE sql IMMUTABLE 
 CREATE FUNCTION any_word(p_query text) RETURNS tsquery LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN nullif(array_to_string(query_words(p_query), ' | '), '')::tsquery;
 
--- Return narrower queries than any_word for the memories of a tenant, the best one first; NULL if any_word finds few enough.
--- To rank every memory with any of the words takes 0.4 s in a tenant with a million. By the planner's estimates, words, pairs
--- and triples of words are taken from the rarest up, until all matches together would be more than p_most. What is left out
--- has only words that tell little. The index reads all entries of the first word of a pair, so only few frequent words
--- may be one. The last query includes p_scope, the tenant's word. If four fifths of all memories have it, there is one
--- without it: to read the entries of p_scope would take longer than to read other tenants' memories. The caller checks the
--- tenant. Volatile, because EXPLAIN may not run in another function.
+-- Return narrower queries than any_word for the memories of a tenant, the best one first; NULL if any_word finds few
+-- enough. To rank every memory with any of the words takes 0.4 s in a tenant with a million. By the planner's
+-- estimates, words, pairs and triples of words are taken from the rarest up, until all matches together would be more
+-- than p_most. What is left out has only words that tell little. The index reads all entries of the first word of a
+-- pair, so only few frequent words may be one. The last query includes p_scope, the tenant's word. If four fifths of
+-- all memories have it, there is one without it: to read the entries of p_scope would take longer than to read other
+-- tenants' memories. The caller checks the tenant. Volatile, because EXPLAIN may not run in another function.
 CREATE FUNCTION telling_words(p_scope text, p_query text, p_most int) RETURNS tsquery[] LANGUAGE plpgsql
     SET search_path = pg_catalog, public, pg_temp AS $$
 DECLARE
@@ -67,10 +67,11 @@ END $$;
 GRANT EXECUTE ON FUNCTION query_words(text), any_word(text) TO mnema_app, mnema_search;
 GRANT EXECUTE ON FUNCTION telling_words(text, text, int) TO mnema_search;
 
--- Return the best p_limit memories by words, no chunks: those have other words of tenant and user. The tenant comes from
--- the transaction (security.sql). For one user, the user's word of the index is enough, because user keys are unique
--- over all tenants. In a large tenant only memories with telling words are ranked, if they are enough. The words alone
--- choose the index: with tenants of different sizes, a generic plan takes the tenant for selective and reads all its keys.
+-- Return the best p_limit memories by words, no chunks: those have other words of tenant and user. The tenant comes
+-- from the transaction (security.sql). For one user, the user's word of the index is enough, because user keys are
+-- unique over all tenants. In a large tenant only memories with telling words are ranked, if they are enough. The words
+-- alone choose the index: with tenants of different sizes, a generic plan takes the tenant for selective and reads all
+-- its keys.
 CREATE FUNCTION search_lexical(p_user bigint, p_query text, p_categories text[], p_filters jsonb, p_limit int)
     RETURNS TABLE (memory_id uuid, rank real) LANGUAGE plpgsql STABLE SECURITY DEFINER
     SET search_path = pg_catalog, public, pg_temp SET plan_cache_mode = force_generic_plan AS $$

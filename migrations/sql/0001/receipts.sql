@@ -1,4 +1,5 @@
--- Receipts: what memory.query and chat told an agent, without any text, and the queries and tokens of each user and day.
+-- Receipts: what memory.query and chat told an agent, without any text, and the queries and tokens of each user and
+-- day.
 
 CREATE TABLE receipts (
     tenant_id    uuid NOT NULL,
@@ -22,8 +23,8 @@ CREATE INDEX receipts_by_thread ON receipts (tenant_id, thread_id, ts DESC, id D
 GRANT SELECT, INSERT, DELETE ON receipts TO mnema_app;
 GRANT UPDATE (thread_id) ON receipts TO mnema_app;  -- erase_threads
 
--- The memories and facts that an answer told, in the order of the answer. Rows go with their receipt: there is no foreign
--- key, because its check would cost as much as the row.
+-- The memories and facts that an answer told, in the order of the answer. Rows go with their receipt: there is no
+-- foreign key, because its check would cost as much as the row.
 CREATE TABLE receipt_items (
     tenant_id   uuid NOT NULL,
     receipt_id  uuid NOT NULL,
@@ -50,12 +51,12 @@ CREATE TABLE usage_days (                           -- counted with the receipts
 CREATE INDEX usage_days_by_user ON usage_days (tenant_id, user_id, day);
 GRANT SELECT, INSERT, UPDATE, DELETE ON usage_days TO mnema_app;
 
--- Store a batch of receipts [{id, age, via, agent, …}] and their items [{receipt_id, place, …}], and count them. Storing a
--- receipt again changes nothing. `age` is in seconds, because clocks of two machines are not compared.
+-- Store a batch of receipts [{id, age, via, agent, …}] and their items [{receipt_id, place, …}], and count them.
+-- Storing a receipt again changes nothing. `age` is in seconds, because clocks of two machines are not compared.
 --
--- A receipt keeps its user, its thread and an item only if the user was stored before the query and still is: the user may
--- have been erased since, and stored anew. The thread of a query of all users stays only if a memory has it. An item says
--- whose it is by user_id, a bullet of a header by user_pk.
+-- A receipt keeps its user, its thread and an item only if the user was stored before the query and still is: the user
+-- may have been erased since, and stored anew. The thread of a query of all users stays only if a memory has it. An
+-- item says whose it is by user_id, a bullet of a header by user_pk.
 CREATE FUNCTION record_receipts(p_tenant uuid, p_receipts jsonb, p_items jsonb) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
     v_now timestamptz := clock_timestamp();
@@ -122,8 +123,8 @@ BEGIN
     RETURN jsonb_build_object('receipts', v_receipts, 'receipt_items', v_items);
 END $$;
 
--- Delete at most p_limit receipts before p_receipts, with their items, and at most as many rows of usage before p_usage.
--- Returns the numbers of receipts and days; with p_dry_run, the numbers of all that would go.
+-- Delete at most p_limit receipts before p_receipts, with their items, and at most as many rows of usage before
+-- p_usage. Returns the numbers of receipts and days; with p_dry_run, the numbers of all that would go.
 CREATE FUNCTION expire_receipts(p_tenant uuid, p_receipts timestamptz, p_usage timestamptz, p_limit int, p_dry_run boolean)
     RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE

@@ -1,7 +1,7 @@
 -- Reflection: how far each kind of it has read, and the calls of the chat model.
 
--- A row changes in the transaction that stores the result, so that no turn is read twice and two workers together do not
--- exceed a limit.
+-- A row changes in the transaction that stores the result, so that no turn is read twice and two workers together do
+-- not exceed a limit.
 CREATE TABLE reflections (
     tenant_id  uuid NOT NULL,
     user_id    text NOT NULL,

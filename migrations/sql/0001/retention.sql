@@ -8,9 +8,9 @@ CREATE TABLE tombstones (                           -- keyed hashes (HMAC-SHA-25
 );
 GRANT SELECT, INSERT, UPDATE (created_at) ON tombstones TO mnema_app;
 
--- Delete what is kept for a time only, at most p_limit rows of each table, the oldest first: revisions before the newest
--- p_revisions of a thread, events before p_events, batches and dead jobs before p_records, idempotency records and finished jobs
--- before p_keys. Most events leave with their week before (drop_partitions).
+-- Delete what is kept for a time only, at most p_limit rows of each table, the oldest first: revisions before the
+-- newest p_revisions of a thread, events before p_events, batches and dead jobs before p_records, idempotency records
+-- and finished jobs before p_keys. Most events leave with their week before (drop_partitions).
 -- Returns the numbers of deleted rows by table; with p_dry_run, the numbers of all rows that would go.
 CREATE FUNCTION expire_records(p_tenant uuid, p_revisions bigint, p_events timestamptz, p_records timestamptz,
                                p_keys timestamptz, p_limit int, p_dry_run boolean) RETURNS jsonb LANGUAGE plpgsql AS $$
@@ -71,9 +71,9 @@ END $$;
 GRANT EXECUTE ON FUNCTION expire_records(uuid, bigint, timestamptz, timestamptz, timestamptz, int, boolean) TO mnema_app;
 
 -- Replace the ids of a user's threads before the user is erased, and return how many were replaced. If others use a
--- thread, its id stays and the user's rows move out of its change log, except the thread's oldest row: that one says how far
--- back the log reaches. The new id is random, because nothing needs to find it again. The caller holds the locks of the
--- user's row and memories.
+-- thread, its id stays and the user's rows move out of its change log, except the thread's oldest row: that one says
+-- how far back the log reaches. The new id is random, because nothing needs to find it again. The caller holds the
+-- locks of the user's row and memories.
 CREATE FUNCTION erase_threads(p_tenant uuid, p_user text) RETURNS int LANGUAGE plpgsql AS $$
 DECLARE
     v_pk bigint := user_pk_of(p_tenant, p_user);
@@ -142,8 +142,9 @@ BEGIN
 END $$;
 GRANT EXECUTE ON FUNCTION erase_consent(uuid, text, text) TO mnema_app;
 
--- Delete what a user's row and memories hang together with; rows of history and change_log stay, without text. The caller
--- holds the lock of the user's row, so that nothing is written for the user meanwhile. Returns the numbers of rows by table.
+-- Delete what a user's row and memories hang together with; rows of history and change_log stay, without text. The
+-- caller holds the lock of the user's row, so that nothing is written for the user meanwhile. Returns the numbers of
+-- rows by table.
 CREATE FUNCTION erase_user(p_tenant uuid, p_user text, p_hashes bytea[], p_actor text) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
     v_pk bigint := user_pk_of(p_tenant, p_user);

@@ -21,8 +21,8 @@ CREATE POLICY tenant ON tenants
     USING (id = nullif(current_setting('app.tenant_id', true), '')::uuid)
     WITH CHECK (id = nullif(current_setting('app.tenant_id', true), '')::uuid);
 
--- A SECURITY DEFINER function of the owner would still be under FORCE ROW LEVEL SECURITY. These functions belong to roles
--- that cannot log in and may only read the tables below.
+-- A SECURITY DEFINER function of the owner would still be under FORCE ROW LEVEL SECURITY. These functions belong to
+-- roles that cannot log in and may only read the tables below.
 GRANT SELECT ON memories, store_items, conv_messages TO mnema_search;
 CREATE POLICY search ON memories FOR SELECT TO mnema_search USING (true);
 CREATE POLICY search ON store_items FOR SELECT TO mnema_search USING (true);

@@ -141,8 +141,8 @@ CREATE VIEW source_status WITH (security_invoker = true) AS
         AND state IN ('done', 'failed') ORDER BY ended_at DESC LIMIT 1) l ON true;
 GRANT SELECT ON source_status TO mnema_app;
 
--- Store a source and return it. The user's row is locked against an erasure. Raises 23505 if the folder is a source of this
--- user and category already.
+-- Store a source and return it. The user's row is locked against an erasure. Raises 23505 if the folder is a source of
+-- this user and category already.
 CREATE FUNCTION create_source(p_tenant uuid, p_row jsonb) RETURNS SETOF sources LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM set_config('app.tenant_id', p_tenant::text, true);
@@ -158,8 +158,8 @@ BEGIN
         RETURNING s.*;
 END $$;
 
--- Queue an index job of a source with its job, and return it; or return the one that waits already. Returns no row if there is
--- no such source. A removed source gets a removal, whatever is asked for, and a job that waits becomes one.
+-- Queue an index job of a source with its job, and return it; or return the one that waits already. Returns no row if
+-- there is no such source. A removed source gets a removal, whatever is asked for, and a job that waits becomes one.
 CREATE FUNCTION queue_index_job(p_tenant uuid, p_source uuid, p_id uuid, p_job uuid, p_kind text, p_cause text)
     RETURNS SETOF index_jobs LANGUAGE plpgsql AS $$
 DECLARE
@@ -190,9 +190,9 @@ BEGIN
 END $$;
 GRANT EXECUTE ON FUNCTION create_source(uuid, jsonb), queue_index_job(uuid, uuid, uuid, uuid, text, text) TO mnema_app;
 
--- Delete the sources of a user with their files, the places of their chunks and their index jobs. The chunks and the blobs go
--- with the user's memories and blobs. The caller holds the lock of the user's row, so that no source is added meanwhile; the
--- locks taken here hold off a job that is indexing a file. Returns the numbers of rows.
+-- Delete the sources of a user with their files, the places of their chunks and their index jobs. The chunks and the
+-- blobs go with the user's memories and blobs. The caller holds the lock of the user's row, so that no source is added
+-- meanwhile; the locks taken here hold off a job that is indexing a file. Returns the numbers of rows.
 CREATE FUNCTION erase_sources(p_tenant uuid, p_user text) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
     v_jobs int;
@@ -216,8 +216,9 @@ BEGIN
 END $$;
 GRANT EXECUTE ON FUNCTION erase_sources(uuid, text) TO mnema_app;
 -- Lock what a transaction of an index job needs, in the order of all writers: the user, the source, the job. Returns
--- 'held'; 'lost' if another worker has the job or may have it, or the user was erased; 'removed' if the source is removed.
--- A worker that takes the job over waits in begin_index_job until the transaction ends; the lease can be extended meanwhile.
+-- 'held'; 'lost' if another worker has the job or may have it, or the user was erased; 'removed' if the source is
+-- removed. A worker that takes the job over waits in begin_index_job until the transaction ends; the lease can be
+-- extended meanwhile.
 CREATE FUNCTION hold_source(p_tenant uuid, p_source uuid, p_job uuid, p_worker text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     v_removed timestamptz;
@@ -231,8 +232,8 @@ BEGIN
     RETURN CASE WHEN v_removed IS NULL THEN 'held' ELSE 'removed' END;
 END $$;
 
--- Begin an index job, or go on with it. Returns 'running'; 'busy' if another one of the source runs; 'ended' if there is
--- nothing to do any more. A job of the source whose job in the queue is gone counts as failed.
+-- Begin an index job, or go on with it. Returns 'running'; 'busy' if another one of the source runs; 'ended' if there
+-- is nothing to do any more. A job of the source whose job in the queue is gone counts as failed.
 CREATE FUNCTION begin_index_job(p_tenant uuid, p_id uuid) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     v_job index_jobs;

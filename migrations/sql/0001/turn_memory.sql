@@ -1,6 +1,6 @@
--- Turn memory: the index rows of artifacts, and the ledger of their blobs. A row with a blob refers to the ledger, so that
--- no row is ever without its blob: a blob is entered in the ledger, stored, and only then referred to. A blob that no row
--- refers to leaves the ledger first, so that no row can refer to it any more; then its content is deleted.
+-- Turn memory: the index rows of artifacts, and the ledger of their blobs. A row with a blob refers to the ledger, so
+-- that no row is ever without its blob: a blob is entered in the ledger, stored, and only then referred to. A blob that
+-- no row refers to leaves the ledger first, so that no row can refer to it any more; then its content is deleted.
 
 CREATE TABLE blobs (
     tenant_id   uuid NOT NULL REFERENCES tenants (id) ON DELETE CASCADE,
@@ -23,8 +23,8 @@ CREATE TABLE blob_contents (
 );
 GRANT SELECT, INSERT, DELETE ON blob_contents TO mnema_app;
 
--- Blobs outside PostgreSQL that have left the ledger. Each is deleted twice, at once and after a while, because a writer may
--- have been about to store it.
+-- Blobs outside PostgreSQL that have left the ledger. Each is deleted twice, at once and after a while, because a
+-- writer may have been about to store it.
 CREATE TABLE swept_blobs (
     tenant_id  uuid NOT NULL REFERENCES tenants (id) ON DELETE CASCADE,
     uri        text NOT NULL,
@@ -73,8 +73,8 @@ CREATE TABLE conv_messages (
     CHECK ((hosted_uri IS NOT NULL) = (kind IN ('artifact:turn.log', 'conversation.memory.bucket.v1')))
 );
 CREATE INDEX conv_messages_newest ON conv_messages (tenant_id, user_id, conversation_id, kind, made_at DESC, id DESC);
--- The planner takes a conversation for short: without these two it finds one place by reading all turns of a conversation.
--- Of two indexes that cost the same it takes the later one.
+-- The planner takes a conversation for short: without these two it finds one place by reading all turns of a
+-- conversation. Of two indexes that cost the same it takes the later one.
 ALTER TABLE conv_messages ADD UNIQUE (tenant_id, user_id, conversation_id, kind, place);
 CREATE STATISTICS conv_messages_conversations (dependencies) ON tenant_id, user_id, conversation_id FROM conv_messages;
 CREATE INDEX conv_messages_by_age ON conv_messages (tenant_id, made_at);
@@ -86,14 +86,15 @@ CREATE INDEX conv_messages_blob ON conv_messages (tenant_id, hosted_uri) WHERE h
 -- Where the newest assistant signals of a user are read: 0.1 ms, where the index of tags took 1.1 for 2,000 turns.
 CREATE INDEX conv_messages_signals ON conv_messages (tenant_id, user_id, made_at DESC, id DESC)
     WHERE kind = 'artifact:turn.fingerprint.v1' AND tags @> '{assistant_signal}';
--- Row-level security keeps a GIN index of tags out of a plan, because @> is not leakproof. tagged_artifacts reaches it, and
--- finds the tenant and the user among the tags.
+-- Row-level security keeps a GIN index of tags out of a plan, because @> is not leakproof. tagged_artifacts reaches it,
+-- and finds the tenant and the user among the tags.
 CREATE INDEX conv_messages_tags ON conv_messages USING gin ((tags || ARRAY['_t' || tenant_id::text, '_u' || user_id]));
 GRANT SELECT, INSERT, DELETE ON conv_messages TO mnema_app;
 GRANT UPDATE (turn_id, track_id, text, tags, hosted_uri, version, reconciled_version, made_at, updated_at) ON conv_messages TO mnema_app;
 
--- Take blobs that no artifact refers to out of the ledger, and return how many. Contents in PostgreSQL go at once; the others
--- are noted in swept_blobs. The foreign key of conv_messages refuses to take out a blob that is being referred to.
+-- Take blobs that no artifact refers to out of the ledger, and return how many. Contents in PostgreSQL go at once; the
+-- others are noted in swept_blobs. The foreign key of conv_messages refuses to take out a blob that is being referred
+-- to.
 CREATE FUNCTION remove_blobs(p_tenant uuid, p_uris text[]) RETURNS int LANGUAGE plpgsql AS $$
 DECLARE
     v_count int;
@@ -109,8 +110,8 @@ BEGIN
     RETURN v_count;
 END $$;
 
--- Take at most p_limit blobs out of the ledger that are older than p_before and that no artifact refers to. Skips a blob that
--- is being referred to at this moment.
+-- Take at most p_limit blobs out of the ledger that are older than p_before and that no artifact refers to. Skips a
+-- blob that is being referred to at this moment.
 CREATE FUNCTION sweep_blobs(p_tenant uuid, p_before timestamptz, p_limit int) RETURNS int LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM set_config('app.tenant_id', p_tenant::text, true);
@@ -135,8 +136,8 @@ BEGIN
     RETURN v_count;
 END $$;
 
--- Delete the artifacts of a user with all blobs that were entered for the user. The caller holds the lock of the user's row, so
--- that no artifact is written meanwhile. Returns the numbers of rows.
+-- Delete the artifacts of a user with all blobs that were entered for the user. The caller holds the lock of the user's
+-- row, so that no artifact is written meanwhile. Returns the numbers of rows.
 CREATE FUNCTION erase_artifacts(p_tenant uuid, p_user text) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
     v_artifacts int;
@@ -162,8 +163,8 @@ BEGIN
     RETURN v_artifacts;
 END $$;
 
--- Delete at most p_limit artifacts made before p_before, the oldest first. What belongs to a whole conversation must also be
--- unchanged since then. A sweep deletes the blobs later. Returns the number.
+-- Delete at most p_limit artifacts made before p_before, the oldest first. What belongs to a whole conversation must
+-- also be unchanged since then. A sweep deletes the blobs later. Returns the number.
 CREATE FUNCTION expire_artifacts(p_tenant uuid, p_before timestamptz, p_limit int) RETURNS int LANGUAGE plpgsql AS $$
 DECLARE
     v_count int;
@@ -229,8 +230,8 @@ BEGIN
 END $$;
 GRANT EXECUTE ON FUNCTION put_artifacts(uuid, text, text, jsonb, jsonb) TO mnema_app;
 
--- Do as put_artifacts does, and mark fingerprints as reconciled in the same transaction. A fingerprint that was replaced
--- meanwhile keeps waiting: its version is another one.
+-- Do as put_artifacts does, and mark fingerprints as reconciled in the same transaction. A fingerprint that was
+-- replaced meanwhile keeps waiting: its version is another one.
 CREATE FUNCTION put_buckets(p_tenant uuid, p_user text, p_conversation text, p_rows jsonb, p_jobs jsonb, p_taken jsonb)
     RETURNS SETOF conv_messages LANGUAGE plpgsql AS $$
 BEGIN
@@ -255,8 +256,8 @@ $$;
 REVOKE ALL ON FUNCTION tagged_artifacts(text, text, timestamptz, int) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION tagged_artifacts(text, text, timestamptz, int) TO mnema_app;
 
--- Return the newest fingerprints of a user that have assistant signals, made since p_since, in all conversations; with p_tag
--- those that have this tag.
+-- Return the newest fingerprints of a user that have assistant signals, made since p_since, in all conversations; with
+-- p_tag those that have this tag.
 CREATE FUNCTION assistant_signals(p_tenant uuid, p_user text, p_since timestamptz, p_limit int, p_tag text)
     RETURNS TABLE (conversation_id text, turn_id text, made_at timestamptz, content text) LANGUAGE plpgsql AS $$
 BEGIN
@@ -275,11 +276,11 @@ BEGIN
 END $$;
 GRANT EXECUTE ON FUNCTION assistant_signals(uuid, text, timestamptz, int, text) TO mnema_app;
 
--- Return the index rows that a view is built from, made since p_since, in one round trip. It reads no blob.
--- p_turn: the current turn. p_named: the selected turns, by id or its beginning; NULL: those of the active set.
--- p_logs, p_window, p_most, p_reactions and p_signals: the numbers of prior turns, of newest fingerprints, of fingerprints
--- with those that are not reconciled yet, of reactions, and of turns with assistant signals. p_whole: the fingerprints of
--- the window are needed even if turns are selected.
+-- Return the index rows that a view is built from, made since p_since, in one round trip. It reads no blob. p_turn: the
+-- current turn. p_named: the selected turns, by id or its beginning; NULL: those of the active set. p_logs, p_window,
+-- p_most, p_reactions and p_signals: the numbers of prior turns, of newest fingerprints, of fingerprints with those
+-- that are not reconciled yet, of reactions, and of turns with assistant signals. p_whole: the fingerprints of the
+-- window are needed even if turns are selected.
 CREATE FUNCTION turn_memory_context(p_tenant uuid, p_user text, p_conversation text, p_turn text, p_named text[],
                                     p_since timestamptz, p_whole boolean, p_logs int, p_window int, p_most int,
                                     p_reactions int, p_signals int)
