@@ -117,7 +117,8 @@ class SharedThreads:
 
     async def run(self, work: Callable[..., Result], *args: object) -> Result:
         """Return `work(*args)`. It keeps its thread until it is done, also if nobody waits for it any more."""
-        loop, tenant = asyncio.get_running_loop(), acting_tenant.get()
+        loop = asyncio.get_running_loop()
+        tenant = acting_tenant.get()
         shares = self._of_loop.setdefault(loop, TenantShares(self._count))
         if not shares.take_place(tenant):
             await shares.wait_for_place(tenant, None)

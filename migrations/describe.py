@@ -194,7 +194,8 @@ def _file(folder: str, name: str, text: str) -> tuple[str, str]:
 
 
 async def _tables(connection: asyncpg.Connection) -> dict[str, str]:
-    columns, constraints = await _lines(connection, COLUMNS), await _lines(connection, CONSTRAINTS)
+    columns = await _lines(connection, COLUMNS)
+    constraints = await _lines(connection, CONSTRAINTS)
     parts = [await _lines(connection, query) for query in (PARTITIONS, INDEXES, TRIGGERS)]
     files = {}
     for name, partition_key, options in await connection.fetch(TABLES):
@@ -215,7 +216,8 @@ async def _functions(connection: asyncpg.Connection) -> dict[str, str]:
 
 
 async def _policies(connection: asyncpg.Connection) -> str:
-    security, policies = await _lines(connection, ROW_SECURITY), await _lines(connection, POLICIES)
+    security = await _lines(connection, ROW_SECURITY)
+    policies = await _lines(connection, POLICIES)
     names = sorted({*security, *policies})
     return "-- Row-level security of each table.\n" + "".join(f"\n{_text(security[n] + policies[n])}" for n in names)
 

@@ -43,7 +43,8 @@ def keep_identity(connection: Connection, before: Identity, frozen: Mapping[str,
 
     The caller's transaction is rolled back then, so nothing was changed.
     """
-    head, after = head_revision(), read_identity(connection)
+    head = head_revision()
+    after = read_identity(connection)
     if after.revision == before.revision:
         if after.revision == head:
             require_same_schema(head, before.fingerprint, expected_fingerprint())

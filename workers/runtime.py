@@ -45,7 +45,8 @@ class Runtime:
 
         Raise what it raises. At the soft time limit, cancel it, wait until it ends, and raise SoftTimeLimitExceeded.
         """
-        loop, ended = self._running_loop(), threading.Event()
+        loop = self._running_loop()
+        ended = threading.Event()
         future = asyncio.run_coroutine_threadsafe(self._run_with_application(work, ended), loop)
         try:
             return future.result()

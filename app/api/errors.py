@@ -198,7 +198,8 @@ def install_error_handlers(app: FastAPI) -> None:
     @app.exception_handler(HTTPException)
     async def _answer_http_exception(request: Request, error: HTTPException) -> JSONResponse:
         code = HTTP_CODES.get(error.status_code, "http_error")
-        detail, headers = str(error.detail), dict(error.headers or {})
+        detail = str(error.detail)
+        headers = dict(error.headers or {})
         if error.status_code == 404:
             detail = "No route has this path. Ids in a path are UUIDs, but for users and threads."
         if error.status_code == 405:

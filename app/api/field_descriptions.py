@@ -41,7 +41,8 @@ def describe_fields(document: dict[str, Any]) -> None:
     for schema, name, field in schema_fields(document):
         _describe(field, FIELDS.get(f"{schema}.{name}") or FIELDS.get(name))
     for parameter in parameters(document):
-        name, schema = parameter["name"].lower(), parameter["schema"]
+        name = parameter["name"].lower()
+        schema = parameter["schema"]
         shared = PARAMETERS.get(name) or FIELDS.get(name)
         if (own := schema.get("description", AN_IDENTIFIER)) != AN_IDENTIFIER:
             parameter.setdefault("description", own)

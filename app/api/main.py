@@ -132,7 +132,8 @@ def create_app(
 
 
 def _add_middleware(app: FastAPI, settings: Settings) -> None:
-    limits, intake = _body_limits(settings), _intake_limits(settings)
+    limits = _body_limits(settings)
+    intake = _intake_limits(settings)
     app.add_middleware(Admission, limits=limits, values=VALUES, intake=intake, paths=PATHS)
     app.add_middleware(RequestEnvelope, routers=ROUTERS)
     app.add_middleware(PlainStartupErrors)

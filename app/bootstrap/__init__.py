@@ -183,16 +183,19 @@ async def build_application(
     chat = MeasuredChatModel(doubles.chat or build_chat_model(chat_model_settings(settings)), metrics)
     upstream = doubles.upstream or build_upstream_client(upstream_settings(settings))
     blobs = doubles.blobs or build_blobs(settings, uow)
-    parser, folders = doubles.parser or PooledDocumentParser(), doubles.folders or build_folders(settings)
+    parser = doubles.parser or PooledDocumentParser()
+    folders = doubles.folders or build_folders(settings)
     try:
         await require_schema(uow)
         space = await require_space(uow, embedder.model, embedder.dimension)
         await replicas.open_replicas()
         journal = Journal(uow, space.name, settings.erasure_secret())
-        clock, tokens = doubles.clock or build_clock(uow), doubles.tokens or WordPieceCounter()
+        clock = doubles.clock or build_clock(uow)
+        tokens = doubles.tokens or WordPieceCounter()
         await clock.follow_database()
         adapters = embedder, reranker, chat, metrics, clock, tokens
-        access, publisher = AccessLog(uow, journal, clock), JobPublisher(broker_settings(settings))
+        access = AccessLog(uow, journal, clock)
+        publisher = JobPublisher(broker_settings(settings))
         parts = SharedParts(
             *(settings, policies, engine, uow, space, *adapters, journal, access, publisher, upstream, blobs),
             *(parser, folders, worker, replicas),
@@ -243,8 +246,10 @@ async def _run_in_background(
 
 def _build_use_cases(parts: SharedParts) -> Application:
     tenants, limits = build_tenancy(parts)
-    memory, facts = build_memory(parts, limits), build_facts(parts, limits)
-    recall, turn_memory = build_recall(parts, facts.answer), build_turn_memory(parts, limits)
+    memory = build_memory(parts, limits)
+    facts = build_facts(parts, limits)
+    recall = build_recall(parts, facts.answer)
+    turn_memory = build_turn_memory(parts, limits)
     spool = build_turn_spool(parts)
     kept = build_kept_turns(parts, memory, spool)
     forgetting, export, erase = build_retention(parts, kept.store_kept)

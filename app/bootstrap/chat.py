@@ -49,8 +49,10 @@ class ChatUseCases:
 
 def build_retrieval(parts: SharedParts) -> RetrieveForChat:
     """Build the use-case that retrieves memories for a chat."""
-    search, ranking = SearchStorage(parts.space.name), build_ranking(parts)
-    chunks, summaries = FindChunks(ChunkReader()), _build_summaries(parts)
+    search = SearchStorage(parts.space.name)
+    ranking = build_ranking(parts)
+    chunks = FindChunks(ChunkReader())
+    summaries = _build_summaries(parts)
     return RetrieveForChat(parts.uow, search, chunks, ranking, summaries, parts.access, parts.policies)
 
 
@@ -112,7 +114,8 @@ async def open_upstreams(settings: Settings, *, check_secret: bool = False) -> A
     With `check_secret`, raise ConfigError if the servers use another secret: they could not decrypt a key of ours.
     """
     share = upstream_settings(settings)
-    installation, client = installation_upstream(share), build_upstream_client(share)
+    installation = installation_upstream(share)
+    client = build_upstream_client(share)
     try:
         async with open_database(settings) as uow:
             if check_secret:

@@ -23,7 +23,8 @@ class FactUseCases:
 
 def build_facts(parts: SharedParts, limits: Limits) -> FactUseCases:
     """Build the use-cases of facts."""
-    storage, policies = FactStorage(parts.uow), parts.policies
+    storage = FactStorage(parts.uow)
+    policies = parts.policies
     return FactUseCases(
         store=StoreFacts(parts.uow, storage, parts.journal, build_fact_memories(parts), limits, policies, parts.clock),
         read=ReadFacts(parts.uow, storage, policies),

@@ -35,7 +35,11 @@ class MemoryUseCases:
 
 def build_memory(parts: SharedParts, limits: Limits) -> MemoryUseCases:
     """Build the use-cases that write, change and read memories."""
-    uow, journal, embedder, policies, clock = parts.uow, parts.journal, parts.embedder, parts.policies, parts.clock
+    uow = parts.uow
+    journal = parts.journal
+    embedder = parts.embedder
+    policies = parts.policies
+    clock = parts.clock
     memories = MemoryStorage(uow, parts.space.name)
     batches = BatchStorage()
     planner = BatchPlanner(batches, policies, clock)

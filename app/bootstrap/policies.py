@@ -54,6 +54,7 @@ async def open_rules(settings: Settings) -> AsyncIterator[ManageRules]:
     secret = settings.erasure_secret()
     async with open_database(settings) as uow:
         policies = await load_tenant_policies(settings, uow)
-        journal, storage = Journal(uow, (await active_space(uow)).name, secret), TenantConfigStorage(uow)
+        journal = Journal(uow, (await active_space(uow)).name, secret)
+        storage = TenantConfigStorage(uow)
         moves = MoveCategories(storage, BatchStorage(), journal, await open_clock(uow))
         yield ManageRules(uow, storage, moves, journal, policies)

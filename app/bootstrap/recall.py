@@ -37,9 +37,12 @@ def build_ranking(parts: SharedParts) -> RankMemories:
 
 def build_recall(parts: SharedParts, facts: AnswerFacts) -> RecallUseCases:
     """Build the use-cases that answer queries, search with citations, and read a thread's turns and delta."""
-    uow, policies = parts.uow, parts.policies
-    cursors, search = DeltaStorage(), SearchStorage(parts.space.name)
-    chunks, delta = FindChunks(ChunkReader()), ReadDelta(uow, cursors, policies)
+    uow = parts.uow
+    policies = parts.policies
+    cursors = DeltaStorage()
+    search = SearchStorage(parts.space.name)
+    chunks = FindChunks(ChunkReader())
+    delta = ReadDelta(uow, cursors, policies)
     ranks = build_ranking(parts)
     return RecallUseCases(
         query=QueryMemories(uow, search, chunks, ranks, delta, cursors, parts.tokens, parts.access, facts, policies),

@@ -105,7 +105,8 @@ def build_reflection(parts: ReflectionParts) -> Reflect:
     cursor = ReadCursor(parts.uow, ReflectionStorage(parts.space), parts.policies, parts.clock)
     writer = GeneratedMemoryWriter(cursor, parts.journal, parts.embedder)
     insights = DrawInsights(gateway, writer, ProposeProfileFields(parts.proposals, parts.policies))
-    episodes, summaries = CaptureEpisodes(gateway, writer), SummariseThreads(gateway, writer)
+    episodes = CaptureEpisodes(gateway, writer)
+    summaries = SummariseThreads(gateway, writer)
     turns = TurnFactStorage(parts.uow, MemoryStorage(parts.uow, parts.space))
     workflows = LearnWorkflows(gateway, parts.write, turns, parts.journal, parts.policies, parts.clock)
     facts = build_fact_extraction(parts, gateway)
@@ -146,11 +147,13 @@ async def open_fact_extraction(settings: Settings) -> AsyncIterator[ExtractFacts
 @asynccontextmanager
 async def _open_parts(settings: Settings) -> AsyncIterator[ReflectionParts]:
     secret = settings.erasure_secret()
-    chat, embedder = build_chat_model(chat_model_settings(settings)), build_embedder(embedder_settings(settings))
+    chat = build_chat_model(chat_model_settings(settings))
+    embedder = build_embedder(embedder_settings(settings))
     try:
         async with open_database(settings) as uow:
             space = (await require_space(uow, embedder.model, embedder.dimension)).name
-            policies, journal = await load_tenant_policies(settings, uow), Journal(uow, space, secret)
+            policies = await load_tenant_policies(settings, uow)
+            journal = Journal(uow, space, secret)
             clock = await open_clock(uow)
             consent = build_consent(uow, journal, secret, policies, clock)
             memories = MemoryStorage(uow, space)

@@ -45,10 +45,16 @@ class SourceUseCases:
 
 def build_sources(parts: SharedParts, blobs: StoreBlobs) -> SourceUseCases:
     """Build the use-cases of sources. The parser's processes start with the first document."""
-    files, index_jobs, sources = FileStorage(), IndexJobStorage(parts.uow), SourceStorage(parts.uow)
-    embed, memories = EmbedChunks(parts.embedder), MemoryStorage(parts.uow, parts.space.name)
-    policies, journal, queue = parts.policies, parts.journal, parts.publisher
-    policy, job_policy = policies.defaults.sources, policies.defaults.jobs
+    files = FileStorage()
+    index_jobs = IndexJobStorage(parts.uow)
+    sources = SourceStorage(parts.uow)
+    embed = EmbedChunks(parts.embedder)
+    memories = MemoryStorage(parts.uow, parts.space.name)
+    policies = parts.policies
+    journal = parts.journal
+    queue = parts.publisher
+    policy = policies.defaults.sources
+    job_policy = policies.defaults.jobs
     return SourceUseCases(
         browse=BrowseFolder(parts.uow, sources, TreeStorage(), parts.folders),
         watch=WatchSources(

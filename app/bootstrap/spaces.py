@@ -94,7 +94,8 @@ async def drop_space(settings: Settings, admin_url: str, name: str, *, force: bo
     Without the last rule, servers of the other model might still write to it.
     """
     async with open_spaces(settings) as spaces:
-        report, active = await spaces.get_report(name), await spaces.active_report()
+        report = await spaces.get_report(name)
+        active = await spaces.active_report()
         if report.registered.active or active is None:
             raise WrongState(f"embedding space {name} is the active one; switch to another first")
         if active.missing and not force:

@@ -20,7 +20,8 @@ from app.usecases.tenancy.tenants import Tenants
 
 def build_tenancy(parts: SharedParts) -> tuple[Tenants, Limits]:
     """Build the use-cases of tenants and keys, and the limits that all replicas count together."""
-    tenants, counters = TenantStorage(parts.uow), build_shared_counters(parts.settings, parts.worker)
+    tenants = TenantStorage(parts.uow)
+    counters = build_shared_counters(parts.settings, parts.worker)
     return (
         Tenants(tenants, parts.policies, parts.clock, parts.settings.key_cache_s),
         Limits(parts.policies.defaults.limits, counters, tenants.get_tenant_name, parts.access, parts.clock),

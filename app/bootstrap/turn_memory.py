@@ -41,7 +41,8 @@ class TurnMemoryUseCases:
 
 def build_turn_memory(parts: SharedParts, limits: Limits) -> TurnMemoryUseCases:
     """Build the use-cases of turn memory."""
-    artifacts, policies = ArtifactStorage(parts.uow), parts.policies
+    artifacts = ArtifactStorage(parts.uow)
+    policies = parts.policies
     blobs = build_blob_use_case(parts)
     reconciles = parts.settings.reconciles_memory
     turns = ChangeTurns(parts.uow, artifacts, blobs, limits, policies, parts.clock, reconciles=reconciles)

@@ -112,7 +112,8 @@ async def _pass_whole(call: Coroutine[Any, Any, UpstreamReply]) -> Response:
 
 async def _forward(app: Application, chat: Chat, call: Coroutine[Any, Any, UpstreamReply]) -> Response:
     """Return the answer of the upstream. A refusal keeps its status and body."""
-    reply, streams = await call, False
+    reply = await call
+    streams = False
     try:
         chunks = reply.stream_body()
         if not 200 <= reply.status < 300:

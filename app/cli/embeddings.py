@@ -55,7 +55,8 @@ def embeddings_list() -> None:
         columns = ("memories", "values", "embedded", "missing", "indexed")
         rows = plain_table("name", "model", "dimension", "state", *columns, "size")
         for report in reports:
-            space, ready = report.registered.space, "ready" if report.registered.ready else "filling"
+            space = report.registered.space
+            ready = "ready" if report.registered.ready else "filling"
             state = "active" if report.registered.active else ready
             counts = (report.memories, report.items, report.embedded, report.missing, report.indexed)
             rows.add_row(

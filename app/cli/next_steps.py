@@ -30,7 +30,8 @@ def print_addresses(home: Home, url: str, key: str, console: ConsoleKeeper | Non
 
 def print_next_steps(home: Home, user: str, *, has_console: bool) -> None:
     """Print commands that work as they stand in a second terminal in this folder. `user`: whose memories they use."""
-    mnema, who = _short_path(Path(sys.executable).with_name("mnema")), shlex.quote(user)
+    mnema = _short_path(Path(sys.executable).with_name("mnema"))
+    who = shlex.quote(user)
     steps = [
         (f". {_short_path(home.env_file)}", "the address and the key, for the commands below, curl and your programs"),
         (f'{mnema} remember "{user} must book the night train to Porto by Monday." --user {who} --category tasks', ""),

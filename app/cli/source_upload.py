@@ -68,7 +68,8 @@ class UploadReport:
 
 def scan_local(path: Path, include: Sequence[str], exclude: Sequence[str], policy: SourcePolicy) -> LocalFolder:
     """Return what indexing this folder would take and skip. Raise RootUnavailable, InvalidInput, TooManyFiles."""
-    folders, root = PosixSourceFolders([str(path)]), SourceRoot(UUID(int=0), str(path))
+    folders = PosixSourceFolders([str(path)])
+    root = SourceRoot(UUID(int=0), str(path))
     scan = asyncio.run(folders.scan_folder(root, include, exclude, policy.max_files))
     files = tuple(
         LocalFile(found.path, found.size, found.problem or _find_problem(found.path, found.size, policy))

@@ -57,7 +57,8 @@ def add_source(
 
     Without --upload the workers read the folder, so its path is that on their machine.
     """
-    root, rules = path.absolute(), {"include": include or [], "exclude": exclude or []}
+    root = path.absolute()
+    rules = {"include": include or [], "exclude": exclude or []}
     folder = _scan(root, rules["include"], rules["exclude"]) if upload or dry_run else None
     if dry_run and folder is not None:
         if not upload:

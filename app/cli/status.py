@@ -22,7 +22,8 @@ def print_status() -> None:
     `degraded`: it can, but background jobs wait.
     """
     home = Home()
-    pids, url = home.running_pids(), home.demo_env().get("MNEMA_URL", "")
+    pids = home.running_pids()
+    url = home.demo_env().get("MNEMA_URL", "")
     out.print(f"home      {home.path}", highlight=False)
     out.print(f"postgres  {'running' if home.is_installed and home.postgres.is_running() else 'stopped'}")
     ready, checks = _ask_server(url) if pids else ("stopped", {})

@@ -16,7 +16,8 @@ from app.config.settings import Settings
 from app.embedded.home import Home
 
 THREAD = "launch"
-NOTED, CHANGED = "a rollback rehearsal", "two rollback rehearsals"
+NOTED = "a rollback rehearsal"
+CHANGED = "two rollback rehearsals"
 
 
 def sample_dir() -> Path:

@@ -229,7 +229,8 @@ async def _prepare_database(home: Home, cluster: Cluster) -> str:
 
 
 def _await_ready(services: Services, url: str, home: Home, stopper: StopSignals) -> None:
-    deadline, failed = time.monotonic() + READY_S, ""
+    deadline = time.monotonic() + READY_S
+    failed = ""
     while time.monotonic() < deadline:
         stopper.raise_if_stopped()
         if services.server_ended() is not None:

@@ -31,7 +31,8 @@ def set_upstream(
 
     The key comes from --key-file, else from MNEMA_UPSTREAM_KEY, else from a prompt. It is stored encrypted.
     """
-    settings, key = resolve_settings(), "" if no_key else _read_key(key_file)
+    settings = resolve_settings()
+    key = "" if no_key else _read_key(key_file)
 
     async def store_upstream() -> None:
         tenant_id = await _find_tenant(settings, tenant)

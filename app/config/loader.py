@@ -179,8 +179,10 @@ def load_policies(model: str, directory: Path = CONFIG_DIR) -> Policies:
     raw = read_yaml(directory / "policies.yaml", SECTIONS)
     query = build_policy(QueryPolicy, raw["query"], "query")
     build_policy(TextLimits, check_mapping(raw["write"], "write").get("text_limits", {}), "write.text_limits")
-    delta, turns = build_policy(DeltaPolicy, raw["delta"], "delta"), build_policy(TurnPolicy, raw["turns"], "turns")
-    chat, sources = build_policy(ChatPolicy, raw["chat"], "chat"), build_policy(SourcePolicy, raw["sources"], "sources")
+    delta = build_policy(DeltaPolicy, raw["delta"], "delta")
+    turns = build_policy(TurnPolicy, raw["turns"], "turns")
+    chat = build_policy(ChatPolicy, raw["chat"], "chat")
+    sources = build_policy(SourcePolicy, raw["sources"], "sources")
     categories = load_categories(directory / "memory_cat_config.yaml", query.rag_length)
     _check_category(categories, turns, "turns")
     return Policies(
@@ -282,7 +284,8 @@ def _load_limits(values: Any) -> LimitPolicy:
     usual = dict(check_mapping(values, "limits"))
     tenants = {}
     for name, differs in check_mapping(usual.pop("tenants", None) or {}, "limits.tenants").items():
-        where, merged = f"limits.tenants.{name}", dict(usual)
+        where = f"limits.tenants.{name}"
+        merged = dict(usual)
         for window, ceiling in check_mapping(differs, where).items():
             merged[window] = check_mapping(usual.get(window, {}), "limits") | check_mapping(
                 ceiling, f"{where}.{window}"

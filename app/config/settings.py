@@ -233,7 +233,8 @@ def _shared_llm_settings() -> dict[str, Any]:
     """Return chat model settings from the variables LLM_*, which many programs share; empty without LLM_BASE_URL."""
     if not (base_url := os.environ.get("LLM_BASE_URL")):
         return {}
-    model, key = os.environ.get("LLM_MODEL") or "default", os.environ.get("LLM_API_KEY", "")
+    model = os.environ.get("LLM_MODEL") or "default"
+    key = os.environ.get("LLM_API_KEY", "")
     return {"llm": "openai", "llm_base_url": base_url, "llm_model": model, "llm_api_key": key}
 
 

@@ -67,7 +67,8 @@ class TenantBuilder:
 
     def _build_section(self, section: str, given: Any) -> Any:
         given, default = check_mapping(given, section), self._sections.get(section) or {}
-        allowed, policy = FIELDS[section], CLASSES[section]
+        allowed = FIELDS[section]
+        policy = CLASSES[section]
         known = {field.name for field in fields(policy)}
         for name in given:
             if name not in allowed:
@@ -77,7 +78,8 @@ class TenantBuilder:
         return built
 
     def _build_profiles(self, given: Any) -> dict[str, RankingProfile]:
-        merged, profiles = _merged(self._sections["profiles"], check_mapping(given, "profiles")), {}
+        merged = _merged(self._sections["profiles"], check_mapping(given, "profiles"))
+        profiles = {}
         if len(merged) > MAX_PROFILES:
             raise ConfigError(f"profiles: {len(merged)}, at most {MAX_PROFILES}")
         for name, body in given.items():

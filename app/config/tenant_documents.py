@@ -101,7 +101,8 @@ def compare_documents(before: Mapping[str, Any], after: Mapping[str, Any], names
         return list(difflib.unified_diff(old, new, *names, lineterm="", n=CONTEXT))
     start = _common_start(old, new)
     end = _common_start(old[start:][::-1], new[start:][::-1])
-    gone, added = old[start : len(old) - end], new[start : len(new) - end]
+    gone = old[start : len(old) - end]
+    added = new[start : len(new) - end]
     header = f"@@ -{start + 1},{len(gone)} +{start + 1},{len(added)} @@"
     return [f"--- {names[0]}", f"+++ {names[1]}", header, *(f"-{one}" for one in gone), *(f"+{one}" for one in added)]
 

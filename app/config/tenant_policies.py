@@ -101,7 +101,8 @@ class TenantPolicies:
         """Take a document whose policies are built already, if it is newer than the known one."""
         rules = self._rules.setdefault(tenant_id, _Rules(self.defaults))
         if built.document.version > rules.newest.version:
-            rules.newest, rules.built = built.document, built
+            rules.newest = built.document
+            rules.built = built
 
     def build_document(self, tenant_id: UUID, document: RulesDocument) -> BuiltRules:
         """Return what the tenant's document gives it; if it is not valid, log that and return what stands in for it.

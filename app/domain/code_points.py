@@ -79,11 +79,13 @@ def _needed_joiner(joiner: re.Match[str]) -> str:
 
     The check skips the marks between the letter and the joiner, because NFC moves marks.
     """
-    text, at = joiner.string, joiner.start()
+    text = joiner.string
+    at = joiner.start()
     base = at
     while base and unicodedata.combining(text[base - 1]):
         base -= 1
-    before, after = text[base - 1 : base], text[at + 1 : at + 2]
+    before = text[base - 1 : base]
+    after = text[at + 1 : at + 2]
     if _JOINING_SCRIPTS.match(before) and unicodedata.category(before)[0] in "LM":
         return joiner[0]
     joins_emoji = base == at and joiner[0] == "\u200d" and _EMOJI.match(before) and _EMOJI.match(after)

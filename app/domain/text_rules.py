@@ -134,7 +134,8 @@ def trim_text(text: str, limit: int) -> str:
 
 def split_text(text: str, limit: int) -> list[str]:
     """Split `text` into parts of at most `limit` characters, each cut by the rules of `trim_text`."""
-    parts, rest = [], text.strip()
+    parts = []
+    rest = text.strip()
     while rest:
         parts.append(trim_text(rest, limit))
         rest = rest[len(parts[-1]) :].strip()

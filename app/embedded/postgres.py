@@ -115,7 +115,8 @@ class EmbeddedPostgres:
         with self._exclusive_access():
             if not self.is_running():
                 return
-            tool, result = self._program_directory() / "pg_ctl", None
+            tool = self._program_directory() / "pg_ctl"
+            result = None
             for stop_mode in dict.fromkeys((mode, "immediate")):
                 result = self._run_program(
                     tool, "stop", f"--pgdata={self.data_dir}", f"--mode={stop_mode}", f"--timeout={_STOP_S}"
@@ -194,7 +195,8 @@ class EmbeddedPostgres:
         """Run initdb in a temporary directory and rename it, so that an interruption leaves no partial cluster."""
         if self.data_dir.exists():
             return self._check_existing()
-        fresh, pwfile = self.directory / "data.new", self.directory / "initdb.password"
+        fresh = self.directory / "data.new"
+        pwfile = self.directory / "initdb.password"
         shutil.rmtree(fresh, ignore_errors=True)
         fresh.mkdir(mode=0o700)
         access.hand_over(fresh, self._account)

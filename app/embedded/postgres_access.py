@@ -28,7 +28,11 @@ _LOG_KEPT_BYTES: Final = 10_000_000
 _ACL: Final = "system.posix_acl_access"
 _ACL_VERSION: Final = struct.pack("<I", 2)
 _ACL_ENTRY: Final = struct.Struct("<HHI")
-_OWNER, _USER, _GROUP, _OTHERS, _MASK = 0x01, 0x02, 0x04, 0x20, 0x10
+_OWNER = 0x01
+_USER = 0x02
+_GROUP = 0x04
+_OTHERS = 0x20
+_MASK = 0x10
 _NO_ID: Final = 0xFFFFFFFF
 
 
@@ -137,7 +141,8 @@ def reachable_install(install: Path, directory: Path, account: Account) -> Path:
     trees = [tree for tree in (install, *_library_directories(install.parent)) if tree.exists()]
     if all(_is_readable(tree, account) for tree in trees):
         return install
-    target, fresh = directory / "dist", directory / "dist.new"
+    target = directory / "dist"
+    fresh = directory / "dist.new"
     copied = target / install.relative_to(install.parent.parent)
     program = (install / "bin" / "postgres").stat()
     made_from = f"{program.st_size} {program.st_mtime_ns}"

@@ -128,7 +128,8 @@ class Bridge:
         request = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
         try:
             # json.dumps escapes characters that UTF-8 cannot encode, so that the server can refuse them; httpx fails
-            content, names = json.dumps(request), {"names": self._names}
+            content = json.dumps(request)
+            names = {"names": self._names}
             response = await self._client.post("/mcp", content=content, headers=HEADERS, params=names)
             body = response.json()
             if response.is_success:

@@ -25,7 +25,8 @@ async def complete_argument(
     A user that the other arguments name, or that the connection fixes, limits the threads. Raise InvalidInput for a
     prompt, a resource or an argument that this connection does not have.
     """
-    name, typed = params.argument.name, params.argument.value
+    name = params.argument.name
+    typed = params.argument.value
     _check_argument(name, _arguments_of(prompts, connection, params))
     if name == "agent":
         found = [agent for agent in connection.agents if agent.startswith(typed)]

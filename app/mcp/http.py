@@ -48,7 +48,8 @@ class McpEndpoint:
             security_settings=TransportSecuritySettings(enable_dns_rebinding_protection=False),
         )
         async with manager.run():
-            self._app, self._protocol = app, manager.asgi_app
+            self._app = app
+            self._protocol = manager.asgi_app
             yield
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

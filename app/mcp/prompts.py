@@ -13,7 +13,8 @@ from app.mcp.connection import Connection, Name
 from app.mcp.names import ToolNames
 from app.mcp.text import answer_text
 
-REMEMBER, RECALL = "remember_this", "recall"
+REMEMBER = "remember_this"
+RECALL = "recall"
 OPEN_ARGUMENTS: Mapping[str, Name] = {"agent": "agent", "user_id": "user", "thread_id": "thread"}
 """The arguments that a connection may fix, by name."""
 QUESTION = PromptArgument(name="question", description="what to look for", required=True)
@@ -76,7 +77,8 @@ class Prompts:
 
     def _remember_text(self, connection: Connection, given: Mapping[str, str]) -> str:
         said = given.get("text")
-        what, tool = "the following" if said else "what I just said", self._tools.name_of("remember")
+        what = "the following" if said else "what I just said"
+        tool = self._tools.name_of("remember")
         user = given.get("user_id") or connection.fixed.get("user")
         about = "" if user is None else f" The user is {user!r}."
         return (

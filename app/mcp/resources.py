@@ -20,8 +20,10 @@ SCHEME = "mnema://"
 PROFILE = "profile"
 """The category of the memories that are part of a user's profile."""
 MOST_MEMORIES = 50
-TEXT, JSON = "text/plain", "application/json"
-USER, THREAD = "User profile", "Thread header"
+TEXT = "text/plain"
+JSON = "application/json"
+USER = "User profile"
+THREAD = "Thread header"
 USER_HELP = "What is known about a user with their consent, in one line, and the memories of the category profile."
 THREAD_HELP = "What changed in a conversation since the agent's last query of it. Reading it marks nothing as seen."
 MEMORY_HELP = "One memory with all its fields."
@@ -33,7 +35,8 @@ def list_fixed(connection: Connection) -> list[Resource]:
     """Return the resources of the user and the thread that the connection fixes."""
     if not connection.may_read:
         return []
-    fixed, found = connection.fixed, list[Resource]()
+    fixed = connection.fixed
+    found = list[Resource]()
     if "user" in fixed and PROFILE in connection.readable:
         uri = f"{SCHEME}users/{quote(fixed['user'], safe='')}/profile"
         found.append(Resource(uri=uri, name="user_profile", title=USER, description=USER_HELP, mime_type=TEXT))
@@ -69,12 +72,15 @@ async def read_resource(app: Application, connection: Connection, uri: str) -> R
     match uri.removeprefix(SCHEME).split("/") if uri.startswith(SCHEME) else []:
         case ["users", user, "profile"]:
             user_id = connection.resolve_value("user", _identifier(user), "the user")
-            text, kind = (await _profile_text(app, connection, user_id)).text, TEXT
+            text = (await _profile_text(app, connection, user_id)).text
+            kind = TEXT
         case ["threads", thread, "header"]:
             thread_id = connection.resolve_value("thread", _identifier(thread), "the thread")
-            text, kind = (await _header_text(app, connection, thread_id)).text, TEXT
+            text = (await _header_text(app, connection, thread_id)).text
+            kind = TEXT
         case ["memories", id_]:
-            text, kind = await _memory_text(app, connection, _memory_id(id_)), JSON
+            text = await _memory_text(app, connection, _memory_id(id_))
+            kind = JSON
         case _:
             raise NotFound("no such resource; see resources/templates/list")
     return ReadResourceResult(contents=[TextResourceContents(uri=uri, mime_type=kind, text=text)])

@@ -106,7 +106,9 @@ async def _run_history(app: Application, connection: Connection, arguments: Hist
 
 
 async def _run_facts(app: Application, connection: Connection, arguments: ReadFactsIn) -> ToolOutcome:
-    principal, user, thread = connection.caller, arguments.user_id, arguments.thread_id
+    principal = connection.caller
+    user = arguments.user_id
+    thread = arguments.thread_id
     if arguments.question is not None:
         question = FactQuestionIn(user_id=user, thread_id=thread, query=arguments.question)
         counted = await app.facts.answer.answer_question(principal, user, thread, question.query)

@@ -67,7 +67,10 @@ def read_fact_extraction(
     """
     facts = [Candidate(fact.text, fact.category, fact.importance, fact.quote) for fact in answer.facts[:MAX_CANDIDATES]]
     too_many = ["too_many"] * (len(answer.facts) - len(facts))
-    valid, complaints, first, refused = [], [], None, []
+    valid = []
+    complaints = []
+    first = None
+    refused = []
     for number, fact in enumerate(facts, 1):
         rule = broken_rule(fact, message, categories, limits)
         if rule is None or rule in writing.CUTTABLE_RULES:

@@ -58,7 +58,10 @@ def read_insights(question: Mapping[str, Any], limits: TextLimits, answer: Answe
     """
     insights = answer.insights[:MAX_INSIGHTS]
     too_many = ["too_many"] * (len(answer.insights) - len(insights))
-    source, valid, complaints, first = as_data(question).text, [], [], None
+    source = as_data(question).text
+    valid = []
+    complaints = []
+    first = None
     for number, insight in enumerate(insights, 1):
         text, rule = grounding.grounded_text(insight.summary, MemoryType.insight, source, limits)
         if text is not None:

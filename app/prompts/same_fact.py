@@ -66,8 +66,10 @@ def same_fact_prompt(pairs: Sequence[tuple[str, str]]) -> Prompt[Answer]:
 
 def read_same_fact(pairs: Sequence[tuple[str, str]], answer: Answer) -> CheckedAnswer[Mapping[int, SameFactVerdict]]:
     """Check the answer. The value has the verdicts by place in `pairs`, also of an answer that lacks some."""
-    place, given = _control_place(pairs), [(one.id, one.verdict) for one in answer.verdicts]
-    verdicts, ids = dict(given), range(len(pairs) + 1)
+    place = _control_place(pairs)
+    given = [(one.id, one.verdict) for one in answer.verdicts]
+    verdicts = dict(given)
+    ids = range(len(pairs) + 1)
     valid = f"The ids are 0 to {len(pairs)}: one verdict for each, no others."
     if any(id_ not in ids for id_, _ in given):
         return CheckedAnswer(rule="unknown_ids", complaint=valid)

@@ -62,7 +62,9 @@ def read_turn_summary(
         SignalKind.assistant_signals, answer.assistant_signals, lambda signal: _fit_spec(signal, spec)
     )
     source = f"{cut_at_word(user_text, MAX_MESSAGE)}\n{assistant_text}"
-    given, text, rule = answer.summary[: 8 * SUMMARY_CHARS], None, None
+    given = answer.summary[: 8 * SUMMARY_CHARS]
+    text = None
+    rule = None
     if given.strip():
         text, rule = grounding.grounded_text(given, MemoryType.episodic, source, TextLimits(episodic=SUMMARY_CHARS))
     complaint = f"The summary {grounding.COMPLAINTS[rule]}." if rule else ""

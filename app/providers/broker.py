@@ -21,7 +21,9 @@ from redis.exceptions import RedisError
 from app.domain.outages import BrokerUnavailable
 
 log = structlog.get_logger(__name__)
-RUN_JOB, SCHEDULE, PARTITIONS = "mnema.run_job", "mnema.schedule", "mnema.partitions"
+RUN_JOB = "mnema.run_job"
+SCHEDULE = "mnema.schedule"
+PARTITIONS = "mnema.partitions"
 PARTITIONS_S = 600.0
 CONNECT_TIMEOUT_S = 1.0
 ANSWER_TIMEOUT_S = 5.0

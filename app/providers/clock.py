@@ -75,10 +75,13 @@ class GuardedClock:
 
     async def trusted_time(self) -> TrustedTime:
         """Read the database's clock. Raise ClockSkew if the process's clock differs, or if it leapt."""
-        own, started_s = self._process.now(), self._process.elapsed_s()
+        own = self._process.now()
+        started_s = self._process.elapsed_s()
         moment = await self._read_database()
-        ended, ended_s = self._process.now(), self._process.elapsed_s()
-        skew, drift = _distance(moment, own, ended), timedelta()
+        ended = self._process.now()
+        ended_s = self._process.elapsed_s()
+        skew = _distance(moment, own, ended)
+        drift = timedelta()
         if (last := self._reading) is not None:
             drift = _distance(moment, self._expected(last, started_s), self._expected(last, ended_s))
         leap = drift if last is not None and last.is_trusted else timedelta()

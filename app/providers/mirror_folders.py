@@ -74,7 +74,8 @@ def split_path(path: str) -> tuple[str, str]:
 @contextmanager
 def open_folder(root: int, path: str, *, create: bool = False) -> Iterator[Folder]:
     """Yield a folder below the root, opened part by part. With `create`, make those that are missing."""
-    descriptor, created_in = os.dup(root), []
+    descriptor = os.dup(root)
+    created_in = []
     try:
         parts = path.split("/") if path else []
         for count, part in enumerate(parts):

@@ -67,7 +67,8 @@ class HttpMirrorStore:
                         entries[entry.id] = entry
                 if (place := page["next_cursor"]) is None:
                     break
-        self._entries, self._cursor = entries, cursor
+        self._entries = entries
+        self._cursor = cursor
         self._deleted.clear()
         self.read_changes()
 
@@ -76,7 +77,8 @@ class HttpMirrorStore:
         if self._entries is None:
             self.read_all()
             return True
-        before, more = dict(self._entries), True
+        before = dict(self._entries)
+        more = True
         while more:
             response = self._send_changes(self._cursor)
             if code_of(response) in ("cursor_of_other_database", "invalid_cursor"):  # such as after a restore

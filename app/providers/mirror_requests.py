@@ -29,19 +29,22 @@ class MirrorRequests:
 
     def send(self, method: str, path: str, **arguments: Any) -> httpx.Response:
         """Return the server's answer, which may be a refusal. Raise StoreAway or StoreUnusable."""
-        waited, attempt = 0.0, 0
+        waited = 0.0
+        attempt = 0
         while True:
             attempt += 1
             try:
                 response = self._client.request(method, path, **arguments)
             except httpx.TransportError as error:
-                problem, pause = f"{self._client.base_url}: {str(error) or type(error).__name__}", 0.0
+                problem = f"{self._client.base_url}: {str(error) or type(error).__name__}"
+                pause = 0.0
             except (httpx.InvalidURL, httpx.DecodingError, ValueError) as error:
                 raise StoreUnusable(f"the request cannot be sent: {error}") from error
             else:
                 if not _is_temporary(response, attempt):
                     return _check_answer(response)
-                problem, pause = describe_refusal(response), _retry_after(response)
+                problem = describe_refusal(response)
+                pause = _retry_after(response)
             pause = max(pause, min(FIRST_WAIT_S * 2 ** min(attempt - 1, 10), LONGEST_WAIT_S))
             if waited + pause > self._patience_s:
                 raise StoreAway(problem)

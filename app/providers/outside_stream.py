@@ -60,7 +60,8 @@ class OutsideStream:
             await self._arrived.wait()
             self._arrived.clear()
         joined = self._waiting[0] if len(self._waiting) == 1 else b"".join(self._waiting)
-        self._waiting, self._size = [], 0
+        self._waiting = []
+        self._size = 0
         self._has_room.set()
         return joined
 

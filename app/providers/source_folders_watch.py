@@ -94,13 +94,15 @@ class FolderWatch:
     async def watch_roots(self, roots: Callable[[], Collection[SourceRoot]]) -> AsyncGenerator[set[SourceRoot], None]:
         """Yield the roots below which something changed, or that are new or there again, at least every TICK_S."""
         loop = asyncio.get_running_loop()
-        checked, known = -CHECK_S, frozenset[SourceRoot]()
+        checked = -CHECK_S
+        known = frozenset[SourceRoot]()
         try:
             while True:
                 wanted = frozenset(roots())
                 if self._dirty or wanted != known or loop.time() - checked >= CHECK_S:
                     await self._plan_anew(wanted, loop.time())
-                    checked, known = loop.time(), wanted
+                    checked = loop.time()
+                    known = wanted
                 yield await self._next_roots(loop.time())
         finally:
             for notifier in (*self._former, self._current):

@@ -74,7 +74,8 @@ class AccessLog:
     async def _flush_tenant(self, tenant: UUID) -> None:
         if tenant not in self._events and tenant not in self._hits:
             return
-        hits, events = self._hits.pop(tenant, Counter()), self._events.pop(tenant, [])
+        hits = self._hits.pop(tenant, Counter())
+        events = self._events.pop(tenant, [])
         principal = Principal(tenant)
         try:
             await self._journal.record_event(principal, [event for _at, event in events], [at for at, _event in events])

@@ -186,7 +186,8 @@ def refuse_privileged(role: Mapping[str, Any]) -> None:
     """Raise ConfigError if a row of `ROLE` shows a role that owns relations or bypasses row-level security."""
     wrong = [powers for what, powers in _POWERS.items() if role[what]]
     if wrong:
-        held, cures = ", ".join(power for power, _cure in wrong), "; ".join(cure for _power, cure in wrong)
+        held = ", ".join(power for power, _cure in wrong)
+        cures = "; ".join(cure for _power, cure in wrong)
         mend = f"as a superuser: {cures}" if role["rolname"] == "mnema_app" else "use mnema_app"
         raise ConfigError(
             f"refusing to serve as database role {role['rolname']!r}: it can bypass row-level security ({held}); {mend}"

@@ -39,7 +39,8 @@ class ReceiptBuffer:
 
     def add_receipt(self, principal: Principal, receipt: QueryReceipt) -> bool:
         """Keep a receipt for the next flush. Return False if too many of the tenant are waiting; then drop it."""
-        tenant, rows = principal.tenant_id, 1 + len(receipt.items)
+        tenant = principal.tenant_id
+        rows = 1 + len(receipt.items)
         if self._rows[tenant] + rows > MAX_ROWS:
             return False
         self._rows[tenant] += rows
@@ -76,7 +77,8 @@ class ReceiptBuffer:
 
 def _batch_end(waiting: Sequence[_Seen], start: int) -> int:
     """Return the end of the batch that begins at `start`: at least one receipt, at most BATCH_ROWS rows if possible."""
-    rows, end = 0, start
+    rows = 0
+    end = start
     while end < len(waiting) and (end == start or rows + 1 + len(waiting[end][1].items) <= BATCH_ROWS):
         rows += 1 + len(waiting[end][1].items)
         end += 1

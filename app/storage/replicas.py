@@ -150,7 +150,8 @@ class Replicas:
 
     def bytes_behind(self, replica: Replica) -> int | None:
         """Return the bytes of WAL between the newest known positions of primary and replica; None if not known."""
-        newest, replayed = self._primary.known, replica.position.known
+        newest = self._primary.known
+        replayed = replica.position.known
         return None if newest is None or replayed is None else max(0, newest.lsn - replayed.lsn)
 
     async def close(self) -> None:
@@ -183,7 +184,8 @@ class Replicas:
     async def _find_fault(self, replica: Replica) -> str | None:
         """Return the reason for which no read could go there now, or None."""
         try:
-            primary, wanted = await self._primary.identify_database(), await self._primary.read_index()
+            primary = await self._primary.identify_database()
+            wanted = await self._primary.read_index()
         except DatabaseUnavailable:
             return "no_primary"
         try:

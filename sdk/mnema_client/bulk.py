@@ -18,7 +18,8 @@ MAX_ATTEMPTS = 5
 def split_batches(memories: Iterable[NewMemory | Mapping[str, Any]], *, trim: bool = False) -> Iterator["BulkRequest"]:
     """Yield requests of at most 1,000 memories and 4 MiB each; `memories` is read as they are needed."""
     lines: list[bytes] = []
-    first, size = 1, 0
+    first = 1
+    size = 0
     for memory in memories:
         line = (memory if isinstance(memory, NewMemory) else NewMemory.model_validate(memory)).body() + b"\n"
         if lines and (len(lines) == LINES_A_REQUEST or size + len(line) > BYTES_A_REQUEST):

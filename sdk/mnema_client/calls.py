@@ -136,10 +136,8 @@ def restore(memory_id: UUID | str, *, idempotency_key: str | None = None) -> Cal
 
 def pin(memory_id: UUID | str, pinned: bool = True, *, idempotency_key: str | None = None) -> Call[models.Memory]:
     """Pin or unpin a memory. A pinned memory is never forgotten because of its age."""
-    content, headers = (
-        b'{"pinned": true}' if pinned else b'{"pinned": false}',
-        idempotency_headers(idempotency_key, JSON),
-    )
+    content = b'{"pinned": true}' if pinned else b'{"pinned": false}'
+    headers = idempotency_headers(idempotency_key, JSON)
     return Call("POST", f"{_memory_path(memory_id)}/pin", model_reader(models.Memory), content=content, headers=headers)
 
 

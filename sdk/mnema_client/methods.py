@@ -53,7 +53,8 @@ def _copy_signature(method: Any, build: Callable[..., Any], owner: str, returns:
     parameters = [first, *signature.parameters.values()]
     method.__signature__ = signature.replace(parameters=parameters, return_annotation=returns)
     method.__annotations__ = {**build.__annotations__, "return": returns}
-    method.__module__, method.__qualname__ = CLIENT_MODULE, f"{owner}.{build.__name__}"
+    method.__module__ = CLIENT_MODULE
+    method.__qualname__ = f"{owner}.{build.__name__}"
     return method
 
 

@@ -66,7 +66,8 @@ class RecallGauge:
         opens = confidence < self.policy.threshold
         with self._lock:
             self._count_turn(turn, opens)
-            share, turns = self._recalled_share(), len(self._recent)
+            share = self._recalled_share()
+            turns = len(self._recent)
             above = turns >= self.policy.least_turns and share > self.policy.most
             warn, self._above = above and not self._above, above
         if warn:

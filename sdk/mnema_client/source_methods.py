@@ -8,7 +8,8 @@ from mnema_client.errors import NotFound, TimedOut
 from mnema_client.methods import Sends, SendsLater, async_method, async_pages, sync_method, sync_pages
 from mnema_client.sources import IndexJob
 
-FIRST_WAIT_S, LONGEST_WAIT_S = 0.2, 2.0
+FIRST_WAIT_S = 0.2
+LONGEST_WAIT_S = 2.0
 
 
 class SourceMethods:
@@ -34,7 +35,8 @@ class SourceMethods:
 
         A removal is done when its source is gone.
         """
-        until, wait_s = time.monotonic() + timeout_s, FIRST_WAIT_S
+        until = time.monotonic() + timeout_s
+        wait_s = FIRST_WAIT_S
         while not job.has_ended:
             if time.monotonic() + wait_s > until:
                 raise timed_out(job, timeout_s)
@@ -67,7 +69,8 @@ class AsyncSourceMethods:
 
     async def wait_for_index(self: SendsLater, job: IndexJob, *, timeout_s: float = 600.0) -> IndexJob:
         """Wait until an index job is done or failed, as `Mnema.wait_for_index` does."""
-        until, wait_s = time.monotonic() + timeout_s, FIRST_WAIT_S
+        until = time.monotonic() + timeout_s
+        wait_s = FIRST_WAIT_S
         while not job.has_ended:
             if time.monotonic() + wait_s > until:
                 raise timed_out(job, timeout_s)

@@ -87,7 +87,8 @@ def build_connection(
     base_url: str | None = None, api_key: str | None = None, *, timeout_s: float = 30.0, retry: Retry | None = None
 ) -> Connection:
     """Return a connection; MNEMA_URL and MNEMA_API_KEY supply what is not given. Raise ValueError if one is missing."""
-    url, key = base_url or os.environ.get("MNEMA_URL"), api_key or os.environ.get("MNEMA_API_KEY")
+    url = base_url or os.environ.get("MNEMA_URL")
+    key = api_key or os.environ.get("MNEMA_API_KEY")
     if not url or not key:
         raise ValueError("give base_url and api_key, or set MNEMA_URL and MNEMA_API_KEY")
     return Connection(url, key, timeout_s, retry or Retry())
@@ -128,10 +129,12 @@ class Call(Generic[T_co]):
         """Return the seconds to wait before a retry. Raise the failure as a MnemaError if there is no retry."""
         if isinstance(failure, httpx.Response):
             retryable = failure.status_code in TRANSIENT and (self.repeatable or failure.status_code in NOT_DONE)
-            asked_s, error = _retry_after_s(failure), error_from_response(failure)
+            asked_s = _retry_after_s(failure)
+            error = error_from_response(failure)
         else:
             retryable = isinstance(failure, httpx.TransportError) and (self.repeatable or isinstance(failure, NOT_SENT))
-            asked_s, error = None, error_without_response(failure, self)
+            asked_s = None
+            error = error_without_response(failure, self)
         wait_s = retry.wait_s(attempt, asked_s, spent_s) if retryable and not self.once else None
         if wait_s is None:
             raise error

@@ -54,7 +54,9 @@ def _draft(app: Application, principal: Principal, body: Mem0AddIn, message: Mem
 def _checked(
     app: Application, principal: Principal, body: Mem0AddIn, message: Mem0MessageIn, kind: MemoryType
 ) -> NewMemory:
-    policies, ids, is_turn = app.policies.of(principal), body.identities(), kind is MemoryType.turn
+    policies = app.policies.of(principal)
+    ids = body.identities()
+    is_turn = kind is MemoryType.turn
     draft = NewMemory(
         user_id=ids.owner,
         category=body.category or (policies.turn_category if is_turn else policies.facts.category),
@@ -75,7 +77,8 @@ def _checked(
 async def _write_memory(
     app: Application, principal: Principal, draft: NewMemory, key: IdempotencyKey | None
 ) -> Mem0ResultOut:
-    written, text = await app.write.write_memory(principal, draft, key=key), draft.text
+    written = await app.write.write_memory(principal, draft, key=key)
+    text = draft.text
     if written.id is not None and written.action != "created":
         text = (await app.read.get_memory(principal, written.id)).text
     return Mem0ResultOut(id=written.id, memory=text, event=_EVENTS[written.action])

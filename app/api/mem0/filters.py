@@ -52,7 +52,8 @@ class Scope:
         """Return what both scopes share, None if that is nothing."""
         merged: dict[str, str | None] = {}
         for name in NAMES:
-            mine, theirs = getattr(self.ids, name), getattr(other.ids, name)
+            mine = getattr(self.ids, name)
+            theirs = getattr(other.ids, name)
             if mine is not None and theirs is not None and mine != theirs:
                 return None
             merged[name] = mine if theirs is None else theirs

@@ -74,10 +74,12 @@ class Mem0AddIn(Mem0ProjectIn):
 
     def identities(self) -> Identities:
         """Return the ids of both places. Raise InvalidInput if they disagree."""
-        beside, inner = super().identities(), (self.filters or Mem0IdsIn()).identities()
+        beside = super().identities()
+        inner = (self.filters or Mem0IdsIn()).identities()
         values = {}
         for name in NAMES:
-            one, other = getattr(beside, name), getattr(inner, name)
+            one = getattr(beside, name)
+            other = getattr(inner, name)
             if None not in (one, other) and one != other:
                 raise InvalidInput(f"{name} and filters.{name} are names of one field and differ; send one of them")
             values[name] = other if one is None else one

@@ -89,9 +89,11 @@ class Admission:
             return
         path = scope["path"].removeprefix(scope.get("root_path", ""))
         uploads = self._paths.uploads
-        limit, in_memory = self._limits.limit_for(path), self._paths.streamed.get(path)
+        limit = self._limits.limit_for(path)
+        in_memory = self._paths.streamed.get(path)
         if scope["method"] == "POST" and uploads.pattern.fullmatch(path):
-            limit, in_memory = uploads.limit, uploads.in_memory
+            limit = uploads.limit
+            in_memory = uploads.in_memory
         async with LeaseWatch() as watch:
             scope["state"]["lease_watch"] = watch
             with self._intake.open_body(receive, limit, in_memory) as body:

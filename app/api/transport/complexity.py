@@ -18,7 +18,10 @@ MAX_STATE_VALUES = 400_000
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
 """A JSON string, or the rest of the text after an unclosed quote. The pattern reads no byte twice."""
 
-_BYTES, _LISTS, _MAPS, _FIXED = "bytes", "list", "map", "fixed"
+_BYTES = "bytes"
+_LISTS = "list"
+_MAPS = "map"
+_FIXED = "fixed"
 _WIDE: dict[int, tuple[str, int]] = {
     **{0xC4 + i: (_BYTES, 1 << i) for i in range(3)},
     **{0xD9 + i: (_BYTES, 1 << i) for i in range(3)},
@@ -44,7 +47,9 @@ def check_msgpack(body: bytes, most: int = MAX_VALUES) -> None:
     """Raise BodyTooComplex if a MessagePack body has more than `most` values. Invalid MessagePack may pass."""
     if len(body) <= FREE:
         return
-    at, values, end = 0, 0, len(body)
+    at = 0
+    values = 0
+    end = len(body)
     while at < end:
         values += 1
         if values > most:

@@ -134,7 +134,8 @@ class Connection(asyncio.Protocol):
     def on_message_begin(self) -> None:
         """Start the head of a request."""
         self._in_head = True
-        self._url, self._headers = b"", []
+        self._url = b""
+        self._headers = []
 
     def on_url(self, url: bytes) -> None:
         """Append to the request target."""
@@ -149,7 +150,8 @@ class Connection(asyncio.Protocol):
         """Queue the request. Reading stops while another request is before it."""
         if self._parser.should_upgrade() and self._parser.get_method() != b"CONNECT":
             return  # the parser stops here; see _parse_bytes
-        self._counted_bytes, self._in_head = 0, False
+        self._counted_bytes = 0
+        self._in_head = False
         self._stop_timer()
         exchange = self._reading = self._build_exchange()
         self._exchanges.append(exchange)
@@ -238,7 +240,8 @@ class Connection(asyncio.Protocol):
         try:
             self._parser.feed_data(piece)
         except httptools.HttpParserUpgrade as upgrade:  # no request is upgraded: parse it again without the header
-            method, version = self._parser.get_method(), self._parser.get_http_version().encode()
+            method = self._parser.get_method()
+            version = self._parser.get_http_version().encode()
             headers = b"".join(b"%s: %s\r\n" % header for header in self._headers if header[0] != b"upgrade")
             self._parser = httptools.HttpRequestParser(self)
             self._parse_bytes(b"%s %s HTTP/%s\r\n%s\r\n" % (method, self._url, version, headers))
@@ -251,7 +254,8 @@ class Connection(asyncio.Protocol):
         target = httptools.parse_url(self._url)
         raw_path = target.path or b"/"
         path = raw_path.decode("ascii")
-        expects, forwarded = False, ""
+        expects = False
+        forwarded = ""
         for name, value in self._headers:
             if name == b"expect":
                 expects = value.lower() == b"100-continue"

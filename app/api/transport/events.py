@@ -30,7 +30,8 @@ Work: TypeAlias = Callable[[AnswerListener | None], Coroutine[Any, Any, BaseMode
 
 async def run_while_connected(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
     """Return the result of `work`. If the client leaves first, cancel it and raise ClientDisconnect."""
-    task, gone = asyncio.ensure_future(work), asyncio.ensure_future(_wait_until_gone(receive))
+    task = asyncio.ensure_future(work)
+    gone = asyncio.ensure_future(_wait_until_gone(receive))
     try:
         await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
         if task.done():

@@ -57,7 +57,8 @@ class Intake:
 
     def hold_bytes(self, body: "Body", size: int) -> None:
         """Count `size` more bytes of memory for `body`. Raise ServerBusy if a limit is reached."""
-        most, tenant = self.limits.most_bytes, body.tenant_id
+        most = self.limits.most_bytes
+        tenant = body.tenant_id
         if self.held + size > most:
             raise ServerBusy(f"the bodies of requests under way hold {self.held} of {most} bytes")
         if self._of_tenant[tenant] + size > most // 2:
@@ -68,7 +69,8 @@ class Intake:
 
     def begin_upload(self, body: "Body") -> None:
         """Count an upload until its request ends. Raise TooManyUploads."""
-        most, tenant = self.limits.uploads, body.tenant_id
+        most = self.limits.uploads
+        tenant = body.tenant_id
         if self._uploads.total() >= most or self._uploads[tenant] >= max(1, most // 4):
             detail = f"at most {max(1, most // 4)} uploads of one tenant at once, and {most} of all tenants"
             raise TooManyUploads(detail, retry_after=UPLOAD_RETRY_S)

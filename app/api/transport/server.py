@@ -138,7 +138,8 @@ class HttpServer:
 
     def build_shared_scope(self, transport: asyncio.Transport) -> Scope:
         """Return the ASGI scope that all requests of a connection share."""
-        client, server = transport.get_extra_info("peername"), transport.get_extra_info("sockname")
+        client = transport.get_extra_info("peername")
+        server = transport.get_extra_info("sockname")
         return {
             "type": "http",
             "asgi": {"version": "3.0", "spec_version": "2.3"},

@@ -80,7 +80,8 @@ class _Serving:
 
     async def _start(self) -> bool:
         """Start the server. If it cannot start, say why on stderr and return False."""
-        host, port = self._options.host, self._options.port
+        host = self._options.host
+        port = self._options.port
         try:
             if self._options.worker is None:
                 await self._server.start(host, port)

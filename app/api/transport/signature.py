@@ -74,7 +74,8 @@ def signature_of(endpoint: Callable[..., Any]) -> Signature:
     hints = get_type_hints(endpoint, include_extras=True)
     arguments: dict[str, list[Argument]] = {"query": [], "header": [], "body": []}
     dependencies: dict[str, Callable[..., Any]] = {}
-    request, other = None, set()
+    request = None
+    other = set()
     for name, parameter in inspect.signature(endpoint).parameters.items():
         hint = hints[name]
         marker = next((part for part in _parts(hint) if isinstance(part, Depends | Param)), None)

@@ -83,7 +83,8 @@ class Supervisor:
         loop.add_signal_handler(signal.SIGTERM, self._told.set)
         loop.add_signal_handler(signal.SIGINT, self._interrupt)
         loop.add_signal_handler(signal.SIGHUP, self._reload.set)
-        serving, told = asyncio.create_task(self._serve()), asyncio.create_task(self._told.wait())
+        serving = asyncio.create_task(self._serve())
+        told = asyncio.create_task(self._told.wait())
         await asyncio.wait({serving, told}, return_when=asyncio.FIRST_COMPLETED)
         told.cancel()
         if serving.done():

@@ -16,7 +16,8 @@ def find_refusal(write: Write, limits: TextLimits, trim: bool, now: datetime) ->
     """Return why the server would refuse a request, None if it looks right. The server knows more than this."""
     if write.path != "/memory":
         return None
-    body, name = write.body, ""
+    body = write.body
+    name = ""
     try:
         check_text(body["text"], body.get("type") or "semantic", limits, trim)
         for name in IDENTIFIERS:

@@ -145,7 +145,9 @@ def _make_record(place: str, row: Json, choices: Choices, seen: Counter[str]) ->
         seen[identity] += 1
         identity = f"{identity}-{seen[identity]}"
     fields |= {"metadata": cells, "id": given}
-    text, category, kind = fields.pop("text", None), fields.pop("category", None), fields.pop("type", None)
+    text = fields.pop("text", None)
+    category = fields.pop("category", None)
+    kind = fields.pop("type", None)
     if kind == "turn" or (kind is None and "role" in fields and "thread_id" in fields):
         return choices.make_turn(place, identity, text, role=fields.pop("role", None), **fields)
     return choices.make_memory(place, identity, text, names=(category,), type=kind, **fields)

@@ -20,7 +20,8 @@ SPOKEN = re.compile(r"(?P<actor>[^\n]*?)\((?P<role>user|assistant|system)\): (?P
 def read_graphiti(pages: Pages, choices: Choices, groups: Sequence[str], last: int) -> Iterator[Found]:
     """Yield the newest `last` messages of each group, oldest first, and the facts of their episodes."""
     for group in groups:
-        path, place = f"episodes/{quote_id(group)}", f"group {group}"
+        path = f"episodes/{quote_id(group)}"
+        place = f"group {group}"
         try:
             answer = {"episodes": pages.read_json("GET", path, last_n=last)}
             episodes = list_items(answer, "episodes", path, place)

@@ -38,7 +38,8 @@ def read_honcho(pages: Pages, choices: Choices, workspace: str, named: Collectio
 def _read_session(
     pages: Pages, choices: Choices, base: str, session: Json, assistants: Collection[str]
 ) -> Iterator[Found]:
-    place, path = f"session {session['id']}", f"{base}/sessions/{quote_id(session['id'])}"
+    place = f"session {session['id']}"
+    path = f"{base}/sessions/{quote_id(session['id'])}"
     try:
         members = list_items(pages.read_json("GET", f"{path}/peers"), "items", path, place)
     except AnswerFailed as error:

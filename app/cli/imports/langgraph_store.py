@@ -120,7 +120,8 @@ def read_store(store: Store, choices: Choices, options: StoreChoices) -> Iterato
     """Yield the items of a store by namespace, oldest first in each. Raise SourceFailed."""
     make = _item_maker(choices) if options.as_items else _memory_maker(choices, options.text_field)
     for namespace in _read_namespaces(store):
-        named, place = match_namespace(options.namespace, namespace), "/".join(namespace)
+        named = match_namespace(options.namespace, namespace)
+        place = "/".join(namespace)
         if named is None:
             yield LeftOut("namespaces that --namespace does not name")
             continue
@@ -145,7 +146,8 @@ def _read_items(store: Store, namespace: tuple[str, ...], place: str) -> Iterato
     A store may order equal times differently from page to page. Then it repeats some items and leaves out as many.
     """
     seen: set[str] = set()
-    offset, repeated = 0, 0
+    offset = 0
+    repeated = 0
     while True:
         ask = partial(store.search, namespace, limit=PAGE, offset=offset, refresh_ttl=False)
         page = _ask_store(f"the namespace {place}", ask)

@@ -163,7 +163,8 @@ def _sent_text(calls: Any) -> str | None:
 def _open_envelope(text: str) -> str | LeftOut:
     """Return the message of `{"type": "user_message", "message": ...}`; other events are not what a person said."""
     event = _parse_object(text)
-    kind, said = event.get("type"), event.get("message")
+    kind = event.get("type")
+    said = event.get("message")
     if "time" not in event or kind not in (*EVENTS, "user_message"):
         return text
     return said if kind == "user_message" and isinstance(said, str) else LeftOut(f"events of Letta ({kind})")

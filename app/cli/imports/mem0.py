@@ -79,7 +79,8 @@ def _list_categories(row: Json) -> list[object]:
 
     The platform names them in `categories`, users of the library usually in the metadata.
     """
-    listed, metadata = row.get("categories"), row.get("metadata")
+    listed = row.get("categories")
+    metadata = row.get("metadata")
     return [
         *(listed if isinstance(listed, list) else ()),
         metadata.get("category") if isinstance(metadata, dict) else None,

@@ -39,13 +39,16 @@ def scan_notes(text: str, first_line: int = 1, *, by_line: bool = False) -> Iter
     """
     headings: dict[int, str] = {}
     block: list[str] = []
-    start, fence, table = first_line, "", 0
+    start = first_line
+    fence = ""
+    table = 0
     for number, line in enumerate([*text.splitlines(), ""], first_line):
         opened = FENCE.match(line)
         if fence:
             fence = "" if opened and opened[1].startswith(fence) else fence
             continue
-        heading, is_table = HEADING.fullmatch(line), line.lstrip().startswith("|")
+        heading = HEADING.fullmatch(line)
+        is_table = line.lstrip().startswith("|")
         breaks = not line.strip() or opened or heading or is_table or RULE.fullmatch(line)
         if block and (by_line or breaks or ITEM.match(line)):
             yield NoteText(start, " ".join(block), " > ".join(headings[level] for level in sorted(headings)))

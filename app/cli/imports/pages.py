@@ -43,7 +43,9 @@ class Pages:
 
     def read_json(self, method: str, path: str, body: Any = None, **params: object) -> Any:
         """Return the JSON of an answer. Raise AnswerFailed, or SourceFailed if no other address will do better."""
-        failure, wait, status = "", 0.0, None
+        failure = ""
+        wait = 0.0
+        status = None
         asked = {name: str(value) for name, value in params.items() if value is not None}
         for attempt in range(RETRIES):
             time.sleep(max(attempt * attempt * 0.2, wait))
@@ -54,7 +56,8 @@ class Pages:
                     wait = read_wait(response)
                     failure = f"{path}: {response.status_code} {response.reason_phrase}"
             except httpx.TransportError as error:
-                failure, status = f"{path}: {str(error) or type(error).__name__}", None
+                failure = f"{path}: {str(error) or type(error).__name__}"
+                status = None
                 continue
             status = response.status_code
             if status in REFUSES_ALL:

@@ -122,7 +122,8 @@ class Choices:
         """Return the request for a message. Messages of tools and of the system are left out."""
         if role not in SPOKEN:
             return LeftOut(f"messages of the role {role}" if role in SILENT else "messages of another role or of none")
-        user, thread = fields.pop("user_id", None) or self.user, fields.pop("thread_id", None) or self.thread
+        user = fields.pop("user_id", None) or self.user
+        thread = fields.pop("thread_id", None) or self.thread
         if problem := _find_problem(text, user):
             return Bad(place, problem)
         if not thread:
@@ -135,7 +136,8 @@ class Choices:
 
         The field `id` is the record's id in its source; without the field, it is the identity, and None if it has none.
         """
-        own, number = fields.get("metadata"), fields.get("id", identity)
+        own = fields.get("metadata")
+        number = fields.get("id", identity)
         origin = {"imported_from": self.product} | ({"id": number} if number else {})
         kept = {name: value for name, value in (own.items() if isinstance(own, dict) else ()) if _is_given(value)}
         given = {name: value for name, value in fields.items() if name != "id" and _is_given(value)}

@@ -116,7 +116,8 @@ def _find_new(
             tally.notes[record.text] = None
         else:
             try:
-                entry, digest = _make_entry(number, record, choices, plan.trim), digest_body(record.body)
+                entry = _make_entry(number, record, choices, plan.trim)
+                digest = digest_body(record.body)
             except (ValueError, TypeError, RecursionError) as error:
                 tally.add_failure(record.place, f"cannot be sent: {error}")
                 continue
@@ -163,7 +164,8 @@ def _send(
     def record_batch(_batch: list[Entry], outcomes: list[Outcome]) -> None:
         kept = []
         for outcome in outcomes:
-            entry, write = outcome.entry, writes.pop(outcome.entry.number)
+            entry = outcome.entry
+            write = writes.pop(outcome.entry.number)
             if outcome.declined:
                 tally.left_out[f"records that the server does not keep: {outcome.reason}"] += 1
             elif outcome.reason is not None:

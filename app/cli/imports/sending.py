@@ -136,7 +136,9 @@ def _send_lane(client: httpx.Client, lane: list[Entry]) -> list[Outcome]:
 
 def _send_entry(client: httpx.Client, entry: Entry) -> Outcome:
     """Return the outcome of an entry. Raise ImportInterrupted if no entry can be sent."""
-    failure, wait, status = "", 0.0, None
+    failure = ""
+    wait = 0.0
+    status = None
     for attempt in range(RETRIES):
         time.sleep(max(attempt * attempt * 0.2, wait))
         try:
@@ -147,13 +149,15 @@ def _send_entry(client: httpx.Client, entry: Entry) -> Outcome:
                 headers={"Idempotency-Key": entry.key},
             )
         except httpx.TransportError as error:
-            failure, status = describe_failure(client, error), None
+            failure = describe_failure(client, error)
+            status = None
             continue
         except ValueError as error:
             return Outcome(entry, f"cannot be sent: {error}")
         if _is_stored(response, entry):
             return _read_outcome(response, entry)
-        failure, wait = describe_response(response), read_wait(response)
+        failure = describe_response(response)
+        wait = read_wait(response)
         if _is_about_the_entry(response):
             return Outcome(entry, failure)
         status = response.status_code

@@ -71,7 +71,8 @@ def check_turns(file: Path) -> None:
     """Read every line of `file`, print how many turns it has and what is wrong with the others, and send nothing."""
     settings = Settings()
     policies = load_policies(settings.embedding_model, settings.config_dir)
-    report, now = ImportReport(), datetime.now(UTC)
+    report = ImportReport()
+    now = datetime.now(UTC)
     for line in _read_lines(file):
         entry = _turn_entry(line, policies.turn_category)
         problem: str | None = entry.problem

@@ -216,9 +216,11 @@ def texts_at(value: Any, path: str) -> list[str]:
 
 def path_steps(path: str) -> list[str]:
     """Split a path at its dots and brackets: `a.b[0]` gives `a`, `b`, `[0]`."""
-    steps, start = [], 0
+    steps = []
+    start = 0
     while (sign := _SIGN.search(path, start)) is not None:
-        closing, at = {"[": "]", "{": "}"}.get(sign[0]), sign.start()
+        closing = {"[": "]", "{": "}"}.get(sign[0])
+        at = sign.start()
         end = at + 1 if closing is None else _find_closing(path, at, closing)
         steps += [path[start:at], "" if closing is None else path[at:end]]
         start = end
@@ -240,7 +242,8 @@ def _texts_below(value: Any, steps: list[str]) -> Iterator[str]:
         if value is not None:
             yield _as_text(value) if isinstance(value, list | dict) else str(value)
         return
-    step, rest = steps[0], steps[1:]
+    step = steps[0]
+    rest = steps[1:]
     if step.startswith("{") and step.endswith("}"):
         if isinstance(value, dict):
             for names in dict.fromkeys(tuple(path_steps(path.strip())) for path in step[1:-1].split(",")):

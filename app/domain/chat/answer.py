@@ -78,7 +78,8 @@ class EventStream:
 
     def feed(self, chunk: bytes) -> bytes:
         """Return the bytes that can be sent on now. Raise UpstreamUnusable beyond MAX_LINES."""
-        out, at = bytearray(), 0
+        out = bytearray()
+        at = 0
         self._lines += chunk.count(b"\n")
         if self._lines > MAX_LINES:
             raise UpstreamUnusable(f"The answer of the chat endpoint has more than {MAX_LINES} lines.")

@@ -33,7 +33,8 @@ class Item(NamedTuple):
 
 def find_members(text: str, start: int) -> list[Member]:
     """Return the members of the object that begins at `start`. The text must be valid JSON from there on."""
-    members, at = [], skip_space(text, start + 1)
+    members = []
+    at = skip_space(text, start + 1)
     while text[at] != "}":
         name, key_end = _DECODER.raw_decode(text, at)
         value_start = skip_space(text, skip_space(text, key_end) + 1)
@@ -54,7 +55,8 @@ def find_items(text: str, start: int) -> Iterator[Item]:
 
 def cut_members(members: list[Member], names: frozenset[str]) -> list[tuple[int, int]]:
     """Return the spans to leave out of an object so that no member has one of `names`, each with one comma."""
-    spans, follows = [], False
+    spans = []
+    follows = False
     for place, member in enumerate(members):
         if member.name not in names:
             follows = True

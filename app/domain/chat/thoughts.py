@@ -35,17 +35,21 @@ def shorten_thoughts(answer: str) -> str:
 def _split_thoughts(answer: str) -> tuple[str, int | None]:
     """Return the answer without thoughts, and where an unfinished one begins (None: there is none)."""
     parts: list[str] = []
-    at, opened, name = 0, -1, ""
+    at = 0
+    opened = -1
+    name = ""
     for tag in _TAG.finditer(answer):
         if opened >= 0:
             if tag["close"] and tag["name"].casefold() == name:
                 parts.append(answer[at:opened])
-                at, opened = tag.end(), -1
+                at = tag.end()
+                opened = -1
         elif tag["close"]:
             if not parts and at == 0 and _ends_thought(answer, tag):
                 at = tag.end()
         elif not answer.startswith("`", tag.end()):
-            opened, name = tag.start(), tag["name"].casefold()
+            opened = tag.start()
+            name = tag["name"].casefold()
     if opened >= 0 and _begins_line(answer, opened):
         parts.append(answer[at:opened])
         return "".join(parts), opened

@@ -12,7 +12,12 @@ from typing import Final
 from app.domain.consent.statements import MANNERS, contains_words
 from app.domain.text_rules import one_line
 
-NAME, PRONOUNS, CITY, LANGUAGE, TONE, GOALS = "preferred_name", "pronouns", "city", "language", "tone", "goals_add"
+NAME = "preferred_name"
+PRONOUNS = "pronouns"
+CITY = "city"
+LANGUAGE = "language"
+TONE = "tone"
+GOALS = "goals_add"
 MAX_TEXT: Final = 1000
 
 

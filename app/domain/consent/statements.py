@@ -51,13 +51,15 @@ def split_words(text: str) -> list[str]:
 
 def contains_words(text: str, value: str) -> bool:
     """Tell whether the words of the value stand in the text, whole and side by side."""
-    text_words, value_words = split_words(text), split_words(value)
+    text_words = split_words(text)
+    value_words = split_words(value)
     return bool(value_words) and _contains_run(text_words, value_words) and _has_plain_words(text, value)
 
 
 def ends_with_words(text: str, last: str) -> bool:
     """Tell whether the text ends with the words of `last`. Punctuation and case do not matter."""
-    text_words, last_words = split_words(text), split_words(last)
+    text_words = split_words(text)
+    last_words = split_words(last)
     return bool(last_words) and text_words[-len(last_words) :] == last_words
 
 

@@ -188,7 +188,8 @@ def select_pairs_to_check(
     """
     taken = Counter(spent or {})
     seen: set[frozenset[UUID]] = set()
-    chosen, over = [], 0
+    chosen = []
+    over = 0
     for pair in sorted(pairs, key=lambda pair: (pair.fingerprint in refused, -pair.score, pair.fingerprint[:2])):
         if pair.ids in seen:
             continue
@@ -249,7 +250,8 @@ def _is_in_band(score: float, bands: MergeBands) -> bool:
 
 def _is_worth_checking(pair: Pair, oldest: datetime, bands: MergeBands) -> bool:
     """Tell whether two memories may be one fact. Near ones may be one in quite other words, or in any language."""
-    a, b = pair.first, pair.second
+    a = pair.first
+    b = pair.second
     return (
         a.id != b.id
         and (a.user_id, a.category) == (b.user_id, b.category)

@@ -267,7 +267,8 @@ def _pair_decisions(plan: Plan, dry_run: bool) -> Iterator[PairDecision]:
     merge_of = _merge_by_memory(plan.merges)
     linked = {frozenset((edge.from_id, edge.to_id)) for edge in plan.links}
     for verdict in plan.verdicts:
-        first, second = verdict.pair.first, verdict.pair.second
+        first = verdict.pair.first
+        second = verdict.pair.second
         ends = {merge_of[m.id].survivor.id if m.id in merge_of else m.id for m in (first, second)}
         action: Literal["merge", "link", "keep"] = "link" if ends in linked else "keep"
         if len(ends) == 1:

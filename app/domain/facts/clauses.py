@@ -183,7 +183,8 @@ def read_direct(clause: Clause) -> Statement | None:
     verb = _DIRECT.match(clause.after)
     if verb is None:
         return None
-    mention, rest = clause.mention, clause.after[verb.end() :]
+    mention = clause.mention
+    rest = clause.after[verb.end() :]
     named = verb["be"] or verb["short"] or verb["modal"] or verb["include"] or verb["sign"]
     if mention.owner == "a":
         return _read_another(clause, verb)
@@ -207,7 +208,8 @@ def read_inverted(clause: Clause) -> Statement | None:
     match = _INVERTED.search(clause.own)
     if match is None:
         return None
-    mention, text = clause.mention, clause.own[: match.start()]
+    mention = clause.mention
+    text = clause.own[: match.start()]
     if len(text) > _MAX_BEFORE:
         return None
     text = _ANAPHOR.sub("", text)
@@ -285,7 +287,8 @@ def _read_counted(clause: Clause) -> Statement | None:
         entries, next_line = clause.read_block()
         clause = replace(clause, mention=replace(clause.mention, count=None))
         return replace(_store_ranks(clause, entries, len(clause.after)), next_line=next_line) if entries else None
-    count, mention = clause.mention.count, replace(clause.mention, count=None)
+    count = clause.mention.count
+    mention = replace(clause.mention, count=None)
     clause = replace(clause, mention=mention)
     rest = mark_ranks(rest)
     if pairs := read_marks(rest) if MARK.match(rest) else read_order(rest):

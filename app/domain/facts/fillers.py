@@ -80,7 +80,9 @@ class Opened:
 
 def strip_fillers(text: str) -> Opened:
     """Return `text` without the words that open it and say nothing."""
-    at, asks, corrects = 0, False, False
+    at = 0
+    asks = False
+    corrects = False
     while True:
         if match := _CORRECTING.match(text, at):
             corrects = True

@@ -166,7 +166,8 @@ def _opens_state(words: Sequence[str]) -> bool:
     """Tell whether a participle or an adjective that nothing is named by opens these words."""
     if len(words) > 1 and (words[0] in _INTENSIVE or words[0].endswith("ly")):
         words = words[1:]
-    first, following = words[0], words[1] if len(words) > 1 else ""
+    first = words[0]
+    following = words[1] if len(words) > 1 else ""
     participle = (first.endswith("ing") and len(first) > 5 and first not in _NAMES_IN_ING) or first == "dying"
     if participle and following[:1].isupper():
         return True

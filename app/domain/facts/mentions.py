@@ -50,17 +50,20 @@ def find_mentions(text: str, topics: FactTopics, *, continued: bool = False) -> 
 
     `continued`: a later "favorite food" without "my" is the user's own after one that is.
     """
-    end, owner = 0, None
+    end = 0
+    owner = None
     for match in MY_FAVORITE.finditer(text):
         further = match["bare"] is not None and match.start() > 0
         if further and (mention := _read_mention(match, text, topics)) and text.startswith(" of mine", mention.end):
-            end, owner = mention.end, "a"
+            end = mention.end
+            owner = "a"
             yield replace(mention, owner="a")
             continue
         if further and not (continued and owner in ("my", "")):
             continue
         if match.end() > end and (mention := _read_mention(match, text, topics)):
-            end, owner = mention.end, mention.owner
+            end = mention.end
+            owner = mention.owner
             yield replace(mention, owner="my") if further else mention
 
 
@@ -74,7 +77,8 @@ def _read_mention(match: re.Match[str], text: str, topics: FactTopics) -> Mentio
     noun, end = read_noun(text, match.end() if blank else match.end() - 1)
     ranks = tuple(to_rank(words) for words in (match["rank"], match["other"]) if words)
     if not ranks and (later := _LATER_RANK.match(text, end)):
-        ranks, end = (to_rank(later["rank"]),), later.end()
+        ranks = (to_rank(later["rank"]),)
+        end = later.end()
     if noun and (listed := _LIST.match(text, end)):
         end = listed.end()
     count = match["count"] or match["number"] or match["later"]

@@ -121,7 +121,8 @@ def _replace(clause: Clause, match: re.Match[str], used: int) -> Statement | Non
 
 def _old_and_new(old: str, new: str) -> tuple[Entry, Entry] | None:
     """Return the entries of a replacement, or None if one of the words names nothing."""
-    was, now = _read_thing(old), _read_thing(new)
+    was = _read_thing(old)
+    now = _read_thing(new)
     return ((None, was), (None, now)) if was and now else None
 
 

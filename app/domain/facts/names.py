@@ -59,7 +59,8 @@ def hide_separators(text: str) -> str:
     """Return a text in which no separator of values stands inside a known name or a quotation. Linear."""
     if not any(sign in text for sign in _SIGNS):
         return text
-    head, tail = text[:_MAX_TEXT], text[_MAX_TEXT:]
+    head = text[:_MAX_TEXT]
+    tail = text[_MAX_TEXT:]
     for pattern in (_NAME, _PLACE, _QUOTED):
         head = pattern.sub(lambda match: _INSIDE.sub(_KEPT_BLANK, match[0]), head)
     return head + tail

@@ -102,7 +102,9 @@ def mark_ranks(text: str) -> str:
         first = style.match(text)
         if not first or _rank_of(first) != 1:
             continue
-        pieces, at, rank = ["1) "], first.end(), 1
+        pieces = ["1) "]
+        at = first.end()
+        rank = 1
         for joint in _INLINE_BREAK.finditer(text, first.end()):
             mark = style.match(text, joint.end()) if joint.start() >= at else None
             if mark and _rank_of(mark) == rank + 1:

@@ -157,7 +157,8 @@ def _mark_values(sentence: str, by_key: dict[str, list[KnownFact]], reading: _Re
             at = low.find(key, end)
     if not spans and fuzzy:
         spans = list(_misspelt(low, by_key))
-    parts, at = [], 0
+    parts = []
+    at = 0
     for start, end, facts in sorted(spans, key=lambda span: span[0]):
         reading.values.append(facts)
         parts += [sentence[at:start], f"\x01{len(reading.values) - 1}\x01"]
@@ -166,7 +167,8 @@ def _mark_values(sentence: str, by_key: dict[str, list[KnownFact]], reading: _Re
 
 
 def _is_word(text: str, start: int, end: int) -> bool:
-    before, after = text[start - 1 : start], text[end : end + 1]
+    before = text[start - 1 : start]
+    after = text[end : end + 1]
     return not (before.isalnum() and text[start].isalnum()) and not (after.isalnum() and text[end - 1].isalnum())
 
 
@@ -187,7 +189,8 @@ def _differ_by_one(left: str, right: str) -> bool:
     at = next((n for n, pair in enumerate(zip(left, right, strict=False)) if pair[0] != pair[1]), None)
     if at is None:
         return False
-    one, other = left[at:], right[at:]
+    one = left[at:]
+    other = right[at:]
     return (
         one[1:] == other
         or one == other[1:]
@@ -198,7 +201,8 @@ def _differ_by_one(left: str, right: str) -> bool:
 
 def _mark_topics(sentence: str, topics: FactTopics, reading: _Reading, known: Sequence[KnownFact]) -> str:
     """Replace "my favorite color" by a mark. A later message may also name it as "the color thing"."""
-    parts, at = [], 0
+    parts = []
+    at = 0
     for mention in find_mentions(sentence, topics):
         if mention.topic is None and mention.noun and not mention.favorite:
             continue
@@ -348,7 +352,8 @@ def _read_correction(
     line = " ".join(clean.split())
     rest, corrects = _strip_openers(line)
     if not corrects and (marked := words_of.MARKED_CORRECTION.match(line)):
-        rest, corrects = marked["before"] or marked["after"] or marked["said"], True
+        rest = marked["before"] or marked["after"] or marked["said"]
+        corrects = True
     if not corrects or stated or not rest or rest.endswith("?"):
         return
     rest = rest.removeprefix("that ")
@@ -389,7 +394,8 @@ def _topic_of(sentence: str, topics: FactTopics) -> str | None:
 
 def _strip_openers(text: str) -> tuple[str, bool]:
     """Return a message without the words that open a correction, and whether one of them corrects."""
-    at, corrects = 0, False
+    at = 0
+    corrects = False
     while True:
         found = words_of.CORRECTS.match(text, at)
         if found:

@@ -72,7 +72,11 @@ def split_message(clean: str) -> tuple[list[str], list[Sentence]]:
         for at, piece in enumerate(pieces)
     ]
     sentences: list[Sentence] = []
-    quotes, foreign, fiction, form, before = 0, False, False, False, 0
+    quotes = 0
+    foreign = False
+    fiction = False
+    form = False
+    before = 0
     for at, (number, last, piece) in enumerate(parts):
         if number > before + 1:  # a blank line ends a story's first paragraph
             fiction = form = False
@@ -88,7 +92,9 @@ def split_message(clean: str) -> tuple[list[str], list[Sentence]]:
 
 def _split_line(line: str) -> list[str]:
     """Return the sentences of a line. The dot of a rank's mark ("1. red") ends none."""
-    start, ranked, pieces = 0, False, []
+    start = 0
+    ranked = False
+    pieces = []
     counts_on = " 2." in line
     for end in sentence_ends(line):
         mark = _DOTTED.search(line[max(0, end - 4) : end])

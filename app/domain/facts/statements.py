@@ -111,14 +111,18 @@ def _rank_first(operation: FactOperation) -> FactOperation:
 def _read_message(clean: str, topics: FactTopics) -> Iterator[Statement]:
     """Yield the statements of a clean message."""
     lines, sentences = split_message(clean)
-    next_line, before, topic, asked = 0, None, None, None
+    next_line = 0
+    before = None
+    topic = None
+    asked = None
     for at, sentence in enumerate(sentences):
         if sentence.line < next_line:
             continue
         also = _read_also(sentence, before)
         if asked and (answer := _read_answer(sentence, lines, sentences[at - 1], asked)):
             also = [answer]
-        before, asked = None, None
+        before = None
+        asked = None
         if at + 1 < len(sentences) and takes_back(sentences[at + 1].text):
             continue
         previous = sentences[at - 1] if at else None
@@ -149,7 +153,9 @@ def read_sentence(
     mentions = list(find_mentions(text, topics, continued=True)) if _MENTIONED.search(text) else []
     if not mentions and not sentence.quoted and (bare := read_bare_request(text)):
         yield Statement(bare, len(text))
-    done, quotes, failed = 0, int(sentence.quoted), False
+    done = 0
+    quotes = int(sentence.quoted)
+    failed = False
     for at, mention in enumerate(mentions):
         if mention.elliptic:
             noun = _last_noun(text[done : mention.start], topics)
@@ -176,7 +182,8 @@ def read_sentence(
                 yield replace(statement, operation=operation, further=())
         elif casts_doubt(lead):
             return
-        failed, done = statement is None, max(mention.end, statement.end if statement else 0)
+        failed = statement is None
+        done = max(mention.end, statement.end if statement else 0)
         quotes += text.count('"', mention.start, done)
 
 
@@ -286,7 +293,8 @@ def _pending_mention(sentence: Sentence, topics: FactTopics) -> Mention | None:
     mention = next(iter(list(find_mentions(sentence.text, topics))[-1:]), None)
     if not mention or not mention.topic or mention.owner not in {"my", "have", ""} or mention.elliptic:
         return None
-    lead, after = sentence.text[: mention.start], sentence.text[mention.end :]
+    lead = sentence.text[: mention.start]
+    after = sentence.text[mention.end :]
     return mention if is_blank(strip_fillers(lead).rest) and _UNSAID.fullmatch(after) else None
 
 

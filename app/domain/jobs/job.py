@@ -91,7 +91,8 @@ class Job:
 
 
 def _daily_and_hourly() -> Mapping[JobKind, int]:
-    hour, day = 3600, 86400
+    hour = 3600
+    day = 86400
     return {
         JobKind.ttl: hour,
         JobKind.purge: day,

@@ -15,7 +15,8 @@ def independent_batches(
     no two compared texts are equal or have a cosine of `closest` or more. So comparing each text with the stored ones
     gives the same result as writing the texts one after the other.
     """
-    batches, start = [], 0
+    batches = []
+    start = 0
     for at in range(len(vectors)):
         if at - start == most or _conflicts_with_batch(vectors, keys, range(start, at), at, closest):
             batches.append(range(start, at))

@@ -39,7 +39,9 @@ class KeptTurn:
 
     def to_json(self) -> bytes:
         """Return the turn as JSON."""
-        turn, speaker, key = self.turn, self.principal, self.key
+        turn = self.turn
+        speaker = self.principal
+        key = self.key
         assert turn.created_at is not None
         values = {
             "memory_id": str(self.memory_id),

@@ -113,7 +113,8 @@ def every_word(text: str) -> list[Word]:
 
 def _split_tokens(text: str) -> Iterator[_Token]:
     """Yield words, numbers and symbols. Marks stay with their letter; an apostrophe or decimal point joins."""
-    start, initial = 0, True
+    start = 0
+    initial = True
     while start < len(text):
         if text[start] == " " and text[start + 1 : start + 2].isascii():  # no mark stands on it
             start += 1

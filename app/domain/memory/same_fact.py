@@ -42,7 +42,8 @@ def same_fact(a: str, b: str, *, numeric_update: bool) -> SameFact | None:
     if max(len(a), len(b)) > _MAX_COMPARED:
         return None
     a, b = canonical_spelling(a), canonical_spelling(b)
-    left, right = read_words(a), read_words(b)
+    left = read_words(a)
+    right = read_words(b)
     if _has_own_words(left, right) and not (numeric_update and only_amounts_differ(left, right)):
         return None  # most neighbours end here, before the rules that take time
     if has_ambiguous_date(a) or has_ambiguous_date(b) or hyphens_clash(a, b):
@@ -66,7 +67,8 @@ def lexical_overlap(a: str, b: str) -> bool:
 
 def numeric_step(a: str, b: str) -> bool:
     """Tell whether an integer of one text equals one of the other or differs from it by one (age 3 → 4)."""
-    left, right = whole_numbers(a), whole_numbers(b)
+    left = whole_numbers(a)
+    right = whole_numbers(b)
     return any(value + step in right for value in left for step in (-1, 0, 1))
 
 
@@ -95,7 +97,8 @@ def merge_text(incoming: str, existing: str, rule: str) -> str:
 
 def _has_own_words(left: Words, right: Words) -> bool:
     """Tell whether each text has a word that the other has not. Then neither contains or reorders the other."""
-    keys, others = {word.key for word in left}, {word.key for word in right}
+    keys = {word.key for word in left}
+    others = {word.key for word in right}
     return bool(keys - others - _ADDED_BY_ORDER and others - keys - _ADDED_BY_ORDER)
 
 
@@ -170,9 +173,11 @@ def _is_reordering(left: Words, right: Words) -> bool:
 
 def _is_fronted(plain: Words, fronted: Words) -> bool:
     """Match a fronted phrase: "Likes hiking on weekends" and "On weekends, the user likes hiking"."""
-    keys, other = _word_keys(plain), _word_keys(fronted)
+    keys = _word_keys(plain)
+    other = _word_keys(fronted)
     for at in range(1, len(plain)):
-        head, rest = keys[:at], _keys_after(keys[at:], other)
+        head = keys[:at]
+        rest = _keys_after(keys[at:], other)
         if rest == head or (rest[:1] in (["user"], ["user's"]) and rest[1:] == head):
             return (keys[at] in words.ADJUNCTS and at + 1 < len(plain)) or _is_time_only(plain[at:])
     return False
@@ -184,7 +189,8 @@ def _is_time_fronted(plain: Words, fronted: Words) -> bool:
     Of the words with a fixed order only the time moves, and only past the names at the start of the text.
     """
     names = next((at for at, word in enumerate(plain) if word.kind not in {Kind.NAME, Kind.CAPITAL}), 0)
-    keys, other = _word_keys(plain), _word_keys(fronted)
+    keys = _word_keys(plain)
+    other = _word_keys(fronted)
     for at in range(names + 1, len(plain)) if names else ():
         if plain[at - 1].kind not in PLAIN:
             return False
@@ -224,12 +230,14 @@ def _is_exchanged(left: Words, right: Words) -> bool:
     at = [index for index, word in enumerate(left) if word.kind is Kind.BE]
     if len(at) != 1 or any(word.kind is Kind.SEPARATOR or word.plural for word in left):
         return False  # "the runners are members" is not "the members are runners"
-    subject, predicate = _marked_keys(left[: at[0]]), _marked_keys(left[at[0] + 1 :])
+    subject = _marked_keys(left[: at[0]])
+    predicate = _marked_keys(left[at[0] + 1 :])
     if not subject or not predicate or any(side[0][0].endswith(("ing", "ed")) for side in (subject, predicate)):
         return False
     if not (_is_certain(left, right) or _is_certain(right, left)):
         return False
-    be, owner = ("be", False), ("user's", False)
+    be = ("be", False)
+    owner = ("user's", False)
     return _marked_keys(right) in ([*predicate, be, *subject], [*predicate, be, owner, *subject])
 
 
@@ -254,7 +262,8 @@ def _has_swapped_clauses(left: Words, right: Words) -> bool:
     at = [index for index, word in enumerate(left) if word.kind is Kind.SEPARATOR]
     if len(at) != 1:
         return False
-    first, second = _word_keys(left[: at[0]]), _word_keys(left[at[0] + 1 :])
+    first = _word_keys(left[: at[0]])
+    second = _word_keys(left[at[0] + 1 :])
     if not {*first[:1], *second[:1]} <= words.VERBS:
         return False
     return _word_keys(right) == [*second, left[at[0]].key, *first]

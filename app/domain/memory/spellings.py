@@ -67,7 +67,8 @@ def hyphens_clash(a: str, b: str) -> bool:
     shark, and Anne-Marie is one person.
     """
     left, right = (Counter(_COMPOUND.findall(text.casefold())) for text in (a, b))
-    only_left, only_right = left - right, right - left
+    only_left = left - right
+    only_right = right - left
     if only_left and only_right:
         return True
     text, extra = (a, only_left) if only_left else (b, only_right)
@@ -89,7 +90,9 @@ def _is_number(word: str) -> bool:
 
 def _clock_time(match: re.Match[str]) -> str:
     """Return "15:30h"; 12 pm is "noon" and 12 am "midnight"."""
-    hour, minute, evening = int(match["hour"]) % 12, match["minute"] or "00", match["half"] in "pP"
+    hour = int(match["hour"]) % 12
+    minute = match["minute"] or "00"
+    evening = match["half"] in "pP"
     if hour == 0 and minute == "00":
         return "noon" if evening else "midnight"
     return f"{hour + 12 * evening:02}:{minute}h"
@@ -99,14 +102,18 @@ def _plain_date(match: re.Match[str]) -> str:
     """Return "12 march 2026", or the match itself if its day and month cannot be told apart."""
     found = match.groupdict()
     if "first" in found:
-        first, second = int(found["first"]), int(found["second"] or found["other"])
-        day, month, year = max(first, second), min(first, second), found["full_year"] or found["year"] or ""
+        first = int(found["first"])
+        second = int(found["second"] or found["other"])
+        day = max(first, second)
+        month = min(first, second)
+        year = found["full_year"] or found["year"] or ""
         if not (12 < day <= 31 and month >= 1 and len(year) == 4):
             return match[0]
     else:
         name = found["month"].lower()
         month = int(name) if name.isdigit() else _month_number(name)
-        day, year = int(found["day"]), found.get("year") or ""
+        day = int(found["day"])
+        year = found.get("year") or ""
     return f"{day} {_MONTHS[month - 1]} {year}".rstrip()
 
 

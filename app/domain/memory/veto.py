@@ -59,7 +59,8 @@ def _negations_differ(a: str, b: str, verdict: ModelVerdict) -> bool:
 
     A text with a negation denies a text that says the same without one. A negation in other words may say the same.
     """
-    left, right = negation_words(a), negation_words(b)
+    left = negation_words(a)
+    right = negation_words(b)
     if left == right:
         return False
     if verdict != "same" or not words.ENGLISH_NEGATIONS.issuperset(left + right):
@@ -89,7 +90,8 @@ def _is_form(word: str, other: str) -> bool:
 
 
 def _find_difference(a: str, b: str, verdict: ModelVerdict, numeric_update: bool) -> VetoReason | None:
-    left, right = every_word(_spell_out_dates(a)), every_word(_spell_out_dates(b))
+    left = every_word(_spell_out_dates(a))
+    right = every_word(_spell_out_dates(b))
     if breaks_fixed_pair(left, right):
         return "fixed_pair"
     if _owners_differ(a, b):

@@ -42,7 +42,8 @@ def plan_sync(
     conversations = name_conversations([*in_files, *(entry.conversation_id for entry in entries)])
     sorted_files = sort_files(snapshot, {entry.id for entry in entries}, found.files, conversations)
     sorted_files.held.update(held)
-    stored, gone = {entry.id: entry for entry in entries}, deleted or {}
+    stored = {entry.id: entry for entry in entries}
+    gone = deleted or {}
     paths = FreePaths(file.path for file in found.files)
     actions: list[Action] = list(sorted_files.refused)
     records: dict[str, Record] = {}
@@ -64,7 +65,8 @@ def plan_sync(
 
 
 def _create_from(file: FoundFile, snapshot: Snapshot, conversations: Mapping[str, str]) -> CreateEntry:
-    content, place = file.content, place_of(file.path, conversations) or ("", None)
+    content = file.content
+    place = place_of(file.path, conversations) or ("", None)
     assert content is not None  # files without content were refused
     draft = Draft(
         content.text,
@@ -100,7 +102,8 @@ def _settle_record(record: Record | None, pair: _Pair) -> Record | None:
     """
     if record is None or record.intent is None:
         return record if record and record.text_hash else None
-    intent, settled = record.intent, replace(record, intent=None)
+    intent = record.intent
+    settled = replace(record, intent=None)
     if intent.side == "store":
         now = hash_text(pair.entry.text) if pair.entry else None
         untouched = pair.entry is not None and pair.entry.version == intent.version
@@ -129,7 +132,8 @@ def _is_untouched(stamp: Stamp | None, before: Stamp | None) -> bool:
 
 
 def _compare_sides(base: Record | None, pair: _Pair) -> _Step:
-    entry, file = pair.entry, pair.file
+    entry = pair.entry
+    file = pair.file
     if entry is not None and file is not None:
         return _compare_both(base, entry, file)
     if entry is not None:

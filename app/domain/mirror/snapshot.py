@@ -144,7 +144,8 @@ def check_path(path: str) -> str:
 
 
 def _read_record(row: Any) -> Record:
-    intent, stamp = row["intent"], row["stamp"]
+    intent = row["intent"]
+    stamp = row["stamp"]
     return Record(
         check_path(row["path"]),
         None if row["text_hash"] is None else _hash(row["text_hash"]),

@@ -77,7 +77,8 @@ def _add_new(file: FoundFile, result: SortedFiles, conversations: Mapping[str, s
 
 
 def _refusal_reason(file: FoundFile, conversations: Mapping[str, str]) -> str | None:
-    content, place = file.content, place_of(file.path, conversations)
+    content = file.content
+    place = place_of(file.path, conversations)
     if content is None or not content.text.strip():
         return "the file has no text yet; write some, or delete the file"
     if place is None and content.conversation_id is None:

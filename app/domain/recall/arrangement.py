@@ -91,7 +91,8 @@ class _Statements:
 
     def _pair_of(self, a: UUID, b: UUID) -> tuple[Statement, Statement] | None:
         """Return both statements if they are compared and about the same user."""
-        one, other = self._places.get(a), self._places.get(b)
+        one = self._places.get(a)
+        other = self._places.get(b)
         if one is None or other is None or self._users[one] != self._users[other]:
             return None
         return self._told[one], self._told[other]
@@ -190,7 +191,8 @@ def _put_answers_first(items: Sequence[RankedItem]) -> list[RankedItem]:
         if answer is None or answer.actor_id == question.actor_id:
             continue
         ids = [_id_of(item) for item in ordered]
-        asked, told = ids.index(question.id), ids.index(answer.id)
+        asked = ids.index(question.id)
+        told = ids.index(answer.id)
         if asked < told <= asked + ANSWER_REACH:
             ordered.insert(asked, ordered.pop(told))
     return ordered

@@ -30,7 +30,8 @@ def say_the_same(a: str, b: str, closeness: float) -> bool:
         return True
     if closeness < LEAST_CLOSENESS:
         return False
-    left, right = _read_text(a), _read_text(b)
+    left = _read_text(a)
+    right = _read_text(b)
     if left is None or right is None or not left.has_same_words(right):
         return False
     return left.words == right.words or say_in_other_order(left, right) or _are_reordered(a, b)

@@ -56,7 +56,8 @@ class Passage:
 
 def join_chunks(found: FoundChunk, reach: int, taken: Container[UUID] = ()) -> Passage:
     """Return the chosen chunk with up to `reach` chunks before it and after it, without any that is `taken`."""
-    chunk, place = found.chunk, found.chunk.place
+    chunk = found.chunk
+    place = found.chunk.place
     if place is None:
         return Passage(found, chunk.memory, (chunk.memory.id,))
     around = found.beside
@@ -83,14 +84,16 @@ def _place_of(chunk: PlacedChunk) -> ChunkPlace:
 
 def _can_join(one: PlacedChunk, other: PlacedChunk, added: PlacedChunk, taken: Container[UUID]) -> bool:
     """Tell whether `other` follows `one` with nothing unknown between them, and the `added` one of them is free."""
-    here, there = _place_of(one), _place_of(other)
+    here = _place_of(one)
+    there = _place_of(other)
     if added.memory.id in taken or there.ordinal != here.ordinal + 1:
         return False
     return here.start <= there.start <= here.end or len(other.gap) == there.start - here.end
 
 
 def _join_texts(parts: Sequence[PlacedChunk]) -> str:
-    texts, end = [parts[0].memory.text], _place_of(parts[0]).end
+    texts = [parts[0].memory.text]
+    end = _place_of(parts[0]).end
     for part in parts[1:]:
         place = _place_of(part)
         texts += [part.gap, part.memory.text] if place.start > end else [part.memory.text[end - place.start :]]

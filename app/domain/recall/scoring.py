@@ -163,7 +163,8 @@ class _Ranking:
 
     def _match_columns(self) -> dict[str, Values]:
         """Return the match of each candidate: by vector, by full-text search, and by late interaction or a reranker."""
-        candidates, profile = self._candidates, self._profile
+        candidates = self._candidates
+        profile = self._profile
         similarities = [c.similarity for c in candidates if c.similarity is not None]
         floor = min(similarities, default=0.0)
         dense = self._standardise("dense", [floor if c.similarity is None else c.similarity for c in candidates])
@@ -192,7 +193,9 @@ class _Ranking:
         return standardise_scores(values, (usual.mean, usual.deviation), self._model.prior)
 
     def _add_cues(self, parts: dict[str, Values]) -> dict[str, Values]:
-        profile, query, dialogue = self._profile, self._query, self._dialogue
+        profile = self._profile
+        query = self._query
+        dialogue = self._dialogue
         relevance = _sum_columns(parts, len(self._candidates))
         spans = find_spans(query.text, self._now, query.zone) if profile.date else []
         cues: tuple[tuple[str, float, Callable[[Values], Values]], ...] = (

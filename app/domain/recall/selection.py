@@ -63,7 +63,8 @@ def keep_similar(
     """Split by the request's `threshold` on cosine similarity. A candidate without a similarity is kept."""
     if threshold is None:
         return list(scored), []
-    kept, dropped = [], []
+    kept = []
+    dropped = []
     for s in scored:
         similarity = s.candidate.similarity
         low = similarity is not None and similarity < threshold
@@ -90,7 +91,8 @@ def keep_relevant(
     """Split by the profile's `score_threshold` on relevance."""
     if profile.score_threshold is None:
         return list(scored), []
-    kept, dropped = [], []
+    kept = []
+    dropped = []
     for s in scored:
         low = candidate_relevance(s.candidate, profile) < profile.score_threshold
         dropped.append(DroppedCandidate(s, "score_threshold")) if low else kept.append(s)
@@ -121,7 +123,8 @@ def select_best(
     """Choose `top_k` candidates: the best in order, or by maximal marginal relevance if `mmr_lambda` is below 1."""
     if profile.mmr_lambda >= 1.0:
         return list(scored[:top_k]), [DroppedCandidate(s, "rank") for s in scored[top_k:]]
-    pool, rest = scored[: profile.pool * top_k], scored[profile.pool * top_k :]
+    pool = scored[: profile.pool * top_k]
+    rest = scored[profile.pool * top_k :]
     places = _diverse_places(pool, top_k, profile.mmr_lambda)
     taken = set(places)
     left = [

@@ -20,7 +20,8 @@ def differs_in_value(older: Parsed, newer: Parsed) -> bool:
     """Tell whether both say the same but for one value, and the attribute has only one value at a time."""
     if older.negates or newer.negates or _first_key(older) != _first_key(newer):
         return False
-    first, second = _plain_words(older), _plain_words(newer)
+    first = _plain_words(older)
+    second = _plain_words(newer)
     if _statuses_differ(older, newer):
         return True
     start = _common_length(first, second)
@@ -28,7 +29,8 @@ def differs_in_value(older: Parsed, newer: Parsed) -> bool:
     values = [side[start : len(side) - end] for side in (first, second)]
     if not all(0 < len(value) <= _MAX_VALUE for value in values) or roots_of(values[0]) <= roots_of(values[1]):
         return False  # a longer value that has all of the shorter one only tells more
-    lead, tail = first[:start], first[len(first) - end :] if end else []
+    lead = first[:start]
+    tail = first[len(first) - end :] if end else []
     subject = len([w for w in older.subject if w.key not in change.TIMELESS])
     if len(lead) < subject:
         return _is_limit(lead, values, tail)

@@ -79,7 +79,8 @@ def _parse_start(text: str) -> Parsed:
     pairs = set(pairwise(keys))
     body = _without_opening(found)
     end = _subject_end(body)
-    subject, said = _without_separators(body[:end]), _without_separators(body[end:])
+    subject = _without_separators(body[:end])
+    said = _without_separators(body[end:])
     names, owners, nouns = _subject_keys(subject)
     negates = bool({"anymore", "stopped", "stop", "quit"} & set(keys)) or ("no", "longer") in pairs
     changes = bool(
@@ -156,7 +157,8 @@ def _subject_end(body: Sequence[Word]) -> int:
 
 def _is_cue(found: Sequence[Word], at: int) -> bool:
     """Tell whether the word at `at` tells of a change: "left" after its subject, "since" before a reason."""
-    key, before = found[at].key, found[at - 1].key if at else ""
+    key = found[at].key
+    before = found[at - 1].key if at else ""
     if key == "left":
         return at == 1 or before in {"and", "has", "have", ",", "already", "now"}
     if key == "since":

@@ -60,7 +60,8 @@ def is_superseded(
     both = bool(older.tokens and newer.tokens)
     if both and closeness is not None and closeness < least:
         return False  # before the parsing, which takes longer
-    first, second = parse_statement(older.text), parse_statement(newer.text)
+    first = parse_statement(older.text)
+    second = parse_statement(newer.text)
     if older.speaker != newer.speaker and (first.is_own or second.is_own):
         return False
     if not replaces_value(first, second):
@@ -165,7 +166,8 @@ def _numbers_move(older: Parsed, newer: Parsed, shared: bool) -> bool:
     only_number = not any(not is_numeric(w) for w in _value_words(older.said))
     if not (shared or only_number or _has_noun_subject(older, newer)) or not _same_labels(older, newer):
         return False
-    before, after = _measures(older.all_words), _measures(newer.all_words)
+    before = _measures(older.all_words)
+    after = _measures(newer.all_words)
     dates = [side.pop("date", set()) for side in (before, after)]
     if all(dates) and not dates[1] <= dates[0]:
         return True
@@ -195,7 +197,8 @@ def _measures(text: Sequence[Word]) -> dict[str, set[str]]:
 
 def _names_old_value(older: Parsed, newer: Parsed, kinds: Set[Kind] = _VALUES) -> bool:
     """Tell whether the newer statement names the older value as replaced: "from Stripe to", "instead of Stripe"."""
-    said, text = _value_words(older.said), newer.all_words
+    said = _value_words(older.said)
+    text = newer.all_words
     if len(roots_of(said) & roots_of(text)) < 2:
         return False
     values = roots_of(w for w in said if w.kind in kinds)

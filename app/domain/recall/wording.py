@@ -80,7 +80,8 @@ def say_in_other_order(left: Wording, right: Wording) -> bool:
 
 
 def _without_edges(found: Sequence[Word]) -> list[Word]:
-    start, end = 0, len(found)
+    start = 0
+    end = len(found)
     while start < end and found[start].kind is Kind.SEPARATOR and found[start].key == ",":
         start += 1
     while start < end and found[end - 1].kind is Kind.SEPARATOR:

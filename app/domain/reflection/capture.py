@@ -178,7 +178,8 @@ def is_captured(text: str, quote: str, captured: Iterable[CapturedFact]) -> bool
 
 
 def _says_no_more(text: str, quote: str, fact: CapturedFact) -> bool:
-    stems, known = content_stems(text), content_stems(f"{fact.text} {fact.quote}")
+    stems = content_stems(text)
+    known = content_stems(f"{fact.text} {fact.quote}")
     if bool(negation_words(text)) != bool(negation_words(fact.text)):
         return False
     if stems <= known:
@@ -262,7 +263,8 @@ def _join_notes(
 
 
 def _overlap(one: Statement, other: Statement) -> bool:
-    left, right = one.quote.rstrip(" .!"), other.quote.rstrip(" .!")
+    left = one.quote.rstrip(" .!")
+    right = other.quote.rstrip(" .!")
     return left in right or right in left
 
 
@@ -279,14 +281,16 @@ def _plain_clauses(sentence: Sentence) -> Iterator[str]:
 
 def _join_tails(clauses: Iterable[Clause]) -> Iterator[Clause]:
     """Yield the clauses, each joined with its tails."""
-    before, texts = Clause("", False), list[str]()
+    before = Clause("", False)
+    texts = list[str]()
     for clause in clauses:
         if texts and _is_tail(clause) and (len(texts) > _READ_TAILS or classify_clause(", ".join(texts)) is not None):
             texts.append(clause.text)
             continue
         if texts:
             yield before._replace(text=", ".join(texts))
-        before, texts = clause, [clause.text]
+        before = clause
+        texts = [clause.text]
     if texts:
         yield before._replace(text=", ".join(texts))
 

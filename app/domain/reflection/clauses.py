@@ -85,7 +85,8 @@ def read_sentence(sentence: str) -> Sentence | None:
     body = sentence[heading.end() :] if heading else sentence
     stated, colon, _ = body.partition(":")
     if colon and re.search(r"\d$", stated) and re.match(r"\d", body[len(stated) + 1 :]):  # a time of day
-        stated, colon = body, ""
+        stated = body
+        colon = ""
     low = stated.casefold()
     if sentence.rstrip().endswith("?") or _SUPPOSED.search(low) or _OPENING_SUPPOSED.match(low):
         return None
@@ -98,7 +99,8 @@ def read_sentence(sentence: str) -> Sentence | None:
 
 
 def _split_clauses(stated: str) -> Iterator[Clause]:
-    start, joined = 0, False
+    start = 0
+    joined = False
     for match in _CLAUSE.finditer(stated):
         yield Clause(stated[start : match.start()], joined)
         start = match.end()

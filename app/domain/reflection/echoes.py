@@ -67,7 +67,8 @@ def _remove_cuts(line: str) -> str:
 @lru_cache(maxsize=8)
 def _echo_pattern(marks: EchoMarks) -> re.Pattern[str]:
     bullet = rf"\[(?:{_any_of(marks.categories)})\](?=\s|$)"
-    first, later = _any_of(map(_capitalise_first, marks.field_names)), _any_of(marks.field_names)
+    first = _any_of(map(_capitalise_first, marks.field_names))
+    later = _any_of(marks.field_names)
     profile = rf"(?<!\w)(?:{first}): [^;]{{1,{_MAX_VALUE_CHARS}}}+; (?:{later}): "
     alone = rf"(?:{_any_of(map(_capitalise_first, marks.sensitive))}): .+$|{_SPEAKER}"
     return re.compile(rf"^{_MARKERS}(?:{alone}).*|(?:{_DELTA}|{_HISTORY}|{bullet}|{profile}).*")
@@ -83,7 +84,10 @@ def _capitalise_first(name: str) -> str:
 
 def _cut_objects(text: str, marks: EchoMarks) -> str:
     """Replace JSON objects that hold memories, their history or a user's context by a cut mark."""
-    parts, copied, at, left = [], 0, text.find("{"), _MAX_READ_FACTOR * len(text)
+    parts = []
+    copied = 0
+    at = text.find("{")
+    left = _MAX_READ_FACTOR * len(text)
     for _ in range(_MAX_OBJECTS):
         if at < 0 or left < 0:
             break

@@ -176,8 +176,10 @@ def _refuse_deletion(memory: str, reading: _Reading) -> Refusal | None:
 
 
 def _refuse_update(memory: str, text: str, reading: _Reading) -> Refusal | None:
-    old, new = _value_roots(memory), _value_roots(text)
-    added, lost = _hard_values(text) - old, _hard_values(memory) - new
+    old = _value_roots(memory)
+    new = _value_roots(text)
+    added = _hard_values(text) - old
+    lost = _hard_values(memory) - new
     soft = {root for root in new - old - added if root not in _ENDING_ROOTS}
     about = [
         clause for clause in reading.text.split(" , ") if {_root(token) for token in _tokens(clause)} & (old | new)
@@ -234,7 +236,9 @@ def _own_statements(text: str, known: frozenset[str], new: frozenset[str]) -> tu
     """Return the clauses that state something of the user, and True if other clauses speak of another person."""
     if _OTHERS_TEXT.search(text[:MAX_EVIDENCE]):
         return [], False
-    clauses, others, is_other = [], False, False
+    clauses = []
+    others = False
+    is_other = False
     for sentence in _sentences(_drop_quotations(text)):
         if _is_no_statement(sentence):
             continue
@@ -252,7 +256,9 @@ def _drop_quotations(text: str) -> str:
 
 
 def _drop_quotations_in_line(line: str) -> str:
-    kept, at, unclosed = [], 0, set()
+    kept = []
+    at = 0
+    unclosed = set()
     for opening in _OPENING.finditer(line):
         if opening.start() < at or opening[0] in unclosed:
             continue

@@ -32,7 +32,8 @@ def read_notes(message: str) -> Iterator[Note]:
     """Yield the notes of a message, in order. A message with code, a joke or a text to work on has none."""
     if states_nothing(message) or words_of.FICTION.search(message):
         return
-    start, text = 0, one_line(message)
+    start = 0
+    text = one_line(message)
     for end in (*sentence_ends(text), len(text)):
         sentence = text[start:end].strip()
         start = end

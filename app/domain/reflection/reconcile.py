@@ -158,16 +158,19 @@ class ReconcilePlan:
 
     def limit_writes(self, room: int) -> "ReconcilePlan":
         """Return this plan with at most `room` changes, writes before deletions."""
-        writes, excess = self.writes[:room], self.writes[room:]
+        writes = self.writes[:room]
+        excess = self.writes[room:]
         kept = room - len(writes)
-        forgets, unforgotten = self.forgets[:kept], self.forgets[kept:]
+        forgets = self.forgets[:kept]
+        unforgotten = self.forgets[kept:]
         left = [*(write.fact for write in excess), *(forget.fact for forget in unforgotten), *self.left]
         return replace(self, writes=writes, forgets=forgets, left=list(dict.fromkeys(left)))
 
 
 def broken_rule(answer: ReconcileDecisions, memories: Collection[int], facts: Collection[int]) -> Rule | None:
     """Return the first rule that an answer breaks, or None. `memories` and `facts` are the ids in the question."""
-    of_memories, of_facts = [one.id for one in answer.memories], [one.fact for one in answer.facts]
+    of_memories = [one.id for one in answer.memories]
+    of_facts = [one.fact for one in answer.facts]
     named_facts = {*of_facts, *(one.fact for one in answer.memories)} - {None, *facts}
     named_memories = {*of_memories, *(one.memory for one in answer.facts)} - {None, *memories}
     if named_facts or named_memories:
@@ -204,7 +207,8 @@ def plan_writes(
     forgets: list[MemoryDeletion] = []
     vetoed: list[VetoedDecision] = []
     for decision in answer.memories:
-        memory, number = stored[decision.id], decision.fact
+        memory = stored[decision.id]
+        number = decision.fact
         if decision.event == "NONE" or number is None or number not in facts:
             continue
         if memory.fixed or number not in memory.near:
@@ -307,8 +311,10 @@ def checked_composition(text: str, memory: str, fact: str, limits: TextLimits) -
         text, memory, fact
     ):
         return None
-    stems, fact_stems = content_stems(text), content_stems(fact)
-    new_words, lost_words = stems - content_stems(memory) - fact_stems, fact_stems - stems
+    stems = content_stems(text)
+    fact_stems = content_stems(fact)
+    new_words = stems - content_stems(memory) - fact_stems
+    lost_words = fact_stems - stems
     if len(new_words) > MAX_NEW_WORDS or len(lost_words) > len(fact_stems) // 2:
         return None
     return normalise_text(text)

@@ -223,7 +223,8 @@ def _be_phrase_discloses(words: Sequence[str], clause: str) -> bool:
     words = without_adverbs(words)
     if not words:
         return False
-    first, more = words[0], len(words) > 1
+    first = words[0]
+    more = len(words) > 1
     if first in {"a", "an"}:
         return more and words[1] not in {"bit", "little"}
     if first == "afraid":

@@ -86,7 +86,8 @@ def render_messages(turns: Iterable[Memory], characters: int, marks: EchoMarks) 
     longer than `characters` is cut, at a sentence or a word.
     """
     messages: list[Message] = []
-    left, count = characters, 0
+    left = characters
+    count = 0
     for count, turn in enumerate(turns, 1):
         text = one_line(strip_echoes(turn.text, marks)) if turn.role in ROLES else ""
         text = trim_text(text, characters)

@@ -24,7 +24,10 @@ _NOT_PRINTED: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]"
 _PARTING: Final = re.compile(r'[;|()\[\]"]')
 _PARTING_IN_LIST: Final = re.compile(r'[;|()\[\]"=,]')
 _LONGEST_TIME: Final = 64
-_MINUTES_OF_HOUR, _HOURS_OF_DAY, _DAYS_OF_WEEK, _DAYS_OF_MONTH = 60, 24, 7, 30
+_MINUTES_OF_HOUR = 60
+_HOURS_OF_DAY = 24
+_DAYS_OF_WEEK = 7
+_DAYS_OF_MONTH = 30
 
 
 def format_turn_memories_block(
@@ -95,7 +98,8 @@ def time_since(then: datetime, now: datetime) -> str:
     if days < _DAYS_OF_MONTH:
         weeks, day = divmod(days, _DAYS_OF_WEEK)
         return f"{weeks}w{day}d" if day else f"{weeks}w"
-    months, week = days // _DAYS_OF_MONTH, days % _DAYS_OF_MONTH // _DAYS_OF_WEEK
+    months = days // _DAYS_OF_MONTH
+    week = days % _DAYS_OF_MONTH // _DAYS_OF_WEEK
     return f"{months}mo{week}w" if week else f"{months}mo"
 
 
@@ -199,5 +203,6 @@ def _dated_line(item: Mapping[str, Any], field: str, now: datetime) -> str:
 
 
 def _join_block(name: str, order_label: str, scope_label: str, lines: list[str]) -> str:
-    order, scope = one_line(order_label), f"scope={one_line(scope_label)}"
+    order = one_line(order_label)
+    scope = f"scope={one_line(scope_label)}"
     return "\n".join([f"[{name} — CHRONOLOGICAL ({f'{order}; {scope}' if order else scope})]", *lines])

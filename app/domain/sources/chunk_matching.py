@@ -43,7 +43,8 @@ class ChunkMatching:
 
 def match_chunks(stored: Iterable[StoredChunk], new: Iterable[Chunk]) -> ChunkMatching:
     """Match each new chunk with the first stored one of the same text and heading that is not taken yet."""
-    matching, free = ChunkMatching(), defaultdict[tuple[bytes, tuple[str, ...]], deque[StoredChunk]](deque)
+    matching = ChunkMatching()
+    free = defaultdict[tuple[bytes, tuple[str, ...]], deque[StoredChunk]](deque)
     for old in stored:
         if old.digest is None:
             matching.removed.append(old)

@@ -17,7 +17,9 @@ def cut_segments(text: str, sections: Sequence[Section], size: int) -> Iterator[
     shorter than a chunk, such as a lone title, goes with the next one. Pages are never joined. Sections longer than
     SEGMENT are cut, at the end of a line if possible.
     """
-    start, end, page = 0, 0, None
+    start = 0
+    end = 0
+    page = None
     for section in sections:
         joined = section.end - start <= size or end - start < size // 4
         if end > start and (section.page != page or not joined):
@@ -25,7 +27,8 @@ def cut_segments(text: str, sections: Sequence[Section], size: int) -> Iterator[
             start = section.start
         if end <= start:
             start = section.start
-        end, page = section.end, section.page
+        end = section.end
+        page = section.page
     if end > start:
         yield from cut_long(text, start, end)
 
@@ -33,7 +36,8 @@ def cut_segments(text: str, sections: Sequence[Section], size: int) -> Iterator[
 def cut_long(text: str, start: int, end: int) -> Iterator[Span]:
     """Yield parts of at most SEGMENT characters that cover the text from `start` to `end`."""
     while end - start > SEGMENT:
-        least, most = start + SEGMENT // 2, start + SEGMENT
+        least = start + SEGMENT // 2
+        most = start + SEGMENT
         cut = max(text.rfind("\n", least, most), text.rfind(" ", most - 1_000, most)) + 1 or most
         cut -= text[cut - 1 : cut + 1] == "\r\n"
         yield start, cut
@@ -82,7 +86,9 @@ class SectionFinder:
         """Return the index of the section with most of the text from `start` to `end`."""
         while self._at + 1 < len(self._sections) and self._sections[self._at].end <= start:
             self._at += 1
-        best, most, index = self._at, 0, self._at
+        best = self._at
+        most = 0
+        index = self._at
         while index < len(self._sections) and self._sections[index].start < end:
             section = self._sections[index]
             shared = min(end, section.end) - max(start, section.start)

@@ -108,7 +108,8 @@ def _match_steps(steps: Sequence[Step], parts: Sequence[str]) -> bool:
         elif test is not None and test.match(parts[part]):
             step, part = step + 1, part + 1
         elif again is not None:
-            step, part = again[0], again[1] + 1
+            step = again[0]
+            part = again[1] + 1
             again = step, part
         else:
             return False

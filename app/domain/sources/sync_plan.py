@@ -88,7 +88,8 @@ class SyncPlan:
 
 def plan_folder(scan: FolderScan, known: Sequence[KnownFile], room: Room) -> SyncPlan:
     """Compare the files of a folder with the stored ones."""
-    plan, left = SyncPlan(), {file.path: file for file in known}
+    plan = SyncPlan()
+    left = {file.path: file for file in known}
     for scanned in scan.files:
         stored = left.pop(scanned.path, None)
         if stored is not None and (stored.done or _is_same(scanned, stored, room)):

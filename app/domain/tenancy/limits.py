@@ -95,7 +95,8 @@ class Tally:
         follows = index == self.index + 1
         self.before, self.now = self.now if follows else 0, 0
         self.untold_before, self.untold = self.untold if follows else 0, 0
-        self.index, self.unread = index, 2
+        self.index = index
+        self.unread = 2
 
     def wait_us(self, most: int, at_us: int, count: int = 1) -> int:
         """Return the microseconds until `count` more fit into the limit `most`; 0 if they fit now.

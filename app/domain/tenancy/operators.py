@@ -46,7 +46,8 @@ class WrongAttempts:
         began, count = self._windows.get(name, (now, 0))
         if now >= began + WINDOW_S:
             self._windows.pop(name, None)
-            began, count = now, 0
+            began = now
+            count = 0
         self._windows[name] = (began, count + 1)
         while len(self._windows) > MOST_ADDRESSES:
             self._windows.popitem(last=False)

@@ -32,7 +32,8 @@ class ActiveSet:
 
     def as_json(self) -> dict[str, Any]:
         """Return the active set as it is stored and answered."""
-        selected, reconciled = self.selected_local_memories_turn_ids, self.last_reconciled_ts
+        selected = self.selected_local_memories_turn_ids
+        reconciled = self.last_reconciled_ts
         return {
             "picked_bucket_ids": list(self.picked_bucket_ids),
             "selected_local_memories_turn_ids": None if selected is None else list(selected),
@@ -44,7 +45,8 @@ class ActiveSet:
 
 def parse_active_set(raw: Mapping[str, Any]) -> ActiveSet:
     """Return a stored active set from its JSON."""
-    selected, reconciled = raw["selected_local_memories_turn_ids"], raw["last_reconciled_ts"]
+    selected = raw["selected_local_memories_turn_ids"]
+    reconciled = raw["last_reconciled_ts"]
     return ActiveSet(
         tuple(raw["picked_bucket_ids"]),
         None if selected is None else tuple(selected),
@@ -62,5 +64,6 @@ def find_active_set(artifacts: Iterable[Artifact]) -> tuple[ActiveSet, int]:
 
 def active_set_row(active: ActiveSet, version: int, now: datetime) -> ArtifactChange:
     """Return the row of an active set in place of the one with this version; 0: there is none."""
-    text, kind = json.dumps(active.as_json(), ensure_ascii=False), ArtifactKind.active_set
+    text = json.dumps(active.as_json(), ensure_ascii=False)
+    kind = ArtifactKind.active_set
     return ArtifactChange(kind, WHOLE_CONVERSATION, text, now, tags=[kind.value], expect=version)

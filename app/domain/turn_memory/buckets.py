@@ -204,7 +204,8 @@ def _state_signal(before: BucketSignal | None, signal: Signal, cited: CitedTurn)
     moment, turn_id = cited
     if before is None:
         return BucketSignal(signal, START_WEIGHT, moment, moment, (turn_id,))
-    first, last = min(before.first_seen, moment), max(before.last_seen, moment)
+    first = min(before.first_seen, moment)
+    last = max(before.last_seen, moment)
     newest = signal if cited >= (before.last_seen, before.turn_ids[-1] if before.turn_ids else "") else before.signal
     return replace(before, signal=newest, first_seen=first, last_seen=last, turn_ids=(*before.turn_ids, turn_id))
 

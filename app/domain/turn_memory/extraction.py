@@ -95,7 +95,8 @@ class SignalSpec:
             return None
         if entry := next((entry for entry in self.entries if signal_tag(entry.key) == tag), None):
             return entry
-        words, text = _joined_words(key), _joined_words(self.text)
+        words = _joined_words(key)
+        text = _joined_words(self.text)
         if not words.strip():
             return None
         spellings = words, words.replace("_", " "), f" {words.strip().replace(' ', '_')} "

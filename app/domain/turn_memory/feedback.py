@@ -135,7 +135,8 @@ def mirror_reaction(
     one of the user. A machine's reaction is added if `in_log` is set.
     """
     if reaction.origin is Origin.machine:
-        kept, added = list(feedbacks), in_log
+        kept = list(feedbacks)
+        added = in_log
     else:
         kept = [shown for shown in feedbacks if shown["origin"] != Origin.user.value]
         added = reaction.verdict is not None and (in_log or len(kept) < len(feedbacks))

@@ -17,7 +17,8 @@ class MeasuredChatModel:
 
     async def generate_reply(self, prompt: Prompt[Answer], listener: AnswerListener | None = None) -> Reply[Answer]:
         """Call the inner model; record duration, failure and tokens."""
-        started, reply = time.perf_counter(), None
+        started = time.perf_counter()
+        reply = None
         try:
             reply = await self._inner.generate_reply(prompt, listener)
         finally:

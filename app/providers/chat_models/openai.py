@@ -92,9 +92,11 @@ class OpenAIModel:
             self._rest_s = min(LONGEST_REST_S, 2 * self._rest_s)
             failure = f"The chat model did not answer within {self._timeout_s:g} s."
         except Exception as error:
-            failure, unusable = _describe_error(error), _is_unusable_answer(error)
+            failure = _describe_error(error)
+            unusable = _is_unusable_answer(error)
         else:
-            self._works, self._rest_s = True, self._timeout_s
+            self._works = True
+            self._rest_s = self._timeout_s
             return _parse_reply(prompt, response)
         self._works = False
         # Outside `except`: the client's error may carry the key or a text, so it must not become this error's context.
@@ -183,7 +185,8 @@ def _text_of(event: object) -> str:
 
 
 def _parse_reply(prompt: Prompt[Answer], response: ModelResponse) -> Reply[Answer]:
-    text, reported = response.text or "", response.usage
+    text = response.text or ""
+    reported = response.usage
     sent = prompt.rules, prompt.question.text
     schema = str(TypeAdapter(prompt.answer).json_schema())
     most = sum(len(part.encode()) for part in (*sent, schema)) + TEMPLATE_TOKENS  # no token has less than a byte

@@ -41,7 +41,8 @@ class MeasuredEmbedder:
 
     @contextmanager
     def _measure_call(self, of: Literal["texts", "query"], count: int) -> Iterator[None]:
-        started, failed = time.perf_counter(), True
+        started = time.perf_counter()
+        failed = True
         try:
             yield
             failed = False

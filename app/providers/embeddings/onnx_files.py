@@ -89,7 +89,8 @@ def _session_options() -> "onnxruntime.SessionOptions":
 
 def _write_files(model: "ModelProto", path: Path) -> None:
     """Write a graph, and beside it its weights. Neither is ever seen half-written. The caller holds the lock."""
-    folder, weights = path.with_name(f"{path.name}.partial"), path.with_suffix(".weights")
+    folder = path.with_name(f"{path.name}.partial")
+    weights = path.with_suffix(".weights")
     shutil.rmtree(folder, ignore_errors=True)  # of a process that was killed
     folder.mkdir()
     try:

@@ -95,10 +95,14 @@ class EncoderGraph:
         """Add a dense layer in integers: x = floor + step * code, with one step a token."""
         codes, scale = quantise_columns(weight)
         if floor is None:
-            peak, levels, zero = self.row_max(self.add_node("Abs", [x])), 127.0, 128
+            peak = self.row_max(self.add_node("Abs", [x]))
+            levels = 127.0
+            zero = 128
         else:
             x = self.add_node("Sub", [x, self.scalar_constant(floor)])
-            peak, levels, zero = self.row_max(x), 255.0, 0
+            peak = self.row_max(x)
+            levels = 255.0
+            zero = 0
             bias = bias + np.float32(floor) * (codes * scale).sum(axis=0)
         step = self.add_node("Div", [peak, self.scalar_constant(levels)])
         zero_point = self.add_constant(f"zero_{zero}", np.array(zero, np.uint8))

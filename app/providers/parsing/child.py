@@ -22,7 +22,8 @@ def run_child(parent: int, module: str) -> None:
     parsers = import_module(module).PARSERS
     confine_process(parent)
     lock_process()
-    source, replies = sys.stdin.buffer, _take_stdout()
+    source = sys.stdin.buffer
+    replies = _take_stdout()
     while (request := _read_request(source)) is not None:
         start_limits(request.policy)
         reply = parse_request(request, parsers[request.kind])

@@ -51,7 +51,8 @@ def split_draft(draft: Draft, request: Request) -> list[tuple[int, int, int]]:
 
 
 def _split_segments(draft: Draft, request: Request) -> Iterator[tuple[int, int]]:
-    policy, text = request.policy, draft.text
+    policy = request.policy
+    text = draft.text
     size = policy.chunk_size - policy.chunk_overlap
     splitter = choose_splitter(request, size)
     for first, last in cut_segments(text, draft.sections, size):

@@ -94,7 +94,8 @@ class TextBuilder:
         `level` 1 to 6 makes it a heading. White space is collapsed within each line unless the block is `verbatim`.
         """
         text = clean_text("".join(self._block))
-        self._block, self._block_length = [], 0
+        self._block = []
+        self._block_length = 0
         if not verbatim:
             text = "\n".join(filter(None, (" ".join(line.split()) for line in text.split("\n"))))
         text = text.strip("\n")

@@ -78,7 +78,8 @@ def find_rst_headings(text: str) -> list[Heading]:
     levels: dict[str, int] = {}
     headings: list[Heading] = []
     for row in range(1, len(lines)):
-        title, line = lines[row - 1], lines[row]
+        title = lines[row - 1]
+        line = lines[row]
         over = row > 1 and lines[row - 2] == line
         blank_before = row == 1 or not lines[row - 2]
         if not _is_title(title, line) or not (over or (blank_before and not title[0].isspace())):

@@ -61,7 +61,8 @@ class ParserProcess:
         )
         assert self._popen.stdin is not None
         assert self._popen.stdout is not None
-        self._input, self._output = self._popen.stdin, self._popen.stdout
+        self._input = self._popen.stdin
+        self._output = self._popen.stdout
         os.set_blocking(self._input.fileno(), False)
         os.set_blocking(self._output.fileno(), False)
 

@@ -25,7 +25,8 @@ class LateInteractionReranker:
         if not texts:
             return []
         try:
-            question, encoded = await self._embedder.encode_query(query), await self._embedder.encode_texts(texts)
+            question = await self._embedder.encode_query(query)
+            encoded = await self._embedder.encode_texts(texts)
         except EmbedderUnavailable as error:
             raise RerankerUnavailable(error.detail) from error
         token_scores = max_sim(question.tokens or b"", [text.tokens for text in encoded])

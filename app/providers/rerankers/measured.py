@@ -17,7 +17,8 @@ class MeasuredReranker:
 
     async def score_texts(self, query: str, texts: Sequence[str]) -> list[float]:
         """Call the inner reranker and record the call."""
-        started, failed = time.perf_counter(), True
+        started = time.perf_counter()
+        failed = True
         try:
             scores = await self._inner.score_texts(query, texts)
             failed = False

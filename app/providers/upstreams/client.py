@@ -171,7 +171,8 @@ class _Call:
             if event == "http11.receive_response_headers.complete" and not self._has_waited:
                 raise _SurplusAnswer  # it came with the answer before, so it was read without a turn of the loop
             if event == "http11.send_request_headers.started" and self.phase == "connect":
-                self.phase, pool.address = "first_byte", address
+                self.phase = "first_byte"
+                pool.address = address
                 limit.reschedule(asyncio.get_running_loop().time() + self._bounds.first_byte_timeout_s)
 
         method, path, headers, body = self._request

@@ -73,7 +73,8 @@ class CheckpointStorage:
 
     async def put_checkpoint(self, principal: Principal, checkpoint: Checkpoint) -> None:
         """Store a checkpoint. Raise WrongState if a whole state was put there, StateTooLarge if it is too large."""
-        thread, values = checkpoint.thread, distinct_values(checkpoint.values)
+        thread = checkpoint.thread
+        values = distinct_values(checkpoint.values)
         args = (
             *(new_id(), thread.user_id, thread.thread_id, checkpoint.ns, checkpoint.checkpoint_id),
             *(checkpoint.parent_id, checkpoint.type, checkpoint.data, checkpoint.metadata, checkpoint.versions),

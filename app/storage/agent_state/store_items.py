@@ -30,7 +30,9 @@ from app.storage.statements import load_statements
 from app.storage.uow import ReadTx, UnitOfWork, WriteTx
 
 TURNSTILES = 128
-_END, _BEHIND_END, _BEHIND_ALL = LABEL_END, chr(ord(LABEL_END) + 1), chr(0x10FFFF) * (MAX_LABEL + 1)
+_END = LABEL_END
+_BEHIND_END = chr(ord(LABEL_END) + 1)
+_BEHIND_ALL = chr(0x10FFFF) * (MAX_LABEL + 1)
 
 
 @dataclass(frozen=True, slots=True)

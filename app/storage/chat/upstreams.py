@@ -57,7 +57,8 @@ async def encrypt_keys_again(connection: asyncpg.Connection, cipher: KeyCipher) 
     Raise ConfigError, which names the tenants, if a key cannot be decrypted; the transaction must then be rolled back.
     """
     await connection.execute("LOCK TABLE chat_upstreams IN SHARE ROW EXCLUSIVE MODE")
-    count, unreadable = 0, []
+    count = 0
+    unreadable = []
     for tenant in await connection.fetch("SELECT id, name FROM list_tenants()"):
         await connection.execute("SELECT set_config('app.tenant_id', $1, true)", str(tenant["id"]))
         row = await connection.fetchrow(_SQL["get"], tenant["id"])

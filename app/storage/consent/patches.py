@@ -98,7 +98,8 @@ class ConsentStorage:
 
     async def insert_patch(self, tx: WriteTx, principal: Principal, patch: Patch) -> None:
         """Store a new proposal."""
-        key, signals = value_key(patch.value), [_signal_row(s) for s in patch.signals]
+        key = value_key(patch.value)
+        signals = [_signal_row(s) for s in patch.signals]
         values = (patch.id, patch.user_id, patch.field, patch.value, key, patch.sensitive, signals, patch.actor)
         times = (patch.thread_id, patch.created_at, patch.expires_at)
         await tx.execute(_format_statement("insert_patch"), principal.tenant_id, *values, *times, list(patch.keys))

@@ -90,7 +90,8 @@ class ConsolidationStorage:
             by_category[memory.user_id, memory.category][memory.id] = memory
         pairs: dict[IdPair, Pair] = {}
         for (user_id, category), members in by_category.items():
-            pooled, all_ids = [memory_id for memory_id in members if memory_id in in_pool], list(members)
+            pooled = [memory_id for memory_id in members if memory_id in in_pool]
+            all_ids = list(members)
             for start in range(0, len(pooled), _PAIRS_BATCH):
                 batch = pooled[start : start + _PAIRS_BATCH]
                 rows = await tx.fetch(

@@ -81,7 +81,8 @@ class OverviewStorage:
 
         With `user_id`, return and count what this user has in them.
         """
-        name, bound = "threads" if user_id is None else "threads_of_user", principal.categories is not None
+        name = "threads" if user_id is None else "threads_of_user"
+        bound = principal.categories is not None
         rows = await tx.fetch(
             _format_statement(name, bound),
             *(principal.tenant_id, principal.category_list, prefix, after, limit),

@@ -54,7 +54,8 @@ class DeltaStorage:
             visible,
             limit,
         )
-        first, told = rows[0], tuple(row for row in rows if row["kind"] is not None)
+        first = rows[0]
+        told = tuple(row for row in rows if row["kind"] is not None)
         return ReaderDelta(first["since_rev"], first["told_rev"], first["truncated"], told, first["total"])
 
     async def advance_cursor(

@@ -146,7 +146,8 @@ _COLUMNS = (
 def _candidates_from_row(row: Row) -> list[Candidate]:
     """Build candidates from one row of columns. All tokens lie in one string, `lengths` bytes each."""
     tokens: list[bytes | None] = []
-    all_tokens, at = row["tokens"] or b"", 0
+    all_tokens = row["tokens"] or b""
+    at = 0
     for length in row["lengths"]:
         tokens.append(None if length is None else all_tokens[at : at + length])
         at += length or 0

@@ -54,7 +54,8 @@ class ReflectionStorage:
         mark = ReadPosition(row["rev"], row["at"]) if row else ReadPosition(0, now)
         most = max(1, window >> row["tries"]) if row else window
         rows = await tx.fetch(_format_statement("turns"), *where, mark.rev, category, most, list(without))
-        revs, unread = tuple(row["at_rev"] for row in rows), rows[0]["unread"] if rows else 0
+        revs = tuple(row["at_rev"] for row in rows)
+        unread = rows[0]["unread"] if rows else 0
         return Transcript(mark, unread, tuple(_memories_from_rows(rows)), revs)
 
     async def advance_position(
@@ -86,7 +87,8 @@ class ReflectionStorage:
 
         Return 0 if another worker moved the position meanwhile.
         """
-        where, before = (principal.tenant_id, user_id, thread_id, kind), (old.rev, old.at) if old else (None, None)
+        where = (principal.tenant_id, user_id, thread_id, kind)
+        before = (old.rev, old.at) if old else (None, None)
         return int(await tx.fetchval(_format_statement("count_failed_read"), *where, *before, least) or 0)
 
     async def count_episode(self, tx: WriteTx, principal: Principal, user_id: str, day: datetime, most: int) -> bool:

@@ -39,5 +39,6 @@ def _upload_from_row(prefix: str, row: Row) -> TreeEntry:
     key = row["key"]
     if key.endswith("/"):
         return TreeEntry(key[:-1], prefix + key[:-1], EntryKind.FOLDER, None, row["modified_at"], None)
-    path, outcome = row["path"], _outcome_from_row(row)
+    path = row["path"]
+    outcome = _outcome_from_row(row)
     return TreeEntry(key, path, EntryKind.FILE, row["size"], row["modified_at"], outcome.state, outcome)

@@ -22,7 +22,8 @@ CONTENTS = 8
 """The number of contents deleted at once."""
 REMOVED_LAST = ("api_keys", "job_pauses")
 """Tables that keep the tenant locked out; they are removed last."""
-LEASE_WAITS, WAIT_S = 300, 1.0
+LEASE_WAITS = 300
+WAIT_S = 1.0
 """The number of times to wait for a running job, which would go on writing, and the seconds of each wait."""
 
 _TABLES = """

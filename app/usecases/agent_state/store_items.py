@@ -141,7 +141,8 @@ class ManageStoreItems:
         self, tx: ReadTx, principal: Principal, work: _EmbeddedBatch, now: datetime
     ) -> tuple[BatchAnswer, list[ItemHit]]:
         """Return the answer, and the items whose time to live starts again."""
-        batch, room = work.batch, AnswerCapacity()
+        batch = work.batch
+        room = AnswerCapacity()
         gets = await self._storage.find_items(tx, principal, batch.gets, now) if batch.gets else []
         room.take_room(hit.size for hit in gets if hit)
         searches: list[list[ItemHit]] = []

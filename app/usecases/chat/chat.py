@@ -226,7 +226,8 @@ class ChatWithMemory:
 
     def _read_question(self, chat: Chat, question: str) -> tuple[QuestionPart, ...]:
         """Return what the message asks of stored facts. One without a topic, after other messages, means those."""
-        visible, facts = chat.principal.categories, self._policies.of(chat.principal).facts
+        visible = chat.principal.categories
+        facts = self._policies.of(chat.principal).facts
         parts = parse_question(question, facts.topics) if visible is None or facts.category in visible else ()
         return parts if chat.request.is_alone or all(part.topic_key for part in parts) else ()
 

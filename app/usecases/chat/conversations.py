@@ -85,7 +85,8 @@ class Conversations:
         async with self._uow.read_anywhere(principal) as tx:
             rows = await self._storage.list_entries(tx, principal, (user_id, memory_id), after, limit + 1)
             summary = await self._summaries.read_summary(tx, principal, user_id, memory_id)
-        items, last = rows[:limit], rows[limit - 1] if len(rows) > limit else None
+        items = rows[:limit]
+        last = rows[limit - 1] if len(rows) > limit else None
         return ConversationPage(items, summary, encode_cursor((last.created_at, last.id)) if last else None)
 
     async def delete_conversation(
@@ -119,7 +120,8 @@ class Conversations:
         raise WriteContention()
 
     def _delete_change(self, principal: Principal, memory: Memory) -> MemoryChange:
-        now, lifecycle = self._clock.now(), self._policies.of(principal).lifecycle
+        now = self._clock.now()
+        lifecycle = self._policies.of(principal).lifecycle
         return MemoryChange(
             kind=ChangeKind.soft_deleted,
             memory_id=memory.id,
@@ -164,7 +166,8 @@ class Conversations:
 
     async def _purge_facts(self, principal: Principal, place: Place) -> int:
         """Delete the removed facts for good; return how many."""
-        purged, count = 0, 1
+        purged = 0
+        count = 1
         while count:
             found = await self._find_facts(principal, place, with_removed=True)
             ids = [fact.id for fact in found if fact.removed]

@@ -113,7 +113,8 @@ class RetrieveForChat:
         if not (question := normalise_text(text[:MAX_QUESTION])) or not categories:
             async with self._uow.read_anywhere(principal) as tx:
                 return ChatMemories(summary=await self._summaries.read_summary(tx, principal, *place))
-        conditions, profile = scope_conditions(memory_id), _build_profile(policies, options)
+        conditions = scope_conditions(memory_id)
+        profile = _build_profile(policies, options)
         told = await offload_if_large(sum(map(len, present)), _hash_texts, present)
         pools = _Pools(conditions, profile.pool * top_k, told, text_key(question))
         least = _least_relevance(policies, options)
@@ -132,7 +133,8 @@ class RetrieveForChat:
         reranked = await self._ranks.rerank_candidates(ranking, find)
         async with self._uow.read_anywhere(principal) as tx:
             chosen = await self._ranks.choose_ranked(tx, ranking, reranked, find)
-            ids, found = [scored.candidate.id for scored in chosen], FoundMemories()
+            ids = [scored.candidate.id for scored in chosen]
+            found = FoundMemories()
             if ids:
                 found = await self._search.load_answer(tx, principal, ranking.search, chosen=ids)
             chunks = await self._chunks.load_chosen(tx, ranking)
@@ -187,7 +189,8 @@ class RetrieveForChat:
 
 def _build_profile(policies: Policies, options: RetrievalOptions) -> RankingProfile:
     """Return the configured profile. With the fusion `sigmoid` it has the recency and the threshold of chat."""
-    policy, profile = policies.chat, policies.profiles[policies.chat.profile]
+    policy = policies.chat
+    profile = policies.profiles[policies.chat.profile]
     if profile.fusion != "sigmoid":
         return profile
     recency = policy.recency_weight if options.recency_weight is None else options.recency_weight
@@ -255,7 +258,8 @@ def _chunk_hits(chunks: Sequence[FoundChunk], count: int, most: int) -> list[Mem
     of_documents = [one for one in chunks if one.chunk.place is None or one.chunk.place.turn_id is None][:count]
     hits = []
     for one in of_documents:
-        memory, text = one.chunk.memory, trim_text(passage_text(join_chunks(one, 0)), most)
+        memory = one.chunk.memory
+        text = trim_text(passage_text(join_chunks(one, 0)), most)
         score = round(one.scored.total if one.scored.relevance is None else one.scored.relevance, 4)
         hits.append(MemoryHit(memory.id, MEMORY_ROLE, text, memory.created_at, score, memory.category))
     return hits
@@ -264,5 +268,6 @@ def _chunk_hits(chunks: Sequence[FoundChunk], count: int, most: int) -> list[Mem
 def _hit_of(scored: ScoredCandidate, memory: Memory, most: int) -> MemoryHit:
     is_turn = memory.type is MemoryType.turn
     role = (memory.role if is_turn else None) or MEMORY_ROLE
-    text, score = trim_text(memory.text, most), round(scored.total, 4)
+    text = trim_text(memory.text, most)
+    score = round(scored.total, 4)
     return MemoryHit(memory.id, role, text, memory.created_at, score, memory.category, memory.fact_topic)

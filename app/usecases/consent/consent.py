@@ -19,7 +19,9 @@ class Consent:
         self.proposals = Proposals(decisions, secret)
         self.chat = ConsentInChat(decisions)
         self._decisions = decisions
-        self._storage, self._policies, self._clock = decisions.storage, decisions.policies, decisions.clock
+        self._storage = decisions.storage
+        self._policies = decisions.policies
+        self._clock = decisions.clock
 
     async def decide_patch(
         self, principal: Principal, user_id: str, patch_id: UUID, *, approve: bool, key: IdempotencyKey | None = None
@@ -41,7 +43,8 @@ class Consent:
     ) -> Page[Patch]:
         """Return a page of at most `limit` proposals; `state` None means any. Raise NotFound or InvalidCursor."""
         self._decisions.require_access(principal)
-        after, now = decode_cursor(cursor), self._clock.now()
+        after = decode_cursor(cursor)
+        now = self._clock.now()
         async with self._decisions.uow.read_anywhere(principal) as tx:
             await self._decisions.require_user(tx, principal, user_id)
             patches = await self._storage.load_page(tx, principal, user_id, state, now, after, limit + 1)
@@ -86,7 +89,9 @@ class Consent:
 
         With `dry_run`, change nothing and return how many would expire.
         """
-        now, expired, batch = (await self._clock.trusted_time()).moment, 0, self._policies.defaults.consent.batch
+        now = (await self._clock.trusted_time()).moment
+        expired = 0
+        batch = self._policies.defaults.consent.batch
         if dry_run:
             async with self._decisions.uow.read(principal) as read:
                 return await self._storage.count_due(read, principal, now)

@@ -33,7 +33,8 @@ class ProposeProfileFields:
 
         `parts` returns text, quote and category of a fact.
         """
-        category, harmless = self._policies.of(principal).consent.category, list[T]()
+        category = self._policies.of(principal).consent.category
+        harmless = list[T]()
         sensitive: list[ProfileField] = []
         for fact in facts:
             fields = sensitive_fields(*parts(fact), category)

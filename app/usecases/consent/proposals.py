@@ -44,7 +44,9 @@ class Proposals:
 
     def __init__(self, decisions: Decisions, secret: bytes) -> None:
         self._decisions = decisions
-        self._storage, self._policies, self._clock = decisions.storage, decisions.policies, decisions.clock
+        self._storage = decisions.storage
+        self._policies = decisions.policies
+        self._clock = decisions.clock
         self._secret = secret
 
     async def propose_value(
@@ -99,7 +101,8 @@ class Proposals:
         if earlier is None:
             return None, "created"
         patch, is_known = earlier
-        now, policy = self._clock.now(), self._policies.of(principal).consent
+        now = self._clock.now()
+        policy = self._policies.of(principal).consent
         if is_known:
             return patch, "unchanged"
         if patch.is_open_at(now):
@@ -109,7 +112,8 @@ class Proposals:
         return patch, "created"
 
     def _new_patch(self, principal: Principal, proposal: Proposal) -> Patch:
-        now, policy = self._clock.now(), self._policies.of(principal).consent
+        now = self._clock.now()
+        policy = self._policies.of(principal).consent
         return Patch(
             id=new_id(),
             user_id=proposal.user_id,
@@ -142,7 +146,8 @@ class Proposals:
         """Return the proposal with its signals loaded again: a changed or deleted memory may no longer state it."""
         if patch.sensitive or not patch.signals:
             return patch
-        unrestricted, ids = replace(principal, categories=None), [signal.memory_id for signal in patch.signals]
+        unrestricted = replace(principal, categories=None)
+        ids = [signal.memory_id for signal in patch.signals]
         return replace(
             patch, signals=tuple(await self._storage.load_signals(tx, unrestricted, patch, ids, self._clock.now()))
         )

@@ -44,7 +44,8 @@ class ApplyPlan:
         Skip memories that changed meanwhile; the next run sees them again.
         """
         versions = {m.id: m.version for verdict in plan.verdicts for m in (verdict.pair.first, verdict.pair.second)}
-        merged, changed = [], set[UUID]()
+        merged = []
+        changed = set[UUID]()
         for merge in plan.merges:
             inside = [verdict for verdict in plan.verdicts if verdict.pair.ids <= _member_ids(merge)]
             version = await self._apply_merge(principal, user_id, merge, inside, now)
@@ -136,7 +137,8 @@ def merge_changes(principal: Principal, merge: Merge, related: Iterable[Related]
 
     `related` are the memories related to the absorbed ones. The changes are ordered by id to prevent deadlocks.
     """
-    survivor, threads = merge.survivor, [absorbed.memory.thread_id for absorbed in merge.absorbed]
+    survivor = merge.survivor
+    threads = [absorbed.memory.thread_id for absorbed in merge.absorbed]
     fields: dict[str, Any] = {
         "importance": merge.importance,
         "pinned": merge.pinned,

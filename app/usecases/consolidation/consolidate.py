@@ -96,7 +96,9 @@ class Consolidate:
 
         A dry run writes nothing, and its report has every decision with the texts. The report of a run has no texts.
         """
-        now, total, run = self._clock.now(), Report(), _RunState()
+        now = self._clock.now()
+        total = Report()
+        run = _RunState()
         policy = self._policies.of(principal).consolidation
         async with self._uow.read(principal) as tx:
             users = await self._storage.find_users(tx, principal, policy, now, user_id)
@@ -131,7 +133,9 @@ class Consolidate:
         self, principal: Principal, user_id: str, run: _RunState, scope: _Scope | None = None
     ) -> Report:
         """Repeat until nothing merges: a merge brings other memories among the neighbours and into the pool."""
-        total, first, before = Report(), True, 0
+        total = Report()
+        first = True
+        before = 0
         while True:
             now = self._clock.now()
             user_pairs = await self._load_pairs(principal, user_id, now, scope)

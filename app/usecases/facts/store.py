@@ -101,7 +101,8 @@ class StoreFacts:
 
         A topic has one key: `color` and `favorite_color` are `favorite_colors`.
         """
-        policy, by_topic = self._policies.of(principal).facts, dict[str, list[Entry]]()
+        policy = self._policies.of(principal).facts
+        by_topic = dict[str, list[Entry]]()
         for fact in facts:
             entries = by_topic.setdefault(known_key(policy.topics, fact.topic_key), [])
             entry = _checked_rank(policy, fact), _checked_value(policy, fact.value)

@@ -219,7 +219,8 @@ def _same_fact_handler(consolidate: Consolidate) -> Handler:
 def _turn_from_job(job: Job) -> tuple[str, str, UUID]:
     """Return user_id, thread_id and the turn's memory id. Raise TerminalJobError if the job lacks one of them."""
     try:
-        memory_id, thread_id = UUID(str(job.payload["memory_id"])), job.payload["thread_id"]
+        memory_id = UUID(str(job.payload["memory_id"]))
+        thread_id = job.payload["thread_id"]
         if not isinstance(thread_id, str):
             raise TypeError
     except (KeyError, TypeError, ValueError) as error:

@@ -105,7 +105,8 @@ class RunJobs:
         A cancelled job goes back to the queue at once. The attempt counts, so a job that always takes too long ends.
         """
         acting_tenant.set(tenant_id)
-        principal, name = Principal(tenant_id), f"{worker}#{new_id().hex[-8:]}"
+        principal = Principal(tenant_id)
+        name = f"{worker}#{new_id().hex[-8:]}"
         since = asyncio.get_running_loop().time()
         try:
             job = await self._jobs.start_job(principal, job_id, name)
@@ -159,7 +160,8 @@ class RunJobs:
 
     async def _extend_lease(self, leased: LeasedJob) -> None:
         """Extend the lease until cancelled. Raise LeaseLost if another run has the job or may have it."""
-        loop, until = asyncio.get_running_loop(), leased.since + self._policy.lease_s
+        loop = asyncio.get_running_loop()
+        until = leased.since + self._policy.lease_s
         while loop.time() < until:
             await asyncio.sleep(self._policy.heartbeat_s)
             sent_at = loop.time()

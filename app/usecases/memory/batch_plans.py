@@ -130,7 +130,9 @@ class BatchPlanner:
 
     async def plan_matching(self, tx: ReadTx, principal: Principal, batch: MatchingBatch) -> BatchPlan:
         """Return the plan of an edit or deletion. Raise BatchTooLarge or UnexpectedCount."""
-        limit, draft, moved = self._policies.of(principal).write.batch_limit, _PlanDraft(), set[tuple[str, bytes]]()
+        limit = self._policies.of(principal).write.batch_limit
+        draft = _PlanDraft()
+        moved = set[tuple[str, bytes]]()
         now = self._clock.now()
         purge_at = self._policies.of(principal).lifecycle.purge_at(now)
         kind = ChangeKind.updated if batch.edit else ChangeKind.soft_deleted
@@ -161,7 +163,8 @@ class BatchPlanner:
 
     async def plan_undo(self, tx: ReadTx, principal: Principal, batch_id: UUID) -> BatchPlan:
         """Return the plan that puts back what a batch has changed."""
-        draft, policies = _PlanDraft(), self._policies.of(principal)
+        draft = _PlanDraft()
+        policies = self._policies.of(principal)
         now = self._clock.now()
         purge_at = policies.lifecycle.purge_at(now)
         while True:

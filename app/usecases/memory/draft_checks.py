@@ -26,7 +26,8 @@ def check_draft(policies: Policies, principal: Principal, draft: NewMemory, now:
     if {draft.category == "procedural", draft.steps_text is not None} != {procedural}:
         raise InvalidInput("type procedural, category procedural and steps_text go together")
     moment = past_moment(draft.created_at, now)
-    limits, steps = policies.write.text_limits, draft.steps_text
+    limits = policies.write.text_limits
+    steps = draft.steps_text
     return replace(
         draft,
         text=check_text(draft.text, MemoryType.semantic if procedural else draft.type, limits, trim),

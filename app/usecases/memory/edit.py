@@ -46,7 +46,8 @@ class EditMemories:
         self._memories = memories
         self._journal = journal
         self._embedder = embedder
-        self._policies, self._defaults = policies, policies.defaults
+        self._policies = policies
+        self._defaults = policies.defaults
         self._clock = clock
 
     async def patch_memory(
@@ -180,7 +181,8 @@ class EditMemories:
     async def _update_memory(
         self, principal: Principal, before: Memory, changed: Mapping[str, Any], version: int | None, key: OptionalKey
     ) -> Memory:
-        after, retold = replace(before, **changed), "text" in changed
+        after = replace(before, **changed)
+        retold = "text" in changed
         embedding, compared = await self._embed_and_compare(principal, after, retold)
         change = MemoryChange(
             kind=ChangeKind.updated,
@@ -268,7 +270,8 @@ class EditMemories:
         self, principal: Principal, before: Memory, fields: Mapping[str, Any], trim: bool
     ) -> dict[str, Any]:
         checked = dict(fields)
-        limits, procedural = self._defaults.write.text_limits, before.type is MemoryType.procedural
+        limits = self._defaults.write.text_limits
+        procedural = before.type is MemoryType.procedural
         if "text" in checked:
             kind = MemoryType.semantic if procedural else before.type
             checked["text"] = check_text(checked["text"], kind, limits, trim)

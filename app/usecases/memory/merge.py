@@ -87,7 +87,8 @@ def _is_unchanged(plan: WritePlan, match: ComparedMemory) -> bool:
 
 
 def _compose_create(plan: WritePlan) -> tuple[list[MemoryChange], WriteResult]:
-    new, memory_id = plan.new, new_id()
+    new = plan.new
+    memory_id = new_id()
     change = MemoryChange(
         kind=ChangeKind.created,
         memory_id=memory_id,
@@ -104,7 +105,8 @@ def _compose_create(plan: WritePlan) -> tuple[list[MemoryChange], WriteResult]:
 
 
 def _compose_update(plan: WritePlan, match: ComparedMemory) -> tuple[list[MemoryChange], WriteResult]:
-    merged, old = _merged_memory(plan, match), match.neighbour
+    merged = _merged_memory(plan, match)
+    old = match.neighbour
     changed = merged.text != old.text
     fields: dict[str, Any] = {
         "importance": merged.importance,
@@ -132,7 +134,9 @@ def _compose_update(plan: WritePlan, match: ComparedMemory) -> tuple[list[Memory
 
 
 def _compose_recreate(plan: WritePlan, match: ComparedMemory) -> tuple[list[MemoryChange], WriteResult]:
-    merged, old, memory_id = _merged_memory(plan, match), match.neighbour, new_id()
+    merged = _merged_memory(plan, match)
+    old = match.neighbour
+    memory_id = new_id()
     superseded = MemoryChange(
         kind=ChangeKind.superseded,
         memory_id=old.id,

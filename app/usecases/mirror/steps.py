@@ -93,7 +93,8 @@ class Run:
 
     def _create_entry(self, action: CreateEntry) -> None:
         entry = self.mirror.store.create_entry(action.draft, self.pending[action.path].key)
-        files, known = self.mirror.files, self.records.get(entry.id)
+        files = self.mirror.files
+        known = self.records.get(entry.id)
         has_other_file = known is not None and known.text_hash is not None and known.path != action.path
         if has_other_file or entry.id in self.created:  # the text joined an entry that has a file
             self._join_file(action, entry)
@@ -111,8 +112,10 @@ class Run:
 
     def _join_file(self, action: CreateEntry, entry: MirrorEntry) -> None:
         """Carry the file's own lines into the file of the entry, then delete it."""
-        files, path = self.mirror.files, self.records[entry.id].path
-        content, other = files.read_file(action.path), files.read_file(path)
+        files = self.mirror.files
+        path = self.records[entry.id].path
+        content = files.read_file(action.path)
+        other = files.read_file(path)
         new_lines = set(content.other_lines) - set(other.other_lines)
         if new_lines and not _keys_of(content) & _keys_of(other):
             filled = replace(other, other_lines=other.other_lines + content.other_lines)

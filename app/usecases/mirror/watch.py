@@ -77,7 +77,8 @@ class MirrorWatch:
         if self.mirror.grace and self.mirror.grace.is_over:
             self.is_due = True
         if self.is_away:
-            self.is_away, self.pause_s = False, 1.0
+            self.is_away = False
+            self.pause_s = 1.0
             self.listener.hear_back()
         if self.is_due or (self.settle_at and self.clock() >= self.settle_at):
             self._run(is_settling=not self.is_due)

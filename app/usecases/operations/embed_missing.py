@@ -59,7 +59,9 @@ class EmbedMissing:
         Return counts by kind. `report` is called with the size of each embedded batch. Raise EmbedderUnavailable,
         WriteContention, or EmbedderRefused if the model refuses every text.
         """
-        embedded, after, refused = 0, None, list[UUID]()
+        embedded = 0
+        after = None
+        refused = list[UUID]()
         while missing := await self._vectors.find_missing(principal, after, BATCH, tokens=self._embedder.gives_tokens):
             count = await self._embed_memories(principal, missing, refused)
             report(count)
@@ -74,7 +76,8 @@ class EmbedMissing:
             vectors = iter(await self._embedder.embed_texts([text for own in texts for text in own]))
             return await self._items.fill_vectors(principal, items, [list(islice(vectors, len(own))) for own in texts])
 
-        embedded, after = 0, None
+        embedded = 0
+        after = None
         while missing := await self._items.find_missing(principal, after, BATCH):
             for batch in _split_by_texts(missing):
                 count = await self._embed_by_halves(principal, batch, embed_batch, refused)
@@ -151,6 +154,7 @@ def _split_by_texts(items: Sequence[UnembeddedItem]) -> Iterator[list[Unembedded
         texts += len(item.embeddable_texts)
         if texts >= TEXTS_AT_ONCE:
             yield batch
-            batch, texts = [], 0
+            batch = []
+            texts = 0
     if batch:
         yield batch

@@ -104,7 +104,8 @@ class ReadMetrics:
 
 
 def _watch_pool(metrics: Metrics, engine: Engine) -> None:
-    watch, shares = metrics.register_collector, engine.shares
+    watch = metrics.register_collector
+    shares = engine.shares
     watch("gauge", "mnema_db_pool_size", "Open connections.", lambda: [((), engine.connection_count)])
     watch("gauge", "mnema_db_pool_limit", "Maximum of connections.", lambda: [((), shares.limit)])
     watch("gauge", "mnema_db_pool_in_use", "Connections in use.", lambda: [((), shares.in_use)])

@@ -57,7 +57,8 @@ class ReadOverview:
         self, principal: Principal, prefix: str | None, cursor: str | None, limit: int
     ) -> Page[UserCounts]:
         """Return a page of the tenant's users, by name. Raise InvalidCursor."""
-        after, artifacts = decode_text(cursor), self._policies.of(principal).turn_memory.category
+        after = decode_text(cursor)
+        artifacts = self._policies.of(principal).turn_memory.category
         async with self._uow.read_anywhere(principal) as tx:
             rows = await self._storage.list_users(tx, principal, prefix, after, limit + 1, artifacts)
         return cut_page(rows, limit, lambda user: encode_place((user.user_id,)))

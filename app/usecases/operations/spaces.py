@@ -66,7 +66,8 @@ class Spaces:
 
     async def _build_report(self, registered: RegisteredSpace) -> SpaceReport:
         name = registered.space.name
-        vectors, item_vectors = VectorStorage(self._uow, name), ItemVectorStorage(self._uow, name)
+        vectors = VectorStorage(self._uow, name)
+        item_vectors = ItemVectorStorage(self._uow, name)
         memories = items = embedded = indexed = 0
         async for principal in tenant_principals(self._tenants):
             counts = await vectors.count_vectors(principal)
@@ -106,7 +107,8 @@ class FillSpace:
         Retry a failing model with backoff. Raise EmbedderUnavailable or WriteContention after FAILURES failures
         without an embedded row between them.
         """
-        filled, failures = FillReport(), 0
+        filled = FillReport()
+        failures = 0
 
         def count_batch(count: int) -> None:
             nonlocal failures

@@ -170,7 +170,8 @@ class AnswerBuilder:
 
         def take(passage: Passage, count: int) -> bool:
             ranked = RankedItem(passage.found.scored, passage.also)
-            memory, label = passage.memory, place_parts(passage.place)
+            memory = passage.memory
+            label = place_parts(passage.place)
             line = citation_line(count + 1, memory.text, self._names, category=memory.category, label=label)
             item = AnswerItem(memory, line, ranked, mark=citation_mark(count + 1))
             if self._take_item(item, floor):

@@ -90,13 +90,15 @@ class QueryMemories:
         slots = policies.sources.answer_chunks
         request = replace(query, threshold=_least_cosine(policies, query.threshold))
         ranking = await self._ranks.prepare_ranking(principal, request, categories, lengths, chunks=slots)
-        answer, budget = Answer(), TokenBudget(query.budget_tokens or policies.query.budget_tokens)
+        answer = Answer()
+        budget = TokenBudget(query.budget_tokens or policies.query.budget_tokens)
         builder = AnswerBuilder(answer, budget, self._tokens, policies.categories.tag_names, full=query.full)
         return QueryState(query, ranking, [name for name in categories if name not in lengths], answer, builder)
 
     async def _add_fact_answer(self, work: QueryState) -> None:
         """Answer a question about the user's facts, if the query is one and the agent may see facts."""
-        query, ranking = work.query, work.ranking
+        query = work.query
+        ranking = work.ranking
         category = self._policies.of(ranking.principal).facts.category
         if query.filters.user_id is not None and category in ranking.search.categories:
             place = query.filters.user_id, query.thread_id
@@ -113,7 +115,8 @@ class QueryMemories:
         return self._uow.write(principal) if work.query.since_rev is None else self._uow.read_anywhere(principal)
 
     async def _add_delta(self, tx: ReadTx, work: QueryState) -> None:
-        query, principal = work.query, work.ranking.principal
+        query = work.query
+        principal = work.ranking.principal
         if query.thread_id is None:
             return
         viewer = (
@@ -161,7 +164,8 @@ class QueryMemories:
 
     async def _add_chunks(self, tx: ReadTx, work: QueryState) -> None:
         """Add the chosen chunks, behind all memories and within their share of the budget."""
-        policy, reach = self._policies.of(work.ranking.principal).sources, work.query.neighbours
+        policy = self._policies.of(work.ranking.principal).sources
+        reach = work.query.neighbours
         found = await self._chunks.load_chosen(tx, work.ranking, reach)
         work.builder.add_chunks(found, reach, policy.answer_chunks, policy.answer_share)
 
@@ -171,7 +175,8 @@ class QueryMemories:
         """Return the memories related to relevant items of the answer; read them again if others took their places."""
         ranking = work.ranking
         answered = work.builder.relevant_ids(ranking.limits)
-        found, wanted = [r for r in related if r.via in answered], self._policies.of(ranking.principal).query.related
+        found = [r for r in related if r.via in answered]
+        wanted = self._policies.of(ranking.principal).query.related
         if not answered or len(found) == len(related) or len(found) >= wanted:
             return found
         again = await self._search.load_answer(tx, ranking.principal, ranking.search, chosen=answered, related=most)

@@ -138,7 +138,8 @@ class RankMemories:
 
         `find` replaces the search for candidates.
         """
-        top_k, slots = ranking.limits.top_k, ranking.chunks
+        top_k = ranking.limits.top_k
+        slots = ranking.chunks
         if (not ranking.lengths and not slots) or not self._candidates.needs_reranking(ranking.profile, top_k):
             return None
         async with self._uow.calls_anywhere(ranking.principal) as tx:
@@ -170,7 +171,8 @@ class RankMemories:
         else:
             found = await self._candidates.keep_visible(tx, ranking.principal, ranking.search, reranked)
         candidates, repeats = set_aside_repeats(found, ranking.query)
-        profile, top_k = ranking.profile, ranking.limits.top_k
+        profile = ranking.profile
+        top_k = ranking.limits.top_k
         scored = self._candidates.score_candidates(candidates, profile, ranking.query)
         ranking.ranked = scored
         ranking.answerable = max((s.relevance for s in scored if s.relevance is not None), default=None)
@@ -218,7 +220,8 @@ def _build_search(
     slots: ChunkSlots | None,
 ) -> Search:
     """Return the search of a ranking, without its categories."""
-    policy, late = policies.query, profile.reads_words or (slots is not None and slots.profile.reads_words)
+    policy = policies.query
+    late = profile.reads_words or (slots is not None and slots.profile.reads_words)
     top_k = request.top_k or policy.top_k
     return Search(
         filters=request.filters,

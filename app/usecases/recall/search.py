@@ -150,7 +150,8 @@ class SearchMemories:
         reranked = await self._ranks.rerank_candidates(ranking)
         async with self._uow.calls_anywhere(principal) as tx:
             chosen = await self._ranks.choose_ranked(tx, ranking, reranked)
-            ids, found = [scored.candidate.id for scored in chosen], FoundMemories()
+            ids = [scored.candidate.id for scored in chosen]
+            found = FoundMemories()
             if ids:
                 found = await self._search.load_answer(tx, principal, ranking.search, chosen=ids)
             chunks = await self._chunks.load_chosen(tx, ranking, query.neighbours)
@@ -187,7 +188,8 @@ class SearchMemories:
         answer = SearchAnswer([])
         budget = None if budget_tokens is None else TokenBudget(budget_tokens)
         for source in sources:
-            memory, number = source.memory, len(answer.results) + 1
+            memory = source.memory
+            number = len(answer.results) + 1
             text = memory.text if len(memory.text) <= snippet else trim_text(memory.text, snippet)
             line = citation_line(number, text, names)
             if budget is None or budget.try_spend(self._line_cost(line, budget.tokens_left)):

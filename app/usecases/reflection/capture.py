@@ -92,7 +92,8 @@ class CaptureFacts:
             return CaptureResult("done")
         policies = self._policies.of(principal)
         message = strip_echoes(turn.text, policies.echo_marks)
-        limits, profile = policies.write.text_limits, policies.consent.category
+        limits = policies.write.text_limits
+        profile = policies.consent.category
         captured = capture_facts(message, policies.capture, limits, profile)
         facts_alone = [fact for fact in captured.facts if not _is_of_topic(fact, policies.facts)]
         if not facts_alone and not captured.fields:
@@ -119,7 +120,8 @@ class CaptureFacts:
         open_ = {n: f for n, f in enumerate(facts) if f.category in allowed and str(n) not in state.settled}
         if not open_:
             return "no_category" if not allowed else "done", 0, 0
-        day, cap = self._start_of_day(), self._policies.of(principal).capture.per_user_day
+        day = self._start_of_day()
+        cap = self._policies.of(principal).capture.per_user_day
         room = await self._storage.reserve_writes(principal, turn.user_id, day, len(open_), cap, COUNTER)
         written: dict[int, WriteResult] = {}
         try:

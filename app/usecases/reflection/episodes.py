@@ -93,7 +93,8 @@ class CaptureEpisodes:
         messages: Sequence[Message],
         earlier: Sequence[Memory],
     ) -> tuple[ReflectionResult, Episode | None]:
-        limits, at = self._cursor.policies.defaults.write.text_limits, transcript.newest_turn.created_at
+        limits = self._cursor.policies.defaults.write.text_limits
+        at = transcript.newest_turn.created_at
         room = limits.limit_for(MemoryType.episodic) - len(add_date_prefix("", at))
         prompt = episode_prompt(messages, at.date(), [strip_date_prefix(memory.text) for memory in earlier][::-1])
         answer = await self._gateway.require_answer(

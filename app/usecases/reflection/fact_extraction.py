@@ -121,18 +121,18 @@ class ExtractFacts:
         before = await self._storage.load_state(principal, turn_id, self._start_of_day(), ROUTE)
         first = round_number * MAX_CANDIDATES
         settled = {number: action for number, action in before.settled.items() if _is_of_round(number, first)}
-        turn, writes = before.turn, sum(action in WRITE_ACTIONS for action in settled.values())
+        turn = before.turn
+        writes = sum(action in WRITE_ACTIONS for action in settled.values())
         if turn is None or turn.state is not MemoryState.active:
             return ExtractionResult("gone")
-        policies, policy = self._policies.of(principal), self._policies.of(principal).multi_fact
+        policies = self._policies.of(principal)
+        policy = self._policies.of(principal).multi_fact
         room = min(policy.per_turn - writes, policy.per_user_day - before.today)
-        message, categories = strip_echoes(turn.text, policies.echo_marks), _offered_categories(policies, before)
+        message = strip_echoes(turn.text, policies.echo_marks)
+        categories = _offered_categories(policies, before)
         finished = before.done or (writes > 0 and writes >= policy.per_turn)
         if why := _skip_reason(policy, turn, message, finished, room, categories):
-            if why == "cap":
-                await self._journal.record_event(principal, [build_turn_event("extract", turn, "skipped")])
-            is_cut_off = why == "cap" or (why == "done" and not before.done)  # nobody knows how many facts are left
-            return ExtractionResult(why, deferred=int(is_cut_off))
+            return await self._skip_turn(principal, turn, why, is_done=before.done)
         try:
             candidates, tokens, refused = await self._find_candidates(principal, turn, message, categories)
         except TokensSpent:
@@ -168,6 +168,14 @@ class ExtractFacts:
         outcome, capped = await self._store_facts(principal, turn, planned, is_last=not result.deferred)
         return replace(result, outcome=outcome, proposed=proposed, deferred=result.deferred + capped)
 
+    async def _skip_turn(
+        self, principal: Principal, turn: Memory, why: SkipReason, *, is_done: bool
+    ) -> ExtractionResult:
+        if why == "cap":
+            await self._journal.record_event(principal, [build_turn_event("extract", turn, "skipped")])
+        is_cut_off = why == "cap" or (why == "done" and not is_done)  # nobody knows how many facts are left
+        return ExtractionResult(why, deferred=int(is_cut_off))
+
     async def _load_captured(self, principal: Principal, turn: Memory, message: str) -> list[CapturedFact]:
         """Return the facts of this turn that capture has settled, as its rules read them."""
         state = await self._storage.load_state(principal, turn.id, self._start_of_day(), CAPTURE)
@@ -197,7 +205,9 @@ class ExtractFacts:
 
         Ask about a long message piece by piece.
         """
-        candidates, tokens, refused = [], 0, Counter[str]()
+        candidates = []
+        tokens = 0
+        refused = Counter[str]()
         for piece in split_text(message, MAX_MESSAGE):
             read = partial(read_fact_extraction, piece, categories, self._policies.defaults.write.text_limits)
             answer = await self._ask.require_answer(
@@ -222,7 +232,9 @@ class ExtractFacts:
         The turn is finished if the round is the last one and nothing is left. An interrupted run does not return its
         reservation.
         """
-        user_id, day, plan = turn.user_id, self._start_of_day(), planned.plan
+        user_id = turn.user_id
+        day = self._start_of_day()
+        plan = planned.plan
         most = self._policies.of(principal).multi_fact.per_user_day
         room = (
             await self._storage.reserve_writes(principal, user_id, day, plan.write_count, most)

@@ -39,7 +39,8 @@ class GeneratedMemoryWriter:
         self, principal: Principal, draft: NewMemory, embedding: Embedding, event: Observation
     ) -> MemoryChange:
         """Return the change that creates a memory, its text trimmed to the limit of its type."""
-        now, memory_id = self.cursor.clock.now(), new_id()
+        now = self.cursor.clock.now()
+        memory_id = new_id()
         text = check_text(draft.text, draft.type, self.cursor.policies.defaults.write.text_limits, True)
         new = replace(draft, text=text, created_at=now)
         return MemoryChange(

@@ -78,10 +78,8 @@ class DrawInsights:
 
     async def _load_material(self, principal: Principal, user_id: str, now: datetime) -> InsightMaterial | None:
         """Return the material of new insights, or None without new episodes of agents that may see the insights."""
-        policy, categories = (
-            self._cursor.policies.of(principal).insights,
-            self._cursor.policies.of(principal).categories,
-        )
+        policy = self._cursor.policies.of(principal).insights
+        categories = self._cursor.policies.of(principal).categories
         hidden = categories.agents_without_category(policy.category)
         sources = categories.categories_of_all_viewers(policy.category)
         async with self._cursor.uow.read(principal) as tx:
@@ -107,7 +105,8 @@ class DrawInsights:
         policy = self._cursor.policies.of(principal).insights
         known_texts = [memory.text for memory in (*material.facts, *material.known)]
         vectors = await self._writer.encode_texts([*(insight.text for insight in found), *known_texts])
-        taken, changes = vectors[len(found) :], []
+        taken = vectors[len(found) :]
+        changes = []
         for insight, embedding in zip(found, vectors, strict=False):
             best = max((cosine_similarity(embedding, other) for other in taken), default=None)
             if best is not None and best >= policy.same_at:

@@ -98,13 +98,17 @@ class ModelGateway:
         """
         if not self.has_model:
             raise NoChatModel()
-        value, usage, attempt_prompt, rule = None, Usage(), prompt, None
+        value = None
+        usage = Usage()
+        attempt_prompt = prompt
+        rule = None
         refused: Sequence[str] = ()
         for attempt in range(1, attempts + 1):
             reading, cost = await self._ask_once(principal, user_id, attempt_prompt, read, attempt, listener)
             usage += cost
             if reading.value is not None:
-                value, refused = reading.value, reading.refused
+                value = reading.value
+                refused = reading.refused
             rule = reading.rule
             if rule is None:
                 break
@@ -147,7 +151,8 @@ class ModelGateway:
         try:
             sane = (await self.ask_model(principal, PROBE, read_probe, 1, user_id=None)).rule is None
         except UnusableAnswer as error:
-            sane, failure = False, error.detail
+            sane = False
+            failure = error.detail
         if sane:
             self._failed_probes = 0
             return
@@ -167,7 +172,8 @@ class ModelGateway:
     ) -> tuple[CheckedAnswer[T], Usage]:
         asked = estimate_tokens(prompt.rules, prompt.question.text)
         budget = await self._reserve_tokens(principal, user_id, asked + prompt.max_tokens)
-        call, started = ModelCall(prompt.version, self._model.name, attempt), time.perf_counter()
+        call = ModelCall(prompt.version, self._model.name, attempt)
+        started = time.perf_counter()
         try:
             reply = await self._model.generate_reply(prompt, listener)
         except (ChatModelUnavailable, asyncio.CancelledError) as error:

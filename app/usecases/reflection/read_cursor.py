@@ -31,7 +31,8 @@ class ReadCursor:
         waits for that turn.
         """
         assert result.thread_id is not None
-        now, policies = self.clock.now(), self.policies.of(principal)
+        now = self.clock.now()
+        policies = self.policies.of(principal)
         hidden = policies.categories.agents_without_category(bounds.category)
         async with self.uow.write(principal) as tx:
             where = result.user_id, result.thread_id, result.kind

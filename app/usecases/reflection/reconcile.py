@@ -171,7 +171,8 @@ class Reconcile:
                 principal, fact.new, fact.embedding, key(str(write.fact)), targets.get(write.fact)
             )
         for number, at in planned.plan.known.items():
-            fact, neighbour = planned.facts[number], planned.neighbours[at]
+            fact = planned.facts[number]
+            neighbour = planned.neighbours[at]
             known = WriteResult(
                 neighbour.memory.id, "skipped", neighbour.memory.id, neighbour.similarities[fact.order], reason="known"
             )
@@ -209,13 +210,15 @@ class Reconcile:
         self, principal: Principal, turn: Memory, facts: Sequence[str], memories: Sequence[str]
     ) -> tuple[ReconcileDecisions | None, int]:
         """Return the decisions (None if the model gave no valid ones) and the tokens spent."""
-        decisions, tokens = None, 0
+        decisions = None
+        tokens = 0
         try:
             read = partial(read_reconcile, facts, memories)
             tries = self._policies.of(principal).reconcile.tries
             prompt = reconcile_prompt(facts, memories)
             answer = await self._ask.ask_model(principal, prompt, read, tries, user_id=turn.user_id)
-            decisions, tokens = answer.value, answer.usage.total_tokens
+            decisions = answer.value
+            tokens = answer.usage.total_tokens
         except (TokensSpent, ChatModelUnavailable):
             pass  # the gateway has recorded an event
         if decisions is None:
@@ -253,7 +256,8 @@ class Reconcile:
         """Soft-delete a memory. Return False if it changed since it was read, or this was done before."""
         principal, now = principal.speaking_as(turn.agent_id), self._clock.now()
         purge_at = self._policies.of(principal).lifecycle.purge_at(now)
-        neighbour, fact = planned.neighbours[deletion.memory], planned.facts[deletion.fact]
+        neighbour = planned.neighbours[deletion.memory]
+        fact = planned.facts[deletion.fact]
         memory = neighbour.memory
         event = Observation("worker", "reconcile", "ok", memory.user_id, turn.thread_id, memory.id, memory.category)
         change = MemoryChange(
@@ -313,7 +317,8 @@ def _fact_provenance(turn: Memory) -> dict[str, str]:
 
 
 def _compared_memory(neighbour: FactNeighbour, fact: NewFact) -> ComparedMemory:
-    memory, similarity = neighbour.memory, neighbour.similarities[fact.order]
+    memory = neighbour.memory
+    similarity = neighbour.similarities[fact.order]
     return ComparedMemory(
         neighbour=Neighbour(memory.id, memory.text, similarity, memory.created_at, equal=False),
         near=True,

@@ -66,5 +66,6 @@ class ReadStep:
 def summed_results(rounds: Sequence[ReflectionResult]) -> ReflectionResult:
     """Return several readings of one thread, at least one, as one result."""
     stored = [result for result in rounds if result.why is None] or rounds
-    created, updated = sum(result.created for result in stored), sum(result.updated for result in stored)
+    created = sum(result.created for result in stored)
+    updated = sum(result.updated for result in stored)
     return replace(stored[-1], created=created, updated=updated, tokens=sum(result.tokens for result in rounds))

@@ -43,7 +43,8 @@ class ModelJudge:
             try:
                 judged = await self._judge_batch(principal, batch)
             except (TokensSpent, ChatModelUnavailable) as error:
-                stopped, fault = _stop_reason(error), error.detail
+                stopped = _stop_reason(error)
+                fault = error.detail
                 break
             sure += judged.verdicts
             refused += judged.refused

@@ -78,7 +78,8 @@ class SummariseThreads:
     async def _ask_for_summary(
         self, principal: Principal, result: ReflectionResult, messages: Sequence[Message], old: Memory | None
     ) -> tuple[ReflectionResult, str | None]:
-        before, room = old.text if old else "", self._cursor.policies.of(principal).summaries.characters
+        before = old.text if old else ""
+        room = self._cursor.policies.of(principal).summaries.characters
         answer = await self._gateway.require_answer(
             principal,
             summary_prompt(before, messages, room),

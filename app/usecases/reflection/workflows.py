@@ -75,7 +75,8 @@ class LearnWorkflows:
         if not self._gateway.has_model:
             return WorkflowResult("no_model")
         state = await self._storage.load_state(principal, turn_id, self._start_of_day(), ROUTE, COUNTER)
-        turn, policies = state.turn, self._policies.of(principal)
+        turn = state.turn
+        policies = self._policies.of(principal)
         if turn is None or turn.state is not MemoryState.active:
             return WorkflowResult("gone")
         if not turn.is_own_turn:

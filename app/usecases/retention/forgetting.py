@@ -116,9 +116,11 @@ class ForgetMemories:
         daily token budgets, removed facts, receipts, days of usage and artifacts. A sweep deletes the blobs of the
         artifacts later. Most events and receipts leave with their week instead (KeepPartitions).
         """
-        now, counts = await self._clock.trusted_time(), Counter[str]()
+        now = await self._clock.trusted_time()
+        counts = Counter[str]()
         policies = self._policies.of(principal)
-        policy, old = policies.lifecycle, policies.turn_memory.keep_after(now)
+        policy = policies.lifecycle
+        old = policies.turn_memory.keep_after(now)
         longest = await self._partitions.longest_kept(self._policies.defaults.lifecycle)
         while True:
             deleted = await self._storage.expire_records(
@@ -136,7 +138,8 @@ class ForgetMemories:
         change: Callable[[Principal, Memory], MemoryChange],
         dry_run: bool,
     ) -> ForgettingReport:
-        report, batch = ForgettingReport(job, dry_run, {"memories": 0}), self._policies.defaults.lifecycle.batch
+        report = ForgettingReport(job, dry_run, {"memories": 0})
+        batch = self._policies.defaults.lifecycle.batch
         while memories := await self._find_memories(principal, find, 100_000 if dry_run else batch):
             report.sample = (report.sample + [m.id for m in memories])[:SAMPLE]
             count = (
@@ -171,7 +174,8 @@ class ForgetMemories:
         return self._soft_delete_change(principal, memory, ChangeKind.soft_deleted, "eviction")
 
     def _soft_delete_change(self, principal: Principal, memory: Memory, kind: ChangeKind, reason: str) -> MemoryChange:
-        now, lifecycle = self._clock.now(), self._policies.of(principal).lifecycle
+        now = self._clock.now()
+        lifecycle = self._policies.of(principal).lifecycle
         return MemoryChange(
             kind=kind,
             memory_id=memory.id,

@@ -46,7 +46,10 @@ class KeepPartitions:
         report = PartitionReport(dry_run)
         if not dry_run:
             done = await self._storage.add_partitions()
-            report.added, report.moved, report.skipped, report.busy = done.added, done.moved, done.skipped, done.busy
+            report.added = done.added
+            report.moved = done.moved
+            report.skipped = done.skipped
+            report.busy = done.busy
         now = await self._clock.trusted_time()
         while True:
             weeks = await self._storage.drop_partitions(self._policies.defaults.lifecycle, now, dry_run=dry_run)

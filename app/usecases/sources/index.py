@@ -113,7 +113,9 @@ class IndexSources:
 
     async def _plan_sync(self, run: IndexRun) -> tuple[SyncPlan, QuotaTally, int]:
         """Return what is to do, the quota, and the number of folders that cannot be read."""
-        scan, source, principal = None, run.source, run.principal
+        scan = None
+        source = run.source
+        principal = run.principal
         if source.kind is SourceKind.FOLDER:
             patterns = source.include, source.exclude
             scan = await self._folders.scan_folder(run.root, *patterns, self._policy.max_files)
@@ -144,14 +146,16 @@ class IndexSources:
         return unembedded
 
     async def _read_groups(self, run: IndexRun, files: Sequence[PlannedFile]) -> AsyncGenerator[list[ReadFile], None]:
-        group, chunks = list[ReadFile](), 0
+        group = list[ReadFile]()
+        chunks = 0
         async with aclosing(self._read.read_ahead(run, files)) as found:
             async for file in found:
                 group.append(file)
                 chunks += len(file.result.chunks) if isinstance(file.result, ParsedDocument) else 0
                 if chunks >= GROUP_CHUNKS or len(group) >= GROUP_FILES:
                     yield group
-                    group, chunks = [], 0
+                    group = []
+                    chunks = 0
         if group:
             yield group
 

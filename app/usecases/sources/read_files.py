@@ -60,12 +60,17 @@ class ReadFiles:
 
     async def read_file(self, run: IndexRun, planned: PlannedFile) -> ReadFile:
         """Read and parse a file. What cannot be read is rejected without being opened, if possible."""
-        scanned, known = planned.scanned, planned.known
+        scanned = planned.scanned
+        known = planned.known
         if scanned is not None:
-            size, modified_at, stamp = scanned.size, scanned.modified_at, scanned.stamp
+            size = scanned.size
+            modified_at = scanned.modified_at
+            stamp = scanned.stamp
         else:
             assert known is not None
-            size, modified_at, stamp = known.size, known.modified_at, ""
+            size = known.size
+            modified_at = known.modified_at
+            stamp = ""
         rejection = scanned.problem if scanned else None
         if rejection is None and find_kind(planned.path) is None:
             rejection = Rejection(RejectionReason.UNSUPPORTED)
@@ -93,7 +98,8 @@ class ReadFiles:
         return FileContent(content, "", at)
 
     async def _parse_content(self, run: IndexRun, planned: PlannedFile, found: FileContent) -> ReadFile:
-        content, known = found.content, planned.known
+        content = found.content
+        known = planned.known
         digest = await offload_if_large(len(content), hash_content, content)
         result: ParsedDocument | Rejection | None = None
         same = known is not None and known.state is FileState.INDEXED and known.current and known.hash == digest

@@ -68,7 +68,8 @@ class StoreFiles:
 
         Return True if chunks were stored without vectors.
         """
-        prepared, small = list[PreparedFile](), list[ReadFile]()
+        prepared = list[PreparedFile]()
+        small = list[ReadFile]()
         async with self._uow.read(run.principal) as tx:
             ids = [file.planned.known.id for file in group if file.planned.known]
             stored = await self._files.find_stored(tx, run.principal, ids)
@@ -98,11 +99,13 @@ class StoreFiles:
         await self._held.run_held(run, delete_all, removal=removal)
 
     async def _prepare_file(self, run: IndexRun, file: ReadFile, parsed: ParsedDocument) -> PreparedFile:
-        known, stored = file.planned.known, list[StoredChunk]()
+        known = file.planned.known
+        stored = list[StoredChunk]()
         if known is not None and known.chunk_count:
             async with self._uow.read(run.principal) as tx:
                 stored = await self._files.list_chunks(tx, run.principal, known.id)
-        file_id, matching = known.id if known else new_id(), match_chunks(stored, parsed.chunks)
+        file_id = known.id if known else new_id()
+        matching = match_chunks(stored, parsed.chunks)
         new = NewMemory(
             user_id=run.source.user_id,
             category=run.source.category,
@@ -139,7 +142,9 @@ class StoreFiles:
             await self._skip_file(run)
 
     async def _store_chunks(self, tx: WriteTx, run: IndexRun, prepared: PreparedFile) -> None:
-        file, matching, known = prepared.file, prepared.matching, prepared.file.planned.known
+        file = prepared.file
+        matching = prepared.matching
+        known = prepared.file.planned.known
         await self._save_file(tx, run, file, prepared.id)
         if removed := [chunk.memory_id for chunk in matching.removed]:
             await self._files.purge_chunks(tx, run.principal, removed, run.actor)
@@ -192,7 +197,8 @@ class StoreFiles:
             await self._skip_file(run)
 
     async def _store_without_chunks(self, tx: WriteTx, run: IndexRun, file: ReadFile) -> Progress:
-        known, removed = file.planned.known, 0
+        known = file.planned.known
+        removed = 0
         if known is not None and file.result is None:
             settings = run.policy.fingerprint
             await self._files.touch_file(tx, run.principal, known.id, file.stamp, file.modified_at, settings)
@@ -211,7 +217,8 @@ class StoreFiles:
         await self._held.run_held(run, count_file)
 
     async def _save_file(self, tx: WriteTx, run: IndexRun, file: ReadFile, file_id: UUID) -> None:
-        record, is_new = _file_record(run, file, file_id), file.planned.known is None
+        record = _file_record(run, file, file_id)
+        is_new = file.planned.known is None
         job_id = run.index_job.id
         if not await self._files.save_file(tx, run.principal, run.source, record, job_id, is_new=is_new):
             raise StaleFile
@@ -236,7 +243,8 @@ def _check_quota(file: ReadFile, quota: QuotaTally) -> ReadFile:
 
 
 def _file_record(run: IndexRun, file: ReadFile, file_id: UUID) -> FileRecord:
-    planned, result = file.planned, file.result
+    planned = file.planned
+    result = file.result
     kind = find_kind(planned.path)
     record = FileRecord(
         id=file_id,
@@ -254,5 +262,6 @@ def _file_record(run: IndexRun, file: ReadFile, file_id: UUID) -> FileRecord:
         return replace(record, state=FileState.REJECTED, reason=result.reason.value, detail=result.detail or None)
     assert result is not None
     document = result.document
-    length, chunks = len(document.text), len(result.chunks)
+    length = len(document.text)
+    chunks = len(result.chunks)
     return replace(record, encoding=document.encoding, characters=length, chunk_count=chunks)

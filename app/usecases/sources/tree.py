@@ -49,7 +49,8 @@ class BrowseFolder:
             return await self._list_uploads(principal, source, path, after, limit)
         root = SourceRoot(principal.tenant_id, source.root_path)
         found = await self._folders.list_folder(root, path, after, limit + 1)
-        entries, more = found[:limit], len(found) > limit
+        entries = found[:limit]
+        more = len(found) > limit
         paths = ["/".join((*parts, entry.name)) for entry in entries]
         async with self._uow.read_anywhere(principal) as tx:
             stored = await self._tree.find_files(tx, principal, source.id, paths)
@@ -62,7 +63,8 @@ class BrowseFolder:
             found = await self._tree.list_uploads(tx, principal, source.id, path, after, limit + 1)
         if path and not found and not after:
             raise NotFound(NO_SUCH_FOLDER)
-        entries, more = found[:limit], len(found) > limit
+        entries = found[:limit]
+        more = len(found) > limit
         return TreePage(tuple(entry for _key, entry in entries), entries[-1][0] if more else None)
 
 

@@ -189,7 +189,8 @@ class ManageFiles:
         return UploadOutcome(file, "created" if stored is None else "replaced", job)
 
     async def _check_quota(self, tx: ReadTx, principal: Principal, source_id: UUID, path: str, size: int) -> None:
-        usage, policy = await self._files.read_usage(tx, principal, source_id, path), self._policy
+        usage = await self._files.read_usage(tx, principal, source_id, path)
+        policy = self._policy
         if usage.files >= policy.max_files:
             raise TooManyFiles(f"a source has at most {policy.max_files} files")
         if usage.bytes + size > policy.tenant_bytes:

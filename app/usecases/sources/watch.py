@@ -75,7 +75,8 @@ class WatchSources:
 
     async def _refresh_list(self, watch: "_Watch") -> None:
         loop = asyncio.get_running_loop()
-        began, watched = loop.time(), list[WatchedFolder]()
+        began = loop.time()
+        watched = list[WatchedFolder]()
         for tenant in await self._tenants.list_tenants():
             principal = Principal(tenant.id)
             async with self._uow.read(principal) as tx:

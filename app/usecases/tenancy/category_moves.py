@@ -93,7 +93,8 @@ class MoveCategories:
         return FactStatement(user_id, None, category, operations, self._clock.now())
 
     def _move_change(self, principal: Principal, moving: MovingMemory, target: str) -> MemoryChange:
-        memory, now = moving.memory, self._clock.now()
+        memory = moving.memory
+        now = self._clock.now()
         fields = {"category": target, "updated_at": now}
         if moving.same is not None:
             fields |= {"state": MemoryState.superseded.value, "superseded_by": str(moving.same)}

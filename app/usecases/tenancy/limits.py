@@ -145,7 +145,8 @@ class Limits:
     ) -> None:
         waits = [(tally.wait_us(most, now, count), most, subject) for subject, most, tally in counted]
         wait, most, subject = max(waits, key=lambda reached: reached[0])
-        kind, seconds = _KINDS[what], retry_after_s(wait)
+        kind = _KINDS[what]
+        seconds = retry_after_s(wait)
         detail = f"at most {most} {what.phrase} for {NOUNS[subject]}; try again in {seconds} s"
         self.refused[what.name, subject] += 1
         self._record_event(principal, kind.op, "skipped", now)
@@ -153,7 +154,8 @@ class Limits:
 
     def _record_event(self, principal: Principal, op: str, status: Literal["error", "skipped"], now: int) -> None:
         """Record the event at most once a minute for each tenant."""
-        place, minute = (principal.tenant_id, op, status), now // MINUTE_US
+        place = (principal.tenant_id, op, status)
+        minute = now // MINUTE_US
         if self._noted.get(place) == minute:
             return
         self._noted[place] = minute

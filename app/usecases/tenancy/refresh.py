@@ -29,7 +29,8 @@ class RefreshRules:
         In another database, such as after a restore, all documents of the one before are forgotten.
         """
         found = await self._storage.list_changed(self._since)
-        small, built = [], []
+        small = []
+        built = []
         for rules in found.rules:
             if len(rules.document) <= LARGE:
                 small.append(rules)

@@ -81,7 +81,8 @@ class Tenants:
         key's expiry. A revocation takes effect after that time at most. While the database is away, the last result
         holds for `grace_s` seconds more.
         """
-        digest, started = hash_key(key), time.monotonic()
+        digest = hash_key(key)
+        started = time.monotonic()
         cached = self._cache.get(digest)
         if cached and cached.fresh_until > started:
             return self._with_categories(cached.principal)

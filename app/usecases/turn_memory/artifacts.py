@@ -83,7 +83,8 @@ class ReadArtifacts:
         async with self._uow.read_anywhere(principal) as tx:
             titled = await self._artifacts.get_titles(tx, principal, conversation)
             rows = await self._artifacts.list_artifacts(tx, principal, conversation, where, after, limit + 1)
-        items, last = rows[:limit], rows[limit - 1] if len(rows) > limit else None
+        items = rows[:limit]
+        last = rows[limit - 1] if len(rows) > limit else None
         return ArtifactPage(
             find_title(titled),
             await self._read_contents(principal, items, materialize=query.materialize),

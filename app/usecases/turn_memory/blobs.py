@@ -79,7 +79,8 @@ class StoreBlobs:
 
     async def _delete_contents(self, principal: Principal, before: datetime) -> int:
         """Delete the contents of the blobs that have left the ledger; return how many were not deleted before."""
-        deleted, after = 0, ""
+        deleted = 0
+        after = ""
         while swept := await self._ledger.list_swept(principal, before, after, BATCH):
             for start in range(0, len(swept), AT_ONCE):
                 batch = [blob.uri for blob in swept[start : start + AT_ONCE]]

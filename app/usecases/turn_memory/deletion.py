@@ -62,7 +62,8 @@ class DeleteTurn:
         self, principal: Principal, user_id: str, rows: Sequence[Artifact], turn_id: str
     ) -> list[ArtifactChange]:
         """Return the buckets that the turn is in, without it. A bucket without any turn goes."""
-        now, changes = whole_milliseconds(self._clock.now()), []
+        now = whole_milliseconds(self._clock.now())
+        changes = []
         for row, content in zip(rows, await read_buckets(self._blobs, principal, rows), strict=True):
             before = parse_bucket(json.loads(content))
             if (bucket := drop_turn(before, turn_id, now)) is before:

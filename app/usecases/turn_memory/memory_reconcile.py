@@ -118,7 +118,8 @@ class ReconcileMemory:
 
 def _reconcile_texts(blobs: Sequence[bytes], texts: Sequence[str], now: datetime) -> Reconciliation:
     fingerprints = [parse_fingerprint(json.loads(text)) for text in texts]
-    first, behind = fingerprints[:FINGERPRINTS], fingerprints[FINGERPRINTS:]
+    first = fingerprints[:FINGERPRINTS]
+    behind = fingerprints[FINGERPRINTS:]
     result = reconcile_buckets([parse_bucket(json.loads(blob)) for blob in blobs], first, now)
     return Reconciliation(result.changed, result.added, result.taken, (*result.waiting, *behind))
 

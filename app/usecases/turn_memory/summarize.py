@@ -74,7 +74,8 @@ class SummariseTurn:
     async def _find_texts(
         self, principal: Principal, conversation: Conversation, turn: TurnToSummarise
     ) -> tuple[str, str]:
-        user_text, assistant_text = turn.user_text, turn.assistant_text
+        user_text = turn.user_text
+        assistant_text = turn.assistant_text
         if user_text is None or assistant_text is None:
             log = await self._journals.read_texts(principal, conversation, turn.turn_id)
             user_text = log.user_text if user_text is None else user_text

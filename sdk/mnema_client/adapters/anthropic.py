@@ -82,8 +82,10 @@ class MnemaMemoryTool(BetaAbstractMemoryTool):
             )
         content = before + command.new_str + after
         self._files.write_file(file, content)
-        changed, lines = before.count("\n"), content.split("\n")
-        first, last = max(0, changed - 2), min(len(lines), changed + 3)
+        changed = before.count("\n")
+        lines = content.split("\n")
+        first = max(0, changed - 2)
+        last = min(len(lines), changed + 3)
         header = "The memory file has been edited. Here is the snippet showing the change (with line numbers):"
         return "\n".join([header, *number_lines(lines[first:last], first + 1)])
 
@@ -108,7 +110,8 @@ class MnemaMemoryTool(BetaAbstractMemoryTool):
 
     def rename(self, command: BetaMemoryTool20250818RenameCommand) -> str:
         """Move a file, or a folder with its files, one by one."""
-        old, new = check_path(command.old_path), check_path(command.new_path)
+        old = check_path(command.old_path)
+        new = check_path(command.new_path)
         moved = self._require_tree(old, "rename")
         if new == ROOT or new.startswith(f"{old}/"):
             raise FileRefused(f"The destination {new} cannot hold {old}")

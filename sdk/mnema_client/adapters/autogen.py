@@ -42,8 +42,11 @@ class MnemaMemory(Memory):
         top_k: int = 5,
     ) -> None:
         self._client = client
-        self._user_id, self._agent, self._category = user_id, agent, category
-        self._thread_id, self._top_k = thread_id, top_k
+        self._user_id = user_id
+        self._agent = agent
+        self._category = category
+        self._thread_id = thread_id
+        self._top_k = top_k
 
     async def update_context(self, model_context: ChatCompletionContext) -> UpdateContextResult:
         """Query with the newest message of the user, and add the answer as a system message, if there is one."""

@@ -10,9 +10,11 @@ LEVELS = 2
 
 def view_lines(content: str, view_range: Sequence[int] | None = None) -> Iterator[str]:
     """Return the lines of a file with their numbers. `view_range`: the first and last line; -1 is the end."""
-    lines, first = content.split("\n"), 1
+    lines = content.split("\n")
+    first = 1
     if view_range and len(view_range) == 2:
-        first, last = max(1, view_range[0]), view_range[1]
+        first = max(1, view_range[0])
+        last = view_range[1]
         lines = lines[first - 1 : len(lines) if last == -1 else max(last, 0)]
     return number_lines(lines, first)
 

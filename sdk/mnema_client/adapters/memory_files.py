@@ -42,7 +42,8 @@ class MemoryFiles:
     """The files of one user in one category. Methods raise FileRefused, and MnemaError for all else."""
 
     def __init__(self, memory: Mnema, *, user_id: str, category: str, agent_id: str | None = None) -> None:
-        self._memory, self._agent = memory, agent_id
+        self._memory = memory
+        self._agent = agent_id
         self._place: dict[str, Any] = {"user_id": user_id, "category": category, "type": "summary"}
 
     def find_file(self, path: str) -> MemoryFile | None:

@@ -85,7 +85,8 @@ def recall_processor(
         place = max((i for i, message in enumerate(messages) if _prompt_of(message)), default=None)
         if place is None:
             return messages
-        asked, plain = messages[place], without_recalled(messages[:place])
+        asked = messages[place]
+        plain = without_recalled(messages[:place])
         if isinstance(asked, ModelRequest) and not any(_is_recalled(part) for part in asked.parts):
             filters = {"user_id": user_id}
             answer = await memory.query(

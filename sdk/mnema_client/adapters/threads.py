@@ -73,7 +73,8 @@ class Place:
 
     def _entry_of(self, group: Sequence[ThreadTurn | Memory]) -> Entry | None:
         parts = sorted(group, key=lambda turn: turn.metadata.get("part", 0))
-        first, ids = parts[0].metadata, tuple(turn.id for turn in parts)
+        first = parts[0].metadata
+        ids = tuple(turn.id for turn in parts)
         if len(parts) != first.get("parts", 1):
             return None
         text = "".join(turn.content if isinstance(turn, ThreadTurn) else turn.text for turn in parts)
@@ -86,7 +87,8 @@ class ThreadLog:
     """The entries of one user's thread, read and written with the asynchronous client."""
 
     def __init__(self, memory: AsyncMnema, place: Place) -> None:
-        self.memory, self.place = memory, place
+        self.memory = memory
+        self.place = place
 
     async def append(self, entries: Iterable[Entry]) -> None:
         """Store entries in this order: one request for each turn."""
@@ -124,11 +126,14 @@ class ThreadLog:
 
 def _split_json(text: str) -> list[str]:
     """Split `text` into parts whose JSON has at most PART_BYTES bytes."""
-    parts, start, size = [], 0, 0
+    parts = []
+    start = 0
+    size = 0
     for place, char in enumerate(text):
         cost = 2 if char in '"\\' else len(char.encode("utf-8", "surrogatepass"))
         if size + cost > PART_BYTES:
             parts.append(text[start:place])
-            start, size = place, 0
+            start = place
+            size = 0
         size += cost
     return [*parts, text[start:]]

@@ -30,7 +30,8 @@ class AiohttpSender(AsyncSender):
     async def _send_once(self, call: Call[Any], *, stream: bool) -> httpx.Response:
         if stream or call.params:
             return await super()._send_once(call, stream=stream)
-        content, url = call.content or b"", f"{self._connection_info.base_url.rstrip('/')}{call.path}"
+        content = call.content or b""
+        url = f"{self._connection_info.base_url.rstrip('/')}{call.path}"
         data = io.BytesIO(content) if len(content) > MAX_SINGLE_WRITE else content
         try:
             request = self._current_session().request(

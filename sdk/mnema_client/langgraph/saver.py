@@ -112,8 +112,10 @@ class MnemaSaver(BaseCheckpointSaver[str]):
         limit: int | None = None,
     ) -> Iterator[CheckpointTuple]:
         """Yield checkpoints, newest first, page by page. `filter`: metadata that must be equal, key by key."""
-        conditions, named = wire.list_conditions(config, self.user_id, filter, before), self._names_user(config)
-        left, cursor = limit, None
+        conditions = wire.list_conditions(config, self.user_id, filter, before)
+        named = self._names_user(config)
+        left = limit
+        cursor = None
         while left is None or left > 0:
             size = PAGE if left is None else min(left, PAGE)
             page = self._sync.send(wire.list_checkpoints(self.serde, conditions, named, size, cursor))
@@ -131,8 +133,10 @@ class MnemaSaver(BaseCheckpointSaver[str]):
         limit: int | None = None,
     ) -> AsyncIterator[CheckpointTuple]:
         """Yield checkpoints as `list` does."""
-        conditions, named = wire.list_conditions(config, self.user_id, filter, before), self._names_user(config)
-        left, cursor = limit, None
+        conditions = wire.list_conditions(config, self.user_id, filter, before)
+        named = self._names_user(config)
+        left = limit
+        cursor = None
         while left is None or left > 0:
             size = PAGE if left is None else min(left, PAGE)
             page = await self._async.send(wire.list_checkpoints(self.serde, conditions, named, size, cursor))

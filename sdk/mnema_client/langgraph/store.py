@@ -128,7 +128,9 @@ def _list_body(op: ListNamespacesOp) -> dict[str, Any]:
 
 
 def _read_results(ops: Sequence[Op], answer: _BatchAnswer) -> list[Result]:
-    gets, searches, lists = iter(answer.gets), iter(answer.searches), iter(answer.lists)
+    gets = iter(answer.gets)
+    searches = iter(answer.searches)
+    lists = iter(answer.lists)
     results: list[Result] = []
     for op in ops:
         if isinstance(op, GetOp):

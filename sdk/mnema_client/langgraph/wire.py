@@ -23,7 +23,8 @@ from mnema_client.transport import Call
 T = TypeVar("T")
 MSGPACK = "application/msgpack"
 HEADERS = {"Content-Type": MSGPACK, "Accept": MSGPACK}
-MAX_FILTER_CHARS, MAX_FILTERS_CHARS = 2000, 12_000
+MAX_FILTER_CHARS = 2000
+MAX_FILTERS_CHARS = 12_000
 """Limits in characters of JSON. Longer metadata is stored but cannot be used in a filter."""
 
 

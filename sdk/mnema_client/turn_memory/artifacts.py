@@ -60,7 +60,8 @@ class ArtifactChoice(TypedDict, total=False):
 
 def save_artifact(fields: ArtifactFields) -> Flow[Answered]:
     """Store an artifact; return the server's answer. Raise ValueError for fields that the kind cannot have."""
-    kind, content = fields["kind"], dict(fields["content"])
+    kind = fields["kind"]
+    content = dict(fields["content"])
     _check_fields(kind, fields)
     if kind == TURN_LOG and "turn_log" in content:
         return (yield from _restore_log(fields, content["turn_log"]))
@@ -122,7 +123,8 @@ def _check_fields(kind: str, fields: ArtifactFields) -> None:
 
 def _write_call(kind: str, fields: ArtifactFields, content: dict[str, Any]) -> Call[Answered]:
     place: dict[str, Any] = {"user_id": fields["user_id"], "project_id": _project_id(fields)}
-    conversation_id, turn_id = fields["conversation_id"], fields.get("turn_id") or ""
+    conversation_id = fields["conversation_id"]
+    turn_id = fields.get("turn_id") or ""
     if kind == ACTIVE_SET:
         turn_ids = content.pop("selected_local_memories_turn_ids", None)
         bucket_ids = content.pop("picked_bucket_ids", None)

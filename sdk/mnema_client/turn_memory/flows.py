@@ -119,7 +119,8 @@ class _Steps(Generic[T]):
 
     def advance(self) -> bool:
         """Run the flow to its next step. Return False at its end. Raise what it raises."""
-        answer, failure = self.answer, self.failure
+        answer = self.answer
+        failure = self.failure
         self.answer = self.failure = None
         try:
             self.request = self._flow.send(answer) if failure is None else self._flow.throw(failure)

@@ -111,7 +111,8 @@ def defuse_marks(line: str, names: TagNames | None = None, *, leading: bool = Tr
     """
     if line.isascii() and line.isalnum():
         return line  # a word alone is no mark
-    folded, places = fold_text(line), None
+    folded = fold_text(line)
+    places = None
     if _HIDDEN in folded:
         places = [at for at, char in enumerate(folded) if char != _HIDDEN]
         folded = folded.replace(_HIDDEN, "")
@@ -165,7 +166,8 @@ def _edit_brackets(folded: str, names: TagNames, leading: bool) -> Iterator[Edit
         return
     start = match.end() if leading and (match := _LEADING.match(folded)) else -1
     for opening in _OPENING.finditer(folded):
-        inside, limit = opening.end(), opening.end() + _INSIDE
+        inside = opening.end()
+        limit = opening.end() + _INSIDE
         end = _ENDING.search(folded, inside, limit)
         closing = end if end and end["closing"] else None
         body = folded[inside : end.start() if end else limit]

@@ -23,7 +23,8 @@ def preload_conversation_memory_state(scratchpad: Scratchpad) -> Flow[None]:
     begin_turn(scratchpad)
     if scratchpad.active_set is not None:
         return
-    user_id, conversation_id = scratchpad.user_id, scratchpad.conversation_id
+    user_id = scratchpad.user_id
+    conversation_id = scratchpad.conversation_id
     yield from _store_texts(scratchpad)
     memories, feedback, signals, scratchpad.active_set = yield Together(
         (

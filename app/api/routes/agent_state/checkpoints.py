@@ -19,7 +19,8 @@ ThreadId = Annotated[Identifier, Path()]
 UserId = Annotated[
     Identifier, Query(description="threads of different users are different, even with equal thread ids")
 ]
-JSON, BINARY = "application/json", "application/octet-stream"
+JSON = "application/json"
+BINARY = "application/octet-stream"
 _EXAMPLE = {
     "graph_state": {"next": "planner"},
     "memory_context": {"revision": 41},
@@ -59,7 +60,8 @@ async def put(
     if kind not in _CONTENT:
         raise UnsupportedMediaType(f"Send the state as `Content-Type: {JSON}` or `{BINARY}`.")
     raw = await request.body()
-    thread, version = Thread(user_id, thread_id), parse_version(if_match)
+    thread = Thread(user_id, thread_id)
+    version = parse_version(if_match)
     state = await app.checkpoints.put_state(principal, thread, raw, binary=kind == BINARY, version=version)
     response.headers["ETag"] = f'"{state.version}"'
     times = {"created_at": state.created_at, "updated_at": state.updated_at}

@@ -40,7 +40,8 @@ async def store_value(
     """Store one value of a project's chat. Retry with the same `Idempotency-Key` and body to store once."""
     await _require_project(app, principal, body.project_id)
     key = retry_key("POST /facts/store", idempotency_key, body)
-    place, fact = body.to_place(), body.to_domain()
+    place = body.to_place()
+    fact = body.to_domain()
     return ProjectFactStoredOut.from_action(*await app.facts.store.store_project_fact(principal, place, fact, key))
 
 

@@ -100,7 +100,8 @@ async def page(
     which: dict[str, Any] = {"role": role, "thread_id": thread_id, "tag": tag, "pinned": pinned}
     changed: dict[str, Any] = {"updated_after": updated_after, "updated_before": updated_before}
     filters = Filters(**whose, **which, **changed, importance_min=importance_min, importance_max=importance_max)
-    pairs, created = tuple(map(parse_metadata, metadata or ())), (created_after, created_before)
+    pairs = tuple(map(parse_metadata, metadata or ()))
+    created = (created_after, created_before)
     kinds = tuple(category or ()), tuple(type or ())
     listing = MemoryListing(filters, state, q, *kinds, pairs, *created, sort, order)
     memories = await app.read.list_memories(principal, listing, cursor, limit)

@@ -97,7 +97,8 @@ async def put(
     the defaults key by key: mappings merge, other values replace, `null` removes. With `If-Match` it is put in force
     only over that version. It is in force in all servers and workers within 5 seconds.
     """
-    body, moves = await request.body(), parse_moves(move)
+    body = await request.body()
+    moves = parse_moves(move)
     if len(body) > MAX_DOCUMENT_BYTES:
         raise BodyTooLarge(f"at most {MAX_DOCUMENT_BYTES} bytes")
     document = await app.rules.read_document(body, is_yaml=_is_yaml(request.headers.get("content-type", "")))

@@ -14,7 +14,8 @@ from app.domain.agent_state.checkpoints import ChannelValue, ChannelWrite, Check
 from app.domain.errors import InvalidInput
 from app.domain.ids import check_storable
 
-NAME_BYTES, PLACE_BYTES = 200, 1200
+NAME_BYTES = 200
+PLACE_BYTES = 1200
 """Maximum bytes of names, and of places in a graph. Both are parts of keys; PostgreSQL allows 2,704 bytes a key."""
 
 

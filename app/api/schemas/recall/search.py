@@ -76,7 +76,8 @@ class MemorySearchIn(Request):
         )
 
     def _one_of(self, name: str, other: str) -> Any:
-        value, same = getattr(self, name), getattr(self, other)
+        value = getattr(self, name)
+        same = getattr(self, other)
         if value is not None and same is not None and value != same:
             raise InvalidInput(f"{name} and {other} are names of one field and differ; send one of them")
         return same if value is None else value
@@ -183,7 +184,8 @@ class MemorySearchOut(BaseModel):
 
 
 def _found_out(result: SearchResult) -> FoundOut:
-    memory, scored = result.memory, result.ranked.scored
+    memory = result.memory
+    scored = result.ranked.scored
     return FoundOut(
         mark=result.mark,
         id=memory.id,

@@ -105,10 +105,12 @@ class TreeEntryOut(BaseModel):
     @classmethod
     def from_entry(cls, entry: TreeEntry) -> "TreeEntryOut":
         """Return the body for a domain object."""
-        stored, problem = entry.stored, entry.problem
+        stored = entry.stored
+        problem = entry.problem
         reason, message = (problem.reason.value, problem.message) if problem else (None, None)
         if stored is not None and stored.reason is not None:
-            reason, message = stored.reason, _describe_rejection(stored.reason, stored.detail)
+            reason = stored.reason
+            message = _describe_rejection(stored.reason, stored.detail)
         return cls(
             **{name: getattr(entry, name) for name in ("name", "path", "kind", "size", "modified_at", "state")},
             chunks=stored.chunk_count if stored else None,

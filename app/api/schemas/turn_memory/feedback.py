@@ -57,7 +57,8 @@ class GateFeedbackIn(TurnMemoryIn):
 
     def to_domain(self) -> GivenReaction:
         """Return the reaction to store."""
-        verdict, in_log = Verdict(self.reaction), self.apply_feedback_to_turn_log
+        verdict = Verdict(self.reaction)
+        in_log = self.apply_feedback_to_turn_log
         return GivenReaction(Origin.machine, verdict, self.text, self.confidence, in_log)
 
 

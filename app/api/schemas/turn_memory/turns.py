@@ -247,7 +247,8 @@ class ActiveSetIn(TurnMemoryIn, Change):
 
     def to_domain(self) -> Selection:
         """Return the selection."""
-        turns, buckets = self.selected_local_memories_turn_ids, self.picked_bucket_ids
+        turns = self.selected_local_memories_turn_ids
+        buckets = self.picked_bucket_ids
         return Selection(
             None if turns is None else tuple(turns),
             None if buckets is None else tuple(buckets),
