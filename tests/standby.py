@@ -4,7 +4,6 @@ import asyncio
 import os
 import secrets
 import shutil
-import signal
 import subprocess
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -17,6 +16,7 @@ import pytest
 from app.bootstrap.administration import create_roles, migrate_database
 from app.config.settings import Settings
 from app.embedded.postgres import Cluster, EmbeddedPostgres
+from tests.own_postgres import kill_server
 
 DATABASE = "mnema"
 LONG_S = 240.0
@@ -88,11 +88,17 @@ class StreamingPair:
         """Stop the standby at once; it keeps its port."""
         self.standby.stop_server("immediate")
 
+    def kill_standby(self) -> None:
+        """Send SIGKILL to the standby's first process; all others end with it."""
+        kill_server(self.standby)
+
     def kill_primary(self) -> None:
         """Send SIGKILL to the primary's first process; all others end with it."""
-        pid = self.primary.owner_pid()
-        assert pid is not None
-        os.kill(pid, signal.SIGKILL)
+        kill_server(self.primary)
+
+    def start_primary(self) -> None:
+        """Start the primary again on its port after a kill."""
+        assert self.primary.start_server() == self.source
 
     @asynccontextmanager
     async def paused(self) -> AsyncIterator[None]:

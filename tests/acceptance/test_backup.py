@@ -27,6 +27,7 @@ from tests.api.calls import ask, delta, history_of, listed, refused, remember, s
 from tests.api.changes import changed_since, read_changes
 from tests.conftest import PASSWORDS, SECRET_KEY, Database, database_url, roomy_memory
 from tests.factories import Caller, make_caller, serve
+from tests.own_postgres import guarded, spend_ids
 from tests.usecases.crowd import SeededEmbedder
 
 pytestmark = pytest.mark.acceptance
@@ -193,18 +194,6 @@ async def test_what_was_dumped_answers_as_before_wherever_it_is_restored(
     await guarded(restored.url("mnema_app"), caller)
 
 
-async def spend_ids(superuser: str, count: int) -> int:
-    """Use up transaction ids of the cluster, as days of use do. Return the last one."""
-    connection = await asyncpg.connect(superuser)
-    try:
-        await connection.execute("CREATE TEMP TABLE spent (n int)")
-        await connection.execute(f"""DO $$ BEGIN FOR i IN 1 .. {count} LOOP
-            BEGIN INSERT INTO spent VALUES (i); EXCEPTION WHEN unique_violation THEN NULL; END; END LOOP; END $$""")
-        return int(await connection.fetchval("SELECT pg_current_xact_id()::text::bigint"))
-    finally:
-        await connection.close()
-
-
 @pytest.mark.long
 @pytest.mark.parametrize("fresh", [False, True], ids=["dropped", "another server"])
 async def test_changes_go_on_in_a_restored_database_and_a_cursor_of_before_is_refused(
@@ -257,20 +246,6 @@ async def drop(server: str, name: str) -> None:
     connection = await asyncpg.connect(server)
     await connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
     await connection.close()
-
-
-async def guarded(url: str, caller: Caller) -> None:
-    """Assert that the tripwire refuses a change without history, and that no row is visible without a tenant."""
-    connection = await asyncpg.connect(url)
-    try:
-        assert await connection.fetchval("SELECT count(*) FROM memories") == 0
-        await connection.execute("BEGIN")
-        await connection.execute("SELECT set_config('app.tenant_id', $1, true)", str(caller.scope.tenant_id))
-        assert await connection.execute("UPDATE memories SET importance = 5") != "UPDATE 0"
-        with pytest.raises(asyncpg.PostgresError, match="history"):
-            await connection.execute("COMMIT")
-    finally:
-        await connection.close()
 
 
 @pytest.mark.long

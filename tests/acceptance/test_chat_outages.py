@@ -7,8 +7,6 @@ import asyncio
 import itertools
 import os
 import random
-import signal
-import tempfile
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,13 +15,11 @@ import asyncpg
 import httpx
 import pytest
 
-from app.bootstrap.administration import create_roles, migrate_database
 from app.bootstrap.tenancy import open_tenants
-from app.config.settings import Settings
-from app.embedded.home import DATABASE, Home
 from tests.acceptance.serving import Server
 from tests.background import until
 from tests.conftest import Database
+from tests.own_postgres import OwnPostgres, own_postgres
 from tests.scripted_upstream import ScriptedUpstream, scripted_upstream
 
 CHATS = int(os.environ.get("MNEMA_CHAT_DRILL", "120"))
@@ -34,45 +30,19 @@ WAIT_S = 90
 pytestmark = [pytest.mark.acceptance, pytest.mark.long, pytest.mark.xdist_group("workers")]
 
 
-class KilledPostgres:
-    """A durable PostgreSQL that is killed and started again."""
-
-    def __init__(self, folder: Path) -> None:
-        self.home = Home(folder)
-        self.cluster = self.home.postgres.start_server()
-
-    async def prepare(self) -> tuple[Database, str]:
-        """Create roles, schema and a tenant; return the database and a key for chats."""
-        await create_roles(self.cluster.database_url(), DATABASE, self.home.load_passwords())
-        await migrate_database(self.home.role_url(self.cluster, "mnema_admin"), Settings())
-        settings = self.home.server_settings(self.cluster)
-        async with open_tenants(settings) as tenants:
-            tenant = await tenants.create_tenant("drill")
-            _key, plain = await tenants.create_key(tenant.id, "drill", ["chat", "query"])
-        url = settings.database_url.get_secret_value()
-        superuser = self.cluster.database_url(DATABASE)
-        return Database(DATABASE, superuser, self.home.role_url(self.cluster, "mnema_admin"), url, url), plain
-
-    def kill(self) -> None:
-        """Kill its first process, without which it is gone."""
-        pid = self.home.postgres.owner_pid()
-        assert pid is not None
-        os.kill(pid, signal.SIGKILL)  # its other processes end when they notice
-
-    def restart(self) -> None:
-        """Start it on the same port, after its recovery."""
-        assert self.home.postgres.start_server().port == self.cluster.port
-
-
 @pytest.fixture
-def postgres() -> Iterator[KilledPostgres]:
-    """A PostgreSQL outside pytest's tmp_path, which only root may traverse."""
-    with tempfile.TemporaryDirectory(prefix="mnema-drill-") as folder:
-        made = KilledPostgres(Path(folder))
-        try:
-            yield made
-        finally:
-            made.home.postgres.stop_server("immediate")
+def postgres() -> Iterator[OwnPostgres]:
+    """A durable PostgreSQL that is killed and started again."""
+    with own_postgres() as made:
+        yield made
+
+
+async def make_key(postgres: OwnPostgres) -> str:
+    """Create a tenant; return a key for chats."""
+    async with open_tenants(postgres.home.server_settings(postgres.cluster)) as tenants:
+        tenant = await tenants.create_tenant("drill")
+        _key, plain = await tenants.create_key(tenant.id, "drill", ["chat", "query"])
+        return plain
 
 
 @pytest.fixture
@@ -121,9 +91,10 @@ def ended_well(answer: httpx.Response) -> bool:
 
 
 async def test_a_killed_database_loses_no_turn_of_an_answered_chat(
-    postgres: KilledPostgres, upstream: ScriptedUpstream, tmp_path: Path
+    postgres: OwnPostgres, upstream: ScriptedUpstream, tmp_path: Path
 ) -> None:
-    database, key = await postgres.prepare()
+    database = await postgres.prepare()
+    key = await make_key(postgres)
     server = Server(database, tmp_path, env={"MNEMA_CHAT_UPSTREAM_URL": upstream.base_url})
     await server.start()
     try:

@@ -11,7 +11,6 @@ import re
 import subprocess
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -24,13 +23,12 @@ from mnema_client.models import Written
 from pydantic import SecretStr
 
 from app.bootstrap import Doubles
-from app.bootstrap.administration import create_roles, migrate_database
 from app.config.settings import Settings
-from app.embedded.home import DATABASE, Home
 from tests.acceptance.serving import Server
 from tests.background import background, until
 from tests.conftest import Database, database_url, model_cache
 from tests.factories import Caller, body, make_caller, replica, serve
+from tests.own_postgres import OwnPostgres, connected, own_postgres
 from tests.redis_server import RedisServer
 from tests.stalling_proxy import stalling
 from tests.usecases.crowd import SeededEmbedder
@@ -111,57 +109,20 @@ async def said(http: httpx.AsyncClient, content: str) -> None:
     assert (await http.post("/turns", json=turn)).status_code == 201
 
 
-class Standby:
-    """A separate cluster that can be demoted to a standby, as after a failover, and be promoted."""
-
-    def __init__(self, folder: Path) -> None:
-        self.home = Home(folder)
-        self.cluster = self.home.postgres.start_server()
-
-    async def prepare(self) -> Settings:
-        """Create roles and schema, and return the settings of an installation on it."""
-        await create_roles(self.cluster.database_url(), DATABASE, self.home.load_passwords())
-        await migrate_database(self.home.role_url(self.cluster, "mnema_admin"), Settings())
-        return self.home.server_settings(self.cluster)
-
-    def demote(self) -> None:
-        """Restart it in recovery: it serves reads and refuses writes."""
-        self.home.postgres.stop_server()
-        (self.home.postgres.data_dir / "standby.signal").touch()
-        assert self.home.postgres.start_server().port == self.cluster.port
-
-    async def promote(self) -> None:
-        """Promote it, so that it accepts writes again."""
-        async with superuser(self.cluster.database_url(DATABASE)) as sql:
-            assert await sql.fetchval("SELECT pg_promote(true, 60)")
-
-
-@asynccontextmanager
-async def superuser(url: str) -> AsyncIterator[asyncpg.Connection]:
-    """Open a superuser's connection for a few statements."""
-    sql = await asyncpg.connect(url)
-    try:
-        yield sql
-    finally:
-        await sql.close()
-
-
 @pytest.fixture
-def standby() -> Iterator[Standby]:
-    """A standby outside pytest's tmp_path, which only root may traverse."""
-    with tempfile.TemporaryDirectory(prefix="mnema-drill-") as folder:
-        made = Standby(Path(folder))
-        try:
-            yield made
-        finally:
-            made.home.postgres.stop_server("immediate")
+def standby() -> Iterator[OwnPostgres]:
+    """A cluster that the test makes read-only, as a failover does, and promotes."""
+    with own_postgres() as made:
+        yield made
 
 
 @pytest.mark.long
 async def test_writes_wait_for_a_database_that_became_read_only_and_are_done_once_when_it_is_no_more(
-    standby: Standby, embedder: SeededEmbedder
+    standby: OwnPostgres, embedder: SeededEmbedder
 ) -> None:
-    async with replica(await standby.prepare(), Doubles(embedder=embedder)) as (url, app):
+    await standby.prepare()
+    settings = standby.home.server_settings(standby.cluster)
+    async with replica(settings, Doubles(embedder=embedder)) as (url, app):
         caller = await make_caller(app)
         async with caller.client(url) as http:
             assert (await http.post("/memory", json=body("Maya books the venue."))).status_code == 201
@@ -239,7 +200,7 @@ class SmallDisk:
 @pytest.fixture
 async def small_disk(database: Database) -> AsyncIterator[SmallDisk]:
     """A disk that holds the test's database. Request it before `app`: a database with connections cannot move."""
-    async with superuser(database_url(database.superuser, "postgres")) as sql:
+    async with connected(database_url(database.superuser, "postgres")) as sql:
         data = await sql.fetchval("SHOW data_directory")
         if not os.path.isdir(data):  # noqa: ASYNC240 - one local call
             pytest.skip("the database is not on this machine: its disk cannot be filled")
