@@ -11,6 +11,7 @@ import asyncpg
 import pytest
 
 from app.bootstrap.administration import create_roles, migrate_database
+from app.bootstrap.tenancy import open_tenants
 from app.config.settings import Settings
 from app.embedded.home import DATABASE, Home
 from app.embedded.postgres import EmbeddedPostgres
@@ -31,6 +32,12 @@ class OwnPostgres:
         await create_roles(self.cluster.database_url(), DATABASE, self.home.load_passwords())
         await migrate_database(self.home.role_url(self.cluster, "mnema_admin"), Settings())
         return self.database
+
+    async def create_key(self, *scopes: str) -> str:
+        """Create a tenant; return a key with these scopes."""
+        async with open_tenants(self.home.server_settings(self.cluster)) as tenants:
+            tenant = await tenants.create_tenant("drill")
+            return (await tenants.create_key(tenant.id, "drill", scopes))[1]
 
     @property
     def database(self) -> Database:

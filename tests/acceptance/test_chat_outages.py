@@ -15,7 +15,6 @@ import asyncpg
 import httpx
 import pytest
 
-from app.bootstrap.tenancy import open_tenants
 from tests.acceptance.serving import Server
 from tests.background import until
 from tests.conftest import Database
@@ -35,14 +34,6 @@ def postgres() -> Iterator[OwnPostgres]:
     """A durable PostgreSQL that is killed and started again."""
     with own_postgres() as made:
         yield made
-
-
-async def make_key(postgres: OwnPostgres) -> str:
-    """Create a tenant; return a key for chats."""
-    async with open_tenants(postgres.home.server_settings(postgres.cluster)) as tenants:
-        tenant = await tenants.create_tenant("drill")
-        _key, plain = await tenants.create_key(tenant.id, "drill", ["chat", "query"])
-        return plain
 
 
 @pytest.fixture
@@ -94,7 +85,7 @@ async def test_a_killed_database_loses_no_turn_of_an_answered_chat(
     postgres: OwnPostgres, upstream: ScriptedUpstream, tmp_path: Path
 ) -> None:
     database = await postgres.prepare()
-    key = await make_key(postgres)
+    key = await postgres.create_key("chat", "query")
     server = Server(database, tmp_path, env={"MNEMA_CHAT_UPSTREAM_URL": upstream.base_url})
     await server.start()
     try:
