@@ -140,7 +140,8 @@ class Engine:
                 reset=_reset_connection,
                 timeout=min(CONNECT_S, self.timeout_s),
                 command_timeout=self.timeout_s,
-                server_settings={"application_name": "mnema"},  # poolers refuse most others; the role has the rest
+                # poolers refuse most others; the role has the rest. The zone is that of times in JSON and of dates
+                server_settings={"application_name": "mnema", "timezone": "UTC"},
                 statement_cache_size=self._statement_cache,
                 max_cacheable_statement_size=0,  # any size: a statement without a name may not outlive its transaction
             )

@@ -68,7 +68,7 @@ WHERE tenant_id = $1 AND key_id = '00000000-0000-0000-0000-000000000000' AND rou
 GROUP BY route, response->>'reason'
 
 -- name: expire
-WITH days AS (DELETE FROM llm_budget WHERE tenant_id = $1 AND day < $2::timestamptz::date)
+WITH days AS (DELETE FROM llm_budget WHERE tenant_id = $1 AND day < ($2::timestamptz AT TIME ZONE 'UTC')::date)
 DELETE FROM llm_calls WHERE tenant_id = $1 AND id = ANY (ARRAY (
     SELECT id FROM llm_calls WHERE tenant_id = $1 AND ts < $2 ORDER BY ts LIMIT $3))
 

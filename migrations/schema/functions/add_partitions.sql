@@ -4,6 +4,7 @@ CREATE OR REPLACE FUNCTION public.add_partitions()
  SECURITY DEFINER
  SET search_path TO 'pg_catalog', 'public', 'pg_temp'
  SET lock_timeout TO '200ms'
+ SET "TimeZone" TO 'UTC'
 AS $function$
 DECLARE
     v_family record;

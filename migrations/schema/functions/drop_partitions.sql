@@ -4,6 +4,7 @@ CREATE OR REPLACE FUNCTION public.drop_partitions(p_events integer, p_receipts i
  SECURITY DEFINER
  SET search_path TO 'pg_catalog', 'public', 'pg_temp'
  SET lock_timeout TO '200ms'
+ SET "TimeZone" TO 'UTC'
 AS $function$
 DECLARE
     v_kept record;

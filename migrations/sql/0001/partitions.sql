@@ -63,9 +63,10 @@ END $$;
 
 -- Make the partitions of this week and of the next four that are missing. Returns {added: names, moved: rows that left
 -- the default partitions, skipped: weeks with too many such rows, busy: whether a lock was not to be had in time}.
--- After `busy` call it again later.
+-- After `busy` call it again later. It counts in UTC: in a session's zone, a day of an interval may have 23 or 25
+-- hours.
 CREATE FUNCTION add_partitions() RETURNS jsonb LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path = pg_catalog, public, pg_temp SET lock_timeout = '200ms' AS $$
+    SET search_path = pg_catalog, public, pg_temp SET lock_timeout = '200ms' SET timezone = 'UTC' AS $$
 DECLARE
     v_family record;
     v_week timestamptz;
@@ -121,7 +122,7 @@ $$;
 --
 -- A row's time may differ from that of its id. A week with a row that is too young stays.
 CREATE FUNCTION drop_partitions(p_events int, p_receipts int, p_now timestamptz, p_dry_run boolean) RETURNS jsonb LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path = pg_catalog, public, pg_temp SET lock_timeout = '200ms' AS $$
+    SET search_path = pg_catalog, public, pg_temp SET lock_timeout = '200ms' SET timezone = 'UTC' AS $$
 DECLARE
     v_kept record;
     v_family record;
