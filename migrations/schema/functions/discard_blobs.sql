@@ -5,7 +5,11 @@ AS $function$
 DECLARE
     v_count int := remove_blobs(p_tenant, p_uris);
 BEGIN
-    IF EXISTS (SELECT FROM swept_blobs WHERE tenant_id = p_tenant AND uri = ANY (p_uris) AND NOT deleted) THEN
+    IF NOT EXISTS (SELECT FROM swept_blobs WHERE tenant_id = p_tenant AND uri = ANY (p_uris) AND NOT deleted) THEN
+        RETURN v_count;
+    END IF;
+    PERFORM FROM jobs WHERE tenant_id = p_tenant AND kind = 'blobs' AND state = 'queued' LIMIT 1 FOR SHARE SKIP LOCKED;
+    IF NOT FOUND THEN
         INSERT INTO jobs (tenant_id, id, kind) VALUES (p_tenant, gen_random_uuid(), 'blobs');
     END IF;
     RETURN v_count;

@@ -125,12 +125,17 @@ END $$;
 GRANT EXECUTE ON FUNCTION enter_blob(uuid, text, text), put_blob_content(uuid, text, bytea), remove_blobs(uuid, text[]),
     sweep_blobs(uuid, timestamptz, int) TO mnema_app;
 
--- Take blobs out of the ledger at once, and queue the deletion of those outside PostgreSQL. Returns their number.
+-- Take blobs out of the ledger at once, and queue the deletion of those outside PostgreSQL. Returns their number. A job
+-- that waits deletes these too: its lock keeps it from starting before this transaction ends.
 CREATE FUNCTION discard_blobs(p_tenant uuid, p_uris text[]) RETURNS int LANGUAGE plpgsql AS $$
 DECLARE
     v_count int := remove_blobs(p_tenant, p_uris);
 BEGIN
-    IF EXISTS (SELECT FROM swept_blobs WHERE tenant_id = p_tenant AND uri = ANY (p_uris) AND NOT deleted) THEN
+    IF NOT EXISTS (SELECT FROM swept_blobs WHERE tenant_id = p_tenant AND uri = ANY (p_uris) AND NOT deleted) THEN
+        RETURN v_count;
+    END IF;
+    PERFORM FROM jobs WHERE tenant_id = p_tenant AND kind = 'blobs' AND state = 'queued' LIMIT 1 FOR SHARE SKIP LOCKED;
+    IF NOT FOUND THEN
         INSERT INTO jobs (tenant_id, id, kind) VALUES (p_tenant, gen_random_uuid(), 'blobs');
     END IF;
     RETURN v_count;

@@ -12,7 +12,7 @@ import pytest
 from app.bootstrap import Application, Doubles, build_application
 from app.config.settings import Settings
 from app.domain.errors import NotFound
-from app.domain.outages import WriteContention
+from app.domain.outages import DataLocked, WriteContention
 from app.domain.principal import Principal
 from app.domain.turn_memory.artifacts import ArtifactChange, ArtifactKind, Conversation
 from app.storage.turn_memory.artifacts import ArtifactStorage
@@ -114,6 +114,19 @@ async def test_an_erased_users_objects_go_at_once_and_nobody_elses(
     assert json.loads(await in_s3.turn_memory.blobs.read_blob(scope, log["hosted_uri"])) == {"said": "his"}
 
 
+async def test_one_job_that_waits_deletes_what_several_erasures_leave(
+    in_s3: Application, s3: S3Server, bucket: str, sql: asyncpg.Connection
+) -> None:
+    scope = (await make_caller(in_s3)).scope
+    users = ["maya", "ben", "eva"]
+    for user in users:
+        await store_artifacts(in_s3, scope, "words", user_id=user)
+    for user in users:
+        await in_s3.erase.erase_user(scope, user)
+    assert await run_due_jobs(in_s3, in_s3.run_jobs, sql, scope) == ["blobs"]
+    assert s3.list_keys(bucket) == []
+
+
 async def test_an_object_that_arrives_after_the_erasure_goes_too(
     in_s3: Application, s3: S3Server, bucket: str, clock: Clock, sql: asyncpg.Connection
 ) -> None:
@@ -202,7 +215,7 @@ async def test_writes_and_erasures_of_a_user_at_once_leave_whole_artifacts(
             try:
                 await store_artifacts(app, scope, "word")
                 written += 1
-            except WriteContention:
+            except (WriteContention, DataLocked):
                 contended += 1
 
     async def erase_often() -> int:
