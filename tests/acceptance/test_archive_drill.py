@@ -318,8 +318,10 @@ async def check_state(client: httpx.AsyncClient, past: Past, lost: Lost) -> None
 
 
 async def check_delta(client: httpx.AsyncClient, past: Past, lost: Lost) -> None:
-    """Assert that a delta from the beginning tells all; print what one from a lost revision tells."""
+    """Assert that a delta from the beginning tells all, and that one from a lost revision is truncated until then."""
     assert (await delta(client, THREAD, since_rev=0))["rev"] == past.revision
+    told = [(await delta(client, THREAD, since_rev=rev))["truncated"] for rev in (past.revision, lost.revision)]
+    assert told == [False, True]
     added = [
         await remember(client, f"Maya owns {name}.", thread_id=THREAD) for name in ("a kayak", "two cats", "a loom")
     ]
