@@ -128,6 +128,12 @@ def background(
         made.stop()
 
 
+def kill_group(process: Process) -> None:
+    """Kill a worker and its pool at once."""
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
 async def until(met: Callable[[], Awaitable[object]], what: str, seconds: float = DEADLINE_S) -> float:
     """Poll until `met` answers a true value; return the waiting time in seconds."""
     began = time.monotonic()

@@ -137,15 +137,13 @@ class FileTurnSpool:
 
     def _claim(self, tenant: UUID) -> KeptTurn | None:
         with self._open() as database:
-            row = database.execute(_CLAIM, (str(tenant),)).fetchone()
-        if row is None:
-            return None
-        memory_id, content = row
-        try:
-            return KeptTurn.from_json(self._cipher_of(tenant).decrypt(content))
-        except _UNREADABLE as error:  # it stays for an operator who brings back the secret; the next one has its turn
-            log.warning("kept_turn_unreadable", memory_id=memory_id, error=type(error).__name__)
-            return None
+            while row := database.execute(_CLAIM, (str(tenant),)).fetchone():
+                memory_id, content = row
+                try:
+                    return KeptTurn.from_json(self._cipher_of(tenant).decrypt(content))
+                except _UNREADABLE as error:  # it stays for an operator who brings back the secret
+                    log.warning("kept_turn_unreadable", memory_id=memory_id, error=type(error).__name__)
+        return None
 
     def _postpone(self, turn: KeptTurn, seconds: float) -> None:
         with self._open() as database:

@@ -21,14 +21,13 @@ import pytest
 
 from tests.acceptance.durable_s3 import DurableS3
 from tests.acceptance.serving import Server
-from tests.background import Background, Process, background, children, until
+from tests.background import Background, Process, background, children, kill_group, until
 from tests.conftest import Database
 from tests.factories import Caller
 from tests.redis_server import RedisServer
 from tests.s3_server import ACCESS_KEY, SECRET_KEY
 from tests.usecases.crowd import SeededEmbedder
 from tests.usecases.sources.indexing import check_whole
-from tests.workers.test_indexing import kill_group
 
 KILLS = int(os.environ.get("MNEMA_FILES_DRILL", "6"))
 UPLOADERS, TALKERS, PATHS = 3, 3, 12

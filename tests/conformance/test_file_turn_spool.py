@@ -77,6 +77,19 @@ async def test_the_file_tells_nothing_without_the_secret(tmp_path: Path) -> None
     await wrong.close()
 
 
+async def test_unreadable_turns_hold_up_no_readable_one(tmp_path: Path) -> None:
+    lost = FileTurnSpool(tmp_path / "turns", 1 << 20, OTHER)
+    for number in range(150):
+        await lost.keep_turn(turn(f"Message {number}."))
+    await lost.close()
+    spool, kept = FileTurnSpool(tmp_path / "turns", 1 << 20, SECRET), turn()
+    await spool.keep_turn(kept)
+    assert await spool.claim_turn(TENANT) == kept
+    assert await spool.claim_turn(TENANT) is None
+    assert spool.waiting_count == 151
+    await spool.close()
+
+
 async def test_a_former_secret_still_opens_a_turn(tmp_path: Path) -> None:
     spool, kept = FileTurnSpool(tmp_path / "turns", 1 << 20, SECRET), turn()
     await spool.keep_turn(kept)

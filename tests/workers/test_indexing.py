@@ -1,7 +1,5 @@
 """Real workers index a folder of real documents, killed twice on the way."""
 
-import os
-import signal
 from functools import partial
 from pathlib import Path
 
@@ -16,7 +14,7 @@ from app.domain.sources.source import NewSource, Source, SourceKind
 from app.storage.jobs.jobs import JobStorage
 from app.storage.sources.index_jobs import IndexJobStorage
 from app.storage.sources.sources import SourceStorage
-from tests.background import Process, background, until
+from tests.background import background, kill_group, until
 from tests.conftest import Database
 from tests.parsing.made_documents import make_docx, make_pdf
 from tests.redis_server import RedisServer
@@ -44,12 +42,6 @@ def write_documents(root: Path) -> int:
         (root / f"papers/{n}.docx").write_bytes(make_docx([(1, f"Paper {n}"), (0, words)]))
     (root / "papers/broken.pdf").write_bytes(b"%PDF-1.7 and nothing more")
     return 281
-
-
-def kill_group(process: Process) -> None:
-    """Kill a worker and its pool at once."""
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
 
 
 async def queue_sync(app: Application, scope: Principal, source: Source) -> IndexJob:

@@ -160,9 +160,9 @@ def comparison_pool(memories: Sequence[Memory], policy: ConsolidationPolicy, now
 
 
 def _take_turn(ids: Collection[UUID], room: int, now: datetime) -> frozenset[UUID]:
-    """Return at most `room` ids, the next ones every day."""
+    """Return about `room` ids, others every day: each has its turn while the number of turns is the same."""
     turns = max(math.ceil(len(ids) / room), 1)
-    return frozenset(sorted(ids)[now.toordinal() % turns :: turns])
+    return frozenset(id_ for id_ in ids if (id_.int + now.toordinal()) % turns == 0)
 
 
 def comparable_memories(memories: Iterable[Memory], policy: ConsolidationPolicy, now: datetime) -> list[Memory]:

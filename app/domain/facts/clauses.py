@@ -11,7 +11,6 @@ from app.domain.facts.look_alikes import casts_doubt, tells_state
 from app.domain.facts.mentions import Mention
 from app.domain.facts.orders import mark_ranks, read_order
 from app.domain.facts.ranked_lists import MARK, read_marks
-from app.domain.facts.spelling import QUESTION_WORDS
 from app.domain.facts.values import cut_value, cut_values, read_value, split_values
 
 Op = Literal["put", "list", "set", "append", "remove", "swap", "insert", "move", "replace"]
@@ -366,8 +365,6 @@ def _inverted_values(text: str, *, several: bool) -> list[str]:
     if rest or (not several and "," in text):
         return []
     values = split_values(whole) if several else [value for value in [read_value(whole)] if value]
-    if len(values) == 1 and values[0].lower() in QUESTION_WORDS:
-        return []
     return values if all(len(value.split()) <= _MAX_INVERTED for value in values) else []
 
 

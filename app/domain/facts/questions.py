@@ -54,7 +54,7 @@ _ASK: Final = re.compile(
     + one_of(
         "tell|say|show|give|list|name|recall|display|print|repeat|recite|gimme|lemme (?:see|hear)|let me (?:see|hear)"
     )
-    + r"(?! (?:is|are|was|were)\b)(?: (?:me|back|out|off|us))*(?: (?:all|of|again|what(?:'?s)?|which))*"
+    + r"(?: (?:me|back|out|off|us))*(?: (?:all|of|again|what(?:'?s)?|which))*"
     r"|(?:can|could|may) i (?:please )?(?:get|see|have|hear)(?: back)?"
     r"|(?:did|have) i (?:ever |already )?(?:tell|told|mention|mentioned)(?: (?:to )?you)?(?: (?:what|which|of|about))?"
     r"|remind me(?: (?:of|about|what(?:'?s)?|which|again))*)"
@@ -70,6 +70,8 @@ _ASK: Final = re.compile(
     r"|(?:what|how) about)(?![\w'])",
     re.IGNORECASE,
 )
+_SUBJECT: Final = re.compile(r"(?!.*\b(?:what|which|who|how|idea)).* (?:is|are|was|were)$", re.IGNORECASE)
+"""Words that ask, and a verb behind them: "Show Me is my favorite song" names it."""
 _LIST_WORD: Final = re.compile(r"\blist\b", re.IGNORECASE)
 _SINGULAR_VERB: Final = re.compile(r"(?:\bis|\bwas|s)$", re.IGNORECASE)
 _PLURAL_VERB: Final = re.compile(r"(?:\bare|\bwere|'re)$", re.IGNORECASE)
@@ -240,9 +242,15 @@ def _strip_opening(question: str) -> str:
     return f"{meant}{question[first.end() :]}" if first and meant else question[at:]
 
 
+def _match_ask(text: str) -> re.Match[str] | None:
+    """Return the words that ask at the start of a sentence; None for a name before its verb."""
+    ask = _ASK.match(text)
+    return None if ask and _SUBJECT.match(ask[0]) else ask
+
+
 def _read_favorites(text: str, topics: FactTopics) -> tuple[QuestionPart, ...]:
     """Read a request for favorites with their topics: "what are my favorite colors and my favorite foods?"."""
-    ask = _ASK.match(text)
+    ask = _match_ask(text)
     end = ask.end() if ask else 0
     mentions = [mention for mention in find_mentions(text, topics) if mention.owner == "my"]
     if not mentions:
@@ -315,7 +323,7 @@ def _read_own_list(text: str, topics: FactTopics) -> tuple[QuestionPart, ...]:
 
 def _read_top(text: str, topics: FactTopics) -> tuple[QuestionPart, ...]:
     """Read "top 2 movies?" and "what's my top color": a canonical topic without the word favorite."""
-    ask = _ASK.match(text)
+    ask = _match_ask(text)
     text = text[ask.end() :].lstrip() if ask else text
     opened = _BARE_TOP.match(text) or _MY_TOP.match(text) or _MY_BEST.match(text)
     opened = opened or _ON_LIST.match(text) or _BARE_RANK.match(text)
@@ -353,7 +361,7 @@ def _read_choice(text: str, topics: FactTopics) -> tuple[QuestionPart, ...]:
 
 def _read_liked(text: str, topics: FactTopics) -> tuple[QuestionPart, ...]:
     """Read "which color do I like second best?" and "what movie did I rank third?": a canonical topic."""
-    ask = _ASK.match(text)
+    ask = _match_ask(text)
     wordings = [text, text[ask.end() :].lstrip()] if ask else [text]
     return next((found for wording in wordings if (found := _read_wording(wording, topics))), ())
 
@@ -374,7 +382,7 @@ def _read_wording(text: str, topics: FactTopics) -> tuple[QuestionPart, ...]:
 
 def _read_topicless(text: str) -> tuple[QuestionPart, ...]:
     """Read a question without a topic: "what's my second favorite?", "what was #3?", "list them"."""
-    ask = _ASK.match(text)
+    ask = _match_ask(text)
     tail = _TAIL.search(text)
     match = _NO_TOPIC.match(text[ask.end() if ask else 0 : tail.start() if tail else len(text)].strip(" ,?.!"))
     if not match or not (ask or match["own"] or text.endswith("?") or _NUMBER_ALONE.fullmatch(text)):

@@ -5,6 +5,7 @@ from typing import Final
 
 from app.domain.facts.names import hide_separators, show_separators
 from app.domain.facts.phrases import one_of, word_set
+from app.domain.facts.spelling import QUESTION_WORDS
 
 MAX_VALUE: Final = 200
 _MAX_WORDS: Final = 12
@@ -231,7 +232,7 @@ def read_value(text: str) -> str | None:
         value += ")" if text.rstrip(_EDGES.replace("'", "")).endswith(")") else ""
     if value.count('"') % 2:  # '"Hey Jude" (The Beatles)' lost its first quote
         value = value.replace('"', "")
-    return value if _names_thing(value) else None
+    return value if _names_thing(value) and value.lower() not in QUESTION_WORDS else None
 
 
 def _trim_trail(text: str) -> str:

@@ -10,10 +10,14 @@ SELECT now() AS now
 
 -- name: mark_published
 -- $2 ids, $3 as $2 in `due`. Returns the ids that were still to be published: only one of two concurrent sweeps gets a
--- job.
+-- job. One that another transaction holds waits for a later sweep.
 UPDATE jobs SET published_at = now()
-WHERE tenant_id = $1 AND id = ANY ($2::uuid[]) AND state IN ('queued', 'running')
-  AND (published_at IS NULL OR is_publication_lost(published_at, $3) OR state = 'running' AND published_at < lease_until)
+WHERE tenant_id = $1 AND id = ANY (ARRAY (
+    SELECT id FROM jobs
+    WHERE tenant_id = $1 AND id = ANY ($2::uuid[]) AND state IN ('queued', 'running')
+      AND (published_at IS NULL OR is_publication_lost(published_at, $3)
+           OR state = 'running' AND published_at < lease_until)
+    ORDER BY id FOR UPDATE SKIP LOCKED))
 RETURNING id
 
 -- name: start

@@ -15,7 +15,14 @@ from app.config.tenant_policies import TenantPolicies
 from app.domain.errors import LimitReached, MnemaError
 from app.domain.memory.kept_turn import KeptTurn
 from app.domain.memory.memory import NewMemory
-from app.domain.outages import DatabaseUnavailable, ServerBusy, SpoolUnavailable, TenantBusy, WriteContention
+from app.domain.outages import (
+    DatabaseUnavailable,
+    DataLocked,
+    ServerBusy,
+    SpoolUnavailable,
+    TenantBusy,
+    WriteContention,
+)
 from app.domain.principal import Principal
 from app.domain.text_rules import normalise_text
 from app.ports import Clock, TurnSpool
@@ -105,7 +112,7 @@ class KeptTurns:
         """Store a turn, or have it wait a little. Return False if the database is away."""
         try:
             await self._store(turn)
-        except (TenantBusy, LimitReached):
+        except (TenantBusy, DataLocked, LimitReached):
             await self._spool.postpone_turn(turn, WAIT_S)
         except _AWAY as error:
             await self._spool.postpone_turn(turn, WAIT_S)  # others are first next time: it may be the fault of this one

@@ -9,7 +9,7 @@ from app.config.tenant_policies import TenantPolicies
 from app.domain.client_prompts import is_client_prompt
 from app.domain.facts.fact import FactOperation, FactStatement
 from app.domain.facts.policy import FactPolicy
-from app.domain.facts.questions import parse_question
+from app.domain.facts.questions import is_one_sentence, parse_question
 from app.domain.facts.retractions import (
     MAX_KNOWN,
     KnownFact,
@@ -133,6 +133,8 @@ def read_operations(
     """
     if stated is None:
         stated = read_statements(text, policy.topics, policy.max_rank)
+        if stated and parse_question(text, policy.topics) and is_one_sentence(text):
+            stated = ()  # it asks
     retracted = read_retractions(text, known, policy.topics, stated, thread_id)
     kept = tuple(operation for operation in stated if not is_taken_back(operation, retracted))
     groups: dict[str | None, list[FactOperation]] = {thread_id: []}

@@ -18,7 +18,7 @@ from app.domain.changes import Observation
 from app.domain.errors import ConfigError, InvalidInput, MnemaError, NotFound, TerminalJobError, WrongState
 from app.domain.jobs.job import ALL_KINDS, Deferral, Job, JobKind, JobPolicy, JobState, backoff_s, period_slot
 from app.domain.jobs.schedule import offset_s
-from app.domain.outages import ChatModelUnavailable, EmbedderUnavailable, RerankerUnavailable
+from app.domain.outages import ChatModelUnavailable, DataLocked, EmbedderUnavailable, RerankerUnavailable, TenantBusy
 from app.domain.paging import Page, cut_page, decode_cursor, encode_cursor
 from app.domain.principal import Principal
 from app.shares import acting_tenant
@@ -79,7 +79,11 @@ class RunJobs:
         """
         published = []
         for tenant_id, due in (await self._jobs.find_due()).items():
-            marked = await self._jobs.mark_published(Principal(tenant_id), [job.job_id for job in due])
+            try:
+                marked = await self._jobs.mark_published(Principal(tenant_id), [job.job_id for job in due])
+            except (TenantBusy, DataLocked) as error:  # the others' jobs do not wait for it
+                log.warning("jobs_not_published", tenant_id=str(tenant_id), code=error.code)
+                continue
             published += [job for job in due if job.job_id in marked]
         return published
 
@@ -97,6 +101,8 @@ class RunJobs:
                 queued += len(await self._jobs.schedule_jobs(Principal(tenant.id), slots))
             except NotFound:  # the tenant was deleted meanwhile
                 continue
+            except (TenantBusy, DataLocked) as error:  # the next call queues them
+                log.warning("jobs_not_scheduled", tenant_id=str(tenant.id), code=error.code)
         return queued
 
     async def run_job(self, tenant_id: UUID, job_id: UUID, worker: str) -> Outcome:

@@ -49,16 +49,19 @@ class _CachedKey(NamedTuple):
 class KeyLease:
     """The Lease on one key. It is live until this process knows that the key is not valid any more."""
 
-    __slots__ = ("_cache", "_digest")
+    __slots__ = ("_cache", "_digest", "_is_over")
 
     def __init__(self, cache: Mapping[bytes, _CachedKey], digest: bytes) -> None:
         self._cache = cache
         self._digest = digest
+        self._is_over = False
 
     def require_live(self) -> None:
         """Raise Unauthenticated if the key is known to be revoked or expired. It asks nobody."""
         cached = self._cache.get(self._digest)
         if cached is not None and (cached.principal is None or time.monotonic() >= cached.valid_until):
+            self._is_over = True  # also when the cache has room for it no longer
+        if self._is_over:
             raise Unauthenticated(KEY_ENDED)
 
 

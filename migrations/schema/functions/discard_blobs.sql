@@ -8,7 +8,8 @@ BEGIN
     IF NOT EXISTS (SELECT FROM swept_blobs WHERE tenant_id = p_tenant AND uri = ANY (p_uris) AND NOT deleted) THEN
         RETURN v_count;
     END IF;
-    PERFORM FROM jobs WHERE tenant_id = p_tenant AND kind = 'blobs' AND state = 'queued' LIMIT 1 FOR SHARE SKIP LOCKED;
+    PERFORM FROM jobs WHERE tenant_id = p_tenant AND kind = 'blobs' AND state = 'queued' AND is_due(next_run)
+        LIMIT 1 FOR SHARE SKIP LOCKED;
     IF NOT FOUND THEN
         INSERT INTO jobs (tenant_id, id, kind) VALUES (p_tenant, gen_random_uuid(), 'blobs');
     END IF;

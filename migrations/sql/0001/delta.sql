@@ -190,7 +190,7 @@ BEGIN
     v_truncated := v_newest IS NOT NULL AND v_newest > v_since AND greatest(v_pruned, CASE
         WHEN coalesce(v_oldest - 1, v_newest) > v_pruned_all THEN coalesce(v_oldest - 1, v_newest) END) > v_since;
     -- a later revision than the newest was told before a restore of an earlier time
-    v_truncated := v_truncated OR coalesce(p_since > v_newest, false);
+    v_truncated := v_truncated OR coalesce(p_since > coalesce(v_newest, 0), false);
     IF v_told > v_since THEN
         RETURN QUERY
             SELECT v_since, v_told, v_truncated, count(*) OVER (), c.rev, c.memory_id, c.kind, c.category, c.text, c.importance,

@@ -298,7 +298,7 @@ async def test_what_the_log_no_longer_holds_is_said_to_be_truncated(
         assert (found["truncated"], len(found["header"].splitlines())) == (truncated, lines), since
     assert (await ask(http, thread_id="t"))["delta"]["truncated"] is True
     assert (await delta(http, "t", since_rev=7))["truncated"] is True, "the thread has no such revision"
-    assert (await delta(http, "unknown", since_rev=7))["truncated"] is False
+    assert (await delta(http, "unknown", since_rev=7))["truncated"] is True
     await sql(database, "DELETE FROM change_log")
     assert (await delta(http, "t", since_rev=5))["truncated"] is True
     assert (await delta(http, "t", since_rev=6))["truncated"] is False

@@ -184,10 +184,31 @@ def test_a_misspelt_question_states_nothing(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "value", ["teal", "Snow", "Lisp", "Lost", "wheat", "Wham", "Watt", "Show", "Gave", "Nape", "Till"]
+    "value",
+    [
+        "teal",
+        "Snow",
+        "Lisp",
+        "Lost",
+        "wheat",
+        "Wham",
+        "Watt",
+        "Show",
+        "Gave",
+        "Nape",
+        "Till",
+        "Show Me",
+        "Recall",
+        "Remind Me",
+    ],
 )
 def test_a_value_that_resembles_the_opening_of_a_question_is_stated(value: str) -> None:
     text = f"{value} is my favorite color."
     assert parse_question(text, TOPICS) == ()
     (stated,) = read_statements(text, TOPICS)
     assert stated.entries == ((None, value),)
+
+
+@pytest.mark.parametrize("text", ["my fav drink is wat", "my favorite color is what", "My favorite food: which"])
+def test_a_question_word_is_no_value(text: str) -> None:
+    assert read_statements(text, TOPICS) == ()

@@ -99,6 +99,23 @@ async def test_a_job_is_published_once_run_once_and_its_report_is_kept(
     assert await events(sql) == []
 
 
+async def test_a_locked_job_holds_up_no_other(
+    app: Application, scope: Principal, store: JobStorage, sql: asyncpg.Connection
+) -> None:
+    other = (await make_caller(app)).scope
+    locked, free, others = await queued(store, scope), await queued(store, scope), await queued(store, other)
+
+    async def work() -> Mapping[str, Any]:
+        return {}
+
+    run_jobs = runner(app, work)
+    async with sql.transaction():
+        await sql.execute("SELECT FROM jobs WHERE id = $1 FOR SHARE", locked)
+        swept = {job.job_id for job in await run_jobs.collect_due_jobs()}
+        assert swept & {locked, free, others} == {free, others}
+    assert [job.job_id for job in await run_jobs.collect_due_jobs()] == [locked]
+
+
 async def test_of_two_runs_and_of_two_sweeps_at_once_one_has_the_job(
     app: Application, scope: Principal, store: JobStorage
 ) -> None:
