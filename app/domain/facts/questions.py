@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from typing import Final, Literal
 
 from app.domain.facts.cleaning import clean_message
-from app.domain.facts.fact import QuestionPart
+from app.domain.facts.fact import FactOperation, QuestionPart
 from app.domain.facts.mentions import Mention, find_mentions
 from app.domain.facts.nouns import has_one_form, is_plural, read_noun
 from app.domain.facts.phrases import FAVORITE, NUMBER, NUMBERED, ORDINAL, RANK, one_of, to_rank, word_set
 from app.domain.facts.spelling import QUESTION_WORDS, find_slip, normalize_spelling
+from app.domain.facts.statements import read_statements
 from app.domain.facts.topics import FactTopics
 from app.domain.near_names import slip_forms
 from app.domain.text_rules import sentence_ends
@@ -201,8 +202,21 @@ def parse_question(text: str, topics: FactTopics) -> tuple[QuestionPart, ...]:
     return tuple(parts)
 
 
-def is_one_sentence(text: str) -> bool:
-    """Return True if a text that `parse_question` reads is one sentence: it states nothing besides. Linear."""
+def read_stated(
+    text: str, topics: FactTopics, max_rank: int, parts: Sequence[QuestionPart] | None = None
+) -> tuple[FactOperation, ...]:
+    """Return what a message states: `read_statements`, but nothing for a question of one sentence. Linear.
+
+    `parts` is what `parse_question` has read in it, None if nobody has asked yet.
+    """
+    if parts is not None:
+        return () if parts and _is_one_sentence(text) else read_statements(text, topics, max_rank)
+    # most messages state nothing, and then nobody needs to know whether they ask
+    stated = read_statements(text, topics, max_rank)
+    return () if stated and parse_question(text, topics) and _is_one_sentence(text) else stated
+
+
+def _is_one_sentence(text: str) -> bool:
     return len(_split_question(clean_message(text))) == 1
 
 

@@ -24,8 +24,7 @@ from app.domain.errors import CategoryNotAllowed, IdempotencyMismatch
 from app.domain.facts.answers import FactAnswer
 from app.domain.facts.fact import FactOperation, QuestionPart
 from app.domain.facts.label import MemoryActions
-from app.domain.facts.questions import is_one_sentence, parse_question
-from app.domain.facts.statements import read_statements
+from app.domain.facts.questions import parse_question, read_stated
 from app.domain.idempotency import OptionalKey
 from app.domain.memory.kept_turn import KeptTurn
 from app.domain.memory.memory import MemoryType, NewMemory
@@ -210,8 +209,10 @@ class ChatWithMemory:
         question = normalise_text(text[:MAX_QUESTION])
         embedding = asyncio.ensure_future(self._embed_question(chat, question))
         try:
-            parts = self._read_question(chat, question)
-            stated = () if parts and is_one_sentence(question) else self._read_statements(chat, question)
+            facts = self._policies.of(chat.principal).facts
+            asked = parse_question(question, facts.topics)
+            stated = read_stated(question, facts.topics, facts.max_rank, asked)
+            parts = self._parts_to_answer(chat, asked)
             store = self._store_message(chat, text, question, stated, embedding)
             if parts:
                 await store
@@ -224,17 +225,12 @@ class ChatWithMemory:
         finally:
             embedding.cancel()
 
-    def _read_question(self, chat: Chat, question: str) -> tuple[QuestionPart, ...]:
-        """Return what the message asks of stored facts. One without a topic, after other messages, means those."""
+    def _parts_to_answer(self, chat: Chat, asked: tuple[QuestionPart, ...]) -> tuple[QuestionPart, ...]:
+        """Return what stored facts may answer. A question without a topic, after other messages, means those."""
         visible = chat.principal.categories
-        facts = self._policies.of(chat.principal).facts
-        parts = parse_question(question, facts.topics) if visible is None or facts.category in visible else ()
-        return parts if chat.request.is_alone or all(part.topic_key for part in parts) else ()
-
-    def _read_statements(self, chat: Chat, text: str) -> tuple[FactOperation, ...]:
-        """Return what the message states of facts."""
-        facts = self._policies.of(chat.principal).facts
-        return read_statements(text, facts.topics, facts.max_rank)
+        if visible is not None and self._policies.of(chat.principal).facts.category not in visible:
+            return ()
+        return asked if chat.request.is_alone or all(part.topic_key for part in asked) else ()
 
     async def _answer_question(
         self, chat: Chat, question: str, parts: tuple[QuestionPart, ...], embedding: _EmbeddingUnderWay

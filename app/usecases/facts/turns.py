@@ -9,7 +9,7 @@ from app.config.tenant_policies import TenantPolicies
 from app.domain.client_prompts import is_client_prompt
 from app.domain.facts.fact import FactOperation, FactStatement
 from app.domain.facts.policy import FactPolicy
-from app.domain.facts.questions import is_one_sentence, parse_question
+from app.domain.facts.questions import parse_question, read_stated
 from app.domain.facts.retractions import (
     MAX_KNOWN,
     KnownFact,
@@ -18,7 +18,6 @@ from app.domain.facts.retractions import (
     may_retract,
     read_retractions,
 )
-from app.domain.facts.statements import read_statements
 from app.domain.memory.memory import MemoryType, NewMemory
 from app.domain.principal import Principal
 from app.storage.facts.facts import FactStorage
@@ -129,12 +128,10 @@ def read_operations(
 ) -> list[tuple[str | None, tuple[FactOperation, ...]]]:
     """Return what a message does to stored facts, by thread, its own thread first.
 
-    `stated` is what `read_statements` has read in the text, None if nobody has asked yet.
+    `stated` is what `read_stated` has read in the text, None if nobody has asked yet.
     """
     if stated is None:
-        stated = read_statements(text, policy.topics, policy.max_rank)
-        if stated and parse_question(text, policy.topics) and is_one_sentence(text):
-            stated = ()  # it asks
+        stated = read_stated(text, policy.topics, policy.max_rank)
     retracted = read_retractions(text, known, policy.topics, stated, thread_id)
     kept = tuple(operation for operation in stated if not is_taken_back(operation, retracted))
     groups: dict[str | None, list[FactOperation]] = {thread_id: []}
