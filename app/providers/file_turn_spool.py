@@ -41,7 +41,7 @@ _TENANTS: Final = "SELECT DISTINCT tenant FROM due_turns ORDER BY tenant"
 _CLAIM: Final = """
 UPDATE turns SET due = julianday('now', '+120 seconds') WHERE memory_id = (
     SELECT memory_id FROM due_turns WHERE tenant = ? ORDER BY memory_id LIMIT 1)
-RETURNING memory_id, content
+RETURNING content
 """
 _POSTPONE: Final = "UPDATE turns SET due = julianday('now') + ? / 86400.0 WHERE memory_id = ?"
 
@@ -136,14 +136,17 @@ class FileTurnSpool:
             return [UUID(row[0]) for row in database.execute(_TENANTS)]
 
     def _claim(self, tenant: UUID) -> KeptTurn | None:
+        cipher = self._cipher_of(tenant)
+        claimed, unreadable = None, 0
         with self._open() as database:
-            while row := database.execute(_CLAIM, (str(tenant),)).fetchone():
-                memory_id, content = row
+            while claimed is None and (row := database.execute(_CLAIM, (str(tenant),)).fetchone()):
                 try:
-                    return KeptTurn.from_json(self._cipher_of(tenant).decrypt(content))
-                except _UNREADABLE as error:  # it stays for an operator who brings back the secret
-                    log.warning("kept_turn_unreadable", memory_id=memory_id, error=type(error).__name__)
-        return None
+                    claimed = KeptTurn.from_json(cipher.decrypt(row[0]))
+                except _UNREADABLE:  # it stays for an operator who brings back the secret
+                    unreadable += 1
+        if unreadable:
+            log.warning("kept_turns_unreadable", tenant_id=str(tenant), count=unreadable)
+        return claimed
 
     def _postpone(self, turn: KeptTurn, seconds: float) -> None:
         with self._open() as database:

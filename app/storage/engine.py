@@ -89,7 +89,7 @@ def _decode_json(value: bytes) -> Any:
 
 
 class Engine:
-    """A pool of connections as `mnema_app`. It opens on first use, so the server can start before the database.
+    """A pool of connections as `mnema_app`. It opens on first use.
 
     A connection and a statement may each take `timeout_s` seconds; then the database counts as away. A connection keeps
     `statement_cache` prepared statements; with 0 it prepares each anew, which works behind any pooler.

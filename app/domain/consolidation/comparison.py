@@ -140,8 +140,8 @@ class Judgement:
 def comparison_pool(memories: Sequence[Memory], policy: ConsolidationPolicy, now: datetime) -> frozenset[UUID]:
     """Return the ids of one user's memories whose neighbours are compared today.
 
-    They are new, changed, important or often retrieved, the new and changed ones first. Of more than `compared_a_day`
-    the next ones follow every day, so that a day's work grows with the memories and not with their square.
+    They are new, changed, important or often retrieved, the new and changed ones first. More than about
+    `compared_a_day` take turns, so that a day's work grows with the memories and not with their square.
     `pool_top_share` is a share of all the user's comparable memories. A memory never retrieved is not in that share.
     """
     comparable = [memory for memory in memories if _is_comparable(memory)]
