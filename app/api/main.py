@@ -50,8 +50,16 @@ Authenticate with `Authorization: Bearer <API key>`. Errors are `application/pro
 
 MCP clients reach the same memory at `/mcp` (streamable HTTP)."""
 STAINLESS = (
-    *("Arch", "Async", "Helper-Method", "Lang", "OS", "Package-Version"),
-    *("Retry-Count", "Runtime", "Runtime-Version", "Timeout"),
+    "Arch",
+    "Async",
+    "Helper-Method",
+    "Lang",
+    "OS",
+    "Package-Version",
+    "Retry-Count",
+    "Runtime",
+    "Runtime-Version",
+    "Timeout",
 )
 """The ends of the names of the headers that OpenAI's clients send, also from a page."""
 CORS: dict[str, Any] = {
@@ -61,7 +69,9 @@ CORS: dict[str, Any] = {
         "Content-Type",
         "Idempotency-Key",
         "If-Match",
-        *("MCP-Protocol-Version", "Mcp-Method", "Mcp-Name"),
+        "MCP-Protocol-Version",
+        "Mcp-Method",
+        "Mcp-Name",
         "X-Request-ID",
         "X-Upstream-Authorization",
         *FIXED_HEADERS.values(),
@@ -73,10 +83,36 @@ CORS: dict[str, Any] = {
 """CORS without credentials: a page sends its API key in a header and never in a cookie, so the origin `*` is safe."""
 
 SERVED = (
-    *(bulk, batches, memories, search, turns, facts, projects, threads, completions),
-    *(turn_memory, context, feedback, extraction, conversations),
-    *(sources, files, consent, users, store, checkpoints, saver, jobs, operator, tenant_config, ops),
-    *(overview, activity, queries, usage, mem0),
+    bulk,
+    batches,
+    memories,
+    search,
+    turns,
+    facts,
+    projects,
+    threads,
+    completions,
+    turn_memory,
+    context,
+    feedback,
+    extraction,
+    conversations,
+    sources,
+    files,
+    consent,
+    users,
+    store,
+    checkpoints,
+    saver,
+    jobs,
+    operator,
+    tenant_config,
+    ops,
+    overview,
+    activity,
+    queries,
+    usage,
+    mem0,
 )
 ROUTERS = tuple(routes.router for routes in SERVED)
 VALUES = PathLimits(MAX_VALUES, dict.fromkeys((*checkpoints.body_limits(0), *saver.body_limits(0)), MAX_STATE_VALUES))

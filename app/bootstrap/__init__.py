@@ -191,14 +191,28 @@ async def build_application(
         await replicas.open_replicas()
         journal = Journal(uow, space.name, settings.erasure_secret())
         clock = doubles.clock or build_clock(uow)
-        tokens = doubles.tokens or WordPieceCounter()
         await clock.follow_database()
-        adapters = embedder, reranker, chat, metrics, clock, tokens
-        access = AccessLog(uow, journal, clock)
-        publisher = JobPublisher(broker_settings(settings))
         parts = SharedParts(
-            *(settings, policies, engine, uow, space, *adapters, journal, access, publisher, upstream, blobs),
-            *(parser, folders, worker, replicas),
+            settings=settings,
+            policies=policies,
+            engine=engine,
+            uow=uow,
+            space=space,
+            embedder=embedder,
+            reranker=reranker,
+            chat=chat,
+            metrics=metrics,
+            clock=clock,
+            tokens=doubles.tokens or WordPieceCounter(),
+            journal=journal,
+            access=AccessLog(uow, journal, clock),
+            publisher=JobPublisher(broker_settings(settings)),
+            upstream=upstream,
+            blobs=blobs,
+            parser=parser,
+            folders=folders,
+            worker=worker,
+            replicas=replicas,
         )
         refresh = build_refresh(uow, policies)
         await refresh.load_changes()
@@ -257,10 +271,24 @@ def _build_use_cases(parts: SharedParts) -> Application:
     consolidate = build_consolidation(parts.uow, parts.space, parts.journal, parts.chat, parts.policies, parts.clock)
     consent = build_consent(parts.uow, parts.journal, parts.settings.erasure_secret(), parts.policies, parts.clock)
     sources = build_sources(parts, turn_memory.blobs)
-    tenancy = tenants, limits, build_rules(parts), build_operators(parts, tenants)
-    stored = memory.write, memory.turns, memory.bulk, memory.edit, memory.read, memory.history, memory.batches
     return Application(
-        *(parts.settings, parts.policies, parts.engine, parts.uow, parts.embedder, parts.access, *tenancy, *stored),
+        settings=parts.settings,
+        policies=parts.policies,
+        engine=parts.engine,
+        uow=parts.uow,
+        embedder=parts.embedder,
+        access=parts.access,
+        tenants=tenants,
+        limits=limits,
+        rules=build_rules(parts),
+        operators=build_operators(parts, tenants),
+        write=memory.write,
+        turns=memory.turns,
+        bulk=memory.bulk,
+        edit=memory.edit,
+        read=memory.read,
+        history=memory.history,
+        batches=memory.batches,
         query=recall.query,
         search=recall.search,
         facts=facts,

@@ -125,7 +125,7 @@ async def diagnose_installation(settings: Settings) -> dict[str, str]:
         async with open_database(settings) as uow, _open_replicas(settings, checks) as replicas:
             blobs = _try_blobs(settings, uow, checks)
             readiness = build_doctor_readiness(
-                *(settings, uow, embedder, reranker, chat, blobs, replicas), has_secret=checks["configuration"] == "ok"
+                settings, uow, embedder, reranker, chat, blobs, replicas, has_secret=checks["configuration"] == "ok"
             )
             checks |= await readiness.run_checks()
             if checks["migrations"] == "ok":

@@ -59,7 +59,15 @@ def build_readiness(parts: SharedParts, spool: TurnSpool) -> Readiness:
     secret = partial(require_secret, parts.uow, parts.settings.erasure_secret(), note=True)
     broker, worker = _broker_checks(parts.settings)
     return Readiness(
-        *(parts.uow, parts.embedder, parts.reranker, parts.chat, broker, PATIENCE_S, secret, parts.blobs, worker),
+        parts.uow,
+        parts.embedder,
+        parts.reranker,
+        parts.chat,
+        broker,
+        PATIENCE_S,
+        secret,
+        parts.blobs,
+        worker,
         replicas=parts.replicas,
         clock=parts.clock,
         spool=spool,

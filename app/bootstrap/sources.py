@@ -79,5 +79,5 @@ def build_sources(parts: SharedParts, blobs: StoreBlobs) -> SourceUseCases:
         ),
         cut_turns=CutTurns(parts.uow, memories, files, journal, parts.parser, embed, policy),
         manage=ManageSources(parts.uow, sources, index_jobs, journal, parts.folders, queue, policies),
-        files=ManageFiles(*(parts.uow, sources, UploadStorage(), files, index_jobs, blobs, queue, policy, parts.clock)),
+        files=ManageFiles(parts.uow, sources, UploadStorage(), files, index_jobs, blobs, queue, policy, parts.clock),
     )

@@ -35,19 +35,26 @@ from app.domain.turn_memory.policy import TurnMemoryPolicy
 
 CONFIG_DIR = Path(__file__).resolve().parents[2] / "config"
 SECTIONS = (
-    *("write", "query", "delta", "lifecycle", "consolidation", "jobs", "limits", "llm", "multi_fact", "turns"),
-    *(
-        "reconcile",
-        "episodes",
-        "summaries",
-        "insights",
-        "consent",
-        "facts",
-        "chat",
-        "turn_memory",
-        "sources",
-        "profiles",
-    ),
+    "write",
+    "query",
+    "delta",
+    "lifecycle",
+    "consolidation",
+    "jobs",
+    "limits",
+    "llm",
+    "multi_fact",
+    "turns",
+    "reconcile",
+    "episodes",
+    "summaries",
+    "insights",
+    "consent",
+    "facts",
+    "chat",
+    "turn_memory",
+    "sources",
+    "profiles",
 )
 """The required sections of policies.yaml."""
 T = TypeVar("T")

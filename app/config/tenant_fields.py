@@ -123,8 +123,23 @@ FIELDS: Final[Mapping[str, Mapping[str, Range]]] = {
 """The fields that a tenant may set, by section. `profiles` has names of its own, each with PROFILE_FIELDS."""
 
 WEIGHTS: Final = (
-    *("dense", "lexical", "late", "rerank", "dense_alone", "lexical_alone", "neighbours", "actor", "asks", "session"),
-    *("date", "importance", "pinned", "recency", "relation", "thread", "insight"),
+    "dense",
+    "lexical",
+    "late",
+    "rerank",
+    "dense_alone",
+    "lexical_alone",
+    "neighbours",
+    "actor",
+    "asks",
+    "session",
+    "date",
+    "importance",
+    "pinned",
+    "recency",
+    "relation",
+    "thread",
+    "insight",
 )
 PROFILE_FIELDS: Final[Mapping[str, Range]] = {
     **_unlimited("fusion", "mmr_lambda"),

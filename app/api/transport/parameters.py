@@ -18,7 +18,14 @@ from app.domain.near_names import MAX_NAME_CHARS, nearest_hint
 from app.domain.principal import Principal
 
 PARTS = (
-    *("active-set", "artifacts", "assistant-signals", "buckets", "context", "feedback", "fingerprint", "reconcile"),
+    "active-set",
+    "artifacts",
+    "assistant-signals",
+    "buckets",
+    "context",
+    "feedback",
+    "fingerprint",
+    "reconcile",
     "summarize",
 )
 """The last parts of paths below a conversation or a turn."""

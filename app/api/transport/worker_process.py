@@ -55,7 +55,10 @@ class WorkerProcess:
             undo.callback(ours.close)
             arguments = options.worker_arguments(place, listeners, theirs.fileno())
             process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "app.api", *arguments),
+                sys.executable,
+                "-m",
+                "app.api",
+                *arguments,
                 stdin=asyncio.subprocess.DEVNULL,
                 pass_fds=(*listeners, theirs.fileno()),
             )

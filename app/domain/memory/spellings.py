@@ -13,8 +13,18 @@ from app.domain.memory import word_lists as words
 from app.domain.text_rules import normalise_text
 
 _MONTHS: Final = (
-    *("january", "february", "march", "april", "may", "june", "july"),
-    *("august", "september", "october", "november", "december"),
+    "january",
+    "february",
+    "march",
+    "april",
+    "may",
+    "june",
+    "july",
+    "august",
+    "september",
+    "october",
+    "november",
+    "december",
 )
 _MONTH: Final = rf"(?P<month>{'|'.join((*_MONTHS, *words.MONTHS, 'mar'))})\b"
 _DAY: Final = r"(?P<day>3[01]|[12]\d|0?[1-9])(?:st|nd|rd|th)?"

@@ -20,8 +20,18 @@ ModelVerdict: TypeAlias = Literal["same", "new_value"]
 VetoReason: TypeAlias = Literal["negation", "fixed_pair", "names", "dates", "numbers", "possessives"]
 
 _MONTHS: Final = (
-    *("January", "February", "March", "April", "May", "June", "July"),
-    *("August", "September", "October", "November", "December"),
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
 )
 _ISO_DATE: Final = re.compile(r"\b(\d{4})-(0[1-9]|1[0-2])-([0-3]\d)\b", re.ASCII)
 _ORDINAL: Final = re.compile(r"(\d+)(?:st|nd|rd|th)", re.ASCII)

@@ -15,8 +15,16 @@ CUES: Final = _word_set(
 """Words of a newer statement that say that something changed."""
 CUE_PAIRS: Final = frozenset(
     {
-        *(("no", "longer"), ("these", "day"), ("took", "over"), ("taken", "over"), ("handed", "over"), ("put", "off")),
-        *(("given", "up"), ("gave", "up"), ("as", "of"), ("brought", "forward")),
+        ("no", "longer"),
+        ("these", "day"),
+        ("took", "over"),
+        ("taken", "over"),
+        ("handed", "over"),
+        ("put", "off"),
+        ("given", "up"),
+        ("gave", "up"),
+        ("as", "of"),
+        ("brought", "forward"),
     }
 )
 PAIR_WORDS: Final = frozenset(word for pair in CUE_PAIRS for word in pair) - {"of"}

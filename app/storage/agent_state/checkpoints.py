@@ -76,10 +76,21 @@ class CheckpointStorage:
         thread = checkpoint.thread
         values = distinct_values(checkpoint.values)
         args = (
-            *(new_id(), thread.user_id, thread.thread_id, checkpoint.ns, checkpoint.checkpoint_id),
-            *(checkpoint.parent_id, checkpoint.type, checkpoint.data, checkpoint.metadata, checkpoint.versions),
-            *([v.channel for v in values], [v.version for v in values]),
-            *([v.type for v in values], [v.data for v in values], self._most),
+            new_id(),
+            thread.user_id,
+            thread.thread_id,
+            checkpoint.ns,
+            checkpoint.checkpoint_id,
+            checkpoint.parent_id,
+            checkpoint.type,
+            checkpoint.data,
+            checkpoint.metadata,
+            checkpoint.versions,
+            [v.channel for v in values],
+            [v.version for v in values],
+            [v.type for v in values],
+            [v.data for v in values],
+            self._most,
         )
         await self._uow.call(principal, _SQL["put"], *args)
 

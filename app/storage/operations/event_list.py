@@ -36,8 +36,15 @@ async def list_events(
     """Return the events behind `after`, newest first. A key bound to agents gets those of its categories."""
     rows = await tx.fetch(
         _PAGE,
-        *(principal.tenant_id, principal.category_list),
-        *(filters.node, filters.op, filters.status, filters.user_id, filters.thread_id, filters.since, filters.until),
+        principal.tenant_id,
+        principal.category_list,
+        filters.node,
+        filters.op,
+        filters.status,
+        filters.user_id,
+        filters.thread_id,
+        filters.since,
+        filters.until,
         *(after or (None, None)),
         limit,
     )

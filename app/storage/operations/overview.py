@@ -85,7 +85,11 @@ class OverviewStorage:
         bound = principal.categories is not None
         rows = await tx.fetch(
             _format_statement(name, bound),
-            *(principal.tenant_id, principal.category_list, prefix, after, limit),
+            principal.tenant_id,
+            principal.category_list,
+            prefix,
+            after,
+            limit,
             *(() if user_id is None else (user_id,)),
         )
         return [ThreadCounts(**{**dict(row), "user_ids": tuple(row["user_ids"])}) for row in rows]

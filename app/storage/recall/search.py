@@ -138,8 +138,20 @@ def filter_arguments(principal: Principal, search: Search) -> tuple[Any, ...]:
 
 
 _COLUMNS = (
-    *("id", "category", "type", "importance", "pinned", "created_at", "updated_at", "thread_id", "seq", "actor_id"),
-    *("asks", "similarity", "lexical", "strength"),
+    "id",
+    "category",
+    "type",
+    "importance",
+    "pinned",
+    "created_at",
+    "updated_at",
+    "thread_id",
+    "seq",
+    "actor_id",
+    "asks",
+    "similarity",
+    "lexical",
+    "strength",
 )
 
 

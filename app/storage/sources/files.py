@@ -61,9 +61,25 @@ class FileStorage:
         r = record
         row = await tx.fetchrow(
             _SQL["insert" if is_new else "update"],
-            *(principal.tenant_id, r.id, source.id, source.user_id, r.path, r.filetype, r.size, r.modified_at, r.stamp),
-            *(r.hash, r.settings, r.state.value, r.reason, r.detail, r.encoding, r.characters, r.chunk_count),
-            *(r.hosted_uri, index_job_id),
+            principal.tenant_id,
+            r.id,
+            source.id,
+            source.user_id,
+            r.path,
+            r.filetype,
+            r.size,
+            r.modified_at,
+            r.stamp,
+            r.hash,
+            r.settings,
+            r.state.value,
+            r.reason,
+            r.detail,
+            r.encoding,
+            r.characters,
+            r.chunk_count,
+            r.hosted_uri,
+            index_job_id,
         )
         return row is not None
 

@@ -14,8 +14,18 @@ from app.storage.uow import ReadTx, Row, UnitOfWork, WriteTx
 
 COUNTS = tuple(field.name for field in fields(Progress))
 COLUMNS = (
-    *("id", "source_id", "job_id", "kind", "cause", "state", "files_total", "error"),
-    *("created_at", "started_at", "ended_at", "updated_at"),
+    "id",
+    "source_id",
+    "job_id",
+    "kind",
+    "cause",
+    "state",
+    "files_total",
+    "error",
+    "created_at",
+    "started_at",
+    "ended_at",
+    "updated_at",
 )
 
 

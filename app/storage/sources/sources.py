@@ -14,8 +14,19 @@ from app.storage.statements import load_statements
 from app.storage.uow import ReadTx, Row, UnitOfWork, WriteTx
 
 COLUMNS = (
-    *("id", "user_id", "name", "kind", "root_path", "category", "agent_id", "include", "exclude", "watch"),
-    *("removed_at", "created_at", "updated_at"),
+    "id",
+    "user_id",
+    "name",
+    "kind",
+    "root_path",
+    "category",
+    "agent_id",
+    "include",
+    "exclude",
+    "watch",
+    "removed_at",
+    "created_at",
+    "updated_at",
 )
 
 

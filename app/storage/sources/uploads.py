@@ -66,8 +66,16 @@ class UploadStorage:
         u = upload
         row = await tx.fetchrow(
             _format_statement("put"),
-            *(principal.tenant_id, new_id(), source.id, source.user_id),
-            *(u.path, u.kind.value, u.size, u.modified_at, u.hash, u.uri),
+            principal.tenant_id,
+            new_id(),
+            source.id,
+            source.user_id,
+            u.path,
+            u.kind.value,
+            u.size,
+            u.modified_at,
+            u.hash,
+            u.uri,
         )
         return _file_from_row(row or {})
 

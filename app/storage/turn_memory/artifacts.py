@@ -16,8 +16,19 @@ from app.storage.statements import load_statements
 from app.storage.uow import ReadTx, Row, UnitOfWork
 
 COLUMNS = (
-    *("id", "conversation_id", "turn_id", "track_id", "kind", "place", "text", "tags", "hosted_uri"),
-    *("version", "made_at", "created_at", "updated_at"),
+    "id",
+    "conversation_id",
+    "turn_id",
+    "track_id",
+    "kind",
+    "place",
+    "text",
+    "tags",
+    "hosted_uri",
+    "version",
+    "made_at",
+    "created_at",
+    "updated_at",
 )
 
 
