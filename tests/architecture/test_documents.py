@@ -28,8 +28,8 @@ def read_page(path: str) -> Document:
 
 
 def folders_in(path: Path) -> list[str]:
-    """The folders of the repository, without what tools make."""
-    made = ("__pycache__", "build", "dist")
+    """The folders of the repository, without what tools or a reader of the README's tour make."""
+    made = ("__pycache__", "build", "dist", "manuals", "notes")
     return [f.name for f in path.iterdir() if f.is_dir() and f.name[0] != "." and not f.name.endswith((*made, "-info"))]
 
 
