@@ -189,8 +189,20 @@ BEGIN
     -- rows that are missing without a note, as after a restored backup, may be of any category
     v_truncated := v_newest IS NOT NULL AND v_newest > v_since AND greatest(v_pruned, CASE
         WHEN coalesce(v_oldest - 1, v_newest) > v_pruned_all THEN coalesce(v_oldest - 1, v_newest) END) > v_since;
-    -- a later revision than the newest was told before a restore of an earlier time
-    v_truncated := v_truncated OR coalesce(p_since > coalesce(v_newest, 0), false);
+    -- A later revision than the reader was ever told of, for any user, was told before a restore of an earlier time.
+    -- Hidden changes do not count: a reader could learn of them by trying revisions.
+    IF p_since > v_told THEN
+        v_truncated := v_truncated OR p_since > coalesce(CASE WHEN p_categories IS NULL THEN v_newest ELSE (
+            SELECT max(known.rev) FROM (
+                SELECT max(c.rev) AS rev FROM change_log c
+                WHERE c.tenant_id = p_tenant AND c.thread_id = p_thread
+                  AND coalesce(c.category_after, c.category_before) = ANY (p_categories)
+                UNION ALL
+                SELECT max(x.value::bigint) FROM thread_revision t
+                CROSS JOIN LATERAL (SELECT * FROM jsonb_each_text(t.pruned)
+                                    UNION ALL SELECT * FROM jsonb_each_text(t.erased)) x
+                WHERE t.tenant_id = p_tenant AND t.thread_id = p_thread AND x.key = ANY (p_categories)) known) END, 0);
+    END IF;
     IF v_told > v_since THEN
         RETURN QUERY
             SELECT v_since, v_told, v_truncated, count(*) OVER (), c.rev, c.memory_id, c.kind, c.category, c.text, c.importance,

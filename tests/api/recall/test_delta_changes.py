@@ -181,8 +181,8 @@ async def test_only_changes_of_ones_own_categories_are_missed_when_old_ones_are_
         for agent in ("planner", "stylist", "supervisor")
     }
     assert found == {
-        "planner": [True, False, False, False, False],
+        "planner": [True, False, True, True, True],  # neither was ever told of a revision after the first
         "stylist": [True, True, True, True, False],
-        "supervisor": [True, False, False, False, False],
+        "supervisor": [True, False, True, True, True],
     }
     assert [(await delta(http, "t", agent=agent))["rev"] for agent in ("planner", "stylist")] == [1, 8]
