@@ -82,9 +82,9 @@ async def store_user(
         assert memory.created_at is not None
         clock.at = memory.created_at
         if memory.type is MemoryType.turn:
-            memory_id = (await app.turns.store_turn(principal, memory)).id
+            memory_id = (await app.memory.turns.store_turn(principal, memory)).id
         else:
-            memory_id = (await app.write.write_memory(principal, memory)).id
+            memory_id = (await app.memory.write.write_memory(principal, memory)).id
         if memory_id is None:
             raise RuntimeError(f"{user.name}: {key} was not stored")
         keys.setdefault(memory_id, set()).add(key)
@@ -99,7 +99,7 @@ async def ask_questions(
     figures = AnswerFigures()
     for question in user.questions:
         filters = Filters(user_id=user.user_id)
-        answer = await app.query.answer_query(
+        answer = await app.recall.query.answer_query(
             principal, Query(question.agent, question.ask, question.categories, filters)
         )
         ranked = [keys[item.memory.id] for item in answer.items if item.scored is not None]
@@ -122,7 +122,7 @@ async def measure_answers(
     """Store the users and ask their questions."""
     clock, found = MovableClock(), {}
     async with build_application(site.home.server_settings(site.cluster), Doubles(clock=clock)) as app:
-        scope = await app.tenants.authenticate(site.key)
+        scope = await app.tenancy.tenants.authenticate(site.key)
         assert scope is not None
         for name in names:
             user = load_user(name)

@@ -113,7 +113,7 @@ async def ask_users(site: throwaway.Site) -> list[RelevanceSample]:
     """Ask the questions of the realistic users, with ten items each, less those that are stale for the question."""
     clock, samples = retrieval.MovableClock(), []
     async with build_application(site.home.server_settings(site.cluster), Doubles(clock=clock)) as app:
-        principal = await app.tenants.authenticate(site.key)
+        principal = await app.tenancy.tenants.authenticate(site.key)
         assert principal is not None
         for name in USERS:
             user = load_user(name)
@@ -121,7 +121,7 @@ async def ask_users(site: throwaway.Site) -> list[RelevanceSample]:
             for question in user.questions:
                 filters = Filters(user.user_id)
                 asked = Query(question.agent, question.ask, question.categories, filters, 10, 8192, min_relevance=0.0)
-                answer = await app.query.answer_query(principal, asked)
+                answer = await app.recall.query.answer_query(principal, asked)
                 answer.items = [item for item in answer.items if not keys[item.memory.id] & question.stale]
                 helpful = {id_ for id_, named in keys.items() if named & question.relevant}
                 samples.append(sample_of(answer, -1, name, False, helpful, len(helpful)))

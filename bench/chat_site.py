@@ -28,10 +28,10 @@ async def _load_rows(site: Site, rows: int) -> None:
     settings = site.home.server_settings(site.cluster)
     async with site.open_application() as (app, scope), open_database(settings) as uow:
         journal = Journal(uow, (await active_space(uow)).name, settings.erasure_secret())
-        facts = [_favorites(app.policies.defaults.facts.category)]
+        facts = [_favorites(app.parts.policies.defaults.facts.category)]
         for start in range(0, rows, CHUNK):
             numbers = range(start, min(start + CHUNK, rows))
-            changes = [await _build_change(app.embedder, number, rows) for number in numbers]
+            changes = [await _build_change(app.parts.embedder, number, rows) for number in numbers]
             await journal.record(scope, changes, facts=facts if start == 0 else [])
     connection = await asyncpg.connect(site.superuser_url)
     try:

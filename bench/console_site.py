@@ -57,9 +57,9 @@ async def _load_rows(site: Site, memories: int, users: int) -> str:
 
 
 async def _delete_newest(app: Application, principal: Principal) -> None:
-    newest = await app.read.list_memories(principal, MemoryListing(), None, DELETED)
+    newest = await app.memory.read.list_memories(principal, MemoryListing(), None, DELETED)
     for memory in newest.items:
-        await app.edit.soft_delete_memory(principal, memory.id)
+        await app.memory.edit.soft_delete_memory(principal, memory.id)
 
 
 async def _build_change(app: Application, number: int, memories: int, users: int) -> MemoryChange:
@@ -77,7 +77,7 @@ async def _build_change(app: Application, number: int, memories: int, users: int
         importance=1 + number % 5,
         created_at=datetime.now(UTC) - timedelta(days=DAYS * (1 - number / memories)),
     )
-    [embedding] = await app.embedder.encode_texts([new.text])
+    [embedding] = await app.parts.embedder.encode_texts([new.text])
     return MemoryChange(
         kind=ChangeKind.created,
         memory_id=memory_id,

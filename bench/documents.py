@@ -145,17 +145,17 @@ def write_config(folder: Path) -> Path:
 
 async def index_folder(app: Application, principal: Principal, root: str) -> None:
     """Index the folder as a source of all users."""
-    source = await SourceStorage(app.uow).create_source(
+    source = await SourceStorage(app.parts.uow).create_source(
         principal, NewSource("documents", SourceKind.FOLDER, CATEGORY, root_path=root)
     )
-    jobs = IndexJobStorage(app.uow)
+    jobs = IndexJobStorage(app.parts.uow)
     job = await jobs.queue_job(principal, source.id, IndexJobKind.SYNC, IndexCause.ADDED)
     assert job is not None
     for _slice in range(SLICES):
-        if await app.run_jobs.run_job(principal.tenant_id, job.job_id, "bench") != "retry":
+        if await app.jobs.run.run_job(principal.tenant_id, job.job_id, "bench") != "retry":
             break
         await asyncio.sleep(0.1)
-    async with app.uow.read(principal) as tx:
+    async with app.parts.uow.read(principal) as tx:
         done = await jobs.get_job(tx, principal, job.id)
     if done is None or done.state != "done":
         raise RuntimeError(f"the folder was not indexed: {done}")
@@ -200,12 +200,12 @@ class _Asking:
             neighbours=neighbours,
             **fields,
         )
-        answer = await self._app.search.search_memories(self._principal, query)
+        answer = await self._app.recall.search.search_memories(self._principal, query)
         return [self._check_place(result.place or {}, result.text) for result in answer.results]
 
     async def _query(self, question: Question, tokens: int) -> list[Span]:
         query = Query(AGENT, question.text, (), Filters(USER), budget_tokens=tokens)
-        answer = await self._app.query.answer_query(self._principal, query)
+        answer = await self._app.recall.query.answer_query(self._principal, query)
         assert answer.tokens <= tokens
         return [self._check_place(item.memory.source or {}, item.memory.text) for item in answer.items]
 
@@ -228,7 +228,7 @@ class _Asking:
         query = SearchQuery(
             question.text, Filters(USER), types=frozenset({MemoryType.chunk}), top_k=10, min_relevance=0.0
         )
-        answer = await self._app.search.search_memories(self._principal, query)
+        answer = await self._app.recall.search.search_memories(self._principal, query)
         scored: list[ScoredCandidate] = [result.ranked.scored for result in answer.results]
         spans = [self._check_place(result.place or {}, result.text) for result in answer.results]
         signals = [s.signals for s in scored if s.signals is not None]
@@ -247,7 +247,7 @@ async def measure_documents(
     """Index the folder below the settings' root and ask all questions. New embeddings are added to `known`."""
     embedder: Embedder = RememberingEmbedder(settings.home / "models", known)
     async with build_application(settings, Doubles(embedder=embedder)) as app:
-        found = await app.tenants.authenticate(site.key)
+        found = await app.tenancy.tenants.authenticate(site.key)
         assert found is not None
         principal = replace(found, scopes=found.scopes | {"admin"})
         started = time.perf_counter()

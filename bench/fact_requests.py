@@ -32,7 +32,7 @@ async def _load_facts(site: Site, users: int) -> None:
     settings = site.home.server_settings(site.cluster)
     async with site.open_application() as (app, scope), open_database(settings) as uow:
         journal = Journal(uow, (await active_space(uow)).name, settings.erasure_secret())
-        category = app.policies.defaults.facts.category
+        category = app.parts.policies.defaults.facts.category
         for start in range(0, users, USERS_A_CALL):
             chosen = range(start, min(start + USERS_A_CALL, users))
             await journal.record(scope, [], facts=[s for user in chosen for s in _state_lists(user, category)])

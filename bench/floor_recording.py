@@ -53,7 +53,7 @@ class _RecordingTx:
 @contextlib.contextmanager
 def _record_calls(app: Application, recordings: list[Recording]) -> Iterator[None]:
     """Append the statements of the application's unit of work to the last recording until the block ends."""
-    uow: Any = app.uow
+    uow: Any = app.parts.uow
     call, calls = uow.call, uow.calls
 
     async def recorded_call(principal: Principal, statement: str, *args: Any) -> Any:
@@ -93,10 +93,10 @@ async def _answer_request(app: Application, scope: Principal, load: Load, number
     """Do what the route of the load's kind does."""
     body = load.body_of(number)
     if load.kind == "query":
-        await app.query.answer_query(scope, QueryIn.model_validate(body).to_domain())
+        await app.recall.query.answer_query(scope, QueryIn.model_validate(body).to_domain())
     elif load.kind == "write":
-        new = MemoryIn.model_validate(body).to_domain(app.policies.defaults.write.default_importance)
-        await app.write.write_memory(scope, new)
+        new = MemoryIn.model_validate(body).to_domain(app.parts.policies.defaults.write.default_importance)
+        await app.memory.write.write_memory(scope, new)
     elif load.kind == "facts_answer":
         asked = FactQuestionIn.model_validate(body)
         await app.facts.answer.answer_question(scope, asked.user_id, asked.thread_id, asked.query)

@@ -225,9 +225,9 @@ class _Run:
 
     async def _work(self) -> None:
         """Run all jobs that are due."""
-        while due := await self._app.run_jobs.collect_due_jobs():
+        while due := await self._app.jobs.run.collect_due_jobs():
             for tenant_id, job_id, _ in due:
-                await self._app.run_jobs.run_job(tenant_id, job_id, "bench")
+                await self._app.jobs.run.run_job(tenant_id, job_id, "bench")
 
     async def _load_memories(self, user: str) -> list[StoredMemory]:
         connection = await asyncpg.connect(self._database)
@@ -281,7 +281,7 @@ async def measure_people(
         settings = _settings_of(site, model, with_model=with_model)
         async with (
             build_application(settings) as app,
-            _served(settings, Doubles(embedder=app.embedder), site.key) as client,
+            _served(settings, Doubles(embedder=app.parts.embedder), site.key) as client,
         ):
             await _known_principal(app, site.key)
             run = _Run(app, client, model, site.superuser_url)
@@ -296,7 +296,7 @@ async def measure_people(
 
 
 async def _known_principal(app: Application, key: str) -> Principal:
-    principal = await app.tenants.authenticate(key)
+    principal = await app.tenancy.tenants.authenticate(key)
     if principal is None:
         raise RuntimeError("the tenant's key is not known")
     return principal

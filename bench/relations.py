@@ -28,7 +28,7 @@ async def measure_relations(site: throwaway.Site) -> tuple[Tally, int]:
     """Store the user and compare the relations with the labels. Return also the number of relations without a label."""
     clock, user = MovableClock(), load_user(USER)
     async with build_application(site.home.server_settings(site.cluster), Doubles(clock=clock)) as app:
-        scope = await app.tenants.authenticate(site.key)
+        scope = await app.tenancy.tenants.authenticate(site.key)
         assert scope is not None
         keys = await store_user(app, scope, user, clock)
     connection = await asyncpg.connect(site.superuser_url)

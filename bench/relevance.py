@@ -127,7 +127,7 @@ async def ask_variants(
     for kind, text, evidence, masked in asked:
         user = locomo.user_of(str(own[0]["sample_id"]))
         changed = Query(query.agent, text, query.categories, Filters(user_id=user), TOP_K, 8192, min_relevance=0.0)
-        answer = await app.query.answer_query(principal, changed)
+        answer = await app.recall.query.answer_query(principal, changed)
         helpful = {id_ for id_, turn in turn_ids.items() if turn in evidence}
         samples.append(sample_of(answer, conversation, kind, masked, helpful, len(evidence)))
     return samples

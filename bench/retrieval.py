@@ -134,7 +134,7 @@ async def measure_profiles(
     with tempfile.TemporaryDirectory() as folder, ablation_profiles(Path(folder), category) as config:
         settings = site.home.server_settings(site.cluster).model_copy(update={"config_dir": config})
         async with build_application(settings, Doubles(clock=clock)) as app:
-            scope = await app.tenants.authenticate(site.key)
+            scope = await app.tenancy.tenants.authenticate(site.key)
             assert scope is not None
             for conversation in conversations:
                 sample = locomo.load_conversation(file, conversation)
@@ -199,9 +199,11 @@ async def _store_turns(
     clock.at = datetime.fromisoformat(lines[-1]["created_at"]) + timedelta(days=1)
     for start in range(0, len(lines), CHUNK):
         chunk = lines[start : start + CHUNK]
-        drafts = [app.write.check_draft(principal, _turn_memory(line, category, plain)) for line in chunk]
-        embeddings = await app.write.embed_drafts(principal, drafts)
-        stored = await app.write.store_many(principal, [(d, e, None) for d, e in zip(drafts, embeddings, strict=True)])
+        drafts = [app.memory.write.check_draft(principal, _turn_memory(line, category, plain)) for line in chunk]
+        embeddings = await app.memory.write.embed_drafts(principal, drafts)
+        stored = await app.memory.write.store_many(
+            principal, [(d, e, None) for d, e in zip(drafts, embeddings, strict=True)]
+        )
         for line, written in zip(chunk, stored, strict=True):
             if isinstance(written, Exception) or written.id is None:
                 raise RuntimeError(f"a turn was not stored: {written}")
@@ -237,9 +239,9 @@ async def _ask_question(
         name, least = "default", None
     filters = Filters(user_id=user)
     query = Query(AGENT, question.question, (category,), filters, DEEPEST, 8192, profile=name, min_relevance=least)
-    await app.embedder.encode_query(question.question)  # cached from now on, so that only the query is measured
+    await app.parts.embedder.encode_query(question.question)  # cached from now on, so that only the query is measured
     started = time.process_time()
-    answer = await app.query.answer_query(principal, query)
+    answer = await app.recall.query.answer_query(principal, query)
     figures.cpu_ms += (time.process_time() - started) * 1000
     return {turn_ids[item.memory.id]: place for place, item in enumerate(answer.items, start=1)}
 

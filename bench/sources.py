@@ -58,11 +58,11 @@ async def _measure_folder(site: Site, folder: Path, say: Callable[[str], None]) 
     async with CountingProxy(settings.database_url.get_secret_value()) as proxy:
         changes = {"source_roots": [str(folder)], "database_url": SecretStr(proxy.proxy_url)}
         async with build_application(settings.model_copy(update=changes)) as app:
-            scope = await app.tenants.authenticate(site.key)
+            scope = await app.tenancy.tenants.authenticate(site.key)
             if scope is None:
                 raise RuntimeError("the tenant's key is not known")
             new = NewSource("bench", SourceKind.FOLDER, "knowledge", root_path=str(folder))
-            source = await SourceStorage(app.uow).create_source(scope, new)
+            source = await SourceStorage(app.parts.uow).create_source(scope, new)
             first, seconds = await _sync_source(app, scope, source, say)
             await _sync_source(app, scope, source, say)  # files that were young get their stamps now
             before = proxy.flights
@@ -79,11 +79,11 @@ async def _sync_source(
     app: Application, scope: Principal, source: Source, say: Callable[[str], None]
 ) -> tuple[IndexJob, float]:
     """Run an index job as a worker does; return it and its seconds. Raise RuntimeError if it fails."""
-    jobs, began = IndexJobStorage(app.uow), time.perf_counter()
+    jobs, began = IndexJobStorage(app.parts.uow), time.perf_counter()
     job = await jobs.queue_job(scope, source.id, IndexJobKind.SYNC, IndexCause.REQUEST)
     assert job is not None
     watcher = asyncio.create_task(_show_progress(app, scope, job, say))
-    while (outcome := await app.run_jobs.run_job(scope.tenant_id, job.job_id, "bench")) == "retry":
+    while (outcome := await app.jobs.run.run_job(scope.tenant_id, job.job_id, "bench")) == "retry":
         pass
     seconds = time.perf_counter() - began
     watcher.cancel()
@@ -101,7 +101,7 @@ async def _show_progress(app: Application, scope: Principal, job: IndexJob, say:
 
 
 async def _read_job(app: Application, scope: Principal, job: IndexJob) -> IndexJob:
-    async with app.uow.read(scope) as tx:
-        found = await IndexJobStorage(app.uow).get_job(tx, scope, job.id)
+    async with app.parts.uow.read(scope) as tx:
+        found = await IndexJobStorage(app.parts.uow).get_job(tx, scope, job.id)
     assert found is not None
     return found

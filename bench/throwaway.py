@@ -52,7 +52,7 @@ class Site:
         settings = self.home.server_settings(self.cluster)
         embedder = ConstantEmbedder(settings.embedding_model, settings.embedding_dimension)
         async with build_application(settings, Doubles(embedder=embedder)) as built:
-            scope = await built.tenants.authenticate(self.key)
+            scope = await built.tenancy.tenants.authenticate(self.key)
             if scope is None:
                 raise RuntimeError("the tenant's key is not known")
             yield built, scope
@@ -112,7 +112,7 @@ class _Loader:
         self, app: Application, journal: Journal, principal: Principal, numbers: range, gate: asyncio.Semaphore
     ) -> None:
         self._journal = journal
-        self._embedder = app.embedder
+        self._embedder = app.parts.embedder
         self._scope = principal
         self._numbers = numbers
         self.edges: list[tuple[str, str, float]] = []

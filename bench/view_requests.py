@@ -99,7 +99,7 @@ async def _measure_function(site: Site, turns: int) -> list[MeasuredView]:
     """Measure the database function of each view, called as the server calls it, one call after the other."""
     settings = site.home.server_settings(site.cluster)
     async with site.open_application() as (app, scope), open_database(settings) as uow:
-        policy = app.policies.defaults.turn_memory
+        policy = app.parts.policies.defaults.turn_memory
         measured = []
         for view in ViewName:
             limits = context_limits(view, policy, datetime.now(UTC))

@@ -129,7 +129,7 @@ class Bench:
     async def remember_text(self, text: str, **fields: Any) -> int:
         """Write a text into a thread as POST /memory does. Return the number of its relations."""
         new = NewMemory(**{"user_id": "maya", "category": "preferences", "text": text, "thread_id": "t1"} | fields)
-        return (await self.app.write.write_memory(self.principal, new)).related
+        return (await self.app.memory.write.write_memory(self.principal, new)).related
 
     async def apply_write(self, text: str, edges: int) -> Taken:
         """Return the time of `apply_changes`. Raise RuntimeError unless it creates `edges` relations."""
@@ -152,9 +152,11 @@ async def open_bench(url: str, principal: Principal | None = None) -> AsyncItera
     """Open an application with one connection to `url`, with a new tenant unless a principal is given."""
     one = Settings(database_url=SecretStr(url), secret_key=SecretStr(uuid4().hex), pool_min=1, pool_max=1)
     async with build_application(one, Doubles(embedder=TopicEmbedder())) as app:
-        async with (await app.engine.get_pool()).acquire() as connection:
+        async with (await app.parts.engine.get_pool()).acquire() as connection:
             pid = connection.get_server_pid()
-        bench = Bench(app, principal or Principal((await app.tenants.create_tenant(f"bench {uuid4().hex}")).id), pid)
+        bench = Bench(
+            app, principal or Principal((await app.tenancy.tenants.create_tenant(f"bench {uuid4().hex}")).id), pid
+        )
         with mock.patch.object(UnitOfWork, "call", lambda uow, *args: bench.metered_call(uow, *args)):
             yield bench
 

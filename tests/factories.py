@@ -132,9 +132,11 @@ async def make_caller(
     tenant: Caller | None = None,
 ) -> Caller:
     """Return a new key, in a new tenant or in another caller's."""
-    tenant_id = tenant.scope.tenant_id if tenant else (await app.tenants.create_tenant(f"tenant {next(_numbers)}")).id
-    _key, plain = await app.tenants.create_key(tenant_id, "test", scopes, agents)
-    scope = await app.tenants.authenticate(plain)
+    tenant_id = (
+        tenant.scope.tenant_id if tenant else (await app.tenancy.tenants.create_tenant(f"tenant {next(_numbers)}")).id
+    )
+    _key, plain = await app.tenancy.tenants.create_key(tenant_id, "test", scopes, agents)
+    scope = await app.tenancy.tenants.authenticate(plain)
     assert scope is not None
     return Caller(plain, scope)
 

@@ -15,8 +15,10 @@ async def index_worker(app: Application, caller: Caller) -> AsyncIterator[None]:
 
     async def run_jobs() -> None:
         while True:
-            for job in (await app.jobs.list_jobs(caller.scope, JobState.queued, JobKind.index_source, None, 50)).items:
-                await app.run_jobs.run_job(caller.scope.tenant_id, job.id, "w")
+            for job in (
+                await app.jobs.manage.list_jobs(caller.scope, JobState.queued, JobKind.index_source, None, 50)
+            ).items:
+                await app.jobs.run.run_job(caller.scope.tenant_id, job.id, "w")
             await asyncio.sleep(0.05)
 
     running = asyncio.create_task(run_jobs())

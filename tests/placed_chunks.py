@@ -56,7 +56,7 @@ async def store_document(
     """Store a file whose chunks are the paragraphs of `text`."""
     if source is None:
         new = NewSource(path, SourceKind.UPLOAD, category, user_id)
-        source = await SourceStorage(app.uow).create_source(principal, new)
+        source = await SourceStorage(app.parts.uow).create_source(principal, new)
     document = StoredDocument(source, new_id(), text)
     spans = cut_lines(text, overlap)
     place = {"source_id": str(source.id), "file_id": str(document.file_id), "path": path}
@@ -64,13 +64,13 @@ async def store_document(
     changes = await _chunk_changes(
         app, principal, [text[slice(*s)] for s in spans], user_id, category=category, source=place, **fields
     )
-    async with app.uow.write(principal) as tx:
+    async with app.parts.uow.write(principal) as tx:
         await tx.execute(
             "INSERT INTO files (tenant_id, id, source_id, user_id, path, filetype, size, modified_at, stamp, settings,"
             " state, chunk_count) VALUES ($1, $2, $3, $4, $5, 'text', $6, $7, '', '', 'indexed', $8)",
             *(principal.tenant_id, document.file_id, source.id, user_id, path, len(text), STAMPED, len(spans)),
         )
-        await journal_of(app.uow).record(principal, changes, tx=tx)
+        await journal_of(app.parts.uow).record(principal, changes, tx=tx)
         for ordinal, (change, (start, end)) in enumerate(zip(changes, spans, strict=True)):
             gap = text[spans[ordinal - 1][1] : start] if ordinal else ""
             await tx.execute(
@@ -101,8 +101,8 @@ async def store_turn_chunks(
     changes = await _chunk_changes(
         app, principal, texts, "maya", category="activity", source=place, thread_id=thread_id
     )
-    async with app.uow.write(principal) as tx:
-        await journal_of(app.uow).record(principal, changes, tx=tx)
+    async with app.parts.uow.write(principal) as tx:
+        await journal_of(app.parts.uow).record(principal, changes, tx=tx)
         for ordinal, (change, (start, end)) in enumerate(zip(changes, spans, strict=True)):
             await tx.execute(
                 "INSERT INTO chunks (tenant_id, memory_id, turn_id, ordinal, start_at, end_at, heading)"
@@ -114,14 +114,16 @@ async def store_turn_chunks(
 
 async def remove_source(app: Application, principal: Principal, source: Source) -> None:
     """Mark a source as removed; its chunks are still stored."""
-    async with app.uow.write(principal) as tx:
-        assert await SourceStorage(app.uow).mark_removed(tx, principal, source.id)
+    async with app.parts.uow.write(principal) as tx:
+        assert await SourceStorage(app.parts.uow).mark_removed(tx, principal, source.id)
 
 
 async def _chunk_changes(
     app: Application, principal: Principal, texts: Sequence[str], user_id: str, **fields: Any
 ) -> list[MemoryChange]:
-    embeddings = await app.embedder.encode_texts([embedded_text("chunk", t, None, fields["source"]) for t in texts])
+    embeddings = await app.parts.embedder.encode_texts(
+        [embedded_text("chunk", t, None, fields["source"]) for t in texts]
+    )
     return [
         MemoryChange(
             ChangeKind.created,

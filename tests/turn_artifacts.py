@@ -29,7 +29,9 @@ async def store_artifacts(
         uri = await app.turn_memory.blobs.store_blob(principal, user_id, blob) if kind in BLOB_KINDS else None
         text, turn = json.dumps({"index": word}), "t1" if of_turn else None
         changes.append(ArtifactChange(kind, turn or "", text, made_at, turn, None, [kind.value, word], uri))
-    return await ArtifactStorage(app.uow).put_artifacts(principal, Conversation(user_id, conversation_id), changes)
+    return await ArtifactStorage(app.parts.uow).put_artifacts(
+        principal, Conversation(user_id, conversation_id), changes
+    )
 
 
 async def queued_reconciles(app: Application, principal: Principal) -> list[UUID]:
@@ -37,5 +39,5 @@ async def queued_reconciles(app: Application, principal: Principal) -> list[UUID
 
     A sweep would not do: it takes 500 jobs at once, of all the tenants that share the application.
     """
-    page = await app.jobs.list_jobs(principal, JobState.queued, JobKind.memory_reconcile, None, 200)
+    page = await app.jobs.manage.list_jobs(principal, JobState.queued, JobKind.memory_reconcile, None, 200)
     return [job.id for job in reversed(page.items)]

@@ -65,6 +65,6 @@ class Sweeper:
 
     def _due_jobs(self) -> Iterable[tuple[UUID, UUID]]:
         async def collect_due(application: Application) -> list[tuple[UUID, UUID]]:
-            return [(job.tenant_id, job.job_id) for job in await application.run_jobs.collect_due_jobs()]
+            return [(job.tenant_id, job.job_id) for job in await application.jobs.run.collect_due_jobs()]
 
         return self._runtime.run_on_loop(collect_due)

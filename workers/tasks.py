@@ -37,7 +37,7 @@ def run_job(tenant_id: str, job_id: str) -> None:
     """Run one job if it is due; put it back into the queue at the soft time limit."""
 
     async def run_claimed(application: Application) -> str:
-        return await application.run_jobs.run_job(UUID(tenant_id), UUID(job_id), runtime.worker_name)
+        return await application.jobs.run.run_job(UUID(tenant_id), UUID(job_id), runtime.worker_name)
 
     try:
         outcome = _run_or_log(RUN_JOB, run_claimed)
@@ -51,7 +51,7 @@ def schedule_jobs() -> None:
     """Queue the scheduled jobs of the current period."""
 
     async def queue_jobs(application: Application) -> int:
-        return await application.run_jobs.schedule_jobs()
+        return await application.jobs.run.schedule_jobs()
 
     if queued := _run_or_log(SCHEDULE, queue_jobs):
         log.info("scheduled", jobs=queued)
@@ -62,7 +62,7 @@ def keep_partitions() -> None:
     """Make the partitions of the next weeks and drop those that no tenant keeps."""
 
     async def keep(application: Application) -> PartitionReport:
-        return await application.partitions.keep_partitions()
+        return await application.retention.partitions.keep_partitions()
 
     if (report := _run_or_log(PARTITIONS, keep)) is not None and not report.is_empty:
         log.info("partitions", **asdict(report))

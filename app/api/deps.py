@@ -54,12 +54,12 @@ async def identify_principal(app: Application, request: Request, grace_s: float 
     if credentials is None or not 1 <= len(credentials.credentials) <= MAX_KEY_CHARS:
         raise Unauthenticated()
     key = credentials.credentials
-    principal = await app.tenants.authenticate(key, grace_s)
+    principal = await app.tenancy.tenants.authenticate(key, grace_s)
     if principal is None:
         raise Unauthenticated("The API key is unknown, revoked or expired.")
     structlog.contextvars.bind_contextvars(tenant_id=str(principal.tenant_id))
     acting_tenant.set(principal.tenant_id)
-    request.state.lease_watch.begin(app.tenants, key, grace_s)
+    request.state.lease_watch.begin(app.tenancy.tenants, key, grace_s)
     return principal
 
 
@@ -69,7 +69,7 @@ async def admit_principal(app: Application, request: Request, grace_s: float = 0
     Raise Unauthenticated or RateLimited.
     """
     principal = await identify_principal(app, request, grace_s)
-    await app.limits.admit_request(principal)
+    await app.tenancy.limits.admit_request(principal)
     return principal
 
 
@@ -77,7 +77,7 @@ async def admit_operator(app: Application, request: Request) -> None:
     """Check the operator key of a request. Raise OperatorDisabled, Unauthenticated or TooManyAttempts."""
     credentials = await operator_bearer(request)
     key = credentials.credentials if credentials and len(credentials.credentials) <= MAX_KEY_CHARS else None
-    app.operators.admit_operator(request.client.host if request.client else None, key)
+    app.tenancy.operators.admit_operator(request.client.host if request.client else None, key)
     request.state.is_operator = True
 
 

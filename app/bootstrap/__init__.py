@@ -17,30 +17,28 @@ from app.bootstrap.adapters import (
     reranker_settings,
     upstream_settings,
 )
-from app.bootstrap.agent_state import build_checkpoints, build_store_items
+from app.bootstrap.agent_state import AgentStateUseCases, build_agent_state
 from app.bootstrap.blobs import build_blobs
 from app.bootstrap.chat import ChatUseCases, build_chat, build_kept_turns, build_turn_spool
 from app.bootstrap.clock import build_clock
 from app.bootstrap.consent import build_consent
 from app.bootstrap.consolidation import build_consolidation
 from app.bootstrap.facts import FactUseCases, build_facts
-from app.bootstrap.jobs import build_job_runner, build_jobs
-from app.bootstrap.memory import build_memory
-from app.bootstrap.operations import build_operations, build_readiness, tell_metrics
-from app.bootstrap.overview import OverviewUseCases, build_overview
+from app.bootstrap.jobs import JobUseCases, build_jobs
+from app.bootstrap.memory import MemoryUseCases, build_memory
+from app.bootstrap.operations import OperationUseCases, build_operations, tell_metrics
 from app.bootstrap.parts import SharedParts
 from app.bootstrap.periodic import run_periodically
-from app.bootstrap.policies import build_policies, build_refresh, build_rules
-from app.bootstrap.recall import build_recall
+from app.bootstrap.policies import build_policies, build_refresh
+from app.bootstrap.recall import RecallUseCases, build_recall
 from app.bootstrap.receipts import ReceiptUseCases, build_receipts
 from app.bootstrap.replicas import build_replicas
-from app.bootstrap.retention import build_partitions, build_retention
+from app.bootstrap.retention import RetentionUseCases, build_retention
 from app.bootstrap.sources import SourceUseCases, build_folders, build_sources
-from app.bootstrap.tenancy import build_operators, build_tenancy
+from app.bootstrap.tenancy import TenancyUseCases, build_tenancy
 from app.bootstrap.turn_memory import TurnMemoryUseCases, build_turn_memory
 from app.config.server_worker import ServerWorker
 from app.config.settings import Settings
-from app.config.tenant_policies import TenantPolicies
 from app.config.version import VERSION
 from app.domain.outages import DatabaseUnavailable
 from app.ports import BlobStore, ChatModel, Embedder, Reranker, TokenCounter, TrustedClock, UpstreamClient
@@ -62,34 +60,9 @@ from app.storage.journal import Journal
 from app.storage.operations.schema import require_schema
 from app.storage.operations.spaces import require_space
 from app.storage.uow import UnitOfWork
-from app.usecases.agent_state.checkpoints import Checkpoints
-from app.usecases.agent_state.store_items import ManageStoreItems
 from app.usecases.consent.consent import Consent
 from app.usecases.consolidation.consolidate import Consolidate
-from app.usecases.jobs.runner import Jobs, RunJobs
-from app.usecases.memory.batches import MemoryBatches
-from app.usecases.memory.bulk import BulkWrite
-from app.usecases.memory.edit import EditMemories
-from app.usecases.memory.history import ReadHistory
-from app.usecases.memory.read import ReadMemories
-from app.usecases.memory.turns import StoreTurn
-from app.usecases.memory.write import WriteMemories
-from app.usecases.operations.events import CountEvents
-from app.usecases.operations.metrics import ReadMetrics
-from app.usecases.operations.readiness import Readiness
-from app.usecases.recall.delta import ReadDelta
-from app.usecases.recall.query import QueryMemories
-from app.usecases.recall.search import SearchMemories
-from app.usecases.recall.threads import ReadThreads
-from app.usecases.retention.erasure import EraseUser
-from app.usecases.retention.export import ExportUser
-from app.usecases.retention.forgetting import ForgetMemories
-from app.usecases.retention.partitions import KeepPartitions
-from app.usecases.tenancy.limits import Limits
-from app.usecases.tenancy.operators import Operators
 from app.usecases.tenancy.refresh import RefreshRules
-from app.usecases.tenancy.rules import ManageRules
-from app.usecases.tenancy.tenants import Tenants
 
 ACCESS_FLUSH_S = 1.0
 RULES_REFRESH_S = 1.0
@@ -99,51 +72,23 @@ KEPT_TURNS_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Application:
-    """The use-cases and the shared parts that a face calls."""
+    """The use-cases that a face calls, by capability, and the parts that they share."""
 
-    settings: Settings
-    policies: TenantPolicies
-    engine: Engine
-    uow: UnitOfWork
-    embedder: Embedder
-    access: AccessLog
-    tenants: Tenants
-    limits: Limits
-    rules: ManageRules
-    operators: Operators
-    write: WriteMemories
-    turns: StoreTurn
-    bulk: BulkWrite
-    edit: EditMemories
-    read: ReadMemories
-    history: ReadHistory
-    batches: MemoryBatches
-    query: QueryMemories
-    search: SearchMemories
+    parts: SharedParts
+    tenancy: TenancyUseCases
+    memory: MemoryUseCases
+    recall: RecallUseCases
     facts: FactUseCases
     chat: ChatUseCases
     turn_memory: TurnMemoryUseCases
     sources: SourceUseCases
-    receipts: ReceiptUseCases
-    delta: ReadDelta
-    threads: ReadThreads
-    events: CountEvents
-    overview: OverviewUseCases
-    export: ExportUser
-    erase: EraseUser
-    checkpoints: Checkpoints
-    store: ManageStoreItems
-    lifecycle: ForgetMemories
-    partitions: KeepPartitions
-    consolidate: Consolidate
+    agent_state: AgentStateUseCases
+    consolidation: Consolidate
     consent: Consent
-    jobs: Jobs
-    run_jobs: RunJobs
-    readiness: Readiness
-    metrics: Metrics
-    read_metrics: ReadMetrics
-    publisher: JobPublisher
-    has_chat_model: bool
+    retention: RetentionUseCases
+    receipts: ReceiptUseCases
+    operations: OperationUseCases
+    jobs: JobUseCases
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,8 +190,10 @@ async def _run_in_background(
 
     try:
         async with (
-            run_periodically(app.access.flush_pending, ACCESS_FLUSH_S, "access_flush_failed"),
-            run_periodically(app.limits.exchange_counts, app.settings.limits_exchange_s, "limits_exchange_failed"),
+            run_periodically(app.parts.access.flush_pending, ACCESS_FLUSH_S, "access_flush_failed"),
+            run_periodically(
+                app.tenancy.limits.exchange_counts, app.parts.settings.limits_exchange_s, "limits_exchange_failed"
+            ),
             run_periodically(refresh.refresh_rules, RULES_REFRESH_S, "tenant_configs_refresh_failed"),
             run_periodically(follow_database, CLOCK_S, "clock_unread"),
             run_periodically(app.chat.kept.store_kept, KEPT_TURNS_S, "kept_turns_failed"),
@@ -254,65 +201,36 @@ async def _run_in_background(
             yield app
     finally:
         await app.chat.kept.close()
-        await app.limits.close()
-        await asyncio.to_thread(app.publisher.close)
+        await app.tenancy.limits.close()
+        await asyncio.to_thread(app.parts.publisher.close)
 
 
 def _build_use_cases(parts: SharedParts) -> Application:
-    tenants, limits = build_tenancy(parts)
+    tenancy = build_tenancy(parts)
+    limits = tenancy.limits
     memory = build_memory(parts, limits)
     facts = build_facts(parts, limits)
-    recall = build_recall(parts, facts.answer)
     turn_memory = build_turn_memory(parts, limits)
     spool = build_turn_spool(parts)
     kept = build_kept_turns(parts, memory, spool)
-    forgetting, export, erase = build_retention(parts, kept.store_kept)
-    events, read_metrics = build_operations(parts, limits)
-    consolidate = build_consolidation(parts.uow, parts.space, parts.journal, parts.chat, parts.policies, parts.clock)
+    retention = build_retention(parts, kept.store_kept)
+    consolidation = build_consolidation(parts.uow, parts.space, parts.journal, parts.chat, parts.policies, parts.clock)
     consent = build_consent(parts.uow, parts.journal, parts.settings.erasure_secret(), parts.policies, parts.clock)
     sources = build_sources(parts, turn_memory.blobs)
     return Application(
-        settings=parts.settings,
-        policies=parts.policies,
-        engine=parts.engine,
-        uow=parts.uow,
-        embedder=parts.embedder,
-        access=parts.access,
-        tenants=tenants,
-        limits=limits,
-        rules=build_rules(parts),
-        operators=build_operators(parts, tenants),
-        write=memory.write,
-        turns=memory.turns,
-        bulk=memory.bulk,
-        edit=memory.edit,
-        read=memory.read,
-        history=memory.history,
-        batches=memory.batches,
-        query=recall.query,
-        search=recall.search,
+        parts=parts,
+        tenancy=tenancy,
+        memory=memory,
+        recall=build_recall(parts, facts.answer),
         facts=facts,
-        chat=build_chat(parts, memory, facts, forgetting, kept),
+        chat=build_chat(parts, memory, facts, retention.forget, kept),
         turn_memory=turn_memory,
         sources=sources,
-        receipts=build_receipts(parts),
-        delta=recall.delta,
-        threads=recall.threads,
-        events=events,
-        overview=build_overview(parts),
-        export=export,
-        erase=erase,
-        checkpoints=build_checkpoints(parts),
-        store=build_store_items(parts, limits),
-        lifecycle=forgetting,
-        partitions=build_partitions(parts),
-        consolidate=consolidate,
+        agent_state=build_agent_state(parts, limits),
+        consolidation=consolidation,
         consent=consent,
-        jobs=build_jobs(parts),
-        run_jobs=build_job_runner(parts, memory.write, forgetting, consolidate, consent, turn_memory, sources),
-        readiness=build_readiness(parts, spool),
-        metrics=parts.metrics,
-        read_metrics=read_metrics,
-        publisher=parts.publisher,
-        has_chat_model=parts.chat.is_available,
+        retention=retention,
+        receipts=build_receipts(parts),
+        operations=build_operations(parts, limits, spool),
+        jobs=build_jobs(parts, memory.write, retention.forget, consolidation, consent, turn_memory, sources),
     )

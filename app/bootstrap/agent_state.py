@@ -1,4 +1,6 @@
-"""The builders of the capability `agent_state`: checkpoints and store items."""
+"""The builder of the capability `agent_state`: checkpoints and store items."""
+
+from dataclasses import dataclass
 
 from app.bootstrap.parts import SharedParts
 from app.domain.agent_state.checkpoints import CHECKPOINT_SIZE_FACTOR
@@ -9,13 +11,22 @@ from app.usecases.agent_state.store_items import ManageStoreItems
 from app.usecases.tenancy.limits import Limits
 
 
-def build_checkpoints(parts: SharedParts) -> Checkpoints:
-    """Build the use-case of checkpoints, bounded by the setting `max_checkpoint_bytes`."""
+@dataclass(frozen=True, slots=True)
+class AgentStateUseCases:
+    """The use-cases of checkpoints, and of the values that agents keep by namespace and key."""
+
+    checkpoints: Checkpoints
+    store_items: ManageStoreItems
+
+
+def build_agent_state(parts: SharedParts, limits: Limits) -> AgentStateUseCases:
+    """Build the use-cases. The setting `max_checkpoint_bytes` bounds a checkpoint."""
     largest = parts.settings.max_checkpoint_bytes
-    return Checkpoints(CheckpointStorage(parts.uow, CHECKPOINT_SIZE_FACTOR * largest), largest)
-
-
-def build_store_items(parts: SharedParts, limits: Limits) -> ManageStoreItems:
-    """Build the use-case of the values that agents keep by namespace and key."""
+    checkpoints = CheckpointStorage(parts.uow, CHECKPOINT_SIZE_FACTOR * largest)
     items = ItemStorage(parts.space.name)
-    return ManageStoreItems(parts.uow, items, parts.embedder, limits, parts.clock, parts.settings.store_batch_s)
+    return AgentStateUseCases(
+        checkpoints=Checkpoints(checkpoints, largest),
+        store_items=ManageStoreItems(
+            parts.uow, items, parts.embedder, limits, parts.clock, parts.settings.store_batch_s
+        ),
+    )

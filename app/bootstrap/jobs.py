@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 
 from app.bootstrap.database import open_database
 from app.bootstrap.parts import SharedParts
@@ -21,7 +22,15 @@ from app.usecases.memory.write import WriteMemories
 from app.usecases.retention.forgetting import ForgetMemories
 
 
-def build_job_runner(
+@dataclass(frozen=True, slots=True)
+class JobUseCases:
+    """The use-cases that run jobs, and that list, pause and replay them."""
+
+    manage: Jobs
+    run: RunJobs
+
+
+def build_jobs(
     parts: SharedParts,
     write: WriteMemories,
     forgetting: ForgetMemories,
@@ -29,8 +38,8 @@ def build_job_runner(
     consent: Consent,
     turn_memory: TurnMemoryUseCases,
     sources: SourceUseCases,
-) -> RunJobs:
-    """Build the runner of jobs, with a handler for every kind."""
+) -> JobUseCases:
+    """Build the use-cases of the capability. The runner has a handler for every kind of job."""
     embed = build_embed_missing(parts.uow, parts.space.name, parts.embedder, parts.policies.defaults.query.exact_up_to)
     models = parts.chat, parts.embedder, parts.policies, parts.clock, write, consent.proposals
     reflection = ReflectionParts(parts.uow, parts.space.name, parts.journal, *models)
@@ -40,12 +49,10 @@ def build_job_runner(
     handlers = job_handlers(forgetting, embed, consolidate, consent, afterwards, sources.cut_turns)
     handlers |= turn_memory_handlers(turn_memory.blobs, turn_memory.reconcile_memory)
     handlers |= source_handlers(sources.index, sources.cut_turns)
-    return RunJobs(jobs, TenantStorage(parts.uow), parts.journal, handlers, policy)
-
-
-def build_jobs(parts: SharedParts) -> Jobs:
-    """Build the use-case that lists, pauses and replays jobs."""
-    return Jobs(JobStorage(parts.uow, parts.policies.defaults.jobs))
+    return JobUseCases(
+        manage=Jobs(JobStorage(parts.uow, parts.policies.defaults.jobs)),
+        run=RunJobs(jobs, TenantStorage(parts.uow), parts.journal, handlers, policy),
+    )
 
 
 @asynccontextmanager

@@ -1,7 +1,8 @@
-"""The builders of the capability `operations`: readiness, metrics and event counts."""
+"""The builders of the capability `operations`: readiness, metrics, events, and what a tenant holds."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from functools import partial
 
 from app.bootstrap.adapters import broker_settings
@@ -14,26 +15,55 @@ from app.providers.broker import check_broker, check_worker
 from app.providers.metrics import Metrics
 from app.providers.worker_metrics import NoOtherWorkers, SocketWorkerMetrics
 from app.storage.jobs.jobs import JobStorage
+from app.storage.memory.memories import MemoryStorage
 from app.storage.operations.events import EventStorage
+from app.storage.operations.overview import OverviewStorage
 from app.storage.operations.secret import require_secret
 from app.storage.replicas import Replicas
 from app.storage.uow import UnitOfWork
+from app.usecases.operations.event_list import ListEvents
 from app.usecases.operations.events import CountEvents
 from app.usecases.operations.metrics import ReadMetrics
+from app.usecases.operations.overview import ReadOverview
+from app.usecases.operations.own_key import DescribeKey
 from app.usecases.operations.readiness import PATIENCE_S, Readiness
+from app.usecases.operations.relation_graph import ReadRelations
+from app.usecases.operations.turn_trace import TraceTurn
 from app.usecases.tenancy.limits import Limits
 
 DOCTORS_PATIENCE_S = 10.0
 """Seconds. No load balancer acts on the doctor, so it can wait longer than a server: a busy machine is not broken."""
 
 
-def build_operations(parts: SharedParts, limits: Limits) -> tuple[CountEvents, ReadMetrics]:
-    """Build the use-cases that count events and render metrics."""
-    jobs = JobStorage(parts.uow, parts.policies.defaults.jobs)
+@dataclass(frozen=True, slots=True)
+class OperationUseCases:
+    """The use-cases that show how a server does, what a tenant holds, and what happened."""
+
+    readiness: Readiness
+    metrics: ReadMetrics
+    count_events: CountEvents
+    list_events: ListEvents
+    overview: ReadOverview
+    key: DescribeKey
+    relations: ReadRelations
+    trace: TraceTurn
+
+
+def build_operations(parts: SharedParts, limits: Limits, spool: TurnSpool) -> OperationUseCases:
+    """Build the use-cases of the capability. Raise ConfigError without a secret."""
+    uow = parts.uow
+    jobs = JobStorage(uow, parts.policies.defaults.jobs)
     others = NoOtherWorkers() if parts.worker is None else _open_worker_metrics(parts.worker)
-    return (
-        CountEvents(parts.uow, EventStorage(), parts.access),
-        ReadMetrics(parts.metrics, others, parts.uow, parts.engine, limits, jobs, parts.replicas),
+    memories = MemoryStorage(uow, parts.space.name)
+    return OperationUseCases(
+        readiness=_build_readiness(parts, spool),
+        metrics=ReadMetrics(parts.metrics, others, uow, parts.engine, limits, jobs, parts.replicas),
+        count_events=CountEvents(uow, EventStorage(), parts.access),
+        list_events=ListEvents(uow, parts.access),
+        overview=ReadOverview(uow, OverviewStorage(), parts.policies),
+        key=DescribeKey(uow),
+        relations=ReadRelations(uow),
+        trace=TraceTurn(uow, memories, parts.policies, has_model=parts.chat.is_available),
     )
 
 
@@ -51,7 +81,7 @@ def _open_worker_metrics(worker: ServerWorker) -> SocketWorkerMetrics:
     return SocketWorkerMetrics(worker.metrics_socket, worker.number, worker.count)
 
 
-def build_readiness(parts: SharedParts, spool: TurnSpool) -> Readiness:
+def _build_readiness(parts: SharedParts, spool: TurnSpool) -> Readiness:
     """Build a server's readiness checks. The first server stores its secret's fingerprint; the others must match it.
 
     Raise ConfigError without a secret.

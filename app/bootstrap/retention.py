@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from uuid import UUID
 
 from app.bootstrap.clock import open_clock
@@ -20,24 +21,28 @@ from app.usecases.retention.forgetting import ForgetMemories
 from app.usecases.retention.partitions import KeepPartitions
 
 
-def build_retention(
-    parts: SharedParts, store_kept: Callable[[UUID], Awaitable[None]]
-) -> tuple[ForgetMemories, ExportUser, EraseUser]:
-    """Build the use-cases that forget memories, export a user and erase a user.
+@dataclass(frozen=True, slots=True)
+class RetentionUseCases:
+    """The use-cases that forget memories, export and erase a user, and keep partitions."""
+
+    forget: ForgetMemories
+    export: ExportUser
+    erase: EraseUser
+    partitions: KeepPartitions
+
+
+def build_retention(parts: SharedParts, store_kept: Callable[[UUID], Awaitable[None]]) -> RetentionUseCases:
+    """Build the use-cases of the capability.
 
     `store_kept` stores the turns of a tenant that this server keeps, so that an erasure finds them.
     """
     storage = ForgettingStorage(parts.uow, parts.settings.erasure_secret())
-    return (
-        ForgetMemories(parts.uow, storage, parts.journal, parts.policies, parts.clock),
-        ExportUser(parts.uow, ExportStorage(), parts.access, parts.blobs, parts.policies),
-        EraseUser(storage, parts.access, parts.clock, store_kept),
+    return RetentionUseCases(
+        forget=ForgetMemories(parts.uow, storage, parts.journal, parts.policies, parts.clock),
+        export=ExportUser(parts.uow, ExportStorage(), parts.access, parts.blobs, parts.policies),
+        erase=EraseUser(storage, parts.access, parts.clock, store_kept),
+        partitions=KeepPartitions(PartitionStorage(parts.uow), parts.policies, parts.clock),
     )
-
-
-def build_partitions(parts: SharedParts) -> KeepPartitions:
-    """Build the upkeep of partitions."""
-    return KeepPartitions(PartitionStorage(parts.uow), parts.policies, parts.clock)
 
 
 @asynccontextmanager

@@ -2,36 +2,46 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 
 from app.bootstrap.adapters import build_shared_counters
 from app.bootstrap.blobs import build_blobs
 from app.bootstrap.clock import open_clock
 from app.bootstrap.database import open_database
 from app.bootstrap.parts import SharedParts
-from app.bootstrap.policies import load_tenant_policies
+from app.bootstrap.policies import build_rules, load_tenant_policies
 from app.config.operator_key import read_operator_key
 from app.config.settings import Settings
 from app.storage.tenancy import tenant_removal
 from app.storage.tenancy.tenants import TenantStorage
 from app.usecases.tenancy.limits import Limits
 from app.usecases.tenancy.operators import Operators
+from app.usecases.tenancy.rules import ManageRules
 from app.usecases.tenancy.tenants import Tenants
 
 
-def build_tenancy(parts: SharedParts) -> tuple[Tenants, Limits]:
-    """Build the use-cases of tenants and keys, and the limits that all replicas count together."""
-    tenants = TenantStorage(parts.uow)
+@dataclass(frozen=True, slots=True)
+class TenancyUseCases:
+    """The use-cases of tenants, keys and rules, and the limits that all replicas count together."""
+
+    tenants: Tenants
+    limits: Limits
+    rules: ManageRules
+    operators: Operators
+
+
+def build_tenancy(parts: SharedParts) -> TenancyUseCases:
+    """Build the use-cases of the capability. Raise ConfigError for an operator's key file that cannot be used."""
+    storage = TenantStorage(parts.uow)
     counters = build_shared_counters(parts.settings, parts.worker)
-    return (
-        Tenants(tenants, parts.policies, parts.clock, parts.settings.key_cache_s),
-        Limits(parts.policies.defaults.limits, counters, tenants.get_tenant_name, parts.access, parts.clock),
-    )
-
-
-def build_operators(parts: SharedParts, tenants: Tenants) -> Operators:
-    """Build the operator's use-cases. Raise ConfigError for a key file that cannot be used."""
+    tenants = Tenants(storage, parts.policies, parts.clock, parts.settings.key_cache_s)
     key = read_operator_key(parts.settings.operator_key_file)
-    return Operators(tenants, TenantStorage(parts.uow), key, parts.clock)
+    return TenancyUseCases(
+        tenants=tenants,
+        limits=Limits(parts.policies.defaults.limits, counters, storage.get_tenant_name, parts.access, parts.clock),
+        rules=build_rules(parts),
+        operators=Operators(tenants, storage, key, parts.clock),
+    )
 
 
 @asynccontextmanager

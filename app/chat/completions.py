@@ -122,7 +122,7 @@ async def _forward(app: Application, chat: Chat, call: Coroutine[Any, Any, Upstr
         if is_event_stream(dict(reply.headers).get("content-type", ""), first):
             streams = True
             return ForwardedStream(
-                app.chat.memory, chat, reply, chunks, first, app.policies.defaults.write.text_limits.turn
+                app.chat.memory, chat, reply, chunks, first, app.parts.policies.defaults.write.text_limits.turn
             )
         whole = await _read_whole(reply, chunks, first)
         return await _add_memory(app, chat, whole)

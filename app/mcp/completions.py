@@ -38,10 +38,10 @@ async def complete_argument(
     except InvalidInput:  # no id begins with that
         return NOTHING
     if connection.may_read and name == "user_id":
-        users = await app.overview.lists.list_users(connection.caller, prefix, None, MOST_VALUES)
+        users = await app.operations.overview.list_users(connection.caller, prefix, None, MOST_VALUES)
         return Completion(values=[one.user_id for one in users.items], has_more=users.next_cursor is not None)
     if connection.may_read and name == "thread_id":
-        threads = await app.overview.lists.list_threads(connection.caller, user, prefix, None, MOST_VALUES)
+        threads = await app.operations.overview.list_threads(connection.caller, user, prefix, None, MOST_VALUES)
         return Completion(values=[one.thread_id for one in threads.items], has_more=threads.next_cursor is not None)
     return NOTHING
 

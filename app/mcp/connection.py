@@ -109,7 +109,7 @@ def open_connection(app: Application, caller: Principal, headers: Headers) -> Co
     for name, header in FIXED_HEADERS.items():
         if values := headers.getlist(header):
             fixed[name] = _read_value(header, values)
-    policies = app.policies.of(caller)
+    policies = app.parts.policies.of(caller)
     policy = policies.categories
     if (agent := fixed.get("agent")) is not None:
         caller = caller.bound_to(agent, policy.agent_categories(caller, agent))

@@ -43,7 +43,7 @@ class McpEndpoint:
             MemoryServer(app).build_server(),
             stateless=True,
             json_response=True,
-            max_request_body_size=app.settings.max_body_bytes,
+            max_request_body_size=app.parts.settings.max_body_bytes,
             # app.mcp.hosts checks hosts and origins instead
             security_settings=TransportSecuritySettings(enable_dns_rebinding_protection=False),
         )
@@ -63,8 +63,8 @@ class McpEndpoint:
         # RFC 9110: blanks around a value are no part of it; the SDK compares values as they are
         scope = {**scope, "headers": [(name, value.strip(b" \t")) for name, value in scope["headers"]]}
         request = Request(scope)
-        check_host(request, self._app.settings.mcp_hosts)
-        check_origin(request, self._app.settings.cors_origins)
+        check_host(request, self._app.parts.settings.mcp_hosts)
+        check_origin(request, self._app.parts.settings.cors_origins)
         check_parameter_names(PARAMETERS, request.query_params)
         caller = await identify_principal(self._app, request)
         if not any(has_scope(caller, tool.scope) for tool in TOOLS):
@@ -99,7 +99,7 @@ class McpEndpoint:
         """
         assert self._app is not None
         try:
-            await self._app.limits.admit_request(caller)
+            await self._app.tenancy.limits.admit_request(caller)
         except RateLimited as error:
             return error
         return None

@@ -94,20 +94,20 @@ async def _profile_text(app: Application, connection: Connection, user_id: str) 
         return NO_PROFILE
     if PROFILE in connection.readable:
         listing = MemoryListing(filters=Filters(user_id=user_id, category=PROFILE))
-        page = await app.read.list_memories(connection.caller, listing, None, MOST_MEMORIES)
-        names = app.policies.of(connection.caller).categories.tag_names
+        page = await app.memory.read.list_memories(connection.caller, listing, None, MOST_MEMORIES)
+        names = app.parts.policies.of(connection.caller).categories.tag_names
         lines += [bullet(PROFILE, memory.text, names) for memory in page.items]
     return join_lines(lines) or NO_PROFILE
 
 
 async def _header_text(app: Application, connection: Connection, thread_id: str) -> ModelText:
     user = connection.fixed.get("user")
-    delta = await app.delta.read_delta(connection.caller, thread_id, None, connection.agent, user)
+    delta = await app.recall.delta.read_delta(connection.caller, thread_id, None, connection.agent, user)
     return delta.header.text if delta.header else NO_CHANGES
 
 
 async def _memory_text(app: Application, connection: Connection, memory_id: UUID) -> str:
-    memory = await app.read.get_memory(connection.caller, memory_id)
+    memory = await app.memory.read.get_memory(connection.caller, memory_id)
     connection.require_user(memory.user_id)
     if memory.state is not MemoryState.active:  # a forgotten memory is in no context
         raise NotFound()

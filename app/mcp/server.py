@@ -52,7 +52,7 @@ class MemoryServer:
 
     def __init__(self, app: Application) -> None:
         self._app = app
-        self._tools = ToolNames(app.settings.mcp_tool_names)
+        self._tools = ToolNames(app.parts.settings.mcp_tool_names)
         self._prompts = Prompts(app, self._tools)
 
     def build_server(self) -> Server[Any]:

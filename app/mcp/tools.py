@@ -85,22 +85,24 @@ class Tool:
 
 
 async def _run_query(app: Application, connection: Connection, arguments: QueryIn) -> ToolOutcome:
-    answer = await app.query.answer_query(connection.caller, arguments.to_domain())
+    answer = await app.recall.query.answer_query(connection.caller, arguments.to_domain())
     body = AnswerOut.from_answer(answer, full=arguments.returns == "full", explain=arguments.explain)
     return ToolOutcome(answer_text(answer), body.model_dump(mode="json", by_alias=True, exclude_none=True))
 
 
 async def _run_remember(app: Application, connection: Connection, arguments: RememberIn) -> ToolOutcome:
-    draft = arguments.to_domain(app.policies.of(connection.caller).write.default_importance)
-    written = await app.write.write_memory(connection.caller, draft, trim=arguments.trim)
+    draft = arguments.to_domain(app.parts.policies.of(connection.caller).write.default_importance)
+    written = await app.memory.write.write_memory(connection.caller, draft, trim=arguments.trim)
     body = WrittenOut.model_validate(written, from_attributes=True)
     return ToolOutcome(written_text(body), body.model_dump(mode="json"))
 
 
 async def _run_history(app: Application, connection: Connection, arguments: HistoryIn) -> ToolOutcome:
     if "user" in connection.fixed:
-        connection.require_user((await app.read.get_memory(connection.caller, arguments.memory_id)).user_id)
-    rows = await app.history.list_history(connection.caller, arguments.memory_id, arguments.cursor, arguments.limit)
+        connection.require_user((await app.memory.read.get_memory(connection.caller, arguments.memory_id)).user_id)
+    rows = await app.memory.history.list_history(
+        connection.caller, arguments.memory_id, arguments.cursor, arguments.limit
+    )
     page = HistoryPageOut(items=[HistoryOut.model_validate(row) for row in rows.items], next_cursor=rows.next_cursor)
     return ToolOutcome(history_text(page, _names(app, connection)), page.model_dump(mode="json"))
 
@@ -121,7 +123,7 @@ async def _run_facts(app: Application, connection: Connection, arguments: ReadFa
 
 
 def _names(app: Application, connection: Connection) -> TagNames:
-    return app.policies.of(connection.caller).categories.tag_names
+    return app.parts.policies.of(connection.caller).categories.tag_names
 
 
 TOOLS = (

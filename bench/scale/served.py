@@ -145,10 +145,10 @@ async def measure_work(one: LoadedSite, say: Callable[[str], None]) -> list[Work
     async with _open_application(site) as (app, principal):
 
         async def consolidate() -> int:
-            return (await app.consolidate.consolidate_users(principal, user_id=user)).pairs_seen
+            return (await app.consolidation.consolidate_users(principal, user_id=user)).pairs_seen
 
         async def export() -> int:
-            records = await app.export.export_records(principal, user)
+            records = await app.retention.export.export_records(principal, user)
             return sum([1 async for _record in records])
 
         works: list[tuple[str, Callable[[], Awaitable[int]]]] = [
@@ -178,7 +178,7 @@ async def _open_application(site: Site) -> AsyncIterator[tuple[Application, Prin
     settings = site.home.server_settings(site.cluster)
     embedder = MadeUpEmbedder(settings.embedding_model, settings.embedding_dimension)
     async with build_application(settings, Doubles(embedder=embedder)) as built:
-        principal = await built.tenants.authenticate(site.key)
+        principal = await built.tenancy.tenants.authenticate(site.key)
         if principal is None:
             raise RuntimeError("the tenant's key is not known")
         yield built, principal

@@ -433,7 +433,7 @@ async def test_a_recovery_to_a_named_time_has_all_of_before_and_nothing_of_after
         async with running(database, one, caller, **broker) as client:
             mirrors.move_to(client)
             past = await live_before(client)
-            jobs = JobStorage(app.uow, JOBS)
+            jobs = JobStorage(app.parts.uow, JOBS)
             assert await jobs.start_job(caller.scope, past.job, "a lost worker")
             async with crowded(client, past.begun) as (crowd, reader, tasks):
                 await asyncio.to_thread(archived.back_up)

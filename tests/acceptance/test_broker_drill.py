@@ -74,7 +74,7 @@ class Drill:
         self._sql = sql
         self._database = database
         self._redis = redis
-        self._store = JobStorage(app.uow, JobPolicy())
+        self._store = JobStorage(app.parts.uow, JobPolicy())
         self.memories: list[UUID] = []
         self.jobs: list[UUID] = []
 

@@ -259,7 +259,7 @@ async def test_weeks_meet_at_monday_in_utc_where_a_day_has_23_or_25_hours(
             await sql.execute(f"SET timezone = '{zone}'")
             done = await sql.fetchval("SELECT add_partitions()")
             assert json.loads(done) | {"added": []} == {"added": [], "moved": 0, "skipped": [], "busy": False}
-        assert not (await app.partitions.keep_partitions()).busy
+        assert not (await app.retention.partitions.keep_partitions()).busy
     rows = await sql.fetch(CHILDREN)
     print(f"{len(rows)} partitions around {change}")
     wrong = {}
@@ -279,7 +279,7 @@ async def test_jobs_are_queued_once_a_day_and_once_an_hour_where_a_day_has_23_or
     began, hours = change - 36 * HOUR, 72
     for half in range(2 * hours):
         await clock.travel(began + half * HOUR / 2)
-        await app.run_jobs.schedule_jobs()
+        await app.jobs.run.schedule_jobs()
         await sql.execute("UPDATE jobs SET state = 'done'")
     query = "SELECT slot, created_at FROM jobs WHERE tenant_id = $1 AND kind = $2 ORDER BY created_at"
     for kinds, period in ((DAILY, 24 * HOUR), (HOURLY, HOUR)):
@@ -326,7 +326,7 @@ async def test_a_week_is_not_dropped_an_hour_early_where_a_day_had_23_hours(
     last = ends - timedelta(minutes=1)
     await drop_all_weeks(sql)
     await clock.travel(last)
-    await app.partitions.keep_partitions()
+    await app.retention.partitions.keep_partitions()
     await sql.execute(
         """INSERT INTO events (tenant_id, id, user_id, node, op, status, ts)
            VALUES ($1, $2, 'maya', 'context', 'search', 'ok', $3)""",
@@ -335,7 +335,7 @@ async def test_a_week_is_not_dropped_an_hour_early_where_a_day_had_23_hours(
     count = "SELECT count(*) FROM events WHERE id = $1"
     for moment, left in ((due - HOUR / 2, 1), (due + HOUR / 2, 0)):
         await clock.travel(moment)
-        report = await app.partitions.keep_partitions()
+        report = await app.retention.partitions.keep_partitions()
         dropped = [week.week for week in report.dropped if week.rows.get("events")]
         print(f"{moment - last} after the row was written: dropped {dropped}")
         assert await sql.fetchval(count, UUID(first_id(last))) == left
@@ -402,9 +402,9 @@ async def test_clocks_that_are_set_back_delete_nothing_and_a_correction_wins(
         stored = await sql.fetchrow(STORED)
         for job in ("ttl", "purge", "retention"):
             with nullcontext() if trusted else pytest.raises(ClockSkew):
-                await app.lifecycle.run_job(caller.scope, job)
+                await app.retention.forget.run_job(caller.scope, job)
         with nullcontext() if trusted else pytest.raises(ClockSkew):
-            await app.partitions.keep_partitions()
+            await app.retention.partitions.keep_partitions()
         assert await sql.fetchrow(STORED) == stored
         print(f"{whose} set back by {back}: {ready.json()['checks']['clock'][:60]}; the fact is {value}")
         await set_back(clock, whose, timedelta())

@@ -195,7 +195,7 @@ async def forgettable(app: Application, caller: Caller, sql: asyncpg.Connection)
     for number in range(FORGETTABLE):
         old = datetime.now(UTC) - timedelta(days=90, minutes=number)
         new = draft(f"Parcel {number} was sent.", thread_id="t", created_at=old)
-        stored.append(str((await app.write.write_memory(caller.scope, new)).id))
+        stored.append(str((await app.memory.write.write_memory(caller.scope, new)).id))
     await sql.execute("ALTER TABLE memories ALTER COLUMN stored_at SET DEFAULT now()")
     return stored
 

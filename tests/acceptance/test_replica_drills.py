@@ -53,7 +53,7 @@ async def opened(pair: StreamingPair, home: Path, url: str) -> AsyncIterator[App
 
 def count_reads(app: Application, place: str) -> int:
     """Return the number of reads that the replica or the primary answered, as the metrics tell it."""
-    found = re.search(rf'^mnema_reads_total{{place="{place}"}} (\d+)', app.metrics.render_text().decode(), re.M)
+    found = re.search(rf'^mnema_reads_total{{place="{place}"}} (\d+)', app.parts.metrics.render_text().decode(), re.M)
     return int(found[1]) if found else 0
 
 
@@ -62,18 +62,20 @@ async def write_and_read(app: Application, caller: Caller, number: int, ended: a
     stale, user = [], f"user {number}"
     while not ended.is_set() and not stale:
         text = f"{uuid4()} {uuid4()}"  # like no other text, so that nothing is merged
-        written = await app.write.write_memory(caller.scope, draft(text, user_id=user))
+        written = await app.memory.write.write_memory(caller.scope, draft(text, user_id=user))
         assert written.id is not None
         try:
-            await app.read.get_memory(caller.scope, written.id)
+            await app.memory.read.get_memory(caller.scope, written.id)
         except MnemaError as error:
             stale.append(f"get: {error.code}")
         listing = MemoryListing(filters=Filters(user))
-        page = await app.read.list_memories(caller.scope, listing, None, 1)
+        page = await app.memory.read.list_memories(caller.scope, listing, None, 1)
         if [memory.id for memory in page.items] != [written.id]:
             stale.append("list")
         query = Query("supervisor", text, filters=Filters(user), top_k=3, min_relevance=0.0)
-        if written.id not in {item.memory.id for item in (await app.query.answer_query(caller.scope, query)).items}:
+        if written.id not in {
+            item.memory.id for item in (await app.recall.query.answer_query(caller.scope, query)).items
+        }:
             stale.append("query")
     return stale
 
@@ -95,9 +97,9 @@ async def test_eight_writers_read_their_own_writes(pair: StreamingPair, tmp_path
                 await answers_more("replica", count_reads(app, "replica"))
                 async with pair.paused():
                     await answers_more("primary", count_reads(app, "primary"))
-                    assert "replica 1: it has not replayed" in (await app.readiness.run_checks())["replicas"]
+                    assert "replica 1: it has not replayed" in (await app.operations.readiness.run_checks())["replicas"]
             await answers_more("replica", count_reads(app, "replica"))
-            assert (await app.readiness.run_checks())["replicas"] == "ok"
+            assert (await app.operations.readiness.run_checks())["replicas"] == "ok"
         finally:
             ended.set()
         assert await asyncio.gather(*writers) == [[]] * WRITERS
@@ -129,14 +131,14 @@ async def test_a_promoted_standby_has_every_acknowledged_write(pair: StreamingPa
     async with opened(pair, tmp_path, url) as app:
         acknowledged: list[str] = []
         reader = await make_caller(app)
-        first = await app.write.write_memory(reader.scope, draft())
-        cursor = (await app.read.list_changes(reader.scope, "maya", None, 10)).next_cursor
+        first = await app.memory.write.write_memory(reader.scope, draft())
+        cursor = (await app.memory.read.list_changes(reader.scope, "maya", None, 10)).next_cursor
 
         async def write_until_it_fails(number: int) -> None:
             for count in range(1_000_000):
                 name = f"tenant {number}-{count}"
                 try:
-                    await app.tenants.create_tenant(name)
+                    await app.tenancy.tenants.create_tenant(name)
                 except MnemaError:
                     return
                 acknowledged.append(name)
@@ -152,13 +154,13 @@ async def test_a_promoted_standby_has_every_acknowledged_write(pair: StreamingPa
         async with pair.on_standby() as standby:
             assert await standby.fetchval("SELECT pg_promote()")
         async with asyncio.timeout(LONG_S):
-            stored = {tenant.name for tenant in await app.tenants.list_tenants()}
+            stored = {tenant.name for tenant in await app.tenancy.tenants.list_tenants()}
         assert set(acknowledged) <= stored
         caller = await make_caller(app)
-        written = await app.write.write_memory(caller.scope, draft())
+        written = await app.memory.write.write_memory(caller.scope, draft())
         assert written.id is not None
-        assert await app.read.get_memory(caller.scope, written.id)
-        await app.write.write_memory(reader.scope, draft("Maya plays chess."))
-        found = await app.read.list_changes(reader.scope, "maya", cursor, 10)
+        assert await app.memory.read.get_memory(caller.scope, written.id)
+        await app.memory.write.write_memory(reader.scope, draft("Maya plays chess."))
+        found = await app.memory.read.list_changes(reader.scope, "maya", cursor, 10)
         assert "Maya plays chess." in {memory.text for memory in found.items}, "its cursor is still good"
         assert first.id not in {memory.id for memory in found.items}

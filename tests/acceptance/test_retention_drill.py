@@ -225,7 +225,9 @@ async def test_old_weeks_are_dropped_while_tenants_read_and_write(
     app: Application, caller: Caller, sql: asyncpg.Connection, database: Database, redis: RedisServer, tmp_path: Path
 ) -> None:
     usual = await make_caller(app)
-    await app.rules.put_rules(caller.scope, RulesDraft({"lifecycle": {"events_days": 180, "receipts_days": 150}}))
+    await app.tenancy.rules.put_rules(
+        caller.scope, RulesDraft({"lifecycle": {"events_days": 180, "receipts_days": 150}})
+    )
     limits = {caller.scope.tenant_id: (180, 150), usual.scope.tenant_id: (90, 30)}
 
     async def deleted() -> bool:

@@ -156,12 +156,12 @@ async def test_an_export_breaks_off_when_the_key_is_revoked(pair: Pair) -> None:
 
 async def test_a_key_is_not_remembered_beyond_its_expiry(settings: Settings, embedder: Embedder) -> None:
     async with build_application(settings.model_copy(update={"key_cache_s": 600}), Doubles(embedder=embedder)) as app:
-        tenant = await app.tenants.create_tenant("short")
+        tenant = await app.tenancy.tenants.create_tenant("short")
         expires_at = datetime.now(UTC) + timedelta(seconds=1)
-        _key, plain = await app.tenants.create_key(tenant.id, "test", ["query"], expires_at=expires_at)
-        assert await app.tenants.authenticate(plain) is not None
+        _key, plain = await app.tenancy.tenants.create_key(tenant.id, "test", ["query"], expires_at=expires_at)
+        assert await app.tenancy.tenants.authenticate(plain) is not None
 
         async def refused() -> bool:
-            return await app.tenants.authenticate(plain) is None
+            return await app.tenancy.tenants.authenticate(plain) is None
 
         await until(refused, 120)

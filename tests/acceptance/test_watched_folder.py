@@ -35,7 +35,7 @@ async def test_workers_index_a_hostile_folder_and_follow_its_changes(
     (outside / "secret.md").write_text("SECRET outside")
     make_hostile_folder(folder, outside)
     new = NewSource("docs", SourceKind.FOLDER, "knowledge", "maya", str(folder))
-    source = await SourceStorage(app.uow).create_source(caller.scope, new)
+    source = await SourceStorage(app.parts.uow).create_source(caller.scope, new)
     sql = await asyncpg.connect(database.superuser)
     roots = f'["{tmp_path}/allowed/{{tenant}}"]'
     try:

@@ -111,13 +111,16 @@ async def fill(site: Site) -> int:
     settings = Settings(database_url=SecretStr(site.url()), secret_key=SecretStr(SECRET_KEY), home=site.home.path)
     async with build_application(settings, Doubles(embedder=embedder)) as app:
         scopes = [
-            Principal((await app.tenants.create_tenant(f"tenant {time.monotonic_ns()}")).id) for _ in range(TENANTS)
+            Principal((await app.tenancy.tenants.create_tenant(f"tenant {time.monotonic_ns()}")).id)
+            for _ in range(TENANTS)
         ]
         await asyncio.gather(*(_memories(app, scope) for scope in scopes))
         embedder.failing = True
         for scope in scopes:
             await _turns(app, scope)
-            await JobStorage(app.uow, JobPolicy()).enqueue_jobs(scope, [NewJob(JobKind.ttl), NewJob(JobKind.embed)])
+            await JobStorage(app.parts.uow, JobPolicy()).enqueue_jobs(
+                scope, [NewJob(JobKind.ttl), NewJob(JobKind.embed)]
+            )
     return TENANTS * (TURNS + 2)
 
 
@@ -125,13 +128,13 @@ async def _memories(app: Application, scope: Principal) -> None:
     for number in range(FORGETTABLE):
         old = datetime.now(UTC) - timedelta(days=90, minutes=number)
         new = draft(f"Invoice {number} was paid.", user_id=f"u{number % 5}", thread_id="t", created_at=old)
-        assert (await app.write.write_memory(scope, new)).action == "created"
+        assert (await app.memory.write.write_memory(scope, new)).action == "created"
 
 
 async def _turns(app: Application, scope: Principal) -> None:
     for number in range(TURNS):
         new = draft(f"Turn {number}.", type=MemoryType.turn, category="activity", thread_id=f"t{number % 3}")
-        assert (await app.turns.store_turn(scope, new)).id is not None
+        assert (await app.memory.turns.store_turn(scope, new)).id is not None
 
 
 class Drill:

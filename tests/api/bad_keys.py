@@ -10,9 +10,9 @@ async def bad_headers(app: Application, caller: Caller) -> dict[str, list[tuple[
     """Authorization headers that stand for nobody, by what is wrong with them."""
     tenant = caller.scope.tenant_id
     past = datetime.now(UTC) - timedelta(seconds=1)
-    _, expired = await app.tenants.create_key(tenant, "expired", ["admin"], expires_at=past)
-    key, revoked = await app.tenants.create_key(tenant, "revoked", ["admin"])
-    await app.tenants.revoke_key(tenant, key.id)
+    _, expired = await app.tenancy.tenants.create_key(tenant, "expired", ["admin"], expires_at=past)
+    key, revoked = await app.tenancy.tenants.create_key(tenant, "revoked", ["admin"])
+    await app.tenancy.tenants.revoke_key(tenant, key.id)
     values = {
         "garbage": f"Bearer {caller.key[:-1]}",
         "empty": "Bearer",

@@ -166,7 +166,7 @@ async def test_a_key_works_until_it_is_revoked(app: Application, server: str, ca
     async with later.client(server) as client:
         assert (await client.get("/memory")).status_code == 200
         assert later.scope.key_id is not None
-        await app.tenants.revoke_key(caller.scope.tenant_id, later.scope.key_id)
+        await app.tenancy.tenants.revoke_key(caller.scope.tenant_id, later.scope.key_id)
         refused(await client.get("/memory"), 401, "unauthenticated")
 
 

@@ -351,7 +351,7 @@ async def wrote(world: World, client: httpx.AsyncClient, tenant: str, content: d
 
 async def digests(world: World, database: Database, tenants: list[str]) -> dict[str, str | None]:
     """Return one hash for each tenant table over the rows of these tenants, read by the superuser."""
-    await world.app.access.flush_pending()
+    await world.app.parts.access.flush_pending()
     tables = await sql(
         database,
         "SELECT relname, (SELECT attname FROM pg_attribute WHERE attrelid = c.oid AND NOT attisdropped "
@@ -532,27 +532,27 @@ async def test_no_combination_shows_or_changes_anything_of_another_tenant(world:
 async def test_a_server_that_takes_one_tenant_for_another_is_found_out(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    authenticate = world.app.tenants.authenticate
+    authenticate = world.app.tenancy.tenants.authenticate
     victim = world.keys["two"]["admin"].scope
 
     async def confused(key: str, grace_s: float) -> Principal | None:
         scope = await authenticate(key, grace_s)
         return replace(scope, tenant_id=victim.tenant_id) if scope and world.random.random() < 0.5 else scope
 
-    monkeypatch.setattr(world.app.tenants, "authenticate", confused)
+    monkeypatch.setattr(world.app.tenancy.tenants, "authenticate", confused)
     wrong, _ = await wander(world, "one", 300)
     assert any("owner='two'" in found for found in wrong)
 
 
 @pytest.mark.long
 async def test_a_key_that_loses_its_binding_is_found_out(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    authenticate = world.app.tenants.authenticate
+    authenticate = world.app.tenancy.tenants.authenticate
 
     async def unbound(key: str, grace_s: float) -> Principal | None:
         scope = await authenticate(key, grace_s)
         return replace(scope, categories=None) if scope else scope
 
-    monkeypatch.setattr(world.app.tenants, "authenticate", unbound)
+    monkeypatch.setattr(world.app.tenancy.tenants, "authenticate", unbound)
     wrong, _ = await wander(world, "one", 300)
     assert any(f"category='{category}'" in found for found in wrong for category in HIDDEN)
 

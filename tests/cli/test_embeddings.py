@@ -90,7 +90,9 @@ async def add(env: dict[str, str]) -> str:
 
 async def remember(app: Application, caller: Caller, count: int) -> list[UUID]:
     """Write facts of a user."""
-    written = [await app.write.write_memory(caller.scope, draft(f"Maya owns thing{n} {n}q.")) for n in range(count)]
+    written = [
+        await app.memory.write.write_memory(caller.scope, draft(f"Maya owns thing{n} {n}q.")) for n in range(count)
+    ]
     return [one.id for one in written if one.id]
 
 
@@ -136,7 +138,7 @@ async def test_a_run_that_is_killed_is_taken_up_where_it_ended(
     await killed(env, name, endpoint)
     held = [r["memory_id"] for r in await sql.fetch(f"SELECT memory_id FROM vec_{name} ORDER BY memory_id")]
     assert len(held) == 64
-    await app.edit.patch_memory(caller.scope, held[7], {"text": "Maya sold it and is happy."}, version=None)
+    await app.memory.edit.patch_memory(caller.scope, held[7], {"text": "Maya sold it and is happy."}, version=None)
     assert await refused(env, "switch", name) == (
         f"error invalid_state: {FACTS - 63} memories or agents' values have no vector in {name}: "
         f"run `mnema embeddings migrate {name}` first\n"
@@ -155,7 +157,7 @@ async def test_the_whole_way_to_another_model(
     app: Application, caller: Caller, env: dict[str, str], sql: asyncpg.Connection
 ) -> None:
     await remember(app, caller, 3)
-    await app.store.run_batch(
+    await app.agent_state.store_items.run_batch(
         caller.scope, Batch(puts=(PutItem(("notes",), "one", {"text": "It is blue."}, ("text",)),))
     )
     name = await add(env)

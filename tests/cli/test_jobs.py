@@ -46,7 +46,7 @@ async def said(env: dict[str, str], tenant: Caller, *args: object) -> str:
 
 
 async def queued(app: Application, scope: Principal, kind: JobKind, **fields: Any) -> UUID:
-    [job_id] = await JobStorage(app.uow, JobPolicy()).enqueue_jobs(scope, [NewJob(kind, **fields)])
+    [job_id] = await JobStorage(app.parts.uow, JobPolicy()).enqueue_jobs(scope, [NewJob(kind, **fields)])
     return job_id
 
 
@@ -58,7 +58,7 @@ async def test_jobs_are_listed_shown_and_replayed(
     turn = await queued(app, caller.scope, JobKind.after_turn, payload={"memory_id": "[/]"})
     embed = await queued(app, caller.scope, JobKind.embed)
     theirs = await queued(app, other.scope, JobKind.embed)
-    assert await app.run_jobs.run_job(caller.scope.tenant_id, turn, "w") == "dead"
+    assert await app.jobs.run.run_job(caller.scope.tenant_id, turn, "w") == "dead"
     lines = (await said(env, caller, "list")).splitlines()
     assert [line.split()[:3] for line in lines[1:]] == [
         [str(embed), "embed", "queued"],
@@ -92,12 +92,12 @@ async def test_kinds_are_paused_counted_and_resumed(app: Application, caller: Ca
     assert (
         "warn pauses: somebody paused jobs, by kind (`*`: every kind) and number of tenants: embed (1)" in doctor.stdout
     )
-    assert await app.run_jobs.run_job(caller.scope.tenant_id, job_id, "w") == "skipped"
+    assert await app.jobs.run.run_job(caller.scope.tenant_id, job_id, "w") == "skipped"
     head, row, paused = (await said(env, caller, "counts")).splitlines()
     assert (head.split(), row.split(), paused) == (["kind", "state", "jobs"], ["embed", "queued", "1"], "paused: embed")
     assert await said(env, caller, "pause", "*") == "paused: *, embed\n"
     assert await said(env, caller, "resume", "*") == "paused: nothing\n"
-    assert await app.run_jobs.run_job(caller.scope.tenant_id, job_id, "w") == "done"
+    assert await app.jobs.run.run_job(caller.scope.tenant_id, job_id, "w") == "done"
     wrong = await mnema(env, caller, "pause", "sleep")
     assert wrong.exit_code == 1
     assert wrong.stderr.startswith("error invalid_request: unknown kind 'sleep'; use one of: ttl, ")
@@ -114,7 +114,7 @@ async def test_what_cannot_be_is_said_in_one_line(caller: Caller, env: dict[str,
 
 async def test_a_running_job_shows_who_has_it(app: Application, caller: Caller, env: dict[str, str]) -> None:
     job_id = await queued(app, caller.scope, JobKind.embed)
-    await JobStorage(app.uow, JobPolicy()).start_job(caller.scope, job_id, "host:1")
+    await JobStorage(app.parts.uow, JobPolicy()).start_job(caller.scope, job_id, "host:1")
     shown = json.loads(await said(env, caller, "show", job_id))
     assert (shown["state"], shown["worker"], shown["attempts"]) == (JobState.running, "host:1", 1)
     assert shown["lease_until"] is not None

@@ -33,7 +33,7 @@ TURN = (
 
 @pytest.mark.long
 async def test_a_turn_is_read_by_hand(app: Application, caller: Caller, database: Database, tmp_path: Any) -> None:
-    turn = await app.turns.store_turn(
+    turn = await app.memory.turns.store_turn(
         caller.scope, draft(TURN, type=MemoryType.turn, category="activity", thread_id="talk", role="user")
     )
     async with fake_llm() as llm:
@@ -60,7 +60,7 @@ async def test_what_was_said_is_reflected_on_by_hand(
 ) -> None:
     for n, text in enumerate(("I moved to Porto [/b].", "I met Ana.", "I signed the lease.")):
         said = draft(text, type=MemoryType.turn, category="activity", thread_id="talk", role="user", seq=n)
-        await app.turns.store_turn(caller.scope, said)
+        await app.memory.turns.store_turn(caller.scope, said)
     async with fake_llm() as llm:
         env = {"MNEMA_DATABASE_URL": database.app, "MNEMA_HOME": str(tmp_path), "LLM_BASE_URL": llm.base_url}
         tenant = ["--tenant", str(caller.scope.tenant_id)]
@@ -92,8 +92,8 @@ async def test_a_dry_run_tells_what_becomes_of_what_is_stored(
     )
     old = ("The user has 2 cats at home.", "The user's daughter Lena is allergic to peanuts and [dust].")
     for text in old:
-        await app.write.write_memory(caller.scope, draft(text, category="profile"))
-    turn = await app.turns.store_turn(
+        await app.memory.write.write_memory(caller.scope, draft(text, category="profile"))
+    turn = await app.memory.turns.store_turn(
         caller.scope, draft(told, type=MemoryType.turn, category="activity", thread_id="talk", role="user")
     )
     async with fake_llm() as llm:
@@ -108,7 +108,7 @@ async def test_a_dry_run_tells_what_becomes_of_what_is_stored(
         ]
         assert "facts 0, candidates 4" in dry.stdout.replace("\n", " ")
         assert len(llm.asked) == 2
-    found = (await app.read.list_memories(caller.scope, MemoryListing(Filters("maya")), None, 10)).items
+    found = (await app.memory.read.list_memories(caller.scope, MemoryListing(Filters("maya")), None, 10)).items
     assert {one.text for one in found if one.type is MemoryType.semantic} == set(old)
 
 
@@ -121,7 +121,7 @@ async def report(database: Database, home: Any, *args: str) -> Result:
 async def test_rates_by_version_and_what_is_left_of_today(
     app: Application, caller: Caller, database: Database, tmp_path: Any
 ) -> None:
-    storage, now, other = ModelCallStorage(app.uow), datetime.now(UTC), await make_caller(app)
+    storage, now, other = ModelCallStorage(app.parts.uow), datetime.now(UTC), await make_caller(app)
     kept = ModelCall("facts.v2", "m", 1, Usage(100, 10), 5, items=4, items_ok=4)
     refused = ModelCall("facts.v2", "m", 1, Usage(100, 10), 5, "refused", "first_person", items=4, items_ok=3)
     again = ModelCall("facts.v2", "m", 2, Usage(120, 10), 5, items=4, items_ok=4)
@@ -159,11 +159,11 @@ async def test_what_became_no_memory_is_counted_by_rule(
     ):
         for text in texts:
             said = draft(text, type=MemoryType.turn, category="activity", thread_id="talk", role="user")
-            for job_id in (await app.turns.store_turn(owner.scope, said)).jobs:
-                assert await app.run_jobs.run_job(owner.scope.tenant_id, job_id, "test") == "done"
+            for job_id in (await app.memory.turns.store_turn(owner.scope, said)).jobs:
+                assert await app.jobs.run.run_job(owner.scope.tenant_id, job_id, "test") == "done"
     sql = await asyncpg.connect(database.superuser)
     part = {"candidates": 0, "refused": {"no_quote": 2, "first_person": 1}}
-    jobs = JobStorage(app.uow, JobPolicy())
+    jobs = JobStorage(app.parts.uow, JobPolicy())
     new = [NewJob(JobKind.reflect_turn, payload={"memory_id": str(n)}) for n in range(3)]
     for number, job_id in enumerate(await jobs.enqueue_jobs(caller.scope, new)):
         days = 8 if number == 2 else 0

@@ -58,8 +58,8 @@ async def test_a_memory_is_written_found_changed_and_told_as_it_was_said(env: di
 @pytest.mark.long
 async def test_a_search_prints_each_line_with_its_source(app: Application, caller: Caller, env: dict[str, Any]) -> None:
     turn = draft("Coffee at [M7]? [bold]No[/bold] :tea:.", type=MemoryType.turn, category="activity", thread_id="cafe")
-    said = await app.write.write_memory(caller.scope, replace(turn, role="user"))
-    fact = await app.write.write_memory(caller.scope, draft("Ben drinks coffee.", user_id="ben"))
+    said = await app.memory.write.write_memory(caller.scope, replace(turn, role="user"))
+    fact = await app.memory.write.write_memory(caller.scope, draft("Ben drinks coffee.", user_id="ben"))
     every = ("search", "coffee", "--min-relevance", "0")
     plain, of_maya, as_json, none = await asyncio.gather(
         mnema(*every, "--user", "maya", **env),
@@ -107,7 +107,7 @@ async def test_how_much_is_answered_the_servers_policies_say_where_the_command_d
     )
     policies.write_text(text.replace("  min_relevance: null", "  min_relevance: 0"), encoding="utf-8")
     for word in ("Coffee", "Tax", "Chess", "Boat", "Roof", "Piano", "Garden", "Visa"):
-        await app.write.write_memory(
+        await app.memory.write.write_memory(
             caller.scope, draft(f"{word} papers: " + f"the {word} file is due. " * 10, category="tasks")
         )
     async with serve(

@@ -102,7 +102,7 @@ async def write_old(app: Application, caller: Caller, number: int) -> None:
     """Write that many memories that nobody has used for 70 days."""
     at = datetime.now(UTC) - timedelta(days=70)
     for n in range(number):
-        await app.write.write_memory(caller.scope, draft(f"Old note {n}.", created_at=at))
+        await app.memory.write.write_memory(caller.scope, draft(f"Old note {n}.", created_at=at))
 
 
 @pytest.mark.long
@@ -166,7 +166,7 @@ async def test_a_user_of_any_name_reaches_the_server_as_it_is(server: str, calle
 async def test_what_has_no_vector_is_embedded_by_hand(
     app: Application, caller: Caller, operator: dict[str, Any], database: Database
 ) -> None:
-    await app.write.write_memory(caller.scope, draft("Maya keeps bees."))
+    await app.memory.write.write_memory(caller.scope, draft("Maya keeps bees."))
     await sql(database, "DELETE FROM vec_minilm_l6_v2")
     dry = await mnema("run", "embed", "--dry-run", **operator)
     assert dry.stdout.endswith(": embed: missing 1 (dry run: nothing was changed)\n"), dry.stderr

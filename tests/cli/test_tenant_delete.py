@@ -114,7 +114,7 @@ async def test_nothing_of_the_tenant_is_left_and_nothing_of_another_is_touched(
         for one in (caller, other):
             async with one.client(server) as of_theirs:
                 await of_theirs.get("/events/counts")  # the events that the server has not written yet
-        await app.access.flush_pending()
+        await app.parts.access.flush_pending()
         await sql(database, "UPDATE jobs SET state = 'done', lease_until = NULL")
         before, untouched = await held(database, caller), await held(database, other)
         assert set(before) >= FILLED, FILLED - set(before)
@@ -137,8 +137,8 @@ async def test_a_tenants_objects_go_with_it_and_not_without_the_bucket(
     app: Application, caller: Caller, database: Database, s3: S3Server, tmp_path: Any
 ) -> None:
     s3.make_bucket("tenants")
-    objects = build_blob_store(s3.settings("tenants"), PostgresBlobStore(app.uow))
-    other, ledger = await make_caller(app), BlobLedger(app.uow)
+    objects = build_blob_store(s3.settings("tenants"), PostgresBlobStore(app.parts.uow))
+    other, ledger = await make_caller(app), BlobLedger(app.parts.uow)
     for owner in (*[caller] * 20, other):
         uri = objects.blob_uri(owner.scope.tenant_id, uuid4())
         await ledger.enter_blob(owner.scope, "maya", uri)
@@ -163,7 +163,7 @@ async def test_a_removal_that_breaks_off_leaves_a_tenant_that_is_refused_and_is_
 ) -> None:
     async with caller.client(server) as http:
         await live(http)
-    await app.access.flush_pending()
+    await app.parts.access.flush_pending()
     monkeypatch.setattr(tenant_removal, "BATCH", 2)
     whole, name = tenant_removal._batch, str(caller.scope.tenant_id)
 
@@ -175,7 +175,7 @@ async def test_a_removal_that_breaks_off_leaves_a_tenant_that_is_refused_and_is_
     monkeypatch.setattr(tenant_removal, "_batch", broken)
     with pytest.raises(ConnectionError):
         await remove_tenant(database.admin, name, 0, no_wait)
-    assert await app.tenants._storage.find_key_owner(caller.key) is None
+    assert await app.tenancy.tenants._storage.find_key_owner(caller.key) is None
     assert set(await held(database, caller)) >= {"tenants", "api_keys", "history"}
     assert "memories" not in await held(database, caller)
     monkeypatch.setattr(tenant_removal, "_batch", whole)

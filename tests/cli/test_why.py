@@ -31,7 +31,7 @@ async def test_a_turn_is_explained_in_lines_and_as_json(
     assert "reason      job_queued: A job of this turn is queued" in waiting.stdout
     assert "reason      no_model: No chat model is configured" in waiting.stdout
     assert f"job         {turn['jobs'][0]} after_turn queued, attempts 0" in waiting.stdout
-    assert await app.run_jobs.run_job(caller.scope.tenant_id, UUID(turn["jobs"][0]), "test") == "done"
+    assert await app.jobs.run.run_job(caller.scope.tenant_id, UUID(turn["jobs"][0]), "test") == "done"
     done = await mnema("why", turn["id"], **env)
     assert "remembered  1\n" in done.stdout
     assert "reason" not in done.stdout

@@ -73,7 +73,7 @@ async def test_a_revoked_key_and_a_sign_out_lead_to_the_form(
     await visit(page, f"{console}/memories")
     await page.get_by_text("No memories yet").wait_for()
     assert extra.scope.key_id is not None
-    await app.tenants.revoke_key(extra.scope.tenant_id, extra.scope.key_id)
+    await app.tenancy.tenants.revoke_key(extra.scope.tenant_id, extra.scope.key_id)
     await page.get_by_role("button", name="Search").click()
     await page.get_by_text("Your key is no longer valid.").wait_for()
     await sign_in(page, console, caller.key)

@@ -106,7 +106,7 @@ async def test_a_key_without_a_scope_or_with_a_wrong_day_is_not_created(
 
 
 async def test_names_of_tenants_stay_texts(operator: User, app: Application) -> None:
-    await app.tenants.create_tenant(ATTACK)
+    await app.tenancy.tenants.create_tenant(ATTACK)
     client = await operator.open("/keys")
     await sees(operator, ATTACK)
     assert not [e for e in client.elements.values() if isinstance(e, ui.html | ui.markdown)]

@@ -158,7 +158,7 @@ async def test_an_export_stops_after_its_key_is_revoked(
     await press(person, "Export")
     await has_begun.wait()
     assert extra.scope.key_id is not None
-    await app.tenants.revoke_key(extra.scope.tenant_id, extra.scope.key_id)
+    await app.tenancy.tenants.revoke_key(extra.scope.tenant_id, extra.scope.key_id)
     await sees(person, "The export is incomplete.", seconds=30)
     count = len(sent)
     await asyncio.sleep(0.3)

@@ -50,7 +50,7 @@ async def test_open_pages_of_a_revoked_key_end_by_themselves(
     ):
         sockets = [(await person.open_socket(await person.open_page(path)))[0] for path in ("/", "/memories")]
         kept, _greeting = await other.open_socket(await other.open_page())
-        await app.tenants.revoke_key(extra.scope.tenant_id, extra.scope.key_id)
+        await app.tenancy.tenants.revoke_key(extra.scope.tenant_id, extra.scope.key_id)
         for socket in sockets:
             await read_until(socket, "/sign-in?reason=revoked")
         for socket in sockets:

@@ -144,7 +144,7 @@ async def test_a_revoked_key_ends_the_session_at_a_call(app: Application, people
     await person.open("/memories")
     await sees(person, "No memories yet")
     assert extra.scope.key_id is not None
-    await app.tenants.revoke_key(extra.scope.tenant_id, extra.scope.key_id)
+    await app.tenancy.tenants.revoke_key(extra.scope.tenant_id, extra.scope.key_id)
     person.find("filter-q").trigger("keydown.enter")
     await person.should_not_see("Try again")
     for _ in range(100):
@@ -169,7 +169,7 @@ async def test_an_open_page_of_a_revoked_key_ends_without_a_call(
     for client in (*clients, kept):
         client.open = lambda target, new_tab=False, page=client.id: opened.append((page, str(target)))  # type: ignore[method-assign, misc]
     assert extra.scope.key_id is not None
-    await app.tenants.revoke_key(extra.scope.tenant_id, extra.scope.key_id)
+    await app.tenancy.tenants.revoke_key(extra.scope.tenant_id, extra.scope.key_id)
     for _ in range(200):
         if opened:
             break

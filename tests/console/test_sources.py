@@ -29,7 +29,7 @@ async def source(memory: AsyncMnema) -> DocumentSource:
 async def run_jobs(app: Application, caller: Caller, memory: AsyncMnema) -> None:
     """Run the tenant's queued index jobs, as a worker does."""
     async for job in memory.jobs(state="queued", kind="index_source"):
-        assert await app.run_jobs.run_job(caller.scope.tenant_id, job.id, "w") == "done"
+        assert await app.jobs.run.run_job(caller.scope.tenant_id, job.id, "w") == "done"
 
 
 @pytest.mark.long

@@ -66,7 +66,7 @@ async def test_a_key_works_until_it_is_revoked(connect: Connect, app: Applicatio
     async with connect(server, later.key) as client:
         answered(await ask(client))
         assert later.scope.key_id is not None
-        await app.tenants.revoke_key(caller.scope.tenant_id, later.scope.key_id)
+        await app.tenancy.tenants.revoke_key(caller.scope.tenant_id, later.scope.key_id)
         try:
             result = await ask(client)
         except MCPError:

@@ -58,10 +58,10 @@ async def test_retention_sweeps_what_has_expired(
     await store.aput(("d",), "mortal", {"text": "A violin."}, ttl=1)
     await store.aput(("d",), "kept", {"text": "A cello."})
     clock.move(minutes=2)
-    dry = await app.lifecycle.delete_old_records(caller.scope, dry_run=True)
+    dry = await app.retention.forget.delete_old_records(caller.scope, dry_run=True)
     assert dry.counts["store_items"] == 1
     assert len(await sql(database, "SELECT 1 FROM store_items")) == 2
-    assert (await app.lifecycle.delete_old_records(caller.scope)).counts["store_items"] == 1
+    assert (await app.retention.forget.delete_old_records(caller.scope)).counts["store_items"] == 1
     assert [
         row["key"] for row in await sql(database, "SELECT key FROM store_items JOIN store_vectors ON id = item_id")
     ] == ["kept"]
@@ -165,8 +165,8 @@ async def test_values_are_handed_on_unread_in_the_shape_that_the_document_promis
 ) -> None:
     value = {"ö": [1, 0.25, 10**30, None, {"\u2028": "\\u0000"}], "": {}}
     puts = tuple(PutItem(("d", "é"), key, value, ("ö[*]",)) for key in "kl")
-    await app.store.run_batch(caller.scope, Batch(puts=puts))
-    [item] = (await app.store.run_batch(caller.scope, Batch(gets=(GetItem(("d", "é"), "k"),)))).gets
+    await app.agent_state.store_items.run_batch(caller.scope, Batch(puts=puts))
+    [item] = (await app.agent_state.store_items.run_batch(caller.scope, Batch(gets=(GetItem(("d", "é"), "k"),)))).gets
     assert item is not None
     assert isinstance(item.value, str)
     assert json.loads(item.value) == value
@@ -210,7 +210,7 @@ async def test_what_is_stored_counts_against_the_quota_of_memories(
     app: Application, caller: Caller, database: Database
 ) -> None:
     counted: list[int] = []
-    limits = app.limits
+    limits = app.tenancy.limits
     taken, given = limits.take_quota, limits.give_back
 
     async def take(scope: Principal) -> None:
@@ -226,10 +226,10 @@ async def test_what_is_stored_counts_against_the_quota_of_memories(
     limits.take_quota, limits.give_back = take, give_back  # type: ignore[method-assign]  # the quota itself has tests of its own
     puts = tuple(PutItem(("d",), str(n), {"n": n}) for n in range(4))
     with pytest.raises(QuotaExceeded):
-        await app.store.run_batch(caller.scope, Batch(puts=puts))
+        await app.agent_state.store_items.run_batch(caller.scope, Batch(puts=puts))
     assert await sql(database, "SELECT 1 FROM store_items") == []
     counted.clear()
-    await app.store.run_batch(caller.scope, Batch(puts=(*puts[:3], PutItem(("d",), "9", None))))
+    await app.agent_state.store_items.run_batch(caller.scope, Batch(puts=(*puts[:3], PutItem(("d",), "9", None))))
     assert counted == [1, 1, 1]
 
 

@@ -123,7 +123,7 @@ async def test_the_buckets_of_a_conversation_are_read_with_their_signals(
         await either.put_fingerprint(TALK, f"t{number}", objective="draw", assertions=[MERMAID], **MAYA)
     tenant = caller.scope.tenant_id
     queued = await queued_reconciles(app, caller.scope)
-    assert [await app.run_jobs.run_job(tenant, job_id, "test") for job_id in queued] == ["done"]
+    assert [await app.jobs.run.run_job(tenant, job_id, "test") for job_id in queued] == ["done"]
     [bucket] = (await either.buckets(TALK, status="active", **MAYA)).items
     assert (bucket.objective, bucket.status, bucket.turn_count) == ("draw", "active", 5)
     assert [(signal.kind, signal.key, signal.value) for signal in bucket.signals] == [

@@ -15,7 +15,7 @@ async def test_a_large_transaction_reads_the_history_of_each_memory_once(
     app: Application, caller: Caller, database: Database
 ) -> None:
     for n in range(3):
-        await app.write.write_memory(caller.scope, draft(f"Maya has {n} bees.", category="goals"))
+        await app.memory.write.write_memory(caller.scope, draft(f"Maya has {n} bees.", category="goals"))
     sql = await asyncpg.connect(database.superuser)
     try:
         async with sql.transaction():

@@ -23,7 +23,7 @@ def assistant_of(scope: Principal) -> Principal:
 async def say(app: Application, scope: Principal, text: str, **fields: Any) -> UUID:
     """Store a turn of maya in the thread `talk` and return its id."""
     turn = {"type": MemoryType.turn, "category": "activity", "thread_id": "talk", "role": "user"}
-    stored = await app.turns.store_turn(scope, draft(text, **turn | fields))
+    stored = await app.memory.turns.store_turn(scope, draft(text, **turn | fields))
     assert stored.id is not None
     return stored.id
 
@@ -54,7 +54,7 @@ async def state_of(app: Application, scope: Principal, patch_id: UUID) -> str:
 
 async def trail(app: Application, scope: Principal, patch_id: UUID) -> list[tuple[str | None, Mapping[str, Any]]]:
     """Return actor and meta of a proposal's history rows, oldest first."""
-    page = await app.history.list_history(scope, patch_id, None, 200)
+    page = await app.memory.history.list_history(scope, patch_id, None, 200)
     assert {row.event for row in page.items} == {"CONSENT"}
     return [(row.actor, row.meta) for row in reversed(page.items)]
 
@@ -62,8 +62,8 @@ async def trail(app: Application, scope: Principal, patch_id: UUID) -> list[tupl
 async def work_off(app: Application, scope: Principal) -> list[Mapping[str, Any]]:
     """Run all due jobs to their end and return their reports."""
     reports = []
-    while swept := await app.run_jobs.collect_due_jobs():
+    while swept := await app.jobs.run.collect_due_jobs():
         for tenant_id, job_id, kind in swept:
-            assert await app.run_jobs.run_job(tenant_id, job_id, "test") == "done", kind
-            reports.append((await app.jobs.get_job(scope, job_id)).report or {})
+            assert await app.jobs.run.run_job(tenant_id, job_id, "test") == "done", kind
+            reports.append((await app.jobs.manage.get_job(scope, job_id)).report or {})
     return reports

@@ -69,7 +69,7 @@ class Changes:
 
     def __init__(self, app: Application, sql: asyncpg.Connection, clock: Clock, caller: Caller) -> None:
         self.app, self.clock, self.caller = app, clock, caller
-        self.journal: Journal = journal_of(app.uow)
+        self.journal: Journal = journal_of(app.parts.uow)
         self.readers: list[Reader] = []
         self.heirs: dict[UUID, UUID] = {}
         self.members: defaultdict[UUID, set[str]] = defaultdict(set)
@@ -96,7 +96,7 @@ class Changes:
     async def create(self, number: int, user: str, category: str, thread: str | None, kind: MemoryType) -> None:
         text = f"Fact {len(self.ids)} of {user}, number {number}."
         new = draft(text, user_id=user, category=category, thread_id=thread, type=kind, importance=1 + number % 5)
-        written = await self.app.write.write_memory(self.caller.scope, new)
+        written = await self.app.memory.write.write_memory(self.caller.scope, new)
         assert (written.action, written.id is None) == ("created", False)
         await self._note_new(written.id, thread)
 
@@ -106,7 +106,7 @@ class Changes:
             return
         text = memory.text if same else memory.text[:-1] + ("!" if memory.text.endswith(".") else ".")
         kept = {"user_id": memory.user_id, "category": memory.category, "importance": memory.importance}
-        written = await self.app.write.write_memory(self.caller.scope, draft(text, thread_id=thread, **kept))
+        written = await self.app.memory.write.write_memory(self.caller.scope, draft(text, thread_id=thread, **kept))
         assert written.id == memory.id
         if thread is not None and not (same and written.revision is None):
             self._note_joined(memory, thread)
@@ -117,7 +117,7 @@ class Changes:
             return
         if "text" in fields:
             fields["text"] = f"{fields['text']} of {memory.user_id}, once number {number}, in {len(self.ids)}."
-        after = await self.app.edit.patch_memory(self.caller.scope, memory.id, fields, version=None)
+        after = await self.app.memory.edit.patch_memory(self.caller.scope, memory.id, fields, version=None)
         for thread in self.members[memory.id]:
             rev = await self.newest_revision(thread)
             for reader in self._readers_of(thread):
@@ -140,25 +140,25 @@ class Changes:
 
     async def soft_delete(self, number: int) -> None:
         if memory := await self.pick(number):
-            await self.app.edit.soft_delete_memory(self.caller.scope, memory.id)
+            await self.app.memory.edit.soft_delete_memory(self.caller.scope, memory.id)
             self._touch(memory)
 
     async def restore(self, number: int) -> None:
         gone = await self.pick(number, state="soft_deleted") if number % 2 else None
         if memory := gone or await self.pick(number, state="superseded"):
-            await self.app.edit.restore_memory(self.caller.scope, memory.id)
+            await self.app.memory.edit.restore_memory(self.caller.scope, memory.id)
             self.heirs.pop(memory.id, None)
             self._touch(memory)
 
     async def purge(self, number: int) -> None:
         if memory := await self.pick(number):
-            await self.app.edit.purge_memory(self.caller.scope, memory.id)
+            await self.app.memory.edit.purge_memory(self.caller.scope, memory.id)
             self._touch(memory)
 
     async def purge_all(self) -> None:
         """Run the job that purges what nobody restored in time."""
         self.clock.move(days=31)
-        await self.app.lifecycle.purge_memories(self.caller.scope)
+        await self.app.retention.forget.purge_memories(self.caller.scope)
 
     async def merge(self, number: int, count: int) -> None:
         """Merge facts of one user and category, as consolidation does."""
@@ -231,7 +231,7 @@ class Readings:
     def __init__(self, app: Application, changes: Changes) -> None:
         self._app, self._changes = app, changes
         self._all = ReadDelta(
-            app.uow, DeltaStorage(), TenantPolicies(replace(app.policies.defaults, delta_bullets=10_000))
+            app.parts.uow, DeltaStorage(), TenantPolicies(replace(app.parts.policies.defaults, delta_bullets=10_000))
         )
 
     async def read_header(self, reader: Reader, budget: int) -> None:
@@ -243,13 +243,13 @@ class Readings:
         assert reader.touched or delta.rev == reader.rev or not reader.asks
         memories = await self._changes.memories()
         _check_truth(delta.entries, memories)
-        names = self._app.policies.of(reader.caller.scope).categories.tag_names
+        names = self._app.parts.policies.of(reader.caller.scope).categories.tag_names
         header = render_header(delta.since_rev, delta.entries, 3, names)
         moved = not reader.asks
         if reader.asks:
             filters = Filters(user_id=reader.user)
             query = Query(reader.agent, "fact", filters=filters, thread_id=reader.thread, budget_tokens=budget)
-            answer = await self._app.query.answer_query(reader.caller.scope, query)
+            answer = await self._app.recall.query.answer_query(reader.caller.scope, query)
             lines = answer.header.splitlines()
             assert lines == (header.text.text.splitlines()[: len(lines)] if header else [])
             assert answer.delta is not None
@@ -345,6 +345,6 @@ async def make_readers(app: Application, caller: Caller) -> list[Reader]:
     ):
         bound = [agent] if thread == "b" else None
         key = await make_caller(app, ["query"], bound, tenant=caller)
-        sees = app.policies.defaults.categories.visible_to([agent])
+        sees = app.parts.policies.defaults.categories.visible_to([agent])
         readers.append(Reader(f"{agent} of {thread} about {user}", key, thread, agent, user, asks, sees))
     return readers

@@ -45,14 +45,16 @@ async def asker(
 ) -> AsyncIterator[ModelGateway]:
     """Yield a gateway to the scripted model with this daily budget."""
     model = OpenAIModel(llm.base_url, "", "scripted", timeout_s)
-    journal = Journal(app.uow, SPACE, SECRET)
-    yield ModelGateway(model, ModelCallStorage(app.uow), journal, LlmPolicy(daily_tokens), clock)
+    journal = Journal(app.parts.uow, SPACE, SECRET)
+    yield ModelGateway(model, ModelCallStorage(app.parts.uow), journal, LlmPolicy(daily_tokens), clock)
     await model.close()
 
 
 def unmeasured(app: Application, clock: Clock) -> ModelGateway:
     """Return a gateway without a model."""
-    return build_model_gateway(app.uow, Journal(app.uow, SPACE, SECRET), NullChatModel(), app.policies.defaults, clock)
+    return build_model_gateway(
+        app.parts.uow, Journal(app.parts.uow, SPACE, SECRET), NullChatModel(), app.parts.policies.defaults, clock
+    )
 
 
 async def calls(sql: asyncpg.Connection) -> list[tuple[Any, ...]]:

@@ -27,7 +27,7 @@ FACTS = [
 async def say(app: Application, scope: Principal, text: str = TURN, **fields: Any) -> UUID:
     """Store a turn of the thread `talk`."""
     turn = {"type": MemoryType.turn, "category": "activity", "thread_id": "talk", "role": "user"}
-    stored = await app.turns.store_turn(scope, draft(text, **turn | fields))
+    stored = await app.memory.turns.store_turn(scope, draft(text, **turn | fields))
     assert stored.id is not None
     return stored.id
 
@@ -35,11 +35,11 @@ async def say(app: Application, scope: Principal, text: str = TURN, **fields: An
 async def work(app: Application, scope: Principal, expected: str = "done") -> Mapping[str, Any]:
     """Run what is due once; the report of the last job on facts."""
     report: Mapping[str, Any] = {}
-    while swept := await app.run_jobs.collect_due_jobs():
+    while swept := await app.jobs.run.collect_due_jobs():
         for tenant_id, job_id, kind in swept:
-            outcome = await app.run_jobs.run_job(tenant_id, job_id, "test")
+            outcome = await app.jobs.run.run_job(tenant_id, job_id, "test")
             assert outcome == (expected if kind == "reflect_turn" else "done")
-            report = ((await app.jobs.get_job(scope, job_id)).report or {}).get("multi_fact", report)
+            report = ((await app.jobs.manage.get_job(scope, job_id)).report or {}).get("multi_fact", report)
     return report
 
 

@@ -37,7 +37,7 @@ def scope(caller: Caller) -> Principal:
 @pytest.fixture
 def store(app: Application) -> JobStorage:
     """A storage that queues jobs as a write does: in the database, without a message."""
-    return JobStorage(app.uow, JobPolicy())
+    return JobStorage(app.parts.uow, JobPolicy())
 
 
 @pytest.fixture

@@ -22,7 +22,9 @@ async def forgettable(
 ) -> str:
     """A memory that the next ttl job expires; its id."""
     long_ago = datetime.now(UTC) - timedelta(days=90)
-    written = await app.write.write_memory(scope, draft(text, user_id=user_id, importance=1, created_at=long_ago))
+    written = await app.memory.write.write_memory(
+        scope, draft(text, user_id=user_id, importance=1, created_at=long_ago)
+    )
     return str(written.id)
 
 

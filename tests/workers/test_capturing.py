@@ -59,7 +59,7 @@ async def test_of_three_chats_each_agent_gets_its_facts_and_no_other_is_stored(
 ) -> None:
     folder = tmp_path / "workers"
     folder.mkdir()
-    allowlists = app.policies.defaults.categories.allowlists
+    allowlists = app.parts.policies.defaults.categories.allowlists
     assert all(len(turns) == 40 for turns in CHATS.values())
     with background(folder, database.app, redis.url, {}) as workers:
         workers.worker()

@@ -46,15 +46,15 @@ def write_documents(root: Path) -> int:
 
 async def queue_sync(app: Application, scope: Principal, source: Source) -> IndexJob:
     """Queue a sync as a request does."""
-    job = await IndexJobStorage(app.uow).queue_job(scope, source.id, IndexJobKind.SYNC, IndexCause.REQUEST)
+    job = await IndexJobStorage(app.parts.uow).queue_job(scope, source.id, IndexJobKind.SYNC, IndexCause.REQUEST)
     assert job is not None
     return job
 
 
 async def read_job(app: Application, scope: Principal, job: IndexJob) -> IndexJob:
     """Return the job as it is now."""
-    async with app.uow.read(scope) as tx:
-        found = await IndexJobStorage(app.uow).get_job(tx, scope, job.id)
+    async with app.parts.uow.read(scope) as tx:
+        found = await IndexJobStorage(app.parts.uow).get_job(tx, scope, job.id)
     assert found is not None
     return found
 
@@ -82,7 +82,7 @@ async def test_a_job_that_is_killed_twice_indexes_each_file_once(
     folder.mkdir()
     number = write_documents(root)
     new = NewSource("documents", SourceKind.FOLDER, "knowledge", "maya", str(root))
-    source = await SourceStorage(app.uow).create_source(scope, new)
+    source = await SourceStorage(app.parts.uow).create_source(scope, new)
     job = await queue_sync(app, scope, source)
     with background(folder, database.app, redis.url, MNEMA_SOURCE_ROOTS=f'["{tmp_path}"]') as workers:
         for least in (40, 120):

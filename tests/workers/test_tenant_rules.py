@@ -96,8 +96,8 @@ async def test_the_rules_of_one_tenant_are_no_others(
             assert (await http.put("/tenant/config", json=RULES)).status_code == 200
 
         async def known() -> bool:
-            return app.policies.version_of(caller.scope.tenant_id) == 1
+            return app.parts.policies.version_of(caller.scope.tenant_id) == 1
 
         await until(known, "the new rules", 30)
-        assert "cook" in app.policies.of(caller.scope).categories.allowlists
-        assert app.policies.of(stranger.scope) is app.policies.defaults
+        assert "cook" in app.parts.policies.of(caller.scope).categories.allowlists
+        assert app.parts.policies.of(stranger.scope) is app.parts.policies.defaults

@@ -138,7 +138,7 @@ async def test_poison_ends_dead_with_its_error_while_others_go_on_and_is_replaye
     late = await queued(store, scope, JobKind.embed)
     await reaches(store, scope, late)
     await sql.execute("DROP TRIGGER fail ON memories")
-    await app.jobs.replay_job(scope, failing)
+    await app.jobs.manage.replay_job(scope, failing)
     job = await reaches(store, scope, failing)
     assert (job.attempts, job.last_error) == (1, None)
     assert await history(sql, poisoned) == ["ADD", "TTL"]
@@ -148,7 +148,7 @@ async def test_poison_ends_dead_with_its_error_while_others_go_on_and_is_replaye
 async def test_a_pause_holds_until_it_is_ended(
     app: Application, scope: Principal, store: JobStorage, sql: asyncpg.Connection, workers: Background
 ) -> None:
-    await app.jobs.pause_jobs(scope, "ttl")
+    await app.jobs.manage.pause_jobs(scope, "ttl")
     memory_id = await forgettable(app, scope)
     paused, other = await queued(store, scope), await queued(store, scope, JobKind.embed)
     workers.worker()
@@ -159,7 +159,7 @@ async def test_a_pause_holds_until_it_is_ended(
     assert job is not None
     assert (job.state, job.attempts) == (JobState.queued, 0)
     assert await history(sql, memory_id) == ["ADD"]
-    await app.jobs.resume_jobs(scope, "ttl")
+    await app.jobs.manage.resume_jobs(scope, "ttl")
     await reaches(store, scope, paused)
     assert await history(sql, memory_id) == ["ADD", "TTL"]
 

@@ -23,7 +23,7 @@ async def add_messages(
 
     Raise InvalidInput without an id, and what the use-cases of memories and turns raise.
     """
-    as_turns = body.infer and app.has_chat_model
+    as_turns = body.infer and app.parts.chat.is_available
     drafts = [_draft(app, principal, body, message, as_turns) for message in _remembered(body, as_turns)]
     results = []
     for number, draft in enumerate(drafts):
@@ -54,7 +54,7 @@ def _draft(app: Application, principal: Principal, body: Mem0AddIn, message: Mem
 def _checked(
     app: Application, principal: Principal, body: Mem0AddIn, message: Mem0MessageIn, kind: MemoryType
 ) -> NewMemory:
-    policies = app.policies.of(principal)
+    policies = app.parts.policies.of(principal)
     ids = body.identities()
     is_turn = kind is MemoryType.turn
     draft = NewMemory(
@@ -71,21 +71,21 @@ def _checked(
         metadata=body.metadata,
         created_at=body.created_at,
     )
-    return app.write.check_draft(principal, draft)
+    return app.memory.write.check_draft(principal, draft)
 
 
 async def _write_memory(
     app: Application, principal: Principal, draft: NewMemory, key: IdempotencyKey | None
 ) -> Mem0ResultOut:
-    written = await app.write.write_memory(principal, draft, key=key)
+    written = await app.memory.write.write_memory(principal, draft, key=key)
     text = draft.text
     if written.id is not None and written.action != "created":
-        text = (await app.read.get_memory(principal, written.id)).text
+        text = (await app.memory.read.get_memory(principal, written.id)).text
     return Mem0ResultOut(id=written.id, memory=text, event=_EVENTS[written.action])
 
 
 async def _store_turn(
     app: Application, principal: Principal, draft: NewMemory, key: IdempotencyKey | None
 ) -> Mem0ResultOut:
-    stored = await app.turns.store_turn(principal, draft, key=key)
+    stored = await app.memory.turns.store_turn(principal, draft, key=key)
     return Mem0ResultOut(id=stored.id, memory=draft.text, event="NONE" if stored.id is None else "ADD")

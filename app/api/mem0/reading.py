@@ -41,7 +41,7 @@ async def list_selected(app: Application, principal: Principal, selection: Selec
     most = MOST_READ // max(1, len(selection.scopes))
     for reader, filters in _searched(selection, principal):
         listing = MemoryListing(filters, types=tuple(sorted(TYPES)))
-        read = await _read_pages(partial(app.read.list_memories, reader, listing, limit=PAGE), most)
+        read = await _read_pages(partial(app.memory.read.list_memories, reader, listing, limit=PAGE), most)
         for part in (read[start : start + PAGE] for start in range(0, len(read), PAGE)):
             found |= {memory.id: memory for memory in await _passing(selection, part)}
     return sorted(found.values(), key=lambda memory: (memory.created_at, memory.id), reverse=True)
@@ -61,7 +61,7 @@ async def search_selected(app: Application, principal: Principal, body: Mem0Sear
             threshold=body.threshold,
             snippet=SNIPPET,
         )
-        results = (await app.search.search_memories(reader, query)).results
+        results = (await app.recall.search.search_memories(reader, query)).results
         passing = {memory.id for memory in await _passing(selection, [result.memory for result in results])}
         found |= {result.memory.id: result for result in results if result.memory.id in passing}
     best = sorted(found.values(), key=lambda result: -_rank(result)) if len(selection.scopes) > 1 else found.values()
@@ -95,7 +95,7 @@ def _found(result: SearchResult) -> Mem0FoundOut:
 
 async def get_active(app: Application, principal: Principal, memory_id: UUID) -> Memory:
     """Return an active memory. Raise NotFound for any other: mem0's clients know no deleted memories."""
-    memory = await app.read.get_memory(principal, memory_id)
+    memory = await app.memory.read.get_memory(principal, memory_id)
     if memory.state is not MemoryState.active or memory.type not in TYPES:
         raise NotFound()
     return memory
@@ -103,7 +103,7 @@ async def get_active(app: Application, principal: Principal, memory_id: UUID) ->
 
 async def list_entities(app: Application, principal: Principal) -> list[Mem0EntityOut]:
     """Return the users, agents, apps and runs that have memories which the key may see."""
-    lists = app.overview.lists
+    lists = app.operations.overview
     found: dict[tuple[EntityType, str], Mem0EntityOut] = {}
 
     def add(kind: EntityType, name: str, count: int, last: datetime | None, created: datetime | None = None) -> None:
@@ -126,7 +126,7 @@ async def list_entities(app: Application, principal: Principal) -> list[Mem0Enti
 
 async def list_changes(app: Application, principal: Principal, memory_id: UUID) -> list[Mem0ChangeOut]:
     """Return the changes of a memory, oldest first. Raise NotFound."""
-    rows = await _read_pages(lambda cursor: app.history.list_history(principal, memory_id, cursor, PAGE))
+    rows = await _read_pages(lambda cursor: app.memory.history.list_history(principal, memory_id, cursor, PAGE))
     changes = [_change(row) for row in reversed(rows) if row.event in _EVENTS]
     created = changes[0].updated_at if changes else None
     return [change.model_copy(update={"created_at": created}) for change in changes]

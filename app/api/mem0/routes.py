@@ -135,7 +135,7 @@ async def update(
     """Change the text or the metadata of a memory. The metadata is replaced as a whole."""
     changes = body.named_changes()
     await get_active(app, principal, memory_id)
-    memory = await app.edit.patch_memory(principal, memory_id, changes, version=None)
+    memory = await app.memory.edit.patch_memory(principal, memory_id, changes, version=None)
     return Mem0UpdatedOut.from_memory(memory, text=memory.text)
 
 
@@ -152,7 +152,7 @@ async def delete(
 ) -> Mem0MessageOut:
     """Soft-delete a memory. It can be restored for a while with `POST /memory/{memory_id}/restore`."""
     await get_active(app, principal, memory_id)
-    await app.edit.soft_delete_memory(principal, memory_id)
+    await app.memory.edit.soft_delete_memory(principal, memory_id)
     return Mem0MessageOut(message="Memory deleted successfully!")
 
 
@@ -208,7 +208,9 @@ async def _delete_matching(app: Application, principal: Principal, ids: Identiti
     """Soft-delete the active memories with all these ids; return how many. Raise InvalidInput without an id."""
     if ids.is_empty or "*" in (getattr(ids, name) for name in NAMES):
         raise InvalidInput(f"name at least one of: {', '.join(NAMES)}, without '*': all memories would be deleted")
-    return (await app.batches.change_matching(principal, MatchingBatch(MemoryListing(ids.to_filters()), None))).changed
+    return (
+        await app.memory.batches.change_matching(principal, MatchingBatch(MemoryListing(ids.to_filters()), None))
+    ).changed
 
 
 def _neighbours(path: str, page: int, size: int, count: int) -> dict[str, str | None]:

@@ -117,7 +117,7 @@ class Admission:
         if path.startswith(OPERATOR_PATHS):
             await admit_operator(app, request)
             return await self._receive_checked(headers, path, body)
-        grace_s = app.policies.defaults.chat.outage_grace_s if path in self._paths.lasting else 0.0
+        grace_s = app.parts.policies.defaults.chat.outage_grace_s if path in self._paths.lasting else 0.0
         caller = request.state.caller = await admit_principal(app, request, grace_s)
         body.tenant_id = caller.tenant_id
         if streamed:

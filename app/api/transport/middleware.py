@@ -14,6 +14,7 @@ from starlette.routing import Match, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.api.errors import IncompleteStream, chat_members, error_response, problem_response
+from app.bootstrap import Application
 from app.domain.errors import Unauthenticated
 from app.domain.ids import MAX_LENGTH
 
@@ -110,9 +111,9 @@ class RequestEnvelope:
 
 
 def _count_request(scope: Scope, template: str | None, status: int, seconds: float) -> None:
-    application = getattr(scope["app"].state, "application", None)
+    application: Application | None = getattr(scope["app"].state, "application", None)
     if application is not None:
-        application.metrics.record_request(template, scope["method"], status, seconds)
+        application.parts.metrics.record_request(template, scope["method"], status, seconds)
 
 
 def _plain_route(scope: Scope) -> Route | None:

@@ -66,7 +66,7 @@ async def wait_for(turns: Any, count: int) -> list[tuple[str, str]]:
 
 async def set_upstream(app: Application, caller: Caller, url: str, key: str = KEY) -> None:
     """Give the caller's tenant an upstream."""
-    async with open_upstreams(app.settings) as upstreams:
+    async with open_upstreams(app.parts.settings) as upstreams:
         await upstreams.set_upstream(caller.scope.tenant_id, url, key)
 
 

@@ -83,14 +83,14 @@ async def test_the_same_key_remembers_once(http: httpx.AsyncClient) -> None:
 async def test_a_conversation_tells_how_it_was_answered(
     app: Application, caller: Caller, http: httpx.AsyncClient
 ) -> None:
-    turn = {"type": MemoryType.turn, "category": app.policies.defaults.turn_category, "thread_id": "c1"}
+    turn = {"type": MemoryType.turn, "category": app.parts.policies.defaults.turn_category, "thread_id": "c1"}
     told = {"model": "gpt", "model_label": "Model: gpt", "answered_by": "upstream", "hits": ["a"], "incomplete": True}
-    await app.write.write_memory(caller.scope, draft("Hello?", role="user", **turn))
-    await app.write.write_memory(caller.scope, draft("Well, hel", role="assistant", metadata=told, **turn))
+    await app.memory.write.write_memory(caller.scope, draft("Hello?", role="user", **turn))
+    await app.memory.write.write_memory(caller.scope, draft("Well, hel", role="assistant", metadata=told, **turn))
     strange = {"model": 7, "hits": "all", "incomplete": "yes"}
-    await app.write.write_memory(caller.scope, draft("Odd.", role="assistant", metadata=strange, **turn))
-    summary = {"type": MemoryType.summary, "category": app.policies.defaults.turn_category}
-    await app.write.write_memory(caller.scope, draft("They greeted.", thread_id="c1", **summary))
+    await app.memory.write.write_memory(caller.scope, draft("Odd.", role="assistant", metadata=strange, **turn))
+    summary = {"type": MemoryType.summary, "category": app.parts.policies.defaults.turn_category}
+    await app.memory.write.write_memory(caller.scope, draft("They greeted.", thread_id="c1", **summary))
     page = (await http.get("/conversations/c1", params={"user": "maya", "limit": 2})).json()
     question, answer = page["items"]
     assert set(question) == {"id", "role", "type", "content", "created_at"}
@@ -136,7 +136,7 @@ async def test_health_tells_what_runs_and_no_secret(server: str, app: Applicatio
     assert health == {
         "status": "ok",
         "version": health["version"],
-        "embedder": app.embedder.model,
+        "embedder": app.parts.embedder.model,
         "reranker": "late_interaction",
         "chat_model": None,
         "summaries": True,

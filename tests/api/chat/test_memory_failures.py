@@ -118,7 +118,7 @@ async def test_without_the_database_a_revoked_key_stays_revoked(
     assert (await http.post(PATH, json=body("Hello"))).status_code == 200
     async with replica(settings, Doubles(embedder=embedder)) as (_url, app):
         assert caller.scope.key_id is not None
-        await app.tenants.revoke_key(caller.scope.tenant_id, caller.scope.key_id)
+        await app.tenancy.tenants.revoke_key(caller.scope.tenant_id, caller.scope.key_id)
     assert (await http.post(PATH, json=body("Hello"))).status_code == 401
     async with gone(database):
         assert (await http.post(PATH, json=body("Hello"))).status_code in (401, 503)

@@ -49,8 +49,8 @@ async def talk(settings: Settings, embedder: Embedder, upstream: ScriptedUpstrea
 @asynccontextmanager
 async def impatient(talk: Talk, name: str) -> AsyncIterator[Talk]:
     """Return a client of another server, of which the time-out with this name is short."""
-    short = talk.app.settings.model_copy(update={name: 0.5})
-    async with replica(short, Doubles(embedder=talk.app.embedder)) as (url, app), talk.caller.client(url) as http:
+    short = talk.app.parts.settings.model_copy(update={name: 0.5})
+    async with replica(short, Doubles(embedder=talk.app.parts.embedder)) as (url, app), talk.caller.client(url) as http:
         yield Talk(http, talk.upstream, talk.caller, app)
 
 
@@ -161,8 +161,8 @@ async def test_a_connection_that_breaks_off_breaks_off_for_the_client_too(talk: 
 
 async def test_an_upstream_that_is_not_there_is_a_502(talk: Talk) -> None:
     talk.upstream.stopping.set()
-    gone = talk.app.settings.model_copy(update={"chat_upstream_url": "http://127.0.0.1:9/v1"})
-    async with replica(gone, Doubles(embedder=talk.app.embedder)) as (url, _app), talk.caller.client(url) as http:
+    gone = talk.app.parts.settings.model_copy(update={"chat_upstream_url": "http://127.0.0.1:9/v1"})
+    async with replica(gone, Doubles(embedder=talk.app.parts.embedder)) as (url, _app), talk.caller.client(url) as http:
         answer = await http.post("/v1/chat/completions", json={"messages": [{"role": "user", "content": "Hi"}]})
     assert (answer.status_code, answer.json()["code"]) == (502, "upstream_unreachable")
 
@@ -171,8 +171,8 @@ async def test_an_upstream_that_is_not_there_is_a_502(talk: Talk) -> None:
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("fault", [Fault.HANG, Fault.DRIP])
 async def test_a_client_that_hangs_up_ends_the_upstreams_call(talk: Talk, stream: bool, fault: Fault) -> None:
-    long = talk.app.settings.model_copy(update={"chat_first_byte_timeout_s": 60.0})
-    async with replica(long, Doubles(embedder=talk.app.embedder)) as (url, _app), talk.caller.client(url) as http:
+    long = talk.app.parts.settings.model_copy(update={"chat_first_byte_timeout_s": 60.0})
+    async with replica(long, Doubles(embedder=talk.app.parts.embedder)) as (url, _app), talk.caller.client(url) as http:
         talk.upstream.faults.append(fault)
         body = {"user": "maya", "model": "m", "stream": stream, "messages": [{"role": "user", "content": "Hi"}]}
         asking = asyncio.create_task(http.post("/v1/chat/completions", json=body, timeout=60))

@@ -297,9 +297,9 @@ async def staged(app: Application, server: str) -> AsyncIterator[Stage]:
 
 
 async def work_off(app: Application) -> None:
-    while swept := await app.run_jobs.collect_due_jobs():
+    while swept := await app.jobs.run.collect_due_jobs():
         for tenant_id, job_id, _kind in swept:
-            assert await app.run_jobs.run_job(tenant_id, job_id, "test") == "done"
+            assert await app.jobs.run.run_job(tenant_id, job_id, "test") == "done"
 
 
 def test_there_are_enough_of_them() -> None:

@@ -62,7 +62,7 @@ async def test_a_dead_job_is_replayed_to_its_end(
     outcomes = []
     for _ in range(8):
         await sql(database, "UPDATE jobs SET next_run = now()")
-        outcomes.append(await app.run_jobs.run_job(caller.scope.tenant_id, UUID(job_id), "w"))
+        outcomes.append(await app.jobs.run.run_job(caller.scope.tenant_id, UUID(job_id), "w"))
     assert outcomes == ["retry"] * 7 + ["dead"]
     assert [job["id"] for job in (await http.get("/jobs?state=dead")).json()["items"]] == [job_id]
     embedder.failing = False
@@ -70,7 +70,7 @@ async def test_a_dead_job_is_replayed_to_its_end(
     assert (replayed["state"], replayed["attempts"]) == ("queued", 0)
     problem = refused(await http.post(f"/jobs/{job_id}/replay"), 409, "invalid_state")
     assert problem["detail"] == "the job is queued; only a dead, done or deferred job can be replayed"
-    assert await app.run_jobs.run_job(caller.scope.tenant_id, UUID(job_id), "w") == "done"
+    assert await app.jobs.run.run_job(caller.scope.tenant_id, UUID(job_id), "w") == "done"
     job = (await http.get(f"/jobs/{job_id}")).json()
     assert (job["state"], job["last_error"], job["report"]) == ("done", None, {"embedded": 1, "evicted": 0} | NO_MODEL)
     assert (await http.post(f"/jobs/{job_id}/replay")).json()["report"] is None
@@ -86,8 +86,8 @@ async def test_a_job_that_is_not_there_is_not_found(http: httpx.AsyncClient) -> 
 async def test_paused_kinds_wait_and_are_named(app: Application, http: httpx.AsyncClient, caller: Caller) -> None:
     job_id = UUID(await job_of(http))
     assert (await http.post("/jobs/pause", json={"kind": "after_turn"})).json() == {"paused": ["after_turn"]}
-    assert await app.run_jobs.collect_due_jobs() == []
-    assert await app.run_jobs.run_job(caller.scope.tenant_id, job_id, "w") == "skipped"
+    assert await app.jobs.run.collect_due_jobs() == []
+    assert await app.jobs.run.run_job(caller.scope.tenant_id, job_id, "w") == "skipped"
     counts = (await http.get("/jobs/counts")).json()
     assert counts == {
         "counts": [{"kind": "after_turn", "state": "queued", "count": 1}],
@@ -96,10 +96,10 @@ async def test_paused_kinds_wait_and_are_named(app: Application, http: httpx.Asy
     }
     assert (await http.post("/jobs/pause", json={"kind": "*"})).json() == {"paused": ["*", "after_turn"]}
     assert (await http.post("/jobs/resume", json={"kind": "after_turn"})).json() == {"paused": ["*"]}
-    assert await app.run_jobs.collect_due_jobs() == []
+    assert await app.jobs.run.collect_due_jobs() == []
     assert (await http.post("/jobs/resume", json={"kind": "*"})).json() == {"paused": []}
     assert (await http.get("/jobs/counts")).json()["oldest_due_s"] >= 0
-    assert await app.run_jobs.run_job(caller.scope.tenant_id, job_id, "w") == "done"
+    assert await app.jobs.run.run_job(caller.scope.tenant_id, job_id, "w") == "done"
     for wrong in ({}, {"kind": "sleep"}, {"kind": None}, {"kind": "ttl", "for": 3}):
         assert verdict(await http.post("/jobs/pause", json=wrong)) == (422, "invalid_request")
 
@@ -111,15 +111,15 @@ async def test_a_pause_holds_for_one_tenant(app: Application, server: str, calle
         ours, theirs = UUID(await job_of(one)), UUID(await job_of(two))
         await two.post("/jobs/pause", json={"kind": "*"})
         assert (await one.get("/jobs/counts")).json()["paused"] == []
-        assert {job.job_id for job in await app.run_jobs.collect_due_jobs()} == {ours}
+        assert {job.job_id for job in await app.jobs.run.collect_due_jobs()} == {ours}
         await one.post("/jobs/resume", json={"kind": "*"})
-        assert await app.run_jobs.run_job(other.scope.tenant_id, theirs, "w") == "skipped"
+        assert await app.jobs.run.run_job(other.scope.tenant_id, theirs, "w") == "skipped"
         for path in (f"/jobs/{theirs}", f"/jobs/{theirs}/replay"):
             method = "POST" if path.endswith("replay") else "GET"
             refused(await one.request(method, path), 404, "not_found")
         assert [job["id"] for job in (await one.get("/jobs")).json()["items"]] == [str(ours)]
-    assert await app.run_jobs.run_job(caller.scope.tenant_id, theirs, "w") == "skipped"
-    assert await app.run_jobs.run_job(other.scope.tenant_id, ours, "w") == "skipped"
+    assert await app.jobs.run.run_job(caller.scope.tenant_id, theirs, "w") == "skipped"
+    assert await app.jobs.run.run_job(other.scope.tenant_id, ours, "w") == "skipped"
 
 
 @pytest.mark.long

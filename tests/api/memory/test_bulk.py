@@ -261,10 +261,10 @@ async def test_a_defect_met_by_one_line_leaves_the_others_their_answers(
     monkeypatch.setattr(Journal, "record", stumbles)
     texts = ["Maya collects stamps.", "Maya collects stones.", "Ben repairs bicycles at night."]
     lines = [BulkLine(n, draft(text)) for n, text in enumerate(texts, 1)]
-    results = [r async for r in app.bulk.write_lines(caller.scope, lines)]
+    results = [r async for r in app.memory.bulk.write_lines(caller.scope, lines)]
     assert [getattr(r.outcome, "status", "written") for r in results] == ["written", 500, "written"]
     monkeypatch.undo()
-    async with app.uow.read(caller.scope) as tx:
+    async with app.parts.uow.read(caller.scope) as tx:
         stored = await tx.fetch("SELECT text FROM memories ORDER BY text")
     assert [row["text"] for row in stored] == [texts[2], texts[0]]
 
@@ -280,9 +280,9 @@ async def test_lines_whose_commit_nobody_heard_of_are_not_stored_twice(
 
     monkeypatch.setattr(Journal, "record", unheard)
     lines = [BulkLine(n, draft(f"Turn {n}.", type=MemoryType.turn, category="activity")) for n in range(3)]
-    results = [r async for r in app.bulk.write_lines(caller.scope, lines)]
+    results = [r async for r in app.memory.bulk.write_lines(caller.scope, lines)]
     assert [getattr(r.outcome, "status", "written") for r in results] == [503, 503, 503]
-    async with app.uow.read(caller.scope) as tx:
+    async with app.parts.uow.read(caller.scope) as tx:
         assert await tx.fetchval("SELECT count(*) FROM memories") == 3
 
 
@@ -300,7 +300,7 @@ async def test_lines_that_were_counted_and_never_stored_cost_no_quota(
     stored = []
 
     async def read() -> None:
-        async for result in app.bulk.write_lines(caller.scope, lines()):
+        async for result in app.memory.bulk.write_lines(caller.scope, lines()):
             stored.append(result.number)
 
     with pytest.raises(ConnectionError):

@@ -33,7 +33,7 @@ def codes(trace: dict[str, Any]) -> list[str]:
 async def work(app: Application, caller: Caller, turn: dict[str, Any]) -> None:
     """Run the turn's job."""
     for job_id in turn["jobs"]:
-        assert await app.run_jobs.run_job(caller.scope.tenant_id, UUID(job_id), "test") == "done"
+        assert await app.jobs.run.run_job(caller.scope.tenant_id, UUID(job_id), "test") == "done"
 
 
 async def test_a_waiting_turn_says_what_it_waits_for(app: Application, caller: Caller, http: httpx.AsyncClient) -> None:

@@ -25,8 +25,8 @@ def embedder() -> SeededEmbedder:
 async def run_all(app: Application) -> dict[str, int]:
     """Run the due jobs; return the number of each outcome."""
     outcomes: dict[str, int] = {}
-    for tenant_id, job_id, _kind in await app.run_jobs.collect_due_jobs():
-        outcome = await app.run_jobs.run_job(tenant_id, job_id, "test")
+    for tenant_id, job_id, _kind in await app.jobs.run.collect_due_jobs():
+        outcome = await app.jobs.run.run_job(tenant_id, job_id, "test")
         outcomes[outcome] = outcomes.get(outcome, 0) + 1
     return outcomes
 
@@ -92,7 +92,7 @@ async def test_a_turn_whose_job_died_is_embedded_by_the_daily_one(
         await say(http, f"Turn {n}.")
     await sql(database, "UPDATE jobs SET state = 'dead'")
     embedder.failing = False
-    await app.run_jobs.schedule_jobs()
+    await app.jobs.run.schedule_jobs()
     assert set(await run_all(app)) == {"done"}
     assert (await sql(database, VECTORS))[0]["n"] == 3
 
@@ -130,9 +130,9 @@ async def test_an_erased_text_is_not_stored_again_and_no_job_is_queued(
 @pytest.mark.long
 async def test_a_job_of_an_erased_user_does_nothing(app: Application, http: httpx.AsyncClient, caller: Caller) -> None:
     turn = await say(http)
-    [(tenant_id, job_id, _kind)] = await app.run_jobs.collect_due_jobs()
+    [(tenant_id, job_id, _kind)] = await app.jobs.run.collect_due_jobs()
     await http.post("/users/maya/erase")
-    assert await app.run_jobs.run_job(tenant_id, job_id, "test") == "skipped"
+    assert await app.jobs.run.run_job(tenant_id, job_id, "test") == "skipped"
     refused(await http.get(f"/jobs/{turn['jobs'][0]}"), 404, "not_found")
     refused(await http.get("/users/maya/export"), 404, "not_found")
 

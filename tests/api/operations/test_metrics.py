@@ -112,15 +112,15 @@ async def test_the_model_the_pool_the_jobs_and_the_build_are_seen(http: httpx.As
 @pytest.mark.long
 async def test_a_wait_for_a_connection_is_counted(settings: Settings, embedder: Embedder) -> None:
     async with replica(settings.model_copy(update={"pool_max": 1}), Doubles(embedder=embedder)) as (url, app):
-        pool = await app.engine.get_pool()
+        pool = await app.parts.engine.get_pool()
         async with httpx.AsyncClient(base_url=url) as client:
             before = value(await read(client), "mnema_db_pool_waits_total")  # the start may have waited
-            shares = app.engine.shares
-            while not shares.take_place(None):  # another task has the only connection
+            shares = app.parts.engine.shares
+            while not shares.take_place(None):  # noqa: ASYNC110 - another task has the only connection
                 await asyncio.sleep(0.01)  # the server's own work behind the answers may still hold it
-            waiting = asyncio.create_task(app.uow.call_definer("SELECT 1"))
+            waiting = asyncio.create_task(app.parts.uow.call_definer("SELECT 1"))
             await asyncio.sleep(0)
-            seen = app.metrics.render_text().decode()
+            seen = app.parts.metrics.render_text().decode()
             assert "mnema_db_pool_waiting 1.0" in seen
             assert "mnema_db_pool_in_use 1.0" in seen
             shares.return_place(None)
@@ -133,8 +133,8 @@ async def test_a_wait_for_a_connection_is_counted(settings: Settings, embedder: 
 @pytest.mark.long
 async def test_refusals_are_counted_by_what_is_limited(settings: Settings, embedder: Embedder, caller: Caller) -> None:
     async with replica(settings, Doubles(embedder=embedder)) as (url, app), caller.client(url) as client:
-        app.limits.refused["requests", "key"] += 2
-        app.limits.refused["memories", "tenant"] += 1
+        app.tenancy.limits.refused["requests", "key"] += 2
+        app.tenancy.limits.refused["memories", "tenant"] += 1
         samples = await read(client)
         assert value(samples, "mnema_limit_refusals_total", what="requests", of="key") == 2
         assert value(samples, "mnema_limit_refusals_total", what="memories", of="tenant") == 1

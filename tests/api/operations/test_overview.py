@@ -29,7 +29,7 @@ async def test_a_key_is_told_what_it_is(app: Application, server: str, caller: C
     bound = await make_caller(app, ["write", "query"], ["planner", "researcher"], tenant=caller)
     async with caller.client(server) as admin, bound.client(server) as client:
         told = (await admin.get("/key")).json()
-        tenant = await app.tenants.find_tenant(str(caller.scope.tenant_id))
+        tenant = await app.tenancy.tenants.find_tenant(str(caller.scope.tenant_id))
         assert told == {
             "tenant_id": str(tenant.id),
             "tenant": tenant.name,
@@ -44,7 +44,7 @@ async def test_a_key_is_told_what_it_is(app: Application, server: str, caller: C
         assert (limited["scopes"], limited["agents"]) == (["query", "write"], ["planner", "researcher"])
         assert limited["categories"] == bound.scope.category_list
     expiry = datetime.now(UTC).replace(microsecond=0) + timedelta(hours=1)
-    _key, plain = await app.tenants.create_key(caller.scope.tenant_id, "guest", ["approve"], expires_at=expiry)
+    _key, plain = await app.tenancy.tenants.create_key(caller.scope.tenant_id, "guest", ["approve"], expires_at=expiry)
     async with httpx.AsyncClient(base_url=server, headers={"Authorization": f"Bearer {plain}"}) as guest:
         told = (await guest.get("/key")).json()
     assert (told["name"], datetime.fromisoformat(told["expires_at"])) == ("guest", expiry)
@@ -118,7 +118,7 @@ async def test_a_thread_names_at_most_ten_users(http: httpx.AsyncClient) -> None
 
 
 async def test_agents_and_categories_are_those_of_the_configuration(app: Application, http: httpx.AsyncClient) -> None:
-    rules = app.policies.defaults.categories
+    rules = app.parts.policies.defaults.categories
     before = {row["name"]: row for row in await listing(http, "/categories", limit=7)}
     assert list(before) == sorted(rules.categories)
     await remember(http, "Maya books the venue.", category="tasks", agent_id="planner")
@@ -148,7 +148,7 @@ async def test_a_bound_key_sees_its_own_agents_and_what_they_may_see(
     app: Application, server: str, caller: Caller
 ) -> None:
     bound = await make_caller(app, ["query"], ["planner"], tenant=caller)
-    seen = set(app.policies.defaults.categories.allowlists["planner"])
+    seen = set(app.parts.policies.defaults.categories.allowlists["planner"])
     async with caller.client(server) as admin, bound.client(server) as planner:
         shown = await remember(admin, "Maya books the venue.", category="tasks", thread_id="launch")
         await remember(admin, "Maya quarrels with Victor.", category="relationships", thread_id="launch")

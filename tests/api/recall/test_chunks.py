@@ -206,7 +206,7 @@ async def test_a_chunk_without_its_place_is_answered_only_if_no_file_is_named(
 ) -> None:
     place = {"path": "own.md", "start": 5, "end": 60}
     own = await remember(http, "The harbour ferry of my own notes.", category="knowledge", type="chunk", metadata=place)
-    async with app.uow.write(caller.scope) as tx:
+    async with app.parts.uow.write(caller.scope) as tx:
         await tx.execute("DELETE FROM chunks WHERE memory_id = $1", guide.chunks[0])
     assert found_ids(await query(http)) == {*guide.chunks[1:], UUID(own["id"])}
     answer = await search(http, top_k=20)
@@ -219,7 +219,7 @@ async def test_a_chunk_without_its_place_is_answered_only_if_no_file_is_named(
 async def test_a_chunk_of_another_length_than_its_place_is_not_answered(
     http: httpx.AsyncClient, app: Application, caller: Caller, guide: StoredDocument
 ) -> None:
-    async with app.uow.write(caller.scope) as tx:
+    async with app.parts.uow.write(caller.scope) as tx:
         await tx.execute("UPDATE chunks SET end_at = end_at + 1 WHERE memory_id = $1", guide.chunks[0])
     assert found_ids(await query(http, neighbours=3)) <= set(guide.chunks[1:])
 

@@ -210,7 +210,7 @@ async def test_no_key_consumes_the_header_of_another_unless_both_are_one_agents_
     assert stored == {*(reader.scope.key_id for reader in readers[:4]), UUID(int=0)}
     for gone in (pairs[0], own):
         assert gone.scope.key_id is not None
-        await app.tenants.revoke_key(caller.scope.tenant_id, gone.scope.key_id)
+        await app.tenancy.tenants.revoke_key(caller.scope.tenant_id, gone.scope.key_id)
     left = {row["key_id"] for row in await sql(database, keys, caller.scope.tenant_id)}
     assert left == stored - {pairs[0].scope.key_id}, "a revoked key leaves no cursor; what keys share stays"
 

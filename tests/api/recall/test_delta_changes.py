@@ -83,7 +83,7 @@ async def test_what_the_purge_job_deletes_before_anybody_looked_is_told_once(
     assert (await ask(http, thread_id="t"))["header"]
     await change(http, written["id"], "delete")
     clock.move(days=31)
-    await app.lifecycle.purge_memories(caller.scope)
+    await app.retention.forget.purge_memories(caller.scope)
     headers = [(await ask(http, thread_id="t"))["header"].splitlines()[1:] for _ in range(2)]
     assert headers == [["- −deleted: [Goals]"], []]
 

@@ -128,7 +128,7 @@ async def test_without_categories_each_agent_gets_all_of_its_own_but_procedures(
     app: Application, http: httpx.AsyncClient
 ) -> None:
     await one_of_each(http)
-    for agent, allowed in app.policies.defaults.categories.allowlists.items():
+    for agent, allowed in app.parts.policies.defaults.categories.allowlists.items():
         for extra in ({}, {"categories": None}, {"categories": []}):
             answer = await ask(http, "remark", agent=agent, top_k=50, budget_tokens=4096, **extra)
             assert {item["category"] for item in answer["items"]} == set(allowed) - {"procedural"}, agent
@@ -219,7 +219,7 @@ async def test_an_unbound_key_may_ask_as_any_agent_but_each_only_sees_its_own(
     reader = await make_caller(app, ["query"], tenant=caller)
     async with caller.client(server) as admin, reader.client(server) as client:
         await one_of_each(admin)
-        for agent, allowed in app.policies.defaults.categories.allowlists.items():
+        for agent, allowed in app.parts.policies.defaults.categories.allowlists.items():
             answer = await ask(client, "remark", agent=agent, top_k=50, explain=True, budget_tokens=4096)
             seen = {item["category"] for part in ("items", "related", "dropped") for item in answer[part]}
             assert seen <= set(allowed), agent

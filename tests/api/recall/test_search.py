@@ -167,7 +167,7 @@ async def test_much_text_is_cut_and_counted_beside_the_event_loop(
         threads.add(threading.current_thread().name)
         return len(text)
 
-    monkeypatch.setattr(app.search, "_tokens", SimpleNamespace(count_tokens=count_tokens))
+    monkeypatch.setattr(app.recall.search, "_tokens", SimpleNamespace(count_tokens=count_tokens))
     for number in range(5):
         await say(http, f"Lisbon, day {number}. " + "漢" * 15_000, seq=number)
     answer = await search(http, snippet=32_000, budget_tokens=8192)
@@ -187,7 +187,7 @@ async def test_the_older_clients_names_mean_the_same(http: httpx.AsyncClient, ap
     for number in range(4):
         await say(http, f"Lisbon, day {number}.", seq=number)
     tenant = caller.scope.tenant_id
-    [name] = [t.name for t in await app.tenants.list_tenants() if t.id == tenant]
+    [name] = [t.name for t in await app.tenancy.tenants.list_tenants() if t.id == tenant]
     plain = await search(http, thread_id="talk", top_k=2)
     for project in (str(tenant), name):
         older = await search(http, project_id=project, chat_id="talk", limit=2)
@@ -199,7 +199,7 @@ async def test_the_older_clients_names_mean_the_same(http: httpx.AsyncClient, ap
 
 async def test_no_project_but_the_keys_own_is_known(app: Application, http: httpx.AsyncClient, caller: Caller) -> None:
     other = await make_caller(app)
-    [name] = [t.name for t in await app.tenants.list_tenants() if t.id == other.scope.tenant_id]
+    [name] = [t.name for t in await app.tenancy.tenants.list_tenants() if t.id == other.scope.tenant_id]
     for project in (name, str(other.scope.tenant_id), "no such project", str(caller.scope.tenant_id).upper() + "0"):
         problem = refused(
             await http.post("/search", json={"query": "x", "project_id": project}), 404, "unknown_project"

@@ -99,7 +99,7 @@ async def keep_everything(
     await keep_apart(database, caller.scope.tenant_id, word, word)
     await judge_and_read(database, caller.scope.tenant_id, word)
     await store_artifacts(app, caller.scope, word, word)
-    await store_source(app.uow, caller.scope, word, word)
+    await store_source(app.parts.uow, caller.scope, word, word)
     await sql(database, FOLDER, caller.scope.tenant_id, uuid4(), word)
 
 

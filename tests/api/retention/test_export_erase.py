@@ -130,7 +130,7 @@ async def test_an_export_has_records_of_every_kind(
         await keep_apart(database, tenant, user, f"hyssop of {user}")
         await judge_and_read(database, tenant, user)
         await store_artifacts(app, caller.scope, f"savory of {user}", user)
-        await store_source(app.uow, caller.scope, f"rosehip of {user}", user)
+        await store_source(app.parts.uow, caller.scope, f"rosehip of {user}", user)
     records = await exported(http)
     assert list(dict.fromkeys(record["kind"] for record in records)) == ["user", *KINDS]
     assert "hyssop of maya" in str(records)
@@ -364,7 +364,7 @@ async def test_an_erased_users_words_are_nowhere_in_a_dump_of_the_database_and_t
     await keep_apart(database, tenant, "maya", "hyssop")
     for word in ("verbena", "zedoary"):  # the blobs of the first are replaced
         await store_artifacts(app, caller.scope, word)
-    await store_source(app.uow, caller.scope, "rosehip")
+    await store_source(app.parts.uow, caller.scope, "rosehip")
     await remember(http, "Ben loves basil.", user_id="ben", thread_id="t")
     before = (await dumped(database)).lower()
     for word in (b"hyssop", b"verbena", b"zedoary", b"rosehip"):

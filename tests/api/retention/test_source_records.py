@@ -32,7 +32,7 @@ async def exported(client: httpx.AsyncClient, user: str) -> list[dict[str, Any]]
 async def test_an_uploaded_file_is_exported_in_parts(
     http: httpx.AsyncClient, app: Application, database: Database, caller: Caller, size: int
 ) -> None:
-    await store_source(app.uow, caller.scope, "manual", "ana")
+    await store_source(app.parts.uow, caller.scope, "manual", "ana")
     content = bytes(range(256)) * (size // 256 + 1)
     content = content[:size]
     await sql(database, "UPDATE blob_contents SET content = $2 WHERE tenant_id = $1", caller.scope.tenant_id, content)
@@ -45,7 +45,7 @@ async def test_an_uploaded_file_is_exported_in_parts(
 async def test_a_key_bound_to_agents_exports_sources_in_its_categories(
     http: httpx.AsyncClient, app: Application, server: str, caller: Caller
 ) -> None:
-    await store_source(app.uow, caller.scope, "manual", "ana")
+    await store_source(app.parts.uow, caller.scope, "manual", "ana")
     researcher = await make_caller(app, ["query"], ["researcher"], caller)  # may see knowledge
     stylist = await make_caller(app, ["query"], ["stylist"], caller)
     async with researcher.client(server) as client:
@@ -58,17 +58,17 @@ async def test_a_key_bound_to_agents_exports_sources_in_its_categories(
 async def test_an_erasure_waits_for_a_file_that_is_being_indexed_and_no_later_one_is_stored(
     http: httpx.AsyncClient, app: Application, database: Database, caller: Caller
 ) -> None:
-    source = await store_source(app.uow, caller.scope, "manual", "ana")
+    source = await store_source(app.parts.uow, caller.scope, "manual", "ana")
     chunk: UUID = (await sql(database, "SELECT id FROM memories WHERE type = 'chunk'"))[0]["id"]
     await sql(database, "DELETE FROM chunks")
-    async with app.uow.write(caller.scope) as tx:
+    async with app.parts.uow.write(caller.scope) as tx:
         await store_file(tx, caller.scope, source, "late", chunk)
         erasing = asyncio.create_task(http.post("/users/ana/erase"))
         await wait_for_lock(database)
     receipt = (await erasing).json()["counts"]
     assert (receipt["sources"], receipt["files"], receipt["chunks"], receipt["blobs"]) == (1, 2, 1, 2)
     with pytest.raises(WriteContention):
-        async with app.uow.write(caller.scope) as tx:
+        async with app.parts.uow.write(caller.scope) as tx:
             await store_file(tx, caller.scope, source, "later", uuid4())
     for table in ("sources", "files", "chunks", "index_jobs", "blobs", "blob_contents", "memories"):
         assert (table, (await sql(database, f"SELECT count(*) AS n FROM {table}"))[0]["n"]) == (table, 0)

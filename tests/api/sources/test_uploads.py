@@ -160,8 +160,8 @@ class TestSizes:
     @pytest.fixture
     def app(self, app: Application) -> Application:
         """Give the application small limits."""
-        policy = replace(app.policies.defaults.sources, max_file_bytes=1000, tenant_bytes=2500, max_files=4)
-        object.__setattr__(app.policies.defaults, "sources", policy)
+        policy = replace(app.parts.policies.defaults.sources, max_file_bytes=1000, tenant_bytes=2500, max_files=4)
+        object.__setattr__(app.parts.policies.defaults, "sources", policy)
         object.__setattr__(app.sources.files, "_policy", policy)
         return app
 
@@ -263,10 +263,10 @@ async def test_a_deleted_file_goes_with_its_chunks_and_its_blob(
     http: httpx.AsyncClient, app: Application, database: Database, caller: Caller, source: str
 ) -> None:
     view = await app.sources.manage.get_source(caller.scope, UUID(source))
-    journal = journal_of(app.uow)
+    journal = journal_of(app.parts.uow)
     fields = {"user_id": view.source.user_id, "category": "knowledge", "type": "chunk"}
     chunk = await remembered(journal, caller.scope, "All about launches.", **fields)
-    async with app.uow.write(caller.scope) as tx:
+    async with app.parts.uow.write(caller.scope) as tx:
         file = await store_file(tx, caller.scope, view.source, "launches", chunk.id)
     assert (await http.delete(f"/sources/{source}/files/{file}")).status_code == 204
     for table in ("files", "chunks", "memories", "blobs", "blob_contents"):
@@ -327,7 +327,7 @@ async def test_a_key_that_is_revoked_while_the_body_arrives_stores_nothing(
 
     async def slowly() -> AsyncIterator[bytes]:
         yield b"x"
-        await app.tenants.revoke_key(caller.scope.tenant_id, writer.scope.key_id)
+        await app.tenancy.tenants.revoke_key(caller.scope.tenant_id, writer.scope.key_id)
         yield b"y"
 
     async with writer.client(server) as client:

@@ -50,7 +50,7 @@ async def test_without_rules_the_defaults_are_in_force(http: httpx.AsyncClient, 
     found = answer.json()
     assert (found["version"], found["document"], found["actor"], found["created_at"]) == (0, {}, None, None)
     assert answer.headers["ETag"] == '"0"'
-    default = app.policies.defaults.categories
+    default = app.parts.policies.defaults.categories
     assert found["effective"]["allowlists"] == {agent: list(names) for agent, names in default.allowlists.items()}
     assert [category["name"] for category in found["effective"]["categories"]] == list(default.categories)
     assert (await http.get(CONFIG, headers={"Accept": "application/yaml"})).text == "{}\n"
@@ -80,7 +80,7 @@ async def test_a_bound_key_has_the_categories_of_the_rules_in_force(
     app: Application, server: str, caller: Caller, http: httpx.AsyncClient
 ) -> None:
     await put(http, COOK)
-    _key, plain = await app.tenants.create_key(caller.scope.tenant_id, "cook", ["query", "write"], ["cook"])
+    _key, plain = await app.tenancy.tenants.create_key(caller.scope.tenant_id, "cook", ["query", "write"], ["cook"])
     async with httpx.AsyncClient(base_url=server, headers={"Authorization": f"Bearer {plain}"}) as cook:
         await remember(cook, "Maya cooks rice.", category="recipes")
         refused(await cook.get(CONFIG), 403, "scope_required")
@@ -202,18 +202,23 @@ async def test_no_document_is_built_on_the_event_loop(app: Application, caller: 
 
     def build_noting_thread(document: Any) -> Policies:
         threads.append(threading.current_thread())
-        return app.policies.build_policies(document)
+        return app.parts.policies.build_policies(document)
 
-    book = TenantPolicies(app.policies.defaults, build_noting_thread)
-    storage, journal = TenantConfigStorage(app.uow), Journal(app.uow, SPACE, app.settings.erasure_secret())
-    rules = ManageRules(
-        app.uow, storage, MoveCategories(storage, BatchStorage(), journal, SystemClock()), journal, book
+    book = TenantPolicies(app.parts.policies.defaults, build_noting_thread)
+    storage, journal = (
+        TenantConfigStorage(app.parts.uow),
+        Journal(app.parts.uow, SPACE, app.parts.settings.erasure_secret()),
     )
-    await app.rules.put_rules(caller.scope, RulesDraft({"query": {"top_k": 3}}))
+    rules = ManageRules(
+        app.parts.uow, storage, MoveCategories(storage, BatchStorage(), journal, SystemClock()), journal, book
+    )
+    await app.tenancy.rules.put_rules(caller.scope, RulesDraft({"query": {"top_k": 3}}))
     assert (await rules.get_rules(caller.scope)).policies.query.top_k == 3
-    await app.rules.put_rules(caller.scope, RulesDraft({"query": {"top_k": 4}}))
+    await app.tenancy.rules.put_rules(caller.scope, RulesDraft({"query": {"top_k": 4}}))
     await rules.put_rules(caller.scope, RulesDraft({"query": {"top_k": 5}}))
-    await app.rules.put_rules(caller.scope, RulesDraft({"allowlists": {"cook": [f"c{n}" for n in range(150)]}, **MANY}))
+    await app.tenancy.rules.put_rules(
+        caller.scope, RulesDraft({"allowlists": {"cook": [f"c{n}" for n in range(150)]}, **MANY})
+    )
     await RefreshRules(storage, book).load_changes()
     assert "cook" in book.of(caller.scope).categories.allowlists
     assert len(threads) == 4, "each document once"

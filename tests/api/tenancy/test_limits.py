@@ -99,14 +99,14 @@ class Site:
         """Exchange the counts twice, so that the first replica also learns the counts of the last."""
         for _ in range(times):
             for app in self.apps:
-                await app.limits.exchange_counts()
+                await app.tenancy.limits.exchange_counts()
 
     async def events(self, caller: Caller) -> dict[tuple[str, str], int]:
         """Return the number of events of each limit in the tenant."""
-        counts = await self.apps[0].events.count_events(caller.scope, ["op", "status"], None, None)
+        counts = await self.apps[0].operations.count_events.count_events(caller.scope, ["op", "status"], None, None)
         for app in self.apps[1:]:
-            await app.access.flush_pending()
-            counts = await self.apps[0].events.count_events(caller.scope, ["op", "status"], None, None)
+            await app.parts.access.flush_pending()
+            counts = await self.apps[0].operations.count_events.count_events(caller.scope, ["op", "status"], None, None)
         return {(c["op"], c["status"]): c["count"] for c in counts if c["op"] in ("rate_limit", "quota")}
 
 
@@ -291,7 +291,7 @@ async def test_while_redis_is_away_nothing_is_refused_and_it_is_told(
             try:
                 await here.exchange()
                 assert await statuses(client, 2 * KEY) == [200] * 2 * KEY
-                assert app.limits.away
+                assert app.tenancy.limits.away
                 assert await here.events(caller) == {("rate_limit", "skipped"): 1, ("rate_limit", "error"): 1}
                 still.move(60)
                 await statuses(client, 3)
@@ -306,7 +306,7 @@ async def test_while_redis_is_away_nothing_is_refused_and_it_is_told(
             with redis.client() as seen:
                 told = {int(seen.get(name) or 0) for name in seen.scan_iter(f"*:requests:{caller.scope.key_id}:*")}
             assert told == {KEY + 2 * KEY, 3}
-        assert not app.limits.away
+        assert not app.tenancy.limits.away
 
 
 class Deaf:
@@ -327,7 +327,13 @@ class Deaf:
 async def test_what_hangs_is_told_nothing_twice(limited: Settings, embedder: Embedder, still: StillClock) -> None:
     async with site(limited, Doubles(embedder=embedder, clock=still)) as here:
         app, deaf = here.apps[0], Deaf()
-        limits = Limits(app.policies.defaults.limits, deaf, TenantStorage(app.uow).get_tenant_name, app.access, still)
+        limits = Limits(
+            app.parts.policies.defaults.limits,
+            deaf,
+            TenantStorage(app.parts.uow).get_tenant_name,
+            app.parts.access,
+            still,
+        )
         caller = await make_caller(app)
         for _ in range(3):
             await limits.admit_request(caller.scope)
@@ -390,9 +396,9 @@ async def test_what_a_tenant_is_called_says_what_it_may_do(
     differs = {"generous": {"requests_per_minute": {"key": None, "tenant": None}}}
     async with site(configured(**usual, tenants=differs), Doubles(embedder=embedder, clock=still)) as here:
         app = here.apps[0]
-        tenant = await app.tenants.create_tenant("generous")
-        _key, plain = await app.tenants.create_key(tenant.id, "test", ["admin"])
-        scope = await app.tenants.authenticate(plain)
+        tenant = await app.tenancy.tenants.create_tenant("generous")
+        _key, plain = await app.tenancy.tenants.create_key(tenant.id, "test", ["admin"])
+        scope = await app.tenancy.tenants.authenticate(plain)
         assert scope is not None
         async with Caller(plain, scope).client(here.urls[0]) as client:
             assert await statuses(client, 2 * TENANT) == [200] * 2 * TENANT

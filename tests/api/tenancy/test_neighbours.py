@@ -112,7 +112,7 @@ async def test_a_neighbour_is_served_while_every_expensive_request_of_a_tenant_s
                 (bulk, 12, "memories", on_items),
             ):
                 await (
-                    app.access.flush_pending()
+                    app.parts.access.flush_pending()
                 )  # otherwise the neighbour's reads would wait for their access counts, which need its share
                 async with locked(database, table) as waiting:
                     requests = [asyncio.create_task(send(greedy, n)) for n in range(number)]
@@ -142,7 +142,7 @@ async def test_a_batch_ends_when_its_time_in_the_database_is_spent_and_leaves_no
             async with locked(database, "store_items"):
                 answer = await client.post("/store/batch", json={"gets": [{"namespace": ["d"], "key": "k"}]})
                 refused(answer, 422, "batch_too_slow")
-        assert (app.engine.shares.in_use, app.engine.shares.waiting_count) == (0, 0)
+        assert (app.parts.engine.shares.in_use, app.parts.engine.shares.waiting_count) == (0, 0)
     assert await sql(database, "SELECT 1 FROM store_items") == []
 
 
@@ -150,15 +150,15 @@ async def test_what_a_tenant_has_seen_is_written_without_waiting_for_another_one
     app: Application, caller: Caller, database: Database
 ) -> None:
     query = Query(agent="supervisor", query="What does Maya drink?", filters=Filters(user_id="maya"))
-    await app.write.write_memory(caller.scope, draft())
+    await app.memory.write.write_memory(caller.scope, draft())
     other = await make_caller(app)
-    await app.query.answer_query(caller.scope, query)
+    await app.recall.query.answer_query(caller.scope, query)
     async with locked(database, "memory_access") as waiting:
-        flushing = asyncio.create_task(app.access.flush_pending())
+        flushing = asyncio.create_task(app.parts.access.flush_pending())
         await waiting.reach(1)
-        await app.query.answer_query(other.scope, query)
+        await app.recall.query.answer_query(other.scope, query)
         async with asyncio.timeout(PATIENCE_S):
-            counts = await app.events.count_events(other.scope, ["op"], None, None)
+            counts = await app.operations.count_events.count_events(other.scope, ["op"], None, None)
         assert {"op": "search", "count": 1} in counts
         assert not flushing.done()
     await flushing
@@ -167,15 +167,17 @@ async def test_what_a_tenant_has_seen_is_written_without_waiting_for_another_one
 async def test_a_tenant_has_so_many_exports_under_way_and_no_more(app: Application, caller: Caller) -> None:
     other = await make_caller(app)
     for one in (caller, other):
-        await app.write.write_memory(one.scope, draft())
-    streams = [await app.export.export_records(caller.scope, "maya") for _ in range(MAX_EXPORTS)]
+        await app.memory.write.write_memory(one.scope, draft())
+    streams = [await app.retention.export.export_records(caller.scope, "maya") for _ in range(MAX_EXPORTS)]
     with pytest.raises(TenantBusy, match="exports of this tenant"):
-        await app.export.export_records(caller.scope, "maya")
+        await app.retention.export.export_records(caller.scope, "maya")
     for _ in range(MAX_EXPORTS + 1):
-        assert "memory" in {record["kind"] async for record in await app.export.export_records(other.scope, "maya")}
+        assert "memory" in {
+            record["kind"] async for record in await app.retention.export.export_records(other.scope, "maya")
+        }
     assert (await anext(streams[0]))["kind"] == "user"
     del streams[:2]  # one had started, one had not
     await asyncio.sleep(0)
-    streams += [await app.export.export_records(caller.scope, "maya") for _ in range(2)]
+    streams += [await app.retention.export.export_records(caller.scope, "maya") for _ in range(2)]
     with pytest.raises(TenantBusy):
-        await app.export.export_records(caller.scope, "maya")
+        await app.retention.export.export_records(caller.scope, "maya")

@@ -117,7 +117,9 @@ async def test_a_page_reads_a_bounded_number_of_tenants(
 ) -> None:
     monkeypatch.setattr(tenant_usage, "TENANTS", 2)
     tenants = [await make_caller(app) for _ in range(7)]
-    named = {caller.scope.tenant_id: await app.operators.get_tenant(caller.scope.tenant_id) for caller in tenants}
+    named = {
+        caller.scope.tenant_id: await app.tenancy.operators.get_tenant(caller.scope.tenant_id) for caller in tenants
+    }
     in_order = sorted(named.values(), key=lambda tenant: tenant.name)
     for tenant in (in_order[3], in_order[6]):
         await use(database, str(tenant.id), range(3))
@@ -130,7 +132,7 @@ async def test_a_page_reads_a_bounded_number_of_tenants(
         if (cursor := page.next_cursor) is None:
             break
         if len(found) == 2:  # a tenant that is created between two pages takes no days from the one being read
-            other = await app.tenants.create_tenant(f"{in_order[2].name} and more")
+            other = await app.tenancy.tenants.create_tenant(f"{in_order[2].name} and more")
             await use(database, str(other.id), [0])
     assert [row for row in found if row[0] in named] == [
         (in_order[place].id, queries) for place in (3, 6) for queries in (1, 2, 3)

@@ -75,11 +75,11 @@ async def works(http: httpx.AsyncClient, app: Application, caller: Caller, serve
         answer = await http.post("/memory/query", json={"query": "a note", "agent": agent, "thread_id": "t"})
         assert answer.status_code == 200, answer.text
         assert {item["category"] for item in answer.json()["items"]} <= set(listed)
-        key, plain = await app.tenants.create_key(caller.scope.tenant_id, "bound", ["query"], [agent])
+        key, plain = await app.tenancy.tenants.create_key(caller.scope.tenant_id, "bound", ["query"], [agent])
         async with httpx.AsyncClient(base_url=server, headers={"Authorization": f"Bearer {plain}"}) as bound:
             seen = (await bound.get("/memory")).json()["items"]
         assert {memory["category"] for memory in seen} <= set(listed)
-        await app.tenants.revoke_key(caller.scope.tenant_id, key.id)
+        await app.tenancy.tenants.revoke_key(caller.scope.tenant_id, key.id)
 
 
 @pytest.mark.long

@@ -275,8 +275,8 @@ async def test_an_upload_of_a_file_counts_as_one_and_a_list_of_files_does_not(
 
 
 async def test_unknown_keys_are_remembered_and_wait_in_a_short_queue(app: Application, caller: Caller) -> None:
-    storage = CountedLookups(UnitOfWork(app.engine))
-    tenants = Tenants(storage, app.policies, Clock(), key_cache_s=60)
+    storage = CountedLookups(UnitOfWork(app.parts.engine))
+    tenants = Tenants(storage, app.parts.policies, Clock(), key_cache_s=60)
     for _ in range(3):
         assert await tenants.authenticate("mnema_the same guess") is None
     assert storage.asked == 1

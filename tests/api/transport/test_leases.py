@@ -24,7 +24,7 @@ async def test_a_chat_ends_with_its_key_and_its_answer_is_not_stored(
 ) -> None:
     key = await make_caller(app, ["chat"], tenant=caller)
     assert key.scope.key_id is not None
-    async with scripted_upstream() as upstream, open_upstreams(app.settings) as upstreams:
+    async with scripted_upstream() as upstream, open_upstreams(app.parts.settings) as upstreams:
         upstream.rule, upstream.pause_s = (lambda _body: "one two three four five six seven eight nine ten"), 2.0
         await upstreams.set_upstream(caller.scope.tenant_id, upstream.base_url, "sk-up")
         body = {"model": "m", "stream": True, "messages": [{"role": "user", "content": "Count to ten."}]}
@@ -32,7 +32,7 @@ async def test_a_chat_ends_with_its_key_and_its_answer_is_not_stored(
             assert answer.status_code == 200
             lines = answer.aiter_lines()
             assert (await anext(lines)).startswith("data: ")
-            await app.tenants.revoke_key(caller.scope.tenant_id, key.scope.key_id)
+            await app.tenancy.tenants.revoke_key(caller.scope.tenant_id, key.scope.key_id)
             with pytest.raises(httpx.RemoteProtocolError):
                 async for _line in lines:
                     pass

@@ -79,13 +79,13 @@ async def test_an_export_that_breaks_off_is_one_warning_without_a_trace(
         "FROM generate_series(1, 8000)",
         caller.scope.tenant_id,
     )
-    await app.write.write_memory(caller.scope, draft())
+    await app.memory.write.write_memory(caller.scope, draft())
     with capture_logs() as lines:
         async with reader.client(server) as client, client.stream("GET", "/users/maya/export") as response:
             content = response.aiter_lines()
             await anext(content)
             assert reader.scope.key_id is not None
-            await app.tenants.revoke_key(reader.scope.tenant_id, reader.scope.key_id)
+            await app.tenancy.tenants.revoke_key(reader.scope.tenant_id, reader.scope.key_id)
             while (await client.get("/memory")).status_code != 401:  # noqa: ASYNC110 - the server's cache of keys
                 await asyncio.sleep(0.1)
             with pytest.raises(httpx.RemoteProtocolError):

@@ -44,7 +44,7 @@ async def work(app: Application, caller: Caller) -> int:
     count = 0
     while jobs := await queued_reconciles(app, caller.scope):
         for job_id in jobs:
-            assert await app.run_jobs.run_job(caller.scope.tenant_id, job_id, "test") == "done"
+            assert await app.jobs.run.run_job(caller.scope.tenant_id, job_id, "test") == "done"
             count += 1
     return count
 
@@ -83,7 +83,7 @@ async def test_what_does_not_fit_waits_and_the_job_queues_itself_again(
     for number, objective in enumerate(["cook", "sail", "ski", "paint", "dance"], 1):
         await say(http, number, objective)
     [job_id] = await queued_reconciles(app, caller.scope)
-    assert await app.run_jobs.run_job(caller.scope.tenant_id, job_id, "test") == "done"
+    assert await app.jobs.run.run_job(caller.scope.tenant_id, job_id, "test") == "done"
     assert {one["objective"] for one in (await buckets(http))["items"]} == {"cook", "sail"}
     part = await active_set(http)
     second = (await artifacts(http, turn_id="turn_2", kind="artifact:turn.fingerprint.v1"))["items"][0]["content"]

@@ -56,7 +56,7 @@ class Shelf:
     """A writer of artifacts of a tenant."""
 
     def __init__(self, app: Application, caller: Caller, sql: asyncpg.Connection) -> None:
-        self._artifacts = ArtifactStorage(app.uow)
+        self._artifacts = ArtifactStorage(app.parts.uow)
         self._scope = caller.scope
         self._sql = sql
 
@@ -164,7 +164,7 @@ async def test_an_old_turn_still_makes_a_beginning_ambiguous(http: httpx.AsyncCl
 async def test_the_limits_of_prior_turns_feedback_and_signals(
     http: httpx.AsyncClient, shelf: Shelf, app: Application
 ) -> None:
-    policy = app.policies.defaults.turn_memory
+    policy = app.parts.policies.defaults.turn_memory
     await shelf.store(DIAGRAM, twenty_turns.list_changes(reconciled=True))
     prior = await read_turns(http, "gate", "PRIOR TURNS", turn_id=CURRENT)
     assert prior == [f"turn_{number:02d}" for number in range(19, 19 - policy.last_turns, -1)]
@@ -185,7 +185,7 @@ async def test_what_is_too_old_is_in_no_view(
     http: httpx.AsyncClient, shelf: Shelf, clock: FixedClock, app: Application
 ) -> None:
     await shelf.store(DIAGRAM, twenty_turns.list_changes(reconciled=True))
-    clock.at = twenty_turns.make_turns()[-1][1].made_at + timedelta(days=app.policies.defaults.turn_memory.days)
+    clock.at = twenty_turns.make_turns()[-1][1].made_at + timedelta(days=app.parts.policies.defaults.turn_memory.days)
     assert "turn_20" in (await read_view(http, "final", turn_id=CURRENT))["text"]
     clock.at += timedelta(seconds=1)
     for view in VIEWS:

@@ -167,7 +167,7 @@ async def keep_buckets(room: Room, app: Application, caller: Caller) -> None:
         card = json.dumps({"bucket_id": bucket, "objective": f"goal {number}", "status": status})
         made_at = parse_time(f"2026-11-01T10:0{number}:00Z")
         changes.append(ArtifactChange(ArtifactKind.bucket, bucket, card, made_at, hosted_uri=uri, tags=["mem"]))
-    await ArtifactStorage(app.uow).put_artifacts(caller.scope, Conversation("maya", "talk"), changes)
+    await ArtifactStorage(app.parts.uow).put_artifacts(caller.scope, Conversation("maya", "talk"), changes)
 
 
 @pytest.mark.long

@@ -169,7 +169,7 @@ async def put_bucket(app: Application, caller: Caller, bucket_id: str) -> str:
     uri = await app.turn_memory.blobs.store_blob(caller.scope, "maya", b"{}")
     kind = ArtifactKind.bucket
     row = ArtifactChange(kind, bucket_id, "{}", datetime.now(UTC), tags=[kind.value], hosted_uri=uri)
-    await ArtifactStorage(app.uow).put_artifacts(caller.scope, Conversation("maya", "talk"), [row])
+    await ArtifactStorage(app.parts.uow).put_artifacts(caller.scope, Conversation("maya", "talk"), [row])
     return bucket_id
 
 

@@ -144,8 +144,8 @@ async def test_the_typical_turn_runs_as_it_is_written(reader: EitherMemory) -> N
 
 
 async def test_a_fingerprint_and_a_title_are_saved_and_fetched_as_it_is_written(app: Application, server: str) -> None:
-    tenant = await app.tenants.create_tenant("acme/support")
-    _key, secret = await app.tenants.create_key(tenant.id, "test", ["admin"])
+    tenant = await app.tenancy.tenants.create_tenant("acme/support")
+    _key, secret = await app.tenancy.tenants.create_key(tenant.id, "test", ["admin"])
     place = {"user_id": "maya", "conversation_id": "talk"}
     for module, make in ((turn_memory, AsyncMnema), (sync, Mnema)):
         client: Any = make(server, secret)

@@ -23,17 +23,17 @@ async def say(app: Application, caller: Caller, text: str, at: int = 0, **fields
     """Store a user's turn of the conversation c1 with the facts that it states."""
     turn = {"type": MemoryType.turn, "category": "activity", "thread_id": "c1", "role": "user"}
     moment = START + timedelta(minutes=at)
-    await app.turns.store_turn(caller.scope, draft(text, **turn | {"created_at": moment} | fields))
+    await app.memory.turns.store_turn(caller.scope, draft(text, **turn | {"created_at": moment} | fields))
 
 
 async def keep(app: Application, caller: Caller, text: str, type_: MemoryType, at: int = 0, **fields: Any) -> None:
     """Store another memory of the conversation c1."""
     usual = {
         "thread_id": "c1",
-        "category": app.policies.defaults.turn_category,
+        "category": app.parts.policies.defaults.turn_category,
         "created_at": START + timedelta(minutes=at),
     }
-    await app.write.write_memory(caller.scope, draft(text, type=type_, **usual | fields))
+    await app.memory.write.write_memory(caller.scope, draft(text, type=type_, **usual | fields))
 
 
 async def read(app: Application, caller: Caller, memory_id: str = "c1", **page: Any) -> ConversationPage:
@@ -87,9 +87,9 @@ async def test_pages_follow_each_other_without_gaps(app: Application, caller: Ca
 
 
 async def test_a_bound_key_reads_its_categories_alone(app: Application, caller: Caller) -> None:
-    lists = app.policies.defaults.categories.allowlists
+    lists = app.parts.policies.defaults.categories.allowlists
     name = next(
-        a for a, names in lists.items() if app.policies.defaults.turn_category not in names and "goals" in names
+        a for a, names in lists.items() if app.parts.policies.defaults.turn_category not in names and "goals" in names
     )
     await say(app, caller, "I want to sail.")
     await keep(app, caller, "Maya wants to sail.", MemoryType.semantic, category="goals")
@@ -126,7 +126,7 @@ async def test_a_deletion_takes_everything_of_the_conversation_and_nothing_else(
     stated = await facts_of(app, caller)
     assert len(stated) >= 3
     first = (await read(app, caller)).items[0]
-    before = (await app.delta.read_delta(caller.scope, "c1", 0, None, "maya")).rev
+    before = (await app.recall.delta.read_delta(caller.scope, "c1", 0, None, "maya")).rev
     done = await delete(app, caller)
     assert done == DeletedConversation(7, len(stated))
     assert await read(app, caller) == ConversationPage([], None, None)
@@ -137,12 +137,12 @@ async def test_a_deletion_takes_everything_of_the_conversation_and_nothing_else(
     last = (await history_of(sql, first.id))[-1]
     assert (last["event"], last["actor"]) == ("DELETE", caller.scope.actor_name)
     assert last["meta"]["reason"] == "conversation"
-    delta = await app.delta.read_delta(caller.scope, "c1", before, None, "maya")
+    delta = await app.recall.delta.read_delta(caller.scope, "c1", before, None, "maya")
     assert delta.header is not None
     assert delta.header.text.text.count("~soft_deleted") == 3
     assert delta.more == 1  # turns and summaries have no bullet
     assert await delete(app, caller) == DeletedConversation(0, 0)
-    restored = await app.edit.restore_memory(caller.scope, first.id)
+    restored = await app.memory.edit.restore_memory(caller.scope, first.id)
     assert restored.state is MemoryState.active
     assert await delete(app, caller) == DeletedConversation(1, 0)
 
@@ -170,7 +170,7 @@ async def test_what_is_written_meanwhile_stays_or_goes_whole(app: Application, c
             await say(app, caller, f"My favorite color is number {number}.", 100 + number)
 
     found = (await read(app, caller, limit=200)).items
-    pins = [app.edit.pin_memory(caller.scope, memory.id, pinned=True) for memory in found[:5]]
+    pins = [app.memory.edit.pin_memory(caller.scope, memory.id, pinned=True) for memory in found[:5]]
     done, again, *_ = await asyncio.gather(
         delete(app, caller), delete(app, caller), chat(), *pins, return_exceptions=True
     )
@@ -189,7 +189,7 @@ async def test_what_is_written_meanwhile_stays_or_goes_whole(app: Application, c
 async def test_facts_whose_time_is_ahead_are_removed_too(
     app: Application, caller: Caller, sql: asyncpg.Connection
 ) -> None:
-    far = app.policies.defaults.lifecycle.purge_at(START + timedelta(days=365 * 5))
+    far = app.parts.policies.defaults.lifecycle.purge_at(START + timedelta(days=365 * 5))
     values = [NewFact(f"topic_{number}", FactKind.ranked, 1, f"box {number}") for number in range(120)]
     for start in (0, 60):
         await app.facts.store.store_values(caller.scope, FactPlace("maya", "c1"), values[start : start + 60])

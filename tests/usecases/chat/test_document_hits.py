@@ -21,7 +21,7 @@ async def test_chunks_of_both_scopes_answer_once_beside_memories(app: Applicatio
     fact = draft("Maya takes the harbour ferry.", category="knowledge", type=MemoryType.episodic)
     turn = draft("I missed the harbour ferry.", thread_id="c1", category="activity", type=MemoryType.turn, role="user")
     for memory in (own, fact, turn):
-        await app.write.write_memory(caller.scope, memory)
+        await app.memory.write.write_memory(caller.scope, memory)
     everywhere = [
         "docs/guide.md, page 3, Lisbon > Ferry: The harbour ferry leaves at noon.",
         "docs/guide.md, page 3, Lisbon > Ferry: The ticket office of the ferry closes at nine.",

@@ -34,7 +34,7 @@ async def spool(tmp_path: Path) -> AsyncIterator[FileTurnSpool]:
 @pytest.fixture
 def kept(app: Application, spool: FileTurnSpool) -> KeptTurns:
     """Return the use-case on this spool: the server's own rounds do not see it."""
-    return KeptTurns(spool, app.turns, ChatTurnStorage(app.uow), app.policies, Clock())
+    return KeptTurns(spool, app.memory.turns, ChatTurnStorage(app.parts.uow), app.parts.policies, Clock())
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def said(scope: Principal, text: str, ago_s: float = 60, key: IdempotencyKey | N
 
 async def stored(app: Application, scope: Principal) -> list[tuple[str | None, str]]:
     """Return role and text of the stored turns, in order."""
-    page = await app.threads.list_turns(scope, "trip", "maya", None, 100)
+    page = await app.recall.threads.list_turns(scope, "trip", "maya", None, 100)
     return [(memory.role, memory.text) for memory in page.items]
 
 
@@ -64,7 +64,7 @@ async def test_turns_are_stored_in_the_order_in_which_they_were_said(
         assert await kept.keep_turn(turn)
     await kept.store_kept()
     assert await stored(app, caller.scope) == [("user", "Hello."), ("assistant", "Good day.")]
-    page = await app.threads.list_turns(caller.scope, "trip", "maya", None, 100)
+    page = await app.recall.threads.list_turns(caller.scope, "trip", "maya", None, 100)
     assert [memory.id for memory in page.items] == [turn.memory_id for turn in turns]
     assert [memory.created_at for memory in page.items] == [turn.turn.created_at for turn in turns]
 
@@ -73,8 +73,8 @@ async def test_a_turn_that_was_stored_unnoticed_is_not_stored_again(
     app: Application, caller: Caller, kept: KeptTurns
 ) -> None:
     turn = said(caller.scope, "Hello.")
-    checked = CheckedTurn(app.turns.check_turn(caller.scope, turn.turn), turn.memory_id)
-    await app.turns.store_checked(caller.scope, checked)
+    checked = CheckedTurn(app.memory.turns.check_turn(caller.scope, turn.turn), turn.memory_id)
+    await app.memory.turns.store_checked(caller.scope, checked)
     await kept.keep_turn(turn)
     await kept.store_kept()
     assert await stored(app, caller.scope) == [("user", "Hello.")]
@@ -91,7 +91,7 @@ async def test_a_message_that_was_sent_again_is_stored_once(app: Application, ca
 
 async def test_an_idempotency_key_counts_as_in_the_request(app: Application, caller: Caller, kept: KeptTurns) -> None:
     key = IdempotencyKey("POST /v1/chat/completions", "k", b"h")
-    await app.turns.store_turn(caller.scope, said(caller.scope, "Hello.").turn, key=key)
+    await app.memory.turns.store_turn(caller.scope, said(caller.scope, "Hello.").turn, key=key)
     await kept.keep_turn(said(caller.scope, "Hello, later.", key=key))
     await kept.store_kept()
     assert await stored(app, caller.scope) == [("user", "Hello.")]
@@ -100,7 +100,7 @@ async def test_an_idempotency_key_counts_as_in_the_request(app: Application, cal
 async def test_facts_of_a_kept_message_are_stored_and_a_newer_one_wins(
     app: Application, caller: Caller, kept: KeptTurns
 ) -> None:
-    await app.turns.store_turn(caller.scope, said(caller.scope, "My favorite color is teal.", 1).turn)
+    await app.memory.turns.store_turn(caller.scope, said(caller.scope, "My favorite color is teal.", 1).turn)
     await kept.keep_turn(said(caller.scope, "My favorite color is red.", 60))
     await kept.keep_turn(said(caller.scope, "My favorite food is rice.", 60))
     await kept.store_kept()
@@ -112,27 +112,27 @@ async def test_facts_of_a_kept_message_are_stored_and_a_newer_one_wins(
 
 
 async def test_what_an_erased_user_had_said_is_not_stored(app: Application, caller: Caller, kept: KeptTurns) -> None:
-    await app.turns.store_turn(caller.scope, said(caller.scope, "I am here.").turn)
+    await app.memory.turns.store_turn(caller.scope, said(caller.scope, "I am here.").turn)
     before = said(caller.scope, "I moved to Rome.", 1)
-    await app.erase.erase_user(caller.scope, "maya")
+    await app.retention.erase.erase_user(caller.scope, "maya")
     after = said(caller.scope, "Hello again.", 0)
     other = said(caller.scope, "I am Ben.", 1, user_id="ben")
     for turn in (before, after, other):
         await kept.keep_turn(turn)
     await kept.store_kept()
     assert await stored(app, caller.scope) == [("user", "Hello again.")]
-    assert len((await app.threads.list_turns(caller.scope, "trip", "ben", None, 100)).items) == 1
+    assert len((await app.recall.threads.list_turns(caller.scope, "trip", "ben", None, 100)).items) == 1
 
 
 @pytest.mark.usefixtures("no_rounds", "own")
 async def test_an_erasure_takes_along_what_this_server_keeps(app: Application, caller: Caller) -> None:
     await app.chat.kept.keep_turn(said(caller.scope, "I moved to Rome."))
-    receipt = await app.erase.erase_user(caller.scope, "maya")
+    receipt = await app.retention.erase.erase_user(caller.scope, "maya")
     assert receipt.counts["memories"] == 1
     await app.chat.kept.store_kept()
     assert await stored(app, caller.scope) == []
     with pytest.raises(NotFound):
-        await app.erase.erase_user(caller.scope, "maya")
+        await app.retention.erase.erase_user(caller.scope, "maya")
 
 
 @pytest.mark.parametrize(("days", "waiting"), [(0, 1), (8, 0)])
@@ -160,7 +160,7 @@ async def test_a_turn_that_cannot_be_kept_is_counted(
     app: Application, caller: Caller, kept: KeptTurns, tmp_path: Path
 ) -> None:
     full = FileTurnSpool(tmp_path / "full", 0, KeyCipher(b"s" * 32).of_kept_turns)
-    kept = KeptTurns(full, app.turns, ChatTurnStorage(app.uow), app.policies, Clock())
+    kept = KeptTurns(full, app.memory.turns, ChatTurnStorage(app.parts.uow), app.parts.policies, Clock())
     assert not await kept.keep_turn(said(caller.scope, "Hello."))
     assert kept.lost_count == 1
     await full.close()
@@ -171,7 +171,7 @@ async def test_an_erasure_holds_for_a_person_whom_only_another_server_knows(
 ) -> None:
     await kept.keep_turn(said(caller.scope, "I moved to Rome.", 1))
     with pytest.raises(NotFound):
-        await app.erase.erase_user(caller.scope, "maya")
+        await app.retention.erase.erase_user(caller.scope, "maya")
     await kept.store_kept()
     assert await stored(app, caller.scope) == []
     assert spool.waiting_count == 0
@@ -180,7 +180,7 @@ async def test_an_erasure_holds_for_a_person_whom_only_another_server_knows(
 async def test_a_key_of_an_agent_states_no_more_facts_later_than_at_once(
     app: Application, caller: Caller, kept: KeptTurns
 ) -> None:
-    policies = app.policies.of(caller.scope)
+    policies = app.parts.policies.of(caller.scope)
     seen = policies.categories.allowlists
     agent = next(name for name in seen if policies.facts.category not in seen[name])
     bound = await make_caller(app, ("chat",), [agent], caller)

@@ -29,13 +29,13 @@ async def remember(app: Application, caller: Caller, *texts: str, **fields: Any)
     """Store the texts as they are, oldest first: no two of them become one memory."""
     usual = {"type": MemoryType.episodic, "category": "knowledge", "created_at": START}
     for text in texts:
-        await app.write.write_memory(caller.scope, draft(text, **usual | fields))
+        await app.memory.write.write_memory(caller.scope, draft(text, **usual | fields))
 
 
 async def say(app: Application, caller: Caller, text: str, role: str = "user", **fields: Any) -> None:
     """Store a turn of the conversation c1."""
     turn = {"type": MemoryType.turn, "category": "activity", "thread_id": "c1", "role": role, "created_at": START}
-    await app.write.write_memory(caller.scope, draft(text, **turn | fields))
+    await app.memory.write.write_memory(caller.scope, draft(text, **turn | fields))
 
 
 async def recall(
@@ -137,7 +137,7 @@ async def test_a_pool_has_three_times_as_many_memories_as_are_wanted(app: Applic
 
 async def test_the_threshold_of_the_request_replaces_the_configured_one(app: Application, caller: Caller) -> None:
     await remember(app, caller, "Maya likes green tea.", "The harbour wall is wet.")
-    assert app.policies.defaults.chat.score_threshold == 0.35
+    assert app.parts.policies.defaults.chat.score_threshold == 0.35
     assert contents(await recall(app, caller, options=RetrievalOptions())) == ["Maya likes green tea."]
     assert len((await recall(app, caller, options=ANY)).hits) == 2
     assert not (await recall(app, caller, options=RetrievalOptions(score_threshold=0.99))).hits
@@ -220,7 +220,7 @@ async def test_a_bound_key_finds_only_its_categories(app: Application, caller: C
     await say(app, caller, "I like black tea.")
     name, seen = next(
         (agent, names)
-        for agent, names in app.policies.defaults.categories.allowlists.items()
+        for agent, names in app.parts.policies.defaults.categories.allowlists.items()
         if "goals" in names and "preferences" not in names and "activity" not in names
     )
     bound = await make_caller(app, ("chat",), [name], tenant=caller)
@@ -229,14 +229,14 @@ async def test_a_bound_key_finds_only_its_categories(app: Application, caller: C
 
 async def test_deleted_memories_procedures_and_summaries_are_no_hits(app: Application, caller: Caller) -> None:
     await remember(app, caller, "Maya likes green tea.")
-    gone = await app.write.write_memory(caller.scope, draft("Maya likes black tea.", type=MemoryType.episodic))
+    gone = await app.memory.write.write_memory(caller.scope, draft("Maya likes black tea.", type=MemoryType.episodic))
     assert gone.id is not None
-    await app.edit.soft_delete_memory(caller.scope, gone.id)
+    await app.memory.edit.soft_delete_memory(caller.scope, gone.id)
     steps = {"type": MemoryType.procedural, "category": "procedural", "steps_text": "1. Boil water.\n2. Add tea."}
-    await app.write.write_memory(caller.scope, draft("How Maya makes tea.", **steps))
-    summary = {"type": MemoryType.summary, "category": app.policies.defaults.turn_category}
-    await app.write.write_memory(caller.scope, draft("Maya spoke of tea.", thread_id="c1", **summary))
-    await app.write.write_memory(caller.scope, draft("Maya spoke of tea elsewhere.", thread_id="c2", **summary))
+    await app.memory.write.write_memory(caller.scope, draft("How Maya makes tea.", **steps))
+    summary = {"type": MemoryType.summary, "category": app.parts.policies.defaults.turn_category}
+    await app.memory.write.write_memory(caller.scope, draft("Maya spoke of tea.", thread_id="c1", **summary))
+    await app.memory.write.write_memory(caller.scope, draft("Maya spoke of tea elsewhere.", thread_id="c2", **summary))
     found = await recall(app, caller)
     assert contents(found) == ["Maya likes green tea."]
     assert found.summary == "Maya spoke of tea."
@@ -246,10 +246,10 @@ async def test_deleted_memories_procedures_and_summaries_are_no_hits(app: Applic
 
 
 async def test_a_key_that_may_not_see_turns_gets_no_summary(app: Application, caller: Caller) -> None:
-    summary = {"type": MemoryType.summary, "category": app.policies.defaults.turn_category, "thread_id": "c1"}
-    await app.write.write_memory(caller.scope, draft("Maya spoke of tea.", **summary))
-    lists = app.policies.defaults.categories.allowlists
-    name = next(agent for agent, names in lists.items() if app.policies.defaults.turn_category not in names)
+    summary = {"type": MemoryType.summary, "category": app.parts.policies.defaults.turn_category, "thread_id": "c1"}
+    await app.memory.write.write_memory(caller.scope, draft("Maya spoke of tea.", **summary))
+    lists = app.parts.policies.defaults.categories.allowlists
+    name = next(agent for agent, names in lists.items() if app.parts.policies.defaults.turn_category not in names)
     bound = await make_caller(app, ("chat",), [name], tenant=caller)
     assert (await recall(app, bound)).summary is None
     assert (await recall(app, caller)).summary == "Maya spoke of tea."
@@ -258,15 +258,15 @@ async def test_a_key_that_may_not_see_turns_gets_no_summary(app: Application, ca
 async def test_no_summary_is_read_if_summaries_are_off(configured: Configured) -> None:
     app = await configured(policies={"summaries": {"enable_summarization": False}})
     caller = await make_caller(app)
-    summary = {"type": MemoryType.summary, "category": app.policies.defaults.turn_category, "thread_id": "c1"}
-    await app.write.write_memory(caller.scope, draft("Maya spoke of tea.", **summary))
+    summary = {"type": MemoryType.summary, "category": app.parts.policies.defaults.turn_category, "thread_id": "c1"}
+    await app.memory.write.write_memory(caller.scope, draft("Maya spoke of tea.", **summary))
     assert (await recall(app, caller)).summary is None
 
 
 async def test_a_message_without_text_has_the_summary_alone(app: Application, caller: Caller) -> None:
     await remember(app, caller, "Maya likes green tea.")
-    summary = {"type": MemoryType.summary, "category": app.policies.defaults.turn_category, "thread_id": "c1"}
-    await app.write.write_memory(caller.scope, draft("Maya spoke of tea.", **summary))
+    summary = {"type": MemoryType.summary, "category": app.parts.policies.defaults.turn_category, "thread_id": "c1"}
+    await app.memory.write.write_memory(caller.scope, draft("Maya spoke of tea.", **summary))
     assert await recall(app, caller, " \n ") == ChatMemories(summary="Maya spoke of tea.")
 
 
@@ -300,7 +300,7 @@ async def test_without_the_embedder_the_words_decide(
     assert contents(found) == ["Maya likes green tea."]
     assert found.degraded == "embedder_unavailable"
     assert await recall(app, caller, options=RetrievalOptions(top_k=0)) == ChatMemories()
-    await app.access.flush_pending()
+    await app.parts.access.flush_pending()
     assert ("context", "search", "error") in await events_of(sql)
 
 
@@ -308,7 +308,7 @@ async def test_without_the_embedder_the_words_decide(
 async def test_what_is_found_counts_as_accessed(app: Application, caller: Caller, sql: asyncpg.Connection) -> None:
     await remember(app, caller, "Maya likes green tea.", "The harbour wall is wet.")
     [hit] = (await recall(app, caller, options=RetrievalOptions())).hits
-    await app.access.flush_pending()
+    await app.parts.access.flush_pending()
     assert await sql.fetch("SELECT memory_id, hits FROM memory_access") == [(hit.id, 1)]
     row = await sql.fetchrow("SELECT op, status, user_id, thread_id, sim FROM events WHERE node = 'context'")
     assert row is not None
@@ -353,17 +353,17 @@ async def test_a_cross_encoder_reads_both_pools_and_orders_them(
 async def test_a_memory_stays_in_its_scope_however_its_vector_was_stored(
     app: Application, caller: Caller, embedder: KeepOpen, sql: asyncpg.Connection
 ) -> None:
-    written = await app.write.write_memory(
+    written = await app.memory.write.write_memory(
         caller.scope, draft("Maya likes green tea.", type=MemoryType.episodic, category="knowledge", thread_id="c1")
     )
     assert written.id is not None
-    await app.edit.patch_memory(caller.scope, written.id, {"text": "Maya likes black tea."}, version=None)
+    await app.memory.edit.patch_memory(caller.scope, written.id, {"text": "Maya likes black tea."}, version=None)
     turn = draft("I like mint tea.", type=MemoryType.turn, category="activity", thread_id="c1", role="user")
     embedder.failing = True
-    await app.turns.store_turn(caller.scope, turn)
+    await app.memory.turns.store_turn(caller.scope, turn)
     embedder.failing = False
     assert contents(await recall(app, caller)) == ["Maya likes black tea."]
-    embed = build_embed_missing(app.uow, VECTORS.removeprefix("vec_"), embedder, 100)
+    embed = build_embed_missing(app.parts.uow, VECTORS.removeprefix("vec_"), embedder, 100)
     await embed.embed_all(caller.scope)
     assert set(contents(await recall(app, caller))) == {"Maya likes black tea.", "I like mint tea."}
     for other in ("c2", "global"):  # the turn stays; what was learnt is known everywhere

@@ -55,7 +55,7 @@ async def insight(
 ) -> UUID:
     """Write an insight as a caller does."""
     new = draft(text, type=MemoryType.insight, metadata={"confidence": confidence})
-    written = await app.write.write_memory(scope, new)
+    written = await app.memory.write.write_memory(scope, new)
     assert written.id is not None
     return written.id
 
@@ -67,7 +67,7 @@ async def drawn(app: Application, scope: Principal, confidence: Any, text: str =
     change = MemoryChange(
         ChangeKind.created, memory_id, "maya", "system", new=draft(text, **fields), history_meta=OWN_JOB
     )
-    await Journal(app.uow, SPACE, app.settings.erasure_secret()).record(scope, [change])
+    await Journal(app.parts.uow, SPACE, app.parts.settings.erasure_secret()).record(scope, [change])
     return memory_id
 
 
@@ -98,7 +98,7 @@ async def test_history_tells_who_decided_what_and_what_was_known_before(app: App
     ]
     [_, (_, decided)] = await trail(app, scope, second.id)
     assert (decided["before"], decided["after"], decided["way"]) == ({"value": "Lisbon"}, {"value": "Porto"}, "route")
-    newest = (await app.history.list_history(scope, second.id, None, 1)).items[0]
+    newest = (await app.memory.history.list_history(scope, second.id, None, 1)).items[0]
     assert (newest.old_ref, newest.new_ref) == (str(first.id), str(second.id))
     [_, (_, refused)] = await trail(app, scope, third.id)
     assert (refused["action"], refused["value"], "after" in refused) == ("rejected", "Faro", False)
@@ -108,7 +108,7 @@ async def test_history_tells_who_decided_what_and_what_was_known_before(app: App
 async def test_two_memories_of_different_origin_apply_a_benign_value(app: Application, scope: Principal) -> None:
     turn = await say(app, scope, "Please keep it short.")
     fact = draft("Maya wants short answers.", source={"turn_id": str(turn)})
-    same = (await app.write.write_memory(scope, fact)).id
+    same = (await app.memory.write.write_memory(scope, fact)).id
     first = await propose(app, scope, "tone", "short", evidence=turn)
     again = [await propose(app, scope, "tone", " SHORT. ", evidence=source) for source in (turn, same, None)]
     assert (first.action, {a.action for a in again}) == ("created", {"joined"})
@@ -131,12 +131,14 @@ async def test_what_is_made_of_other_memories_does_not_count_beside_them(app: Ap
     turns = [await say(app, scope, text) for text in ("Please keep it short.", "I went home.", "I slept well.")]
     told = {"turn_id": str(turns[-1]), "first_turn_id": str(turns[0]), "turns": 3}
     fact = (
-        await app.write.write_memory(scope, draft("Maya wants short answers.", source={"turn_id": str(turns[0])}))
+        await app.memory.write.write_memory(
+            scope, draft("Maya wants short answers.", source={"turn_id": str(turns[0])})
+        )
     ).id
     episode = draft("Maya asked for short answers.", type=MemoryType.episodic, thread_id="talk", source=told)
     drawn_ = {"type": MemoryType.insight, "source": {"turn_id": None, "memories": [str(fact)]}}
     unsure = draft("Maya may like short answers.", metadata={"confidence": 0.5}, **drawn_)
-    made = [(await app.write.write_memory(scope, new)).id for new in (episode, unsure)]
+    made = [(await app.memory.write.write_memory(scope, new)).id for new in (episode, unsure)]
     for evidence in (turns[0], fact, *made):
         patch = (await propose(app, scope, "tone", "short", evidence=evidence)).patch
         assert (patch.state, await known(app, scope)) == ("pending", {})
@@ -145,7 +147,7 @@ async def test_what_is_made_of_other_memories_does_not_count_beside_them(app: Ap
         *((memory_id, False) for memory_id in made),
     ]
     claimed = (
-        await app.write.write_memory(scope, draft("Maya likes it short.", metadata={"confidence": 1}, **drawn_))
+        await app.memory.write.write_memory(scope, draft("Maya likes it short.", metadata={"confidence": 1}, **drawn_))
     ).id
     assert (await propose(app, scope, "tone", "short", evidence=claimed)).patch.state == "pending"
     sure = await drawn(app, scope, 1)
@@ -157,10 +159,12 @@ async def test_what_is_made_of_other_memories_does_not_count_beside_them(app: Ap
 async def test_a_fact_goes_back_to_its_turn_by_whichever_name(app: Application, scope: Principal, names: str) -> None:
     turn = await say(app, scope, "Please keep it short.", source={"turn_id": "chat-17"})
     name = {"the turn": str(turn), "the turn in capitals": str(turn).upper()}.get(names, "chat-17")
-    fact = (await app.write.write_memory(scope, draft("Maya wants short answers.", source={"turn_id": name}))).id
+    fact = (await app.memory.write.write_memory(scope, draft("Maya wants short answers.", source={"turn_id": name}))).id
     for evidence in (turn, fact):
         assert (await propose(app, scope, "tone", "short", evidence=evidence)).patch.state == "pending"
-    other = (await app.write.write_memory(scope, draft("Maya likes short texts.", source={"turn_id": "chat-18"}))).id
+    other = (
+        await app.memory.write.write_memory(scope, draft("Maya likes short texts.", source={"turn_id": "chat-18"}))
+    ).id
     assert (await propose(app, scope, "tone", "short", evidence=other)).patch.state == "applied"
 
 
@@ -185,7 +189,7 @@ async def test_no_insight_of_a_callers_applies_anything(app: Application, scope:
         patch = (await propose(app, scope, "tone", "short", evidence=source, agent_id="system")).patch
         assert (patch.state, patch.signals[-1].confidence) == ("pending", None)
     ours = await drawn(app, scope, 1, "Maya likes it warm.")
-    await app.edit.patch_memory(scope, ours, {"text": "Maya likes it short."}, version=None)
+    await app.memory.edit.patch_memory(scope, ours, {"text": "Maya likes it short."}, version=None)
     assert (await propose(app, scope, "tone", "short", evidence=ours)).patch.state == "pending", "it was edited"
     other = await drawn(app, scope, 1, "Maya likes trams.")
     assert (await propose(app, scope, "tone", "short", evidence=other)).patch.state == "pending", "it states no value"
@@ -202,9 +206,9 @@ async def test_an_instruction_never_applies_by_itself(app: Application, scope: P
 async def test_evidence_that_is_changed_or_gone_counts_no_more(app: Application, scope: Principal) -> None:
     turns = [await say(app, scope, f"Be short, {n}.") for n in range(2)]
     await propose(app, scope, "tone", "short", evidence=turns[0])
-    await app.edit.patch_memory(scope, turns[0], {"text": "Be long."}, version=None)
+    await app.memory.edit.patch_memory(scope, turns[0], {"text": "Be long."}, version=None)
     assert (await propose(app, scope, "tone", "short", evidence=turns[1])).patch.state == "pending"
-    await app.edit.soft_delete_memory(scope, turns[1])
+    await app.memory.edit.soft_delete_memory(scope, turns[1])
     again = await say(app, scope, "Be short, really.")
     assert (await propose(app, scope, "tone", "short", evidence=again)).patch.state == "pending"
     last = await say(app, scope, "Be short, at last.")
@@ -247,10 +251,10 @@ async def test_what_is_withdrawn_is_not_known_and_history_says_so(app: Applicati
 
 async def test_a_value_is_withdrawn_after_its_field_left_the_rules(app: Application, scope: Principal) -> None:
     fields = {"sensitive": [*sorted(ALWAYS_SENSITIVE), "shoe_size"]}
-    await app.rules.put_rules(scope, RulesDraft({"consent": fields}))
+    await app.tenancy.rules.put_rules(scope, RulesDraft({"consent": fields}))
     patch = (await propose(app, scope, "shoe_size", "39")).patch
     await app.consent.decide_patch(scope, "maya", patch.id, approve=True)
-    await app.rules.put_rules(scope, RulesDraft({}))
+    await app.tenancy.rules.put_rules(scope, RulesDraft({}))
     assert await known(app, scope) == {"shoe_size": "39"}
     assert [await app.consent.withdraw_values(scope, "maya", "shoe_size") for _ in range(2)] == [1, 0]
     assert await known(app, scope) == {}
@@ -273,7 +277,7 @@ async def test_what_is_no_word_of_the_user_is_no_evidence(app: Application, scop
     }
     source: UUID = await made[whose]()  # type: ignore[operator]
     if whose == "deleted":
-        await app.edit.soft_delete_memory(scope, source)
+        await app.memory.edit.soft_delete_memory(scope, source)
     with pytest.raises(InvalidInput, match="evidence"):
         await propose(app, scope, "tone", "short", evidence=source)
     assert (await app.consent.list_patches(scope, "maya", None, None, 10)).items == []
@@ -294,7 +298,7 @@ async def test_a_proposal_expires_after_seven_days_and_the_job_says_so(
         await app.consent.chat.ask_question(scope, "maya", patch.id, "talk", "Shall I?")
     assert await app.consent.expire_patches(scope, dry_run=True) == 1
     assert [meta["action"] for _actor, meta in await trail(app, scope, patch.id)] == ["proposed"]
-    await JobStorage(app.uow, JobPolicy()).enqueue_jobs(scope, [NewJob(JobKind.consent)])
+    await JobStorage(app.parts.uow, JobPolicy()).enqueue_jobs(scope, [NewJob(JobKind.consent)])
     assert {"expired": 1} in await work_off(app, scope)
     assert (await trail(app, scope, patch.id))[-1][1]["action"] == "expired"
     assert (await app.consent.expire_patches(scope), await known(app, scope)) == (0, {})
@@ -353,8 +357,8 @@ async def test_expiry_and_approval_at_the_same_moment_leave_one_of_them(app: App
     """The job's clock is past the deadline, the approver's is not: the first of them decides, once."""
     late = Clock()
     late.move(days=7)
-    secret = app.settings.erasure_secret()
-    job = build_consent(app.uow, Journal(app.uow, SPACE, secret), secret, app.policies, late)
+    secret = app.parts.settings.erasure_secret()
+    job = build_consent(app.parts.uow, Journal(app.parts.uow, SPACE, secret), secret, app.parts.policies, late)
     patches = [(await propose(app, scope, "goals_add", f"goal {n}")).patch for n in range(10)]
     answers = await asyncio.gather(
         *(app.consent.decide_patch(scope, "maya", patch.id, approve=True) for patch in patches[:5]),
@@ -470,7 +474,7 @@ async def test_erasure_leaves_nothing_of_it_and_it_does_not_come_back(
     waiting = (await propose(app, scope, "preferred_name", "Xanthippe")).patch
     await say(app, scope, "Shall I call you Xanthippe?", role="assistant")
     await app.consent.chat.ask_question(scope, "maya", waiting.id, "talk", "Shall I call you Xanthippe?")
-    records = [r async for r in await app.export.export_records(scope, "maya")]
+    records = [r async for r in await app.retention.export.export_records(scope, "maya")]
     kinds = {kind: [r for r in records if r["kind"] == kind] for kind in ("context_value", "context_patch")}
     assert [r["value"] for r in kinds["context_value"]] == ["Atlantis"]
     assert {(r["value"], r["question"]) for r in kinds["context_patch"]} == {
@@ -478,7 +482,7 @@ async def test_erasure_leaves_nothing_of_it_and_it_does_not_come_back(
         ("Xanthippe", "Shall I call you Xanthippe?"),
     }
     assert sum(r["kind"] == "context_history" for r in records) == 4
-    counts = (await app.erase.erase_user(scope, "maya")).counts
+    counts = (await app.retention.erase.erase_user(scope, "maya")).counts
     assert (counts["context_values"], counts["context_patches"]) == (1, 2)
     for table in ("context_patches", "user_context", "context_questions"):
         assert await sql.fetchval(f"SELECT count(*) FROM {table}") == 0, table
@@ -502,7 +506,7 @@ async def test_erasure_and_proposals_at_once_leave_nothing_half(
         await propose(app, scope, "city", f"Town {n}")
     answers = await asyncio.gather(
         *(propose(app, scope, "goals_add", f"goal {n}") for n in range(10)),
-        app.erase.erase_user(scope, "maya"),
+        app.retention.erase.erase_user(scope, "maya"),
         app.consent.expire_patches(scope),
         return_exceptions=True,
     )

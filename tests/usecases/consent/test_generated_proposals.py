@@ -109,8 +109,8 @@ async def test_a_job_that_runs_again_proposes_nothing_twice(
     await say(app, scope, "I moved to Oslo with two goats.")
     await work_off(app, scope)
     await sql.execute("DELETE FROM idempotency_keys")  # the worker ended before it recorded the end
-    [job] = (await app.jobs.list_jobs(scope, None, "reflect_turn", None, 10)).items
-    await app.jobs.replay_job(scope, job.id)
+    [job] = (await app.jobs.manage.list_jobs(scope, None, "reflect_turn", None, 10)).items
+    await app.jobs.manage.replay_job(scope, job.id)
     await work_off(app, scope)
     [patch] = await patches(app, scope)
     assert (patch.value, len(patch.signals)) == ("Oslo", 1)

@@ -54,8 +54,8 @@ async def test_consent_waits_for_no_model(app: Application, scope: Principal, em
     await work_off(app, scope)
     embedder.failing = True
     await say(app, scope, "yes")
-    [[tenant_id, job_id, _kind]] = await app.run_jobs.collect_due_jobs()
-    await app.run_jobs.run_job(tenant_id, job_id, "test")
+    [[tenant_id, job_id, _kind]] = await app.jobs.run.collect_due_jobs()
+    await app.jobs.run.run_job(tenant_id, job_id, "test")
     assert await state_of(app, scope, patch.id) == "approved"
 
 
@@ -141,11 +141,11 @@ async def test_a_proposal_decided_elsewhere_is_not_asked_about_any_more(app: App
 async def test_an_answer_that_was_edited_or_purged_is_none(app: Application, scope: Principal) -> None:
     patch = await asked(app, scope)
     turn = await say(app, scope, "no way")
-    await app.edit.patch_memory(scope, turn, {"text": "yes"}, version=None)
+    await app.memory.edit.patch_memory(scope, turn, {"text": "yes"}, version=None)
     await work_off(app, scope)
     assert await state_of(app, scope, patch.id) == "pending"
     patch = await asked(app, scope)
-    await app.edit.purge_memory(scope, await say(app, scope, "no way"))
+    await app.memory.edit.purge_memory(scope, await say(app, scope, "no way"))
     await say(app, scope, "yes")
     await work_off(app, scope)
     assert await state_of(app, scope, patch.id) == "pending"
@@ -164,7 +164,7 @@ async def test_another_tenants_yes_in_a_thread_of_the_same_name_changes_nothing(
 
 async def test_answers_read_at_once_and_again_decide_once(app: Application, scope: Principal) -> None:
     patch = await asked(app, scope)
-    await app.write.write_memory(scope, draft("Maya likes trams.", thread_id="talk"))
+    await app.memory.write.write_memory(scope, draft("Maya likes trams.", thread_id="talk"))
     await say(app, scope, "yes")
     verdicts = await asyncio.gather(*(app.consent.chat.settle_question(scope, "talk") for _ in range(6)))
     assert sorted(v or "" for v in verdicts) == [""] * 5 + ["yes"]
@@ -189,7 +189,7 @@ async def test_a_yes_and_a_rejection_at_once_leave_one_of_them(app: Application,
 async def test_a_turn_written_as_a_memory_is_the_next_turn_too(app: Application, scope: Principal) -> None:
     patch = await asked(app, scope)
     turn = {"type": MemoryType.turn, "category": "activity", "thread_id": "talk", "role": "user"}
-    await app.write.write_memory(scope, draft("What time is it?", **turn))
+    await app.memory.write.write_memory(scope, draft("What time is it?", **turn))
     await say(app, scope, "yes")
     await work_off(app, scope)
     assert await state_of(app, scope, patch.id) == "pending"
@@ -239,7 +239,7 @@ async def test_a_question_names_its_turn(app: Application, scope: Principal) -> 
     asked_ = (await ask(other, "maya", patch.id, "talk", QUESTION, turn_id=turn)).question
     assert asked_ is not None
     assert (asked_.turn_id, asked_.key_id) == (turn, other.key_id)
-    await app.edit.patch_memory(scope, turn, {"text": "Shall I book the table for two?"}, version=None)
+    await app.memory.edit.patch_memory(scope, turn, {"text": "Shall I book the table for two?"}, version=None)
     await say(app, scope, "yes")
     await work_off(app, scope)
     assert await state_of(app, scope, patch.id) == "pending", "the turn now asks something else"

@@ -54,18 +54,18 @@ def settings(settings: Settings, llm: FakeLlm) -> Settings:
 async def work(app: Application, scope: Principal, expected: str = "done") -> list[Mapping[str, Any]]:
     """Run the due jobs once, and return the reports of the jobs `same_fact`."""
     reports = []
-    for tenant, job, kind in await app.run_jobs.collect_due_jobs():
+    for tenant, job, kind in await app.jobs.run.collect_due_jobs():
         if kind == "same_fact":
-            assert await app.run_jobs.run_job(tenant, job, "test") == expected
-            reports.append((await app.jobs.get_job(scope, job)).report or {})
+            assert await app.jobs.run.run_job(tenant, job, "test") == expected
+            reports.append((await app.jobs.manage.get_job(scope, job)).report or {})
     return reports
 
 
 async def test_the_write_does_not_wait_and_its_job_joins_the_two(
     app: Application, scope: Principal, llm: FakeLlm, sql: asyncpg.Connection
 ) -> None:
-    first = await app.write.write_memory(scope, draft(OLD, importance=4))
-    second = await app.write.write_memory(scope, draft(NEW))
+    first = await app.memory.write.write_memory(scope, draft(OLD, importance=4))
+    second = await app.memory.write.write_memory(scope, draft(NEW))
     assert (second.action, llm.asked) == ("created", [])
     [report] = await work(app, scope)
     assert (report["checked"], report["merged"], report["left"]) == (1, 1, 0)
@@ -73,7 +73,7 @@ async def test_the_write_does_not_wait_and_its_job_joins_the_two(
     assert len(await active_texts(sql)) == 1
     events = {row["event"] for one in (first, second) for row in await history_of(sql, one.id)}
     assert "MERGE" in events
-    assert await app.consolidate.consolidate_users(scope)
+    assert await app.consolidation.consolidate_users(scope)
     assert len(llm.asked) == 1, "the night does not ask again"
 
 
@@ -84,13 +84,13 @@ async def test_no_yes_joins_what_the_veto_keeps_apart(
 ) -> None:
     for number, pair in enumerate(VETOED):
         for text in pair:
-            written = await app.write.write_memory(scope, draft(text, user_id=f"user {number}"))
+            written = await app.memory.write.write_memory(scope, draft(text, user_id=f"user {number}"))
             assert written.action == "created"
     if place == "job":
         reports = await work(app, scope)
         assert sum(report["checked"] for report in reports) == len(VETOED)
     else:
-        assert (await app.consolidate.consolidate_users(scope)).checked == len(VETOED)
+        assert (await app.consolidation.consolidate_users(scope)).checked == len(VETOED)
     assert len(llm.asked) == len(VETOED), "each pair was put to the model"
     for number, pair in enumerate(VETOED):
         assert await active_texts(sql, f"user {number}") == sorted(pair)
@@ -98,18 +98,18 @@ async def test_no_yes_joins_what_the_veto_keeps_apart(
 
 @pytest.mark.parametrize("text", ["The deployment needs two approvals.", OLD])
 async def test_far_and_equal_texts_need_no_job(app: Application, scope: Principal, text: str) -> None:
-    await app.write.write_memory(scope, draft(OLD))
-    await app.write.write_memory(scope, draft(text))
+    await app.memory.write.write_memory(scope, draft(OLD))
+    await app.memory.write.write_memory(scope, draft(text))
     assert await work(app, scope) == []
 
 
 @pytest.mark.long
 async def test_writes_at_once_have_one_job_a_user(app: Application, scope: Principal, sql: asyncpg.Connection) -> None:
-    await app.write.write_memory(scope, draft(OLD))
+    await app.memory.write.write_memory(scope, draft(OLD))
     texts = [f"The user is employed as a nurse for children of ward {number}." for number in range(30)]
-    await asyncio.gather(*(app.write.write_memory(scope, draft(text)) for text in texts))
-    await app.write.write_memory(scope, draft(OLD, user_id="ben"))
-    await app.write.write_memory(scope, draft(NEW, user_id="ben"))
+    await asyncio.gather(*(app.memory.write.write_memory(scope, draft(text)) for text in texts))
+    await app.memory.write.write_memory(scope, draft(OLD, user_id="ben"))
+    await app.memory.write.write_memory(scope, draft(NEW, user_id="ben"))
     jobs = await sql.fetch("SELECT user_id, payload FROM jobs WHERE kind = 'same_fact' ORDER BY user_id")
     assert [row["user_id"] for row in jobs] == ["ben", "maya"]
     assert len(jobs[1]["payload"]["memory_ids"]) == 30
@@ -123,9 +123,11 @@ async def test_pairs_without_a_verdict_count_against_the_limit_of_the_day(
 ) -> None:
     app = await configured(policies={"consolidation": {"pairs_per_user_day": 3}}, llm=llm)
     llm.broken = Fault.PROSE
-    await app.write.write_memory(scope, draft(OLD))
+    await app.memory.write.write_memory(scope, draft(OLD))
     for number in range(5):
-        await app.write.write_memory(scope, draft(f"The user is employed as a nurse for children of ward {number}."))
+        await app.memory.write.write_memory(
+            scope, draft(f"The user is employed as a nurse for children of ward {number}.")
+        )
         await work(app, scope)
     told = sum(len(one.question["pairs"]) - 1 for one in llm.asked if one.version == VERSION and not one.complaint)
     assert told == 3
@@ -134,26 +136,26 @@ async def test_pairs_without_a_verdict_count_against_the_limit_of_the_day(
 async def test_a_comparison_starts_after_turns_that_wait(
     app: Application, scope: Principal, sql: asyncpg.Connection
 ) -> None:
-    await app.write.write_memory(scope, draft(OLD))
-    await app.write.write_memory(scope, draft(NEW))
+    await app.memory.write.write_memory(scope, draft(OLD))
+    await app.memory.write.write_memory(scope, draft(NEW))
     turn = {"type": MemoryType.turn, "category": "activity", "thread_id": "talk", "role": "user"}
-    await app.turns.store_turn(scope, draft("Good morning.", **turn))
-    due = await app.run_jobs.collect_due_jobs()
+    await app.memory.turns.store_turn(scope, draft("Good morning.", **turn))
+    due = await app.jobs.run.collect_due_jobs()
     assert [kind for _tenant, _job, kind in due] == ["after_turn", "same_fact"]
     (_, turn_job, _), (tenant, comparison, _) = due
-    assert await app.run_jobs.run_job(tenant, comparison, "test") == "skipped"
-    assert await app.run_jobs.run_job(tenant, turn_job, "test") == "done"
-    assert await app.run_jobs.run_job(tenant, comparison, "test") == "skipped", "a job reads the turn first"
+    assert await app.jobs.run.run_job(tenant, comparison, "test") == "skipped"
+    assert await app.jobs.run.run_job(tenant, turn_job, "test") == "done"
+    assert await app.jobs.run.run_job(tenant, comparison, "test") == "skipped", "a job reads the turn first"
     await sql.execute("UPDATE jobs SET next_run = now() - interval '11 minutes' WHERE kind = 'same_fact'")
-    assert await app.run_jobs.run_job(tenant, comparison, "test") == "done", "it never waits for ever"
+    assert await app.jobs.run.run_job(tenant, comparison, "test") == "done", "it never waits for ever"
 
 
 async def test_a_bulk_write_has_one_job(app: Application, scope: Principal, sql: asyncpg.Connection) -> None:
     other = "The user's dentist works in the old town.", "The dentist of the user has a practice in the old town."
     for text in (OLD, other[0]):
-        await app.write.write_memory(scope, draft(text))
+        await app.memory.write.write_memory(scope, draft(text))
     lines = [BulkLine(number, draft(text)) for number, text in enumerate((NEW, other[1]), 1)]
-    actions = [getattr(one.outcome, "action", one.outcome) async for one in app.bulk.write_lines(scope, lines)]
+    actions = [getattr(one.outcome, "action", one.outcome) async for one in app.memory.bulk.write_lines(scope, lines)]
     assert actions == ["created", "created"]
     [report] = await work(app, scope)
     assert (report["checked"], report["merged"]) == (2, 2)
@@ -165,10 +167,10 @@ async def test_a_model_that_fails_is_asked_again_and_one_that_joins_the_control_
     app: Application, scope: Principal, llm: FakeLlm, sql: asyncpg.Connection, clock: Clock
 ) -> None:
     for text in (OLD, NEW):
-        await app.write.write_memory(scope, draft(text))
+        await app.memory.write.write_memory(scope, draft(text))
     llm.broken = Fault.SERVER_ERROR
     await work(app, scope, "retry")
-    [job] = (await app.jobs.list_jobs(scope, JobState.queued, "same_fact", None, 10)).items
+    [job] = (await app.jobs.manage.list_jobs(scope, JobState.queued, "same_fact", None, 10)).items
     assert job.attempts == 1
     llm.broken = None
     llm.always = lambda question: {"verdicts": [{"id": one["id"], "verdict": "same"} for one in question["pairs"]]}
@@ -176,9 +178,9 @@ async def test_a_model_that_fails_is_asked_again_and_one_that_joins_the_control_
     [report] = await work(app, scope)
     assert (report["checked"], report["left"], report["merged"]) == (0, 1, 0)
     llm.always = says_yes
-    assert (await app.consolidate.consolidate_users(scope)).merged == 0, "it was asked about today"
+    assert (await app.consolidation.consolidate_users(scope)).merged == 0, "it was asked about today"
     clock.move(days=1)
-    assert (await app.consolidate.consolidate_users(scope)).merged == 1, "what was left is for another day"
+    assert (await app.consolidation.consolidate_users(scope)).merged == 1, "what was left is for another day"
 
 
 async def test_the_pairs_of_a_day_have_one_limit_and_the_others_are_left(
@@ -187,9 +189,9 @@ async def test_the_pairs_of_a_day_have_one_limit_and_the_others_are_left(
     app = await configured(policies={"consolidation": {"pairs_per_user_day": 1}})
     llm.always = lambda question: {"verdicts": [{"id": one["id"], "verdict": "different"} for one in question["pairs"]]}
     for text in (OLD, NEW, "The user is a nurse who works with children."):
-        await app.write.write_memory(scope, draft(text))
+        await app.memory.write.write_memory(scope, draft(text))
     reports = await work(app, scope)
     assert sum(report["checked"] for report in reports) == 1
     assert sum(report["left"] for report in reports) == 2
-    night = await app.consolidate.consolidate_users(scope)
+    night = await app.consolidation.consolidate_users(scope)
     assert (night.checked, night.left) == (0, 2)

@@ -93,8 +93,8 @@ class Meanwhile:
 def judged_by(app: Application, clock: Clock, judge: Meanwhile) -> Consolidate:
     """Build a consolidation with this judge."""
     space = "minilm_l6_v2"
-    journal = Journal(app.uow, space, app.settings.erasure_secret())
-    return Consolidate(app.uow, ConsolidationStorage(space), journal, app.policies, clock, judge)
+    journal = Journal(app.parts.uow, space, app.parts.settings.erasure_secret())
+    return Consolidate(app.parts.uow, ConsolidationStorage(space), journal, app.parts.policies, clock, judge)
 
 
 async def heirs(sql: asyncpg.Connection, tenant_id: UUID) -> dict[UUID, UUID]:
@@ -126,8 +126,8 @@ async def test_the_corpus_loses_its_duplicates_and_no_fact(
 ) -> None:
     duplicates = {pair.ids for pair in corpus.duplicates}
     began, total, days = time.monotonic(), Report(), 0
-    while (today := await app.consolidate.consolidate_users(job)).checked:
-        again = await app.consolidate.consolidate_users(job)
+    while (today := await app.consolidation.consolidate_users(job)).checked:
+        again = await app.consolidation.consolidate_users(job)
         assert (again.checked, again.merged, again.linked) == (0, 0, 0)
         total, days = total + today, days + 1
         clock.move(days=1)
@@ -149,16 +149,16 @@ async def test_no_more_pairs_are_checked_of_a_user_in_a_day_than_the_policy_says
 ) -> None:
     app = await configured(policies={"consolidation": {"pairs_per_user_day": 3}})
     users = len({one.user_id for one in corpus.memories})
-    first = await app.consolidate.consolidate_users(job)
+    first = await app.consolidation.consolidate_users(job)
     assert 0 < first.checked <= 3 * users
     assert await sql.fetchval("SELECT max(c) FROM (SELECT count(*) c FROM consolidation_pairs GROUP BY user_pk) x") == 3
-    again = await app.consolidate.consolidate_users(job)
+    again = await app.consolidation.consolidate_users(job)
     assert again.checked <= 3 * users - first.checked
     assert again.left == first.left - again.checked > 0, "the report counts the pairs beyond the day's limit"
     clock.move(days=1)
-    foreseen = await app.consolidate.consolidate_users(job, dry_run=True)
+    foreseen = await app.consolidation.consolidate_users(job, dry_run=True)
     assert foreseen.checked + foreseen.left == again.left
-    assert (await app.consolidate.consolidate_users(job)).checked > 0
+    assert (await app.consolidation.consolidate_users(job)).checked > 0
     assert await sql.fetchval("SELECT max(c) FROM (SELECT count(*) c FROM consolidation_pairs GROUP BY user_pk) x") == 6
 
 
@@ -167,15 +167,15 @@ async def test_a_dry_run_tells_every_decision_and_changes_nothing(
     app: Application, job: Principal, corpus: Corpus, sql: asyncpg.Connection
 ) -> None:
     before = await recorded(sql)
-    dry = await app.consolidate.consolidate_users(job, dry_run=True)
+    dry = await app.consolidation.consolidate_users(job, dry_run=True)
     assert await recorded(sql) == before
     assert (await pairs_of(sql), await events(sql)) == (0, [])
     texts = {one.id: one.text for one in corpus.memories}
     assert len(dry.decisions) == dry.checked > dry.merged > 0
     assert all(one.texts == (texts[one.ids[0]], texts[one.ids[1]]) for one in dry.decisions)
-    alone = await app.consolidate.consolidate_users(job, dry_run=True, user_id="mara")
+    alone = await app.consolidation.consolidate_users(job, dry_run=True, user_id="mara")
     assert {one.user_id for one in alone.decisions} == {"mara"}
-    wet = await app.consolidate.consolidate_users(job)
+    wet = await app.consolidation.consolidate_users(job)
     assert wet.merged >= dry.merged
     assert all(one.texts is None and one.user_id is None for one in wet.decisions)
 
@@ -191,15 +191,15 @@ async def test_a_merge_takes_over_what_both_had_and_is_told_to_their_threads(
         {"text": TWIN, "thread_id": "t2", "importance": 4, "pinned": True, "tags": ("b",)},
     )
     before = await vector_of(sql, twin)
-    report = await app.consolidate.consolidate_users(job)
+    report = await app.consolidation.consolidate_users(job)
     assert (report.checked, report.merged, report.linked) == (1, 1, 0)
     [decision] = report.as_json()["decisions"]
     assert (decision.keys(), decision["ids"]) == (
         {"category", "ids", "score", "rule", "action"},
         sorted([str(bees), str(twin)]),
     )
-    survivor = await app.read.get_memory(caller.scope, twin)  # equally complete: the older memory survives
-    absorbed = await app.read.get_memory(caller.scope, bees)
+    survivor = await app.memory.read.get_memory(caller.scope, twin)  # equally complete: the older memory survives
+    absorbed = await app.memory.read.get_memory(caller.scope, bees)
     assert (survivor.text, survivor.importance, survivor.pinned, survivor.tags) == (TWIN, 4, True, ("b", "a"))
     assert (survivor.version, survivor.created_at) == (2, min(survivor.created_at, absorbed.created_at))
     assert (absorbed.state, absorbed.superseded_by) == (MemoryState.superseded, twin)
@@ -216,7 +216,7 @@ async def test_a_merge_takes_over_what_both_had_and_is_told_to_their_threads(
     assert (superseded["event"], superseded["new_ref"]) == ("UPDATE", str(twin))
     assert superseded["meta"]["before"]["text"] == BEES
     for thread in ("t1", "t2"):
-        delta = await app.delta.read_delta(caller.scope, thread, 0, None)
+        delta = await app.recall.delta.read_delta(caller.scope, thread, 0, None)
         assert delta.header is not None
         assert delta.header.text.text.splitlines()[1:] == [f"- ↔merged: Combined 2 notes about {TWIN}"]
     assert await events(sql) == [("merge", "ok")]
@@ -236,7 +236,7 @@ async def test_near_facts_are_related_and_the_survivor_inherits_relations(
         "INSERT INTO relations (tenant_id, id, from_id, to_id, strength) VALUES ($1, gen_random_uuid(), $2, $3, 0.6)"
     )
     await sql.execute(relation, job.tenant_id, str(twin), str(old))
-    report = await app.consolidate.consolidate_users(job)
+    report = await app.consolidation.consolidate_users(job)
     assert (report.merged, report.linked) == (1, 1)
     assert await edges(sql) == {(twin, old), (bees, old), (bees, honey)}
     linked = [row["meta"]["edges"] for row in await history_of(sql, bees) if row["event"] == "LINK"]
@@ -255,10 +255,12 @@ async def test_a_merge_is_undone_whatever_became_of_the_survivors_text(
         "INSERT INTO relations (tenant_id, id, from_id, to_id, strength) VALUES ($1, gen_random_uuid(), $2, $3, 0.6)"
     )
     await sql.execute(relation, job.tenant_id, str(twin), str(old))
-    assert (await app.consolidate.consolidate_users(job)).merged == 1
+    assert (await app.consolidation.consolidate_users(job)).merged == 1
     assert await edges(sql) == {(twin, old), (bees, old)}
-    await app.edit.patch_memory(caller.scope, bees, {"text": "The parcel from Ghent arrived broken."}, version=None)
-    back = await app.edit.restore_memory(caller.scope, twin)
+    await app.memory.edit.patch_memory(
+        caller.scope, bees, {"text": "The parcel from Ghent arrived broken."}, version=None
+    )
+    back = await app.memory.edit.restore_memory(caller.scope, twin)
     assert (back.state, back.superseded_by, back.text) == (MemoryState.active, None, TWIN)
     assert await edges(sql) == {(twin, old)}
 
@@ -271,9 +273,9 @@ async def test_the_later_number_stands_where_the_category_says_so(
         {"text": "The user runs 3 km a day.", "category": "goals"},
     )
     plain = await configured()
-    assert (await plain.consolidate.consolidate_users(job, dry_run=True)).merged == 0
+    assert (await plain.consolidation.consolidate_users(job, dry_run=True)).merged == 0
     numeric = await configured(categories={"goals": {"numeric_update": True}})
-    assert (await numeric.consolidate.consolidate_users(job)).merged == 1
+    assert (await numeric.consolidation.consolidate_users(job)).merged == 1
     assert await heirs(sql, job.tenant_id) == {three: five}
 
 
@@ -284,15 +286,15 @@ async def test_a_restored_memory_stays_apart_from_what_it_gave_way_to(
     app: Application, caller: Caller, job: Principal, notes: Notes, sql: asyncpg.Connection, clock: Clock
 ) -> None:
     bees, _twin = await notes(BEES, {"text": TWIN, "importance": 4})
-    await app.consolidate.consolidate_users(job)
-    back = await app.edit.restore_memory(caller.scope, bees)
+    await app.consolidation.consolidate_users(job)
+    back = await app.memory.edit.restore_memory(caller.scope, bees)
     assert (back.state, back.superseded_by, back.text, back.importance) == (MemoryState.active, None, BEES, 2)
     assert [row["event"] for row in await history_of(sql, bees)] == ["ADD", "UPDATE", "RESTORE"]
     for _day in range(3):
         clock.move(days=15)
-        await app.edit.pin_memory(caller.scope, bees, True)
-        await app.edit.pin_memory(caller.scope, bees, False)
-        report = await app.consolidate.consolidate_users(job)
+        await app.memory.edit.pin_memory(caller.scope, bees, True)
+        await app.memory.edit.pin_memory(caller.scope, bees, False)
+        report = await app.consolidation.consolidate_users(job)
         assert (report.pairs_seen, report.checked, report.merged) == (1, 0, 0)
     assert await active_texts(sql, "ana") == sorted([BEES, TWIN])
 
@@ -301,19 +303,19 @@ async def test_restored_siblings_stay_apart_too_also_when_their_survivor_gives_w
     app: Application, caller: Caller, job: Principal, notes: Notes, sql: asyncpg.Connection, clock: Clock
 ) -> None:
     ids = await notes(BEES, TWIN, "User keeps the three hives of bees", "The user keeps the three hives of bees")
-    assert (await app.consolidate.consolidate_users(job)).merged == 3
+    assert (await app.consolidation.consolidate_users(job)).merged == 3
     first = await heirs(sql, job.tenant_id)
     assert first == dict.fromkeys(ids[:3], ids[3])
     for one in ids[:2]:
-        await app.edit.restore_memory(caller.scope, one)
+        await app.memory.edit.restore_memory(caller.scope, one)
     [older] = await notes("User keeps three hives of the bees", first=9)
-    assert (await app.consolidate.consolidate_users(job)).merged == 1
+    assert (await app.consolidation.consolidate_users(job)).merged == 1
     second = await heirs(sql, job.tenant_id)
     assert second.items() >= {(ids[3], older), (ids[2], ids[3])}
     clock.move(days=15)
     for one in (*ids[:2], older):
-        await app.edit.pin_memory(caller.scope, one, True)
-    report = await app.consolidate.consolidate_users(job)
+        await app.memory.edit.pin_memory(caller.scope, one, True)
+    report = await app.consolidation.consolidate_users(job)
     assert (report.pairs_seen, report.checked, report.merged) == (3, 0, 0)
     assert await heirs(sql, job.tenant_id) == second
 
@@ -322,11 +324,11 @@ async def test_what_has_been_said_again_since_cannot_be_restored_beside_itself(
     app: Application, caller: Caller, job: Principal, notes: Notes
 ) -> None:
     bees, twin = await notes(BEES, TWIN)
-    await app.consolidate.consolidate_users(job)
-    said = await app.write.write_memory(caller.scope, draft(BEES, user_id="ana", category="profile"))
+    await app.consolidation.consolidate_users(job)
+    said = await app.memory.write.write_memory(caller.scope, draft(BEES, user_id="ana", category="profile"))
     assert (said.action, said.id) == ("updated", twin)
     with pytest.raises(DuplicateText):
-        await app.edit.restore_memory(caller.scope, bees)
+        await app.memory.edit.restore_memory(caller.scope, bees)
 
 
 # --- concurrent changes, and memories that stay untouched
@@ -338,15 +340,15 @@ async def test_an_edit_during_the_run_wins_and_the_pair_comes_again(
     bees, twin = await notes(BEES, TWIN)
 
     async def edit() -> None:
-        await app.edit.patch_memory(caller.scope, bees, {"importance": 5}, version=None)
+        await app.memory.edit.patch_memory(caller.scope, bees, {"importance": 5}, version=None)
 
     report = await judged_by(app, clock, Meanwhile(edit)).consolidate_users(job)
     assert (report.checked, report.merged, report.skipped, report.tokens) == (1, 0, 1, 1)
     assert report.duplicates_after == report.duplicates_before
     assert (await events(sql), await pairs_of(sql)) == ([("merge", "skipped")], 0)
     assert await heirs(sql, job.tenant_id) == {}
-    assert (await app.consolidate.consolidate_users(job)).merged == 1
-    assert (await app.read.get_memory(caller.scope, twin)).importance == 5
+    assert (await app.consolidation.consolidate_users(job)).merged == 1
+    assert (await app.memory.read.get_memory(caller.scope, twin)).importance == 5
 
 
 async def test_neither_a_relation_nor_a_fingerprint_of_what_was_edited_meanwhile(
@@ -355,11 +357,11 @@ async def test_neither_a_relation_nor_a_fingerprint_of_what_was_edited_meanwhile
     bees, _honey = await notes(BEES, HONEY)
 
     async def edit() -> None:
-        await app.edit.pin_memory(caller.scope, bees, True)
+        await app.memory.edit.pin_memory(caller.scope, bees, True)
 
     assert (await judged_by(app, clock, Meanwhile(edit)).consolidate_users(job)).linked == 0
     assert (await edges(sql), await pairs_of(sql)) == (set(), 0)
-    assert (await app.consolidate.consolidate_users(job)).linked == 1
+    assert (await app.consolidation.consolidate_users(job)).linked == 1
 
 
 async def test_a_run_that_breaks_off_has_lost_nothing(
@@ -376,7 +378,7 @@ async def test_a_run_that_breaks_off_has_lost_nothing(
     with pytest.raises(EmbedderUnavailable):
         await judged_by(app, clock, Meanwhile(crash)).consolidate_users(job)
     assert len(await heirs(sql, job.tenant_id)) == 1
-    report = await app.consolidate.consolidate_users(job)
+    report = await app.consolidation.consolidate_users(job)
     assert (report.checked, report.merged) == (1, 1)
 
 
@@ -386,7 +388,7 @@ async def test_one_who_is_erased_during_the_run_leaves_no_trace(
     await notes(BEES, TWIN, HONEY)
 
     async def erase() -> None:
-        await app.erase.erase_user(caller.scope, "ana")
+        await app.retention.erase.erase_user(caller.scope, "ana")
 
     report = await judged_by(app, clock, Meanwhile(erase)).consolidate_users(job)
     assert (report.merged, report.linked, report.skipped) == (0, 0, 1)
@@ -398,9 +400,9 @@ async def test_an_erased_users_pairs_are_gone(
     app: Application, caller: Caller, job: Principal, notes: Notes, sql: asyncpg.Connection
 ) -> None:
     await notes(BEES, HONEY)
-    await app.consolidate.consolidate_users(job)
+    await app.consolidation.consolidate_users(job)
     assert await pairs_of(sql) == 1
-    await app.erase.erase_user(caller.scope, "ana")
+    await app.retention.erase.erase_user(caller.scope, "ana")
     assert await pairs_of(sql) == 0
 
 
@@ -409,10 +411,10 @@ async def test_another_tenants_memories_are_untouched(
 ) -> None:
     other = await make_caller(app)
     await notes(BEES, TWIN, tenant=other.scope.tenant_id)
-    assert await app.consolidate.consolidate_users(job) == Report()
+    assert await app.consolidation.consolidate_users(job) == Report()
     assert await heirs(sql, other.scope.tenant_id) == {}
     await notes(BEES, TWIN)
-    assert (await app.consolidate.consolidate_users(job)).merged == 1
+    assert (await app.consolidation.consolidate_users(job)).merged == 1
     assert (await heirs(sql, other.scope.tenant_id), len(await heirs(sql, job.tenant_id))) == ({}, 1)
 
 
@@ -421,14 +423,14 @@ async def test_a_key_bound_to_an_agent_sees_and_moves_only_its_categories(
 ) -> None:
     stylist = await make_caller(app, scopes=("query", "write"), agents=["stylist"], tenant=caller)
     bees, twin = await notes({"text": BEES, "thread_id": "t"}, {"text": TWIN, "thread_id": "t"})
-    assert await app.consolidate.consolidate_users(stylist.scope) == Report()
-    assert (await app.consolidate.consolidate_users(Principal(caller.scope.tenant_id))).merged == 1
-    delta = await app.delta.read_delta(stylist.scope, "t", 0, None)
+    assert await app.consolidation.consolidate_users(stylist.scope) == Report()
+    assert (await app.consolidation.consolidate_users(Principal(caller.scope.tenant_id))).merged == 1
+    delta = await app.recall.delta.read_delta(stylist.scope, "t", 0, None)
     assert (delta.header, delta.entries) == (None, ())
     tone = {"category": "tone", "thread_id": "t"}
     await notes({"text": "The user likes a calm tone.", **tone}, {"text": "User likes a calm tone", **tone}, first=5)
-    assert (await app.consolidate.consolidate_users(stylist.scope)).merged == 1
-    seen = await app.delta.read_delta(stylist.scope, "t", 0, None)
+    assert (await app.consolidation.consolidate_users(stylist.scope)).merged == 1
+    seen = await app.recall.delta.read_delta(stylist.scope, "t", 0, None)
     assert [one.category for one in seen.entries] == ["tone"]
     assert set((await heirs(sql, caller.scope.tenant_id)).items()) >= {(bees, twin)}
 
@@ -437,11 +439,11 @@ async def test_old_fingerprints_are_dropped(
     app: Application, job: Principal, notes: Notes, sql: asyncpg.Connection, clock: Clock
 ) -> None:
     await notes(BEES, HONEY)
-    await app.consolidate.consolidate_users(job)
+    await app.consolidation.consolidate_users(job)
     clock.move(days=13)
-    assert (await app.consolidate.consolidate_users(job)).checked == 0
+    assert (await app.consolidation.consolidate_users(job)).checked == 0
     clock.move(days=200)
-    assert await app.consolidate.consolidate_users(job) == Report()
+    assert await app.consolidation.consolidate_users(job) == Report()
     assert await pairs_of(sql) == 0
 
 
@@ -449,7 +451,7 @@ async def test_two_runs_at_once_merge_once(
     app: Application, job: Principal, notes: Notes, sql: asyncpg.Connection
 ) -> None:
     bees, twin = await notes(BEES, TWIN)
-    runs = await in_line(sql, twin, app.consolidate.consolidate_users(job), app.consolidate.consolidate_users(job))
+    runs = await in_line(sql, twin, app.consolidation.consolidate_users(job), app.consolidation.consolidate_users(job))
     assert sorted((one.merged, one.skipped) for one in runs) == [(0, 1), (1, 0)]
     assert await heirs(sql, job.tenant_id) == {bees: twin}
     assert [row["event"] for row in await history_of(sql, twin)] == ["ADD", "MERGE"]
@@ -460,7 +462,7 @@ async def test_an_erasure_and_a_merge_wait_for_each_other(
     app: Application, caller: Caller, job: Principal, notes: Notes, sql: asyncpg.Connection, erased_first: bool
 ) -> None:
     _bees, twin = await notes(BEES, TWIN)
-    calls = [app.consolidate.consolidate_users(job), app.erase.erase_user(caller.scope, "ana")]
+    calls = [app.consolidation.consolidate_users(job), app.retention.erase.erase_user(caller.scope, "ana")]
     ended = await in_line(sql, twin, *(reversed(calls) if erased_first else calls))
     assert not [one for one in ended if isinstance(one, BaseException)]
     assert (await sql.fetchval("SELECT count(*) FROM memories"), await pairs_of(sql)) == (0, 0)
@@ -477,6 +479,6 @@ async def test_an_error_is_kept_as_an_event(
         "CREATE TRIGGER refuse BEFORE INSERT ON consolidation_pairs FOR EACH ROW EXECUTE FUNCTION refuse()"
     )
     with pytest.raises(ErasedText):
-        await app.consolidate.consolidate_users(job)
+        await app.consolidation.consolidate_users(job)
     assert await events(sql) == [("merge", "error")]
     assert (await heirs(sql, job.tenant_id), len(await active_texts(sql, "ana"))) == ({}, 2)

@@ -54,7 +54,7 @@ async def test_a_server_that_is_ahead_takes_no_statement_from_the_future_and_wri
     tomorrow = FactPlace("maya", "talk", stated_at=now + timedelta(days=1))
     with pytest.raises(InvalidInput, match="created_at lies in the future"):
         await ahead.facts.store.store_values(caller.scope, tomorrow, moved("Oslo"))
-    await ahead.write.write_memory(caller.scope, draft("Maya drinks oat milk."))
+    await ahead.memory.write.write_memory(caller.scope, draft("Maya drinks oat milk."))
     times = await sql.fetch("SELECT created_at, updated_at FROM memories WHERE tenant_id = $1", caller.scope.tenant_id)
     assert all(row["created_at"] <= now + timedelta(minutes=1) >= row["updated_at"] for row in times)
     assert len(times) == 1

@@ -16,10 +16,10 @@ async def test_a_removed_fact_is_purged_with_its_values_and_a_present_one_stays(
     stated = (await app.facts.store.store_values(scope, place, new)).stated
     for gone in stated[:2]:
         await app.facts.store.remove_fact(scope, gone.fact.id)
-    assert (await app.lifecycle.delete_old_records(scope)).counts["facts"] == 0
+    assert (await app.retention.forget.delete_old_records(scope)).counts["facts"] == 0
     clock.move(days=31)
-    assert (await app.lifecycle.delete_old_records(scope, dry_run=True)).counts["facts"] == 2
-    assert (await app.lifecycle.delete_old_records(scope)).counts["facts"] == 2
+    assert (await app.retention.forget.delete_old_records(scope, dry_run=True)).counts["facts"] == 2
+    assert (await app.retention.forget.delete_old_records(scope)).counts["facts"] == 2
     page = await app.facts.read.list_facts(scope, FactFilter("maya"), None, 10)
     assert [fact.value for fact in page.items] == ["viridian 3"]
     for value, count in (("viridian 1", 0), ("viridian 2", 0), ("viridian 3", 1)):

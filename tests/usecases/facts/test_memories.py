@@ -105,13 +105,13 @@ async def test_turns_and_bulk_lines_keep_the_memory_in_step(
     app: Application, scope: Principal, sql: asyncpg.Connection
 ) -> None:
     turn = {"type": MemoryType.turn, "category": "activity", "thread_id": "talk", "role": "user"}
-    await app.turns.store_turn(scope, draft("My favorite colors are red, white and blue.", **turn))
+    await app.memory.turns.store_turn(scope, draft("My favorite colors are red, white and blue.", **turn))
     assert await texts(sql, scope) == [COLORS]
     lines = [
         BulkLine(number, draft(text, **turn | {"seq": number}))
         for number, text in enumerate(["My favorite tea is sencha.", "My second favorite color is pink."], 1)
     ]
-    assert [result.number async for result in app.bulk.write_lines(scope, lines)] == [1, 2]
+    assert [result.number async for result in app.memory.bulk.write_lines(scope, lines)] == [1, 2]
     assert await texts(sql, scope) == [
         "The user's favorite colors, in order: red, pink, blue.",
         "The user's favorite tea is sencha.",
@@ -173,7 +173,7 @@ async def test_two_writers_of_one_topic_leave_the_memory_equal_to_the_facts(
 async def test_nothing_but_its_facts_changes_it(app: Application, scope: Principal, sql: asyncpg.Connection) -> None:
     await tell(app, scope, "My favorite colors are red, white and blue.")
     memory = await stored(sql, scope)
-    edit = app.edit
+    edit = app.memory.edit
     for work in (
         edit.patch_memory(scope, memory["id"], {"text": "Red."}, version=None),
         edit.patch_memory(scope, memory["id"], {"text": COLORS}, version=None),
@@ -186,10 +186,10 @@ async def test_nothing_but_its_facts_changes_it(app: Application, scope: Princip
             await work
     changed = change(scope, memory["id"], fields={"importance": 5})
     with pytest.raises(FactMemory):
-        await journal_of(app.uow).record(scope, [changed])  # whatever use-case asks for it
+        await journal_of(app.parts.uow).record(scope, [changed])  # whatever use-case asks for it
     listing = MemoryListing(filters=Filters(user_id="maya"))
     for batch_edit in (None, BatchEdit(importance=5)):
-        result = await app.batches.change_matching(scope, MatchingBatch(listing, batch_edit))
+        result = await app.memory.batches.change_matching(scope, MatchingBatch(listing, batch_edit))
         assert (result.changed, result.skipped) == (0, {"fact_memory": 1})
     assert dict(await stored(sql, scope)) == dict(memory)
 
@@ -197,11 +197,11 @@ async def test_nothing_but_its_facts_changes_it(app: Application, scope: Princip
 async def test_no_memory_is_merged_with_it_or_related_to_it(
     app: Application, scope: Principal, sql: asyncpg.Connection
 ) -> None:
-    own = await app.write.write_memory(scope, draft(COLORS))
+    own = await app.memory.write.write_memory(scope, draft(COLORS))
     await tell(app, scope, "My favorite colors are red, white and blue.")
-    again = await app.write.write_memory(scope, draft(COLORS))
+    again = await app.memory.write.write_memory(scope, draft(COLORS))
     assert (again.action, again.id) == ("unchanged", own.id)
-    near = await app.write.write_memory(scope, draft("The user's favorite colors are blue, red and white."))
+    near = await app.memory.write.write_memory(scope, draft("The user's favorite colors are blue, red and white."))
     await tell(app, scope, "My favorite colors are red, white and green.")
     await tell(app, scope, "My favorite colors are red, white and blue.")
     memory = await stored(sql, scope)
@@ -218,7 +218,7 @@ async def test_a_query_finds_it_with_and_without_a_vector(
 
     async def found(principal: Principal, agent: str, text: str, **filters: Any) -> list[str]:
         query = Query(agent=agent, query=text, filters=Filters(user_id="maya", **filters))
-        return [item.memory.text for item in (await app.query.answer_query(principal, query)).items]
+        return [item.memory.text for item in (await app.recall.query.answer_query(principal, query)).items]
 
     assert COLORS in await found(scope, "supervisor", "favorite colors")
     blind = await make_caller(app, ["query"], tenant=caller, agents=["planner"])
@@ -231,7 +231,7 @@ async def test_a_query_finds_it_with_and_without_a_vector(
 
 async def test_an_erasure_takes_its_text_away(app: Application, scope: Principal, sql: asyncpg.Connection) -> None:
     await tell(app, scope, "My favorite tea is zebrasencha.")
-    await app.erase.erase_user(scope, "maya")
+    await app.retention.erase.erase_user(scope, "maya")
     for table in ("memories", "facts", "history", "change_log"):
         found = await sql.fetchval(
             f"SELECT count(*) FROM {table} t WHERE tenant_id = $1 AND t::text LIKE '%zebrasencha%'", scope.tenant_id

@@ -25,13 +25,13 @@ async def test_a_fact_that_this_process_does_not_know_is_taken_back(
     place = FactPlace("maya", fact_thread)
     await app.facts.store.store_text(caller.scope, place, "My favorite colors are teal and red.")
     for text in (CHANGE, "Actually, I don't like red either anymore."):
-        await app.turns.store_turn(caller.scope, turn(text))
+        await app.memory.turns.store_turn(caller.scope, turn(text))
     answer = await app.facts.answer.find_answer(caller.scope, "maya", "t", "What are my favorite colors?")
     assert [fact.value for fact in answer.facts] == []
 
 
 async def test_a_refused_turn_of_a_user_with_facts_is_not_stored_twice(app: Application, caller: Caller) -> None:
     await app.facts.store.store_text(caller.scope, FactPlace("maya", "t"), "My favorite color is teal.")
-    await app.turns.store_turn(caller.scope, turn(CHANGE))
-    page = await app.threads.list_turns(caller.scope, "t", "maya", None, 10)
+    await app.memory.turns.store_turn(caller.scope, turn(CHANGE))
+    page = await app.recall.threads.list_turns(caller.scope, "t", "maya", None, 10)
     assert [memory.text for memory in page.items] == [CHANGE]

@@ -43,7 +43,7 @@ def scope(caller: Caller) -> Principal:
 @pytest.fixture
 def store(app: Application) -> JobStorage:
     """The storage of jobs, with a policy of short leases."""
-    return JobStorage(app.uow, QUICK)
+    return JobStorage(app.parts.uow, QUICK)
 
 
 Work = Callable[[], Awaitable[Mapping[str, Any]]]
@@ -56,8 +56,8 @@ def runner(app: Application, work: Work | None = None, policy: JobPolicy = QUICK
         return await work() if work else {}
 
     handlers = {JobKind.ttl: handler} | {JobKind(name): made for name, made in kinds.items()}
-    journal = Journal(app.uow, SPACE, SECRET)
-    return RunJobs(JobStorage(app.uow, policy), TenantStorage(app.uow), journal, handlers, policy)
+    journal = Journal(app.parts.uow, SPACE, SECRET)
+    return RunJobs(JobStorage(app.parts.uow, policy), TenantStorage(app.parts.uow), journal, handlers, policy)
 
 
 async def queued(store: JobStorage, scope: Principal, kind: JobKind = JobKind.ttl, **fields: Any) -> UUID:
@@ -267,7 +267,7 @@ async def test_a_worker_cut_off_from_the_database_goes_on_as_long_as_its_lease(
 ) -> None:
     job_id = await queued(store, scope)
     stopped = asyncio.Event()
-    cut = Cut(app.uow, QUICK)
+    cut = Cut(app.parts.uow, QUICK)
 
     async def handler(_scope: Principal, _job: Job) -> Mapping[str, Any]:
         try:
@@ -279,8 +279,8 @@ async def test_a_worker_cut_off_from_the_database_goes_on_as_long_as_its_lease(
             raise
         return {}
 
-    journal = Journal(app.uow, SPACE, SECRET)
-    run_jobs = RunJobs(cut, TenantStorage(app.uow), journal, {JobKind.ttl: handler}, QUICK)
+    journal = Journal(app.parts.uow, SPACE, SECRET)
+    run_jobs = RunJobs(cut, TenantStorage(app.parts.uow), journal, {JobKind.ttl: handler}, QUICK)
     assert await run_jobs.run_job(scope.tenant_id, job_id, "w") == ("done" if back else "skipped")
     assert stopped.is_set() is not back
 
@@ -303,7 +303,7 @@ async def test_a_job_that_takes_its_workers_along_ends_dead(
     app: Application, scope: Principal, store: JobStorage, sql: asyncpg.Connection
 ) -> None:
     job_id = await queued(store, scope)
-    dying = JobStorage(app.uow, replace(QUICK, lease_s=0.02, heartbeat_s=0.01, max_attempts=2, republish_s=60))
+    dying = JobStorage(app.parts.uow, replace(QUICK, lease_s=0.02, heartbeat_s=0.01, max_attempts=2, republish_s=60))
     run_jobs = runner(app, policy=replace(QUICK, max_attempts=2, republish_s=60))
     for attempt in (1, 2):
         assert await run_jobs.collect_due_jobs() == [(scope.tenant_id, job_id, "ttl")], attempt
@@ -317,7 +317,7 @@ async def test_a_job_that_takes_its_workers_along_ends_dead(
     job = await got(store, scope, job_id)
     assert (job.state, job.last_error) == (JobState.dead, "no worker lived to the end of it; last victim 2")
     assert await events(sql) == [("worker", "ttl")]
-    await app.jobs.replay_job(scope, job_id)
+    await app.jobs.manage.replay_job(scope, job_id)
     assert await run_jobs.run_job(scope.tenant_id, job_id, "w") == "done"
 
 
@@ -383,7 +383,7 @@ async def test_a_tenant_deleted_meanwhile_raises_nothing(
         return {}
 
     for number, work in enumerate((gone, gone_and_broken, gone_and_slow)):
-        scope = Principal((await app.tenants.create_tenant(f"short-lived {number}")).id)
+        scope = Principal((await app.tenancy.tenants.create_tenant(f"short-lived {number}")).id)
         job_id = await queued(store, scope)
         run_jobs = runner(app, work)
         assert await run_jobs.run_job(scope.tenant_id, job_id, "w") == "skipped", work
@@ -399,18 +399,18 @@ async def test_paused_jobs_wait_and_go_on_when_resumed(app: Application, scope: 
         await queued(store, other.scope),
     )
     run_jobs = runner(app)
-    assert await app.jobs.pause_jobs(scope, "ttl") == ["ttl"]
+    assert await app.jobs.manage.pause_jobs(scope, "ttl") == ["ttl"]
     assert {job.job_id for job in await run_jobs.collect_due_jobs()} == {embed, theirs}
     assert await run_jobs.run_job(scope.tenant_id, ours, "w") == "skipped"
-    assert await app.jobs.pause_jobs(scope, "*") == ["*", "ttl"]
-    assert await app.jobs.pause_jobs(scope, "*") == ["*", "ttl"]
-    assert await app.jobs.resume_jobs(scope, "ttl") == ["*"]
+    assert await app.jobs.manage.pause_jobs(scope, "*") == ["*", "ttl"]
+    assert await app.jobs.manage.pause_jobs(scope, "*") == ["*", "ttl"]
+    assert await app.jobs.manage.resume_jobs(scope, "ttl") == ["*"]
     assert await run_jobs.run_job(scope.tenant_id, ours, "w") == "skipped"
-    await app.jobs.pause_jobs(scope, "ttl")
-    assert await app.jobs.resume_jobs(scope, "*") == []
+    await app.jobs.manage.pause_jobs(scope, "ttl")
+    assert await app.jobs.manage.resume_jobs(scope, "*") == []
     assert await run_jobs.run_job(scope.tenant_id, ours, "w") == "done"
     with pytest.raises(InvalidInput):
-        await app.jobs.pause_jobs(scope, "sleep")
+        await app.jobs.manage.pause_jobs(scope, "sleep")
 
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -459,11 +459,11 @@ async def test_a_kind_that_is_behind_is_not_queued_on_top(
     app: Application, scope: Principal, store: JobStorage, sql: asyncpg.Connection
 ) -> None:
     run_jobs = runner(app, policy=HOURLY)
-    await app.jobs.pause_jobs(scope, "ttl")
+    await app.jobs.manage.pause_jobs(scope, "ttl")
     for hours in range(5):
         await run_jobs.schedule_jobs(NOON + timedelta(hours=hours))
     assert await made(sql) == 1
-    await app.jobs.resume_jobs(scope, "ttl")
+    await app.jobs.manage.resume_jobs(scope, "ttl")
     for _tenant, job_id, _kind in await run_jobs.collect_due_jobs():
         assert await run_jobs.run_job(scope.tenant_id, job_id, "w") == "done"
     assert await run_jobs.schedule_jobs(NOON + timedelta(hours=5)) == 1
@@ -479,12 +479,12 @@ async def test_only_what_has_a_handler_is_scheduled_by_the_databases_clock(
 
 
 async def test_the_shipped_schedule_runs_to_its_end(app: Application, scope: Principal, store: JobStorage) -> None:
-    await app.run_jobs.schedule_jobs()
-    swept = await app.run_jobs.collect_due_jobs()
+    await app.jobs.run.schedule_jobs()
+    swept = await app.jobs.run.collect_due_jobs()
     assert {kind for _tenant, _job, kind in swept} >= {"ttl", "purge", "evict", "retention", "embed", "consolidate"}
     for tenant_id, job_id, kind in swept:
-        assert await app.run_jobs.run_job(tenant_id, job_id, "w") == "done", kind
-    reports = {kind: (await app.jobs.get_job(scope, job_id)).report for _tenant, job_id, kind in swept}
+        assert await app.jobs.run.run_job(tenant_id, job_id, "w") == "done", kind
+    reports = {kind: (await app.jobs.manage.get_job(scope, job_id)).report for _tenant, job_id, kind in swept}
     assert reports["consolidate"] is not None
     assert reports["ttl"] == {"job": "ttl", "dry_run": False, "counts": {"memories": 0}, "sample": []}
     assert reports["embed"] == {"embedded": 0, "items": 0, "indexed": 0, "refused": 0}

@@ -51,9 +51,9 @@ async def memories(app: Application, caller: Caller) -> list[Memory]:
 
 
 async def write(app: Application, caller: Caller, text: str, **fields: Any) -> Memory:
-    written = await app.write.write_memory(caller.scope, draft(text, **fields))
+    written = await app.memory.write.write_memory(caller.scope, draft(text, **fields))
     assert written.id is not None
-    return await app.read.get_memory(caller.scope, written.id)
+    return await app.memory.read.get_memory(caller.scope, written.id)
 
 
 def matching(filters: Filters, edit: BatchEdit | None, expected: int | None = None) -> MatchingBatch:
@@ -61,20 +61,20 @@ def matching(filters: Filters, edit: BatchEdit | None, expected: int | None = No
 
 
 async def edit(app: Application, caller: Caller, filters: Filters = MAYAS, **changes: Any) -> BatchResult:
-    return await app.batches.change_matching(caller.scope, matching(filters, BatchEdit(**changes)))
+    return await app.memory.batches.change_matching(caller.scope, matching(filters, BatchEdit(**changes)))
 
 
 async def delete(app: Application, caller: Caller, filters: Filters = MAYAS) -> BatchResult:
-    return await app.batches.change_matching(caller.scope, matching(filters, None))
+    return await app.memory.batches.change_matching(caller.scope, matching(filters, None))
 
 
 async def undo(app: Application, caller: Caller, batch: BatchResult) -> BatchResult:
     assert batch.batch_id is not None
-    return await app.batches.undo_batch(caller.scope, batch.batch_id)
+    return await app.memory.batches.undo_batch(caller.scope, batch.batch_id)
 
 
 async def now_of(app: Application, caller: Caller, memories: list[Memory]) -> list[Memory]:
-    return [await app.read.get_memory(caller.scope, memory.id) for memory in memories]
+    return [await app.memory.read.get_memory(caller.scope, memory.id) for memory in memories]
 
 
 def content(memory: Memory) -> Memory:
@@ -104,7 +104,7 @@ async def test_an_edit_changes_what_it_names_in_every_match_and_records_one_batc
         )
     assert await sql.fetchval("SELECT count(DISTINCT stamp) FROM history WHERE meta ? 'batch'") == 1
     assert await sql.fetchval("SELECT rev FROM thread_revision WHERE thread_id = 't1'") == 2
-    [batch] = (await app.batches.list_batches(caller.scope, None, 10)).items
+    [batch] = (await app.memory.batches.list_batches(caller.scope, None, 10)).items
     assert (batch.id, batch.action, batch.user_id, batch.matched, batch.changed) == (
         result.batch_id,
         "edit",
@@ -125,7 +125,7 @@ async def test_an_undo_puts_everything_back_and_can_be_undone_itself(
     assert (undone.action, undone.undoes, undone.matched, undone.changed) == ("undo", changed.batch_id, 3, 3)
     assert [content(m) for m in await now_of(app, caller, memories)] == [content(m) for m in memories]
     assert changed.batch_id is not None
-    assert (await app.batches.get_batch(caller.scope, changed.batch_id)).undone_by == undone.batch_id
+    assert (await app.memory.batches.get_batch(caller.scope, changed.batch_id)).undone_by == undone.batch_id
     again = await undo(app, caller, changed)
     assert (again.batch_id, again.changed, again.skipped) == (None, 0, {"undone": 3})
     redone = await undo(app, caller, undone)
@@ -157,13 +157,13 @@ async def test_an_undo_leaves_what_was_changed_or_purged_since(
     app: Application, caller: Caller, memories: list[Memory]
 ) -> None:
     changed = await edit(app, caller, importance=5)
-    await app.edit.patch_memory(caller.scope, memories[0].id, {"importance": 1}, version=None)
-    await app.edit.purge_memory(caller.scope, memories[1].id)
+    await app.memory.edit.patch_memory(caller.scope, memories[0].id, {"importance": 1}, version=None)
+    await app.memory.edit.purge_memory(caller.scope, memories[1].id)
     undone = await undo(app, caller, changed)
     assert (undone.matched, undone.changed) == (2, 1), "nothing is left of a purged memory"
     assert undone.left == ((memories[0].id, "changed"),)
-    assert (await app.read.get_memory(caller.scope, memories[0].id)).importance == 1
-    assert (await app.read.get_memory(caller.scope, memories[2].id)).importance == 2
+    assert (await app.memory.read.get_memory(caller.scope, memories[0].id)).importance == 1
+    assert (await app.memory.read.get_memory(caller.scope, memories[2].id)).importance == 2
 
 
 async def test_an_undo_does_not_make_two_memories_with_one_text(
@@ -180,10 +180,10 @@ async def test_an_undo_does_not_make_two_memories_with_one_text(
 
 
 async def test_an_undo_moves_nothing_into_a_category_that_the_tenant_dropped(app: Application, caller: Caller) -> None:
-    await app.rules.put_rules(caller.scope, RulesDraft({"categories": {"custom": [{"name": "recipes"}]}}))
+    await app.tenancy.rules.put_rules(caller.scope, RulesDraft({"categories": {"custom": [{"name": "recipes"}]}}))
     rice, oats = await write(app, caller, "Maya cooks rice.", category="recipes"), await write(app, caller, TEXTS[0])
     moved = await edit(app, caller, category="goals")
-    await app.rules.put_rules(caller.scope, RulesDraft({}))
+    await app.tenancy.rules.put_rules(caller.scope, RulesDraft({}))
     undone = await undo(app, caller, moved)
     assert (undone.changed, undone.left) == (1, ((rice.id, "unknown_category"),))
     assert [m.category for m in await now_of(app, caller, [rice, oats])] == ["goals", "preferences"]
@@ -217,7 +217,7 @@ async def test_a_batch_leaves_what_no_single_edit_may_change(app: Application, c
     }
     assert (result.batch_id, result.changed) == (None, 0)
     assert (await delete(app, caller)).skipped == {"chunk": 2}
-    assert (await app.read.get_memory(caller.scope, document.chunks[0])).state is MemoryState.active
+    assert (await app.memory.read.get_memory(caller.scope, document.chunks[0])).state is MemoryState.active
 
 
 async def test_a_long_turn_is_cut_again_only_if_its_chunks_are_gone(
@@ -236,7 +236,7 @@ async def test_a_dry_run_tells_and_changes_nothing(
     app: Application, caller: Caller, memories: list[Memory], sql: asyncpg.Connection
 ) -> None:
     batch = matching(MAYAS, BatchEdit(add_tags=("diet",)))
-    told = await app.batches.change_matching(caller.scope, batch, dry_run=True)
+    told = await app.memory.batches.change_matching(caller.scope, batch, dry_run=True)
     assert (told.batch_id, told.matched, told.changed, told.skipped) == (None, 3, 2, {"unchanged": 1})
     assert {m.id for m in told.sample} == {m.id for m in memories[1:]}
     assert await now_of(app, caller, memories) == memories
@@ -246,10 +246,10 @@ async def test_a_dry_run_tells_and_changes_nothing(
 async def test_the_count_is_checked(app: Application, caller: Caller, memories: list[Memory]) -> None:
     for dry_run in (True, False):
         with pytest.raises(UnexpectedCount) as refused:
-            await app.batches.change_matching(caller.scope, matching(MAYAS, None, 4), dry_run=dry_run)
+            await app.memory.batches.change_matching(caller.scope, matching(MAYAS, None, 4), dry_run=dry_run)
         assert refused.value.extra == {"matched": 3}
     assert await now_of(app, caller, memories) == memories
-    assert (await app.batches.change_matching(caller.scope, matching(MAYAS, None, 3))).changed == 3
+    assert (await app.memory.batches.change_matching(caller.scope, matching(MAYAS, None, 3))).changed == 3
 
 
 async def test_a_batch_has_a_largest_size(configured: Configured, embedder: SeededEmbedder) -> None:
@@ -258,7 +258,7 @@ async def test_a_batch_has_a_largest_size(configured: Configured, embedder: Seed
     kept = [await write(app, caller, text) for text in TEXTS]
     for dry_run in (True, False):
         with pytest.raises(BatchTooLarge, match="3 memories match; one batch may change 2") as refused:
-            await app.batches.change_matching(caller.scope, matching(MAYAS, None), dry_run=dry_run)
+            await app.memory.batches.change_matching(caller.scope, matching(MAYAS, None), dry_run=dry_run)
         assert refused.value.extra == {"matched": 3}
     assert await now_of(app, caller, kept) == kept
 
@@ -283,12 +283,12 @@ async def test_every_tenant_has_its_own_batches(app: Application, caller: Caller
     stranger = await make_caller(app)
     assert (await delete(app, stranger)).matched == 0
     changed = await edit(app, caller, importance=5)
-    assert (await app.batches.list_batches(stranger.scope, None, 10)).items == []
-    for call in (app.batches.get_batch, app.batches.undo_batch):
+    assert (await app.memory.batches.list_batches(stranger.scope, None, 10)).items == []
+    for call in (app.memory.batches.get_batch, app.memory.batches.undo_batch):
         with pytest.raises(NotFound):
             await call(stranger.scope, changed.batch_id)
     with pytest.raises(NotFound):
-        await app.batches.undo_batch(caller.scope, uuid4())
+        await app.memory.batches.undo_batch(caller.scope, uuid4())
 
 
 async def test_a_bound_key_changes_and_sees_its_categories_alone(app: Application, caller: Caller) -> None:
@@ -302,13 +302,13 @@ async def test_a_bound_key_changes_and_sees_its_categories_alone(app: Applicatio
     assert [m.id for m in own.sample] == [taste.id]
     whole = await edit(app, caller, pinned=True)
     assert whole.changed == 2
-    assert [b.id for b in (await app.batches.list_batches(stylist.scope, None, 10)).items] == [own.batch_id]
+    assert [b.id for b in (await app.memory.batches.list_batches(stylist.scope, None, 10)).items] == [own.batch_id]
     with pytest.raises(NotFound):
         await undo(app, stylist, whole)
     moved = await edit(app, caller, Filters(user_id="maya", category="preferences"), category="tasks")
     with pytest.raises(NotFound):
         await undo(app, stylist, moved)
-    assert (await app.read.get_memory(caller.scope, task.id)).pinned
+    assert (await app.memory.read.get_memory(caller.scope, task.id)).pinned
 
 
 async def test_a_retried_batch_answers_alike_and_does_nothing_again(
@@ -317,25 +317,27 @@ async def test_a_retried_batch_answers_alike_and_does_nothing_again(
     key = IdempotencyKey("POST /memory/batches", "k", b"body")
     batch = matching(MAYAS, BatchEdit(importance=5))
     results = await asyncio.gather(
-        *(app.batches.change_matching(caller.scope, batch, key=key) for _attempt in range(3))
+        *(app.memory.batches.change_matching(caller.scope, batch, key=key) for _attempt in range(3))
     )
     assert len({result.batch_id for result in results}) == 1
     assert {(result.matched, result.changed) for result in results} == {(3, 3)}
     assert await sql.fetchval("SELECT count(*) FROM memory_batches") == 1
     assert {m.version for m in await now_of(app, caller, memories)} == {2}
     with pytest.raises(IdempotencyMismatch):
-        await app.batches.change_matching(caller.scope, batch, key=replace(key, body_hash=b"other"))
+        await app.memory.batches.change_matching(caller.scope, batch, key=replace(key, body_hash=b"other"))
     nothing = replace(key, key="empty")
     empty = matching(Filters(user_id="nobody"), None)
-    assert (await app.batches.change_matching(caller.scope, empty, key=nothing)).matched == 0
+    assert (await app.memory.batches.change_matching(caller.scope, empty, key=nothing)).matched == 0
     await write(app, caller, "Nobody is here.", user_id="nobody")
-    assert (await app.batches.change_matching(caller.scope, empty, key=nothing)).matched == 0, "it was answered before"
+    assert (await app.memory.batches.change_matching(caller.scope, empty, key=nothing)).matched == 0, (
+        "it was answered before"
+    )
 
 
 async def test_a_batch_that_is_overtaken_takes_what_it_finds(
     app: Application, caller: Caller, memories: list[Memory], sql: asyncpg.Connection
 ) -> None:
-    patch = app.edit.patch_memory(caller.scope, memories[0].id, {"category": "goals"}, version=None)
+    patch = app.memory.edit.patch_memory(caller.scope, memories[0].id, {"category": "goals"}, version=None)
     batch = edit(app, caller, Filters(user_id="maya", category="preferences"), importance=5)
     _patched, changed = await in_line(sql, memories[0].id, patch, batch)
     assert (changed.matched, changed.changed) == (2, 2)
@@ -349,7 +351,7 @@ async def test_overlapping_batches_and_edits_all_succeed(
     stored = [await write(app, caller, f"Fact number {n}.", thread_id=f"t{n % 3}") for n in range(12)]
     work: list[Any] = [edit(app, caller, importance=1 + n % 5, add_tags=(f"b{n}",)) for n in range(4)]
     work += [edit(app, caller, Filters(thread_id=f"t{n}"), add_tags=(f"c{n}",)) for n in range(3)]
-    work += [app.edit.pin_memory(caller.scope, memory.id, True) for memory in stored[:4]]
+    work += [app.memory.edit.pin_memory(caller.scope, memory.id, True) for memory in stored[:4]]
     await asyncio.gather(*work)
     after = await now_of(app, caller, stored)
     assert all({"b0", "b1", "b2", "b3", f"c{m.thread_id[1]}"} == set(m.tags) for m in after if m.thread_id)
@@ -379,7 +381,7 @@ async def test_a_batch_reads_its_memories_in_pages(
     stored = [await write(app, caller, f"Fact number {n}.", importance=1 + n % 4) for n in range(10)]
     wanted = MemoryListing(Filters(importance_max=3), words=words)
     for expected, edit in ((8, BatchEdit(pinned=True)), (8, None)):
-        done = await app.batches.change_matching(caller.scope, MatchingBatch(wanted, edit, expected))
+        done = await app.memory.batches.change_matching(caller.scope, MatchingBatch(wanted, edit, expected))
         assert (done.matched, done.changed) == (8, 8)
         assert {m.id for m in await now_of(app, caller, stored) if m.version == 1} == {stored[3].id, stored[7].id}
         await undo(app, caller, done)
@@ -404,11 +406,13 @@ async def test_an_erasure_takes_the_batches_of_the_user(
     app: Application, caller: Caller, memories: list[Memory], sql: asyncpg.Connection
 ) -> None:
     own, every = await edit(app, caller, importance=5), await edit(app, caller, Filters(pinned=False), pinned=True)
-    records = [r async for r in await app.export.export_records(caller.scope, "maya") if r["kind"] == "memory_batch"]
+    records = [
+        r async for r in await app.retention.export.export_records(caller.scope, "maya") if r["kind"] == "memory_batch"
+    ]
     assert [UUID(str(r["id"])) for r in records] == [own.batch_id]
-    receipt = await app.erase.erase_user(caller.scope, "maya")
+    receipt = await app.retention.erase.erase_user(caller.scope, "maya")
     assert receipt.counts["memory_batches"] == 1
-    [left] = (await app.batches.list_batches(caller.scope, None, 10)).items
+    [left] = (await app.memory.batches.list_batches(caller.scope, None, 10)).items
     assert (left.id, left.user_id) == (every.batch_id, None)
     assert (await undo(app, caller, every)).matched == 1, "leo's"
     assert await sql.fetchval("SELECT count(*) FROM memory_batches WHERE memory_batches::text LIKE '%maya%'") == 0
@@ -425,8 +429,10 @@ async def test_an_erasure_takes_the_names_of_the_user_from_the_batches_of_severa
     in_threads = [await edit(app, caller, Filters(thread_id=thread), pinned=True) for thread in (own, others)]
     moved = "UPDATE memory_batches SET user_id = NULL WHERE id = $1"
     await sql.execute(moved, in_threads[0].batch_id)  # as if others had been in the thread, and are not any more
-    assert (await app.erase.erase_user(caller.scope, "maya")).counts["memory_batches"] == 0
-    listed = {batch.id: batch.filters for batch in (await app.batches.list_batches(caller.scope, None, 10)).items}
+    assert (await app.retention.erase.erase_user(caller.scope, "maya")).counts["memory_batches"] == 0
+    listed = {
+        batch.id: batch.filters for batch in (await app.memory.batches.list_batches(caller.scope, None, 10)).items
+    }
     assert set(listed) == {by_actor.batch_id, *(batch.batch_id for batch in in_threads)}
     assert [listed[batch.batch_id]["thread_id"].split(":")[0] for batch in in_threads if batch.batch_id] == [
         "erased",
@@ -436,7 +442,7 @@ async def test_an_erasure_takes_the_names_of_the_user_from_the_batches_of_severa
     assert str(of_maya.id) not in str(listed.values())
     await undo(app, caller, in_threads[1])
     assert (await undo(app, caller, by_actor)).matched == 1, "leo's is still found"
-    assert (await app.read.get_memory(caller.scope, of_leo.id)).pinned is False
+    assert (await app.memory.read.get_memory(caller.scope, of_leo.id)).pinned is False
 
 
 async def test_an_erasure_takes_the_ids_of_the_user_from_the_answers_of_batches(
@@ -448,13 +454,13 @@ async def test_an_erasure_takes_the_ids_of_the_user_from_the_answers_of_batches(
     }
     changed = {name: await write(app, caller, "It changes.", category="tasks", user_id=name) for name in "ab"}
     key = IdempotencyKey("POST /memory/batches", "k", b"body")
-    first = await app.batches.change_matching(caller.scope, batch, key=key)
+    first = await app.memory.batches.change_matching(caller.scope, batch, key=key)
     assert (first.changed, len(first.left)) == (2, 2)
-    await app.erase.erase_user(caller.scope, "a")
+    await app.retention.erase.erase_user(caller.scope, "a")
     response = await sql.fetchval("SELECT response::text FROM idempotency_keys WHERE key = 'k'")
     assert str(changed["a"].id) not in response
     assert str(unchanged["a"].id) not in response
-    again = await app.batches.change_matching(caller.scope, batch, key=key)
+    again = await app.memory.batches.change_matching(caller.scope, batch, key=key)
     assert (again.batch_id, again.sample_ids) == (first.batch_id, (changed["b"].id,))
     assert again.left == ((unchanged["b"].id, "unchanged"),)
 
@@ -462,7 +468,7 @@ async def test_an_erasure_takes_the_ids_of_the_user_from_the_answers_of_batches(
 async def test_an_erasure_waits_for_a_batch_that_has_begun(
     app: Application, caller: Caller, memories: list[Memory], sql: asyncpg.Connection
 ) -> None:
-    batch, erasure = edit(app, caller, importance=5), app.erase.erase_user(caller.scope, "maya")
+    batch, erasure = edit(app, caller, importance=5), app.retention.erase.erase_user(caller.scope, "maya")
     changed, receipt = await in_line(sql, memories[2].id, batch, erasure)
     assert (changed.changed, receipt.counts["memory_batches"]) == (3, 1)
     assert await sql.fetchval("SELECT count(*) FROM memory_batches WHERE user_id = 'maya'") == 0

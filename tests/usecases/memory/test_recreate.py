@@ -34,13 +34,15 @@ async def owner(recreating: Application) -> Caller:
 async def test_the_old_memory_is_superseded_and_points_to_the_new_one(
     recreating: Application, owner: Caller, clock: Clock, sql: asyncpg.Connection
 ) -> None:
-    first = await recreating.write.write_memory(owner.scope, draft(SHORT, importance=4, tags=("game",)))
+    first = await recreating.memory.write.write_memory(owner.scope, draft(SHORT, importance=4, tags=("game",)))
     clock.move(days=2)
-    second = await recreating.write.write_memory(owner.scope, draft(FULL, importance=2, pinned=True, tags=("sport",)))
+    second = await recreating.memory.write.write_memory(
+        owner.scope, draft(FULL, importance=2, pinned=True, tags=("sport",))
+    )
     assert (second.action, second.matched_id) == ("updated", first.id)
     assert second.id != first.id
-    old = await recreating.read.get_memory(owner.scope, first.id)
-    new = await recreating.read.get_memory(owner.scope, second.id)
+    old = await recreating.memory.read.get_memory(owner.scope, first.id)
+    new = await recreating.memory.read.get_memory(owner.scope, second.id)
     assert (old.state, old.superseded_by, old.text) == (MemoryState.superseded, new.id, SHORT)
     assert (new.state, new.text, new.superseded_by, new.version) == (MemoryState.active, FULL, None, 1)
     assert (new.importance, new.pinned, new.tags) == (4, True, ("game", "sport"))
@@ -50,12 +52,12 @@ async def test_the_old_memory_is_superseded_and_points_to_the_new_one(
 
 
 async def test_the_delta_tells_of_an_update_and_of_nothing_else(recreating: Application, owner: Caller) -> None:
-    await recreating.write.write_memory(owner.scope, draft(SHORT, thread_id="t1"))
-    before = await recreating.delta.read_delta(owner.scope, "t1", 0, "supervisor")
+    await recreating.memory.write.write_memory(owner.scope, draft(SHORT, thread_id="t1"))
+    before = await recreating.recall.delta.read_delta(owner.scope, "t1", 0, "supervisor")
     assert before.header is not None
     assert before.header.text.text.splitlines()[1:] == [f"- +created: [Preferences] {SHORT} (imp=2)"]
-    written = await recreating.write.write_memory(owner.scope, draft(FULL, thread_id="t1"))
-    after = await recreating.delta.read_delta(owner.scope, "t1", before.rev, "supervisor")
+    written = await recreating.memory.write.write_memory(owner.scope, draft(FULL, thread_id="t1"))
+    after = await recreating.recall.delta.read_delta(owner.scope, "t1", before.rev, "supervisor")
     assert after.header is not None
     assert after.header.text.text.splitlines() == [
         f"Memory updates since rev {before.rev}:",
@@ -66,18 +68,18 @@ async def test_the_delta_tells_of_an_update_and_of_nothing_else(recreating: Appl
 
 
 async def test_the_thread_of_the_old_memory_is_told_as_well(recreating: Application, owner: Caller) -> None:
-    await recreating.write.write_memory(owner.scope, draft(SHORT, thread_id="t1"))
-    written = await recreating.write.write_memory(owner.scope, draft(FULL, thread_id="t2"))
+    await recreating.memory.write.write_memory(owner.scope, draft(SHORT, thread_id="t1"))
+    written = await recreating.memory.write.write_memory(owner.scope, draft(FULL, thread_id="t2"))
     assert written.revision == 1
     for thread, since in (("t1", 1), ("t2", 0)):
-        delta = await recreating.delta.read_delta(owner.scope, thread, since, "supervisor")
+        delta = await recreating.recall.delta.read_delta(owner.scope, thread, since, "supervisor")
         assert delta.header is not None
         assert delta.header.text.text.splitlines()[1:] == [f"- ↑updated: [Preferences] {FULL}"]
 
 
 async def test_both_histories_name_each_other(recreating: Application, owner: Caller, sql: asyncpg.Connection) -> None:
-    first = await recreating.write.write_memory(owner.scope, draft(SHORT))
-    second = await recreating.write.write_memory(owner.scope, draft(FULL))
+    first = await recreating.memory.write.write_memory(owner.scope, draft(SHORT))
+    second = await recreating.memory.write.write_memory(owner.scope, draft(FULL))
     added, superseded = await history_of(sql, first.id)
     assert (added["event"], superseded["event"]) == ("ADD", "UPDATE")
     assert (superseded["old_ref"], superseded["new_ref"]) == (None, str(second.id))
@@ -89,11 +91,11 @@ async def test_both_histories_name_each_other(recreating: Application, owner: Ca
 
 
 async def test_a_text_that_does_not_change_stays_where_it_is(recreating: Application, owner: Caller) -> None:
-    first = await recreating.write.write_memory(owner.scope, draft(FULL))
+    first = await recreating.memory.write.write_memory(owner.scope, draft(FULL))
     for text in (FULL, SHORT):
-        again = await recreating.write.write_memory(owner.scope, draft(text, tags=(text,)))
+        again = await recreating.memory.write.write_memory(owner.scope, draft(text, tags=(text,)))
         assert (again.action, again.id) == ("updated", first.id)
-    assert (await recreating.read.get_memory(owner.scope, first.id)).version == 3
+    assert (await recreating.memory.read.get_memory(owner.scope, first.id)).version == 3
 
 
 async def test_only_the_newest_of_a_chain_is_found(
@@ -105,10 +107,10 @@ async def test_only_the_newest_of_a_chain_is_found(
         "Maya plays golf, chess and tennis.",
         "maya plays golf, chess and tennis",
     ]
-    written = [await recreating.write.write_memory(owner.scope, draft(text)) for text in texts]
+    written = [await recreating.memory.write.write_memory(owner.scope, draft(text)) for text in texts]
     assert len({w.id for w in written}) == 4
     query = Query(agent="stylist", query="chess", filters=Filters(user_id="maya"), top_k=50)
-    answer = await recreating.query.answer_query(owner.scope, query)
+    answer = await recreating.recall.query.answer_query(owner.scope, query)
     assert [item.memory.id for item in answer.items] == [written[-1].id]
     assert answer.related == []
     pointers = await sql.fetch("SELECT id, superseded_by FROM memories WHERE state = 'superseded' ORDER BY id")
@@ -118,11 +120,11 @@ async def test_only_the_newest_of_a_chain_is_found(
 async def test_the_new_memory_gets_relations_but_none_to_the_one_it_replaces(
     recreating: Application, owner: Caller, sql: asyncpg.Connection
 ) -> None:
-    goal = await recreating.write.write_memory(
+    goal = await recreating.memory.write.write_memory(
         owner.scope, draft("Maya wants to win a chess tournament.", category="goals")
     )
-    first = await recreating.write.write_memory(owner.scope, draft(SHORT))
-    second = await recreating.write.write_memory(owner.scope, draft(FULL))
+    first = await recreating.memory.write.write_memory(owner.scope, draft(SHORT))
+    second = await recreating.memory.write.write_memory(owner.scope, draft(FULL))
     assert second.related == 1
     assert await edges(sql) == {(first.id, goal.id), (second.id, goal.id)}
 
@@ -130,11 +132,11 @@ async def test_the_new_memory_gets_relations_but_none_to_the_one_it_replaces(
 async def test_a_superseded_memory_can_come_back_unless_its_successor_says_the_same(
     recreating: Application, owner: Caller
 ) -> None:
-    first = await recreating.write.write_memory(owner.scope, draft(SHORT))
-    second = await recreating.write.write_memory(owner.scope, draft(FULL))
-    third = await recreating.write.write_memory(owner.scope, draft(FULL.lower()))
+    first = await recreating.memory.write.write_memory(owner.scope, draft(SHORT))
+    second = await recreating.memory.write.write_memory(owner.scope, draft(FULL))
+    third = await recreating.memory.write.write_memory(owner.scope, draft(FULL.lower()))
     with pytest.raises(DuplicateText):
-        await recreating.edit.restore_memory(owner.scope, second.id)
-    back = await recreating.edit.restore_memory(owner.scope, first.id)
+        await recreating.memory.edit.restore_memory(owner.scope, second.id)
+    back = await recreating.memory.edit.restore_memory(owner.scope, first.id)
     assert (back.state, back.superseded_by) == (MemoryState.active, None)
-    assert (await recreating.read.get_memory(owner.scope, third.id)).state is MemoryState.active
+    assert (await recreating.memory.read.get_memory(owner.scope, third.id)).state is MemoryState.active

@@ -40,7 +40,7 @@ def embedder() -> SeededEmbedder:
 
 async def without_vectors(app: Application, caller: Caller, sql: asyncpg.Connection, texts: Sequence[str]) -> None:
     for text in texts:
-        await app.write.write_memory(caller.scope, draft(text))
+        await app.memory.write.write_memory(caller.scope, draft(text))
     await sql.execute("DELETE FROM vec_minilm_l6_v2")
 
 
@@ -53,11 +53,11 @@ async def test_a_refused_text_holds_up_no_other(app: Application, caller: Caller
     texts = [f"Maya owns thing{n} {n}q." for n in range(12)]
     await without_vectors(app, caller, sql, texts)
     values = [PutItem(("notes",), str(n), {"text": texts[n]}, ("text",)) for n in range(8)]
-    await app.store.run_batch(caller.scope, Batch(puts=tuple(values)))
+    await app.agent_state.store_items.run_batch(caller.scope, Batch(puts=tuple(values)))
     await sql.execute("DELETE FROM store_vectors")
     model = Fastidious("thing7 ")
     scope = Principal(caller.scope.tenant_id)
-    fill = build_embed_missing(app.uow, "minilm_l6_v2", model, 5000)
+    fill = build_embed_missing(app.parts.uow, "minilm_l6_v2", model, 5000)
     report = await fill.embed_all(scope)
     assert report["embedded"] == 11
     assert report["refused"] >= 1
@@ -77,7 +77,7 @@ async def test_a_turn_that_is_refused_does_not_fail_its_job(
 ) -> None:
     await without_vectors(app, caller, sql, ["Maya owns thing7 today."])
     memory_id = await sql.fetchval("SELECT id FROM memories")
-    fill = build_embed_missing(app.uow, "minilm_l6_v2", Fastidious("thing7 "), 5000)
+    fill = build_embed_missing(app.parts.uow, "minilm_l6_v2", Fastidious("thing7 "), 5000)
     assert await fill.embed_one(Principal(caller.scope.tenant_id), memory_id) == 0
 
 
@@ -87,7 +87,7 @@ async def test_where_everything_is_refused_a_run_ends(
     monkeypatch.setattr(embedding_of, "MOST_REFUSED", 3)
     await without_vectors(app, caller, sql, [f"Maya owns thing{n} {n}q." for n in range(6)])
     model = Fastidious("")
-    fill = build_embed_missing(app.uow, "minilm_l6_v2", model, 5000)
+    fill = build_embed_missing(app.parts.uow, "minilm_l6_v2", model, 5000)
     with pytest.raises(EmbedderRefused, match="refused 3 texts"):
         await fill.embed_all(Principal(caller.scope.tenant_id))
     assert [call for call in model.calls if len(call) == 1][-1] == ["ready"]
@@ -99,7 +99,7 @@ async def test_texts_that_are_always_refused_hold_up_no_other(
 ) -> None:
     monkeypatch.setattr(embedding_of, "MOST_REFUSED", 3)
     await without_vectors(app, caller, sql, [f"Maya owns thing{n} {n}q." for n in range(6)] + ["Ben drinks tea."])
-    report = await build_embed_missing(app.uow, "minilm_l6_v2", Fastidious("Maya"), 5000).embed_all(
+    report = await build_embed_missing(app.parts.uow, "minilm_l6_v2", Fastidious("Maya"), 5000).embed_all(
         Principal(caller.scope.tenant_id)
     )
     assert (report["embedded"], report["refused"]) == (1, 6)

@@ -26,9 +26,9 @@ RAIN = "The parcel from Ghent arrived broken."
 async def test_a_new_memory_points_to_its_older_neighbours_in_every_category(
     app: Application, caller: Caller, sql: asyncpg.Connection
 ) -> None:
-    goal = await app.write.write_memory(caller.scope, draft(GOAL, category="goals"))
-    await app.write.write_memory(caller.scope, draft(RAIN, category="goals"))
-    chess = await app.write.write_memory(caller.scope, draft(CHESS))
+    goal = await app.memory.write.write_memory(caller.scope, draft(GOAL, category="goals"))
+    await app.memory.write.write_memory(caller.scope, draft(RAIN, category="goals"))
+    chess = await app.memory.write.write_memory(caller.scope, draft(CHESS))
     assert (goal.related, chess.related) == (0, 1)
     assert await edges(sql) == {(chess.id, goal.id)}
     relation = await sql.fetchrow("SELECT relation_type, strength FROM relations")
@@ -43,9 +43,9 @@ async def test_a_new_memory_points_to_its_older_neighbours_in_every_category(
 async def test_an_imported_older_memory_is_pointed_at(
     app: Application, caller: Caller, sql: asyncpg.Connection, clock: Clock
 ) -> None:
-    chess = await app.write.write_memory(caller.scope, draft(CHESS))
+    chess = await app.memory.write.write_memory(caller.scope, draft(CHESS))
     old = draft(GOAL, category="goals", created_at=clock.now() - timedelta(days=300))
-    goal = await app.write.write_memory(caller.scope, old)
+    goal = await app.memory.write.write_memory(caller.scope, old)
     assert goal.related == 1
     assert await edges(sql) == {(chess.id, goal.id)}
     assert (await history_of(sql, goal.id))[-1]["meta"]["edges"][0]["id"] == str(chess.id)
@@ -55,11 +55,11 @@ async def test_writing_again_doubles_no_relation_in_either_direction(
     app: Application, caller: Caller, sql: asyncpg.Connection, clock: Clock
 ) -> None:
     moment = clock.now() - timedelta(days=1)
-    goal = await app.write.write_memory(caller.scope, draft(GOAL, category="goals", created_at=moment))
-    chess = await app.write.write_memory(caller.scope, draft("Maya plays chess.", created_at=moment))
-    fuller = await app.write.write_memory(caller.scope, draft("Maya plays chess, tennis and golf."))
+    goal = await app.memory.write.write_memory(caller.scope, draft(GOAL, category="goals", created_at=moment))
+    chess = await app.memory.write.write_memory(caller.scope, draft("Maya plays chess.", created_at=moment))
+    fuller = await app.memory.write.write_memory(caller.scope, draft("Maya plays chess, tennis and golf."))
     assert (chess.related, fuller.id, fuller.related) == (1, chess.id, 1)
-    await app.edit.patch_memory(
+    await app.memory.edit.patch_memory(
         caller.scope, goal.id, {"text": "Maya wants to win the chess tournament."}, version=None
     )
     assert await edges(sql) == {(chess.id, goal.id)}
@@ -68,10 +68,10 @@ async def test_writing_again_doubles_no_relation_in_either_direction(
 async def test_a_changed_text_is_linked_to_its_new_neighbours(
     app: Application, caller: Caller, sql: asyncpg.Connection
 ) -> None:
-    goal = await app.write.write_memory(caller.scope, draft(GOAL, category="goals"))
-    other = await app.write.write_memory(caller.scope, draft(RAIN))
+    goal = await app.memory.write.write_memory(caller.scope, draft(GOAL, category="goals"))
+    other = await app.memory.write.write_memory(caller.scope, draft(RAIN))
     assert await edges(sql) == set()
-    await app.edit.patch_memory(caller.scope, other.id, {"text": CHESS}, version=None)
+    await app.memory.edit.patch_memory(caller.scope, other.id, {"text": CHESS}, version=None)
     assert await edges(sql) == {(other.id, goal.id)}
     assert [row["event"] for row in await history_of(sql, other.id)] == ["ADD", "UPDATE", "LINK"]
 
@@ -80,12 +80,14 @@ async def test_a_changed_text_is_linked_to_its_new_neighbours(
 async def test_memories_that_share_only_the_users_name_are_not_related(app: Application, caller: Caller) -> None:
     stored = [m for m in load_user("development").memories.values() if m.type is MemoryType.semantic][:90]
     for memory in stored:
-        await app.write.write_memory(caller.scope, draft(memory.text, category=memory.category))
-    contract = await app.write.write_memory(caller.scope, draft("Nora must sign the contract by 19 December."))
+        await app.memory.write.write_memory(caller.scope, draft(memory.text, category=memory.category))
+    contract = await app.memory.write.write_memory(caller.scope, draft("Nora must sign the contract by 19 December."))
     assert contract.similarity is not None
     assert contract.similarity > 0.5
     assert contract.related == 0
-    lessons = await app.write.write_memory(caller.scope, draft("Nora's German lessons moved to Wednesday evenings."))
+    lessons = await app.memory.write.write_memory(
+        caller.scope, draft("Nora's German lessons moved to Wednesday evenings.")
+    )
     assert lessons.related >= 1
 
 
@@ -98,33 +100,33 @@ async def strengths(sql: asyncpg.Connection) -> dict[frozenset[UUID], float]:
 async def test_a_text_about_something_else_leaves_no_relation_of_the_old_one(
     app: Application, caller: Caller, sql: asyncpg.Connection
 ) -> None:
-    goal = await app.write.write_memory(caller.scope, draft(GOAL, category="goals"))
-    chess = await app.write.write_memory(caller.scope, draft(CHESS))
-    club = await app.write.write_memory(caller.scope, draft("Maya is in a chess club.", category="goals"))
+    goal = await app.memory.write.write_memory(caller.scope, draft(GOAL, category="goals"))
+    chess = await app.memory.write.write_memory(caller.scope, draft(CHESS))
+    club = await app.memory.write.write_memory(caller.scope, draft("Maya is in a chess club.", category="goals"))
     assert {(chess.id, goal.id), (club.id, chess.id), (club.id, goal.id)} == await edges(sql)
-    await app.edit.patch_memory(caller.scope, chess.id, {"text": RAIN}, version=None)
+    await app.memory.edit.patch_memory(caller.scope, chess.id, {"text": RAIN}, version=None)
     assert await edges(sql) == {(club.id, goal.id)}
     assert [row["event"] for row in await history_of(sql, chess.id)] == ["ADD", "LINK", "UPDATE"]
     parcel = Query(agent="supervisor", query=RAIN, filters=Filters(category="preferences"), top_k=1)
-    answer = await app.query.answer_query(caller.scope, parcel)
+    answer = await app.recall.query.answer_query(caller.scope, parcel)
     assert ([item.memory.id for item in answer.items], answer.related) == ([chess.id], [])
 
 
 async def test_a_relation_that_stays_gets_the_strength_of_the_new_text(
     app: Application, caller: Caller, sql: asyncpg.Connection
 ) -> None:
-    goal = await app.write.write_memory(caller.scope, draft(GOAL, category="goals"))
-    chess = await app.write.write_memory(caller.scope, draft(CHESS))
+    goal = await app.memory.write.write_memory(caller.scope, draft(GOAL, category="goals"))
+    chess = await app.memory.write.write_memory(caller.scope, draft(CHESS))
     pair, text = frozenset((goal.id, chess.id)), "Maya plays chess and wants to win a tournament."
     before = await strengths(sql)
-    await app.edit.patch_memory(caller.scope, chess.id, {"text": text}, version=None)
+    await app.memory.edit.patch_memory(caller.scope, chess.id, {"text": text}, version=None)
     expected = [c.neighbour.similarity for c in await _compared(app, caller, text) if c.neighbour.id == goal.id]
     after = await strengths(sql)
     assert after == {pair: pytest.approx(expected[0], abs=1e-3)}
     assert after[pair] > before[pair] + 0.05
     linked = (await history_of(sql, chess.id))[-1]
     assert [edge["strength"] for edge in linked["meta"]["edges"]] == [pytest.approx(after[pair], abs=1e-5)]
-    await app.edit.patch_memory(
+    await app.memory.edit.patch_memory(
         caller.scope, goal.id, {"text": "Maya wants to win at chess."}, version=None
     )  # the other end of the relation
     assert list(await strengths(sql)) == [pair]
@@ -134,15 +136,17 @@ async def test_a_relation_that_stays_gets_the_strength_of_the_new_text(
 async def test_a_merge_with_a_new_text_renews_relations_too(
     app: Application, caller: Caller, sql: asyncpg.Connection
 ) -> None:
-    goal = await app.write.write_memory(caller.scope, draft(GOAL, category="goals"))
-    chess = await app.write.write_memory(caller.scope, draft("Maya plays chess.", category="goals"))
-    far = await app.write.write_memory(caller.scope, draft(RAIN))
+    goal = await app.memory.write.write_memory(caller.scope, draft(GOAL, category="goals"))
+    chess = await app.memory.write.write_memory(caller.scope, draft("Maya plays chess.", category="goals"))
+    far = await app.memory.write.write_memory(caller.scope, draft(RAIN))
     await sql.execute("UPDATE relations SET strength = 0.99")
     stale = (
         "INSERT INTO relations (tenant_id, id, from_id, to_id, strength) VALUES ($1, gen_random_uuid(), $2, $3, 0.9)"
     )
     await sql.execute(stale, caller.scope.tenant_id, str(far.id), str(chess.id))
-    fuller = await app.write.write_memory(caller.scope, draft("Maya plays chess, tennis and golf.", category="goals"))
+    fuller = await app.memory.write.write_memory(
+        caller.scope, draft("Maya plays chess, tennis and golf.", category="goals")
+    )
     assert (fuller.action, fuller.id, fuller.related) == ("updated", chess.id, 1)
     [(pair, strength)] = (await strengths(sql)).items()
     assert pair == frozenset((goal.id, chess.id))
@@ -153,11 +157,11 @@ async def test_a_merge_with_a_new_text_renews_relations_too(
 async def test_without_a_new_text_relations_stay_as_they_are(
     app: Application, caller: Caller, sql: asyncpg.Connection, again: dict[str, Any]
 ) -> None:
-    goal = await app.write.write_memory(caller.scope, draft(GOAL, category="goals"))
-    await app.write.write_memory(caller.scope, draft(CHESS))
+    goal = await app.memory.write.write_memory(caller.scope, draft(GOAL, category="goals"))
+    await app.memory.write.write_memory(caller.scope, draft(CHESS))
     before = await sql.fetch("SELECT xmin::text, * FROM relations")
-    await app.edit.patch_memory(caller.scope, goal.id, again, version=None)
-    await app.write.write_memory(caller.scope, draft(CHESS, importance=4))
+    await app.memory.edit.patch_memory(caller.scope, goal.id, again, version=None)
+    await app.memory.write.write_memory(caller.scope, draft(CHESS, importance=4))
     assert await sql.fetch("SELECT xmin::text, * FROM relations") == before
 
 
@@ -166,10 +170,10 @@ async def test_many_new_texts_of_related_memories_at_once(
     app: Application, caller: Caller, sql: asyncpg.Connection
 ) -> None:
     texts = [f"Maya plays chess with {name} on Sundays." for name in ("Ana", "Ben", "Cleo", "Dan", "Eve")]
-    ids = [(await app.write.write_memory(caller.scope, draft(text))).id for text in texts]
+    ids = [(await app.memory.write.write_memory(caller.scope, draft(text))).id for text in texts]
     for day in ("Mondays", "Fridays"):
         patches = [
-            app.edit.patch_memory(caller.scope, id_, {"text": text.replace("Sundays", day)}, version=None)
+            app.memory.edit.patch_memory(caller.scope, id_, {"text": text.replace("Sundays", day)}, version=None)
             for id_, text in zip(ids, texts, strict=True)
         ]
         await asyncio.gather(*patches)
@@ -184,7 +188,7 @@ async def test_at_most_the_configured_number_of_the_strongest_is_linked(
     app = await configured(bands={"link_top_k": 2})
     caller = await make_caller(app)
     texts = ("Maya likes wine.", "Maya likes red wine.", "Maya likes white wine.", "Maya buys wine at the market.")
-    *known, last = [await app.write.write_memory(caller.scope, draft(text)) for text in texts]
+    *known, last = [await app.memory.write.write_memory(caller.scope, draft(text)) for text in texts]
     assert last.related == 2
     strengths = await sql.fetch("SELECT strength FROM relations WHERE from_id = $1", str(last.id))
     others = [c.neighbour.similarity for c in await _compared(app, caller, texts[-1]) if c.neighbour.id != last.id]
@@ -196,55 +200,57 @@ async def test_nothing_below_the_least_strength_is_linked(configured: Configured
     app = await configured(bands={"link_min": 0.9})
     caller = await make_caller(app)
     for text in (GOAL, CHESS):
-        assert (await app.write.write_memory(caller.scope, draft(text))).related == 0
+        assert (await app.memory.write.write_memory(caller.scope, draft(text))).related == 0
     assert await edges(sql) == set()
 
 
 async def test_only_active_semantic_memories_of_the_same_user_are_linked(
     app: Application, caller: Caller, sql: asyncpg.Connection
 ) -> None:
-    gone = await app.write.write_memory(caller.scope, draft(CHESS))
-    await app.edit.soft_delete_memory(caller.scope, gone.id)
-    await app.write.write_memory(caller.scope, draft(CHESS, user_id="ben"))
-    await app.write.write_memory((await make_caller(app)).scope, draft(CHESS))
+    gone = await app.memory.write.write_memory(caller.scope, draft(CHESS))
+    await app.memory.edit.soft_delete_memory(caller.scope, gone.id)
+    await app.memory.write.write_memory(caller.scope, draft(CHESS, user_id="ben"))
+    await app.memory.write.write_memory((await make_caller(app)).scope, draft(CHESS))
     for kind in (MemoryType.turn, MemoryType.episodic, MemoryType.summary):
-        await app.write.write_memory(caller.scope, draft(CHESS, type=kind))
-    assert (await app.write.write_memory(caller.scope, draft(GOAL))).related == 0
+        await app.memory.write.write_memory(caller.scope, draft(CHESS, type=kind))
+    assert (await app.memory.write.write_memory(caller.scope, draft(GOAL))).related == 0
     assert await edges(sql) == set()
 
 
 async def test_a_bound_key_links_only_within_its_agents_categories(
     app: Application, caller: Caller, sql: asyncpg.Connection
 ) -> None:
-    tasks = await app.write.write_memory(
+    tasks = await app.memory.write.write_memory(
         caller.scope, draft("Maya registers for the chess tournament.", category="tasks")
     )
-    likes = await app.write.write_memory(caller.scope, draft(CHESS, category="preferences"))
+    likes = await app.memory.write.write_memory(caller.scope, draft(CHESS, category="preferences"))
     before = await edges(sql)
     planner = await make_caller(app, ("write",), ["planner"], tenant=caller)
-    goal = await app.write.write_memory(planner.scope, draft(GOAL, category="goals"))
+    goal = await app.memory.write.write_memory(planner.scope, draft(GOAL, category="goals"))
     assert goal.related == 1
     assert await edges(sql) - before == {(goal.id, tasks.id)}
-    free = await app.write.write_memory(
+    free = await app.memory.write.write_memory(
         caller.scope, draft("Maya plays in a chess tournament on Sundays.", category="goals")
     )
     assert {(free.id, tasks.id), (free.id, likes.id), (free.id, goal.id)} <= await edges(sql)
 
 
 async def test_relations_are_read_in_both_directions_under_the_same_filters(app: Application, caller: Caller) -> None:
-    goal = await app.write.write_memory(caller.scope, draft(GOAL, category="goals", actor_id="maya"))
-    chess = await app.write.write_memory(caller.scope, draft(CHESS, category="tasks", actor_id="ben"))
+    goal = await app.memory.write.write_memory(caller.scope, draft(GOAL, category="goals", actor_id="maya"))
+    chess = await app.memory.write.write_memory(caller.scope, draft(CHESS, category="tasks", actor_id="ben"))
     for wanted, other in ((goal, chess), (chess, goal)):
-        memory = await app.read.get_memory(caller.scope, wanted.id)
+        memory = await app.memory.read.get_memory(caller.scope, wanted.id)
         query = Query(agent="supervisor", query=memory.text, filters=Filters(user_id="maya"), top_k=1)
-        answer = await app.query.answer_query(caller.scope, query)
+        answer = await app.recall.query.answer_query(caller.scope, query)
         assert [item.memory.id for item in answer.items] == [wanted.id]
         assert [item.memory.id for item in answer.related] == [other.id]
         narrowed = Query(agent="supervisor", query=memory.text, filters=Filters(actor_id=memory.actor_id), top_k=1)
-        assert (await app.query.answer_query(caller.scope, narrowed)).related == []
+        assert (await app.recall.query.answer_query(caller.scope, narrowed)).related == []
 
 
 async def _compared(app: Application, caller: Caller, text: str) -> list:
-    [vector] = await app.embedder.embed_texts([text])
-    storage = app.write._memories
-    return await storage.find_neighbours(caller.scope, "maya", "preferences", text, vector, app.policies.defaults.bands)
+    [vector] = await app.parts.embedder.embed_texts([text])
+    storage = app.memory.write._memories
+    return await storage.find_neighbours(
+        caller.scope, "maya", "preferences", text, vector, app.parts.policies.defaults.bands
+    )

@@ -65,7 +65,7 @@ async def test_a_write_with_everything_takes_no_more(
     texts = ("Maya plays chess.", "Maya plays chess, tennis and golf.", "Maya wants to win a chess tournament.")
     for warm_up in ("ana", "ben"):
         for text in texts:
-            await proxied.write.write_memory(caller.scope, draft(text, user_id=warm_up, thread_id="t1"))
+            await proxied.memory.write.write_memory(caller.scope, draft(text, user_id=warm_up, thread_id="t1"))
     taken = [await _flights(proxy, proxied, caller, text) for text in texts]
     assert taken == [2, 2, 2]
     assert len(await edges(sql)) == 3
@@ -79,14 +79,14 @@ async def test_a_message_of_a_change_takes_a_second_round_trip_only_if_the_user_
         for _warm_up in range(2):
             before = proxy.flights
             turn = draft(text, type=MemoryType.turn, role="user", thread_id="t", category="activity")
-            await proxied.turns.store_turn(caller.scope, turn)
+            await proxied.memory.turns.store_turn(caller.scope, turn)
         taken.append(proxy.flights - before)
     assert (taken[0], taken[2]) == (1, 2)
 
 
 async def _flights(proxy: CountingProxy, app: Application, caller: Caller, text: str) -> int:
     before = proxy.flights
-    written = await app.write.write_memory(
+    written = await app.memory.write.write_memory(
         caller.scope, draft(text, thread_id="t2", tags=("game",), source={"turn": str(uuid4())})
     )
     assert written.revision is not None
@@ -103,15 +103,15 @@ async def test_a_query_takes_a_bounded_number_of_round_trips_whatever_it_finds(
     taken = []
     for size in (0, 1, 8):
         for number in range(size):
-            await proxied.write.write_memory(caller.scope, draft(f"Chess move {number}.", type=MemoryType.turn))
+            await proxied.memory.write.write_memory(caller.scope, draft(f"Chess move {number}.", type=MemoryType.turn))
         for _ in range(2):
             before = proxy.flights
-            answer = await proxied.query.answer_query(caller.scope, query)
+            answer = await proxied.recall.query.answer_query(caller.scope, query)
             taken.append(proxy.flights - before)
     assert len(answer.items) == 5
     assert taken[3] == taken[5]
     assert taken[5] <= 7
-    await proxied.query.answer_query(caller.scope, plain)
+    await proxied.recall.query.answer_query(caller.scope, plain)
     before = proxy.flights
-    await proxied.query.answer_query(caller.scope, plain)
+    await proxied.recall.query.answer_query(caller.scope, plain)
     assert proxy.flights - before == 2

@@ -38,16 +38,16 @@ def scope(caller: Caller) -> Principal:
 async def say(app: Application, scope: Principal, text: str, **fields: Any) -> StoredTurn:
     """Store a turn in the thread `talk`."""
     turn = {"type": MemoryType.turn, "category": "activity", "thread_id": "talk", "role": "user"}
-    return await app.turns.store_turn(scope, draft(text, **turn | fields))
+    return await app.memory.turns.store_turn(scope, draft(text, **turn | fields))
 
 
 async def run_all(app: Application, scope: Principal) -> Mapping[str, Any]:
     """Run all due jobs to their end and return the sums of their reports' numbers."""
     total: dict[str, int] = {}
-    while swept := await app.run_jobs.collect_due_jobs():
+    while swept := await app.jobs.run.collect_due_jobs():
         for tenant_id, job_id, kind in swept:
-            assert await app.run_jobs.run_job(tenant_id, job_id, "test") == "done", kind
-            report = (await app.jobs.get_job(scope, job_id)).report or {}
+            assert await app.jobs.run.run_job(tenant_id, job_id, "test") == "done", kind
+            report = (await app.jobs.manage.get_job(scope, job_id)).report or {}
             total = {name: total.get(name, 0) + report[name] for name in ("embedded", "evicted") if name in report}
     return total
 
@@ -60,13 +60,13 @@ async def test_the_oldest_turns_of_a_full_thread_go_one_user_at_a_time(
     pinned = await say(app, scope, "Pinned.", pinned=True)
     turns = [await say(app, scope, f"Turn {n}.") for n in range(5)]
     others = [await say(app, scope, "Elsewhere.", thread_id="other"), await say(app, scope, "Ben.", user_id="ben")]
-    summary = await app.write.write_memory(scope, draft("In short.", type=MemoryType.summary, thread_id="talk"))
+    summary = await app.memory.write.write_memory(scope, draft("In short.", type=MemoryType.summary, thread_id="talk"))
     assert await run_all(app, scope) == {"embedded": 0, "evicted": 3}
     kept = {row["id"] for row in await sql.fetch("SELECT id FROM memories WHERE state = 'active'")}
     assert kept == {pinned.id, summary.id, *(turn.id for turn in [*turns[3:], *others])}
-    again = await JobStorage(app.uow, JobPolicy()).list_jobs(scope, JobState.done, None, None, 10)
+    again = await JobStorage(app.parts.uow, JobPolicy()).list_jobs(scope, JobState.done, None, None, 10)
     for job in again:
-        await app.jobs.replay_job(scope, job.id)
+        await app.jobs.manage.replay_job(scope, job.id)
     assert await run_all(app, scope) == {"embedded": 0, "evicted": 0}
 
 
@@ -79,7 +79,7 @@ async def test_many_turns_without_a_vector_get_theirs_in_batches_and_only_once(
         await say(app, scope, f"Turn {n}.")
     await sql.execute("UPDATE jobs SET state = 'dead'")
     embedder.failing = False
-    store = JobStorage(app.uow, JobPolicy())
+    store = JobStorage(app.parts.uow, JobPolicy())
     for expected in (130, 0):
         await store.enqueue_jobs(scope, [NewJob(JobKind.embed)])
         assert await run_all(app, scope) == {"embedded": expected}
@@ -95,7 +95,7 @@ async def test_turns_are_answered_before_they_have_a_vector(
     embedder.failing = False
     for profile, threshold in product(("default", "facts", "dense"), (None, 0.9)):
         query = Query("supervisor", "Which violin was it?", filters=Filters(user_id="maya"), profile=profile)
-        answer = await app.query.answer_query(scope, replace(query, top_k=5, threshold=threshold, explain=True))
+        answer = await app.recall.query.answer_query(scope, replace(query, top_k=5, threshold=threshold, explain=True))
         assert (len(answer.items), [d.reason for d in answer.dropped], answer.degraded) == (5, ["rank"], None)
         for item in answer.items:
             assert item.scored is not None
@@ -108,17 +108,19 @@ async def test_a_job_that_names_no_turn_is_set_aside_at_once(
     app: Application, scope: Principal, payload: dict[str, Any]
 ) -> None:
     await say(app, scope, "Good morning.")
-    [job_id] = await JobStorage(app.uow, JobPolicy()).enqueue_jobs(scope, [NewJob(JobKind.after_turn, "maya", payload)])
-    assert await app.run_jobs.run_job(scope.tenant_id, job_id, "test") == "dead"
+    [job_id] = await JobStorage(app.parts.uow, JobPolicy()).enqueue_jobs(
+        scope, [NewJob(JobKind.after_turn, "maya", payload)]
+    )
+    assert await app.jobs.run.run_job(scope.tenant_id, job_id, "test") == "dead"
     assert (
-        await app.jobs.get_job(scope, job_id)
+        await app.jobs.manage.get_job(scope, job_id)
     ).last_error == "job_failed: the payload needs a memory_id (a UUID) and a thread_id (a string)"
 
 
 async def test_a_turn_that_is_gone_is_no_error(app: Application, scope: Principal) -> None:
     turn = await say(app, scope, "Gone soon.")
     assert turn.id is not None
-    await app.edit.purge_memory(scope, turn.id)
+    await app.memory.edit.purge_memory(scope, turn.id)
     assert await run_all(app, scope) == {"embedded": 0, "evicted": 0}
 
 

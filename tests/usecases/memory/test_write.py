@@ -32,7 +32,7 @@ APART = [
 async def test_a_new_text_is_created_with_its_vector_and_history(
     app: Application, caller: Caller, sql: asyncpg.Connection, embedder: Embedder
 ) -> None:
-    written = await app.write.write_memory(caller.scope, draft(importance=3, tags=("diet",)))
+    written = await app.memory.write.write_memory(caller.scope, draft(importance=3, tags=("diet",)))
     assert (written.action, written.matched_id, written.similarity, written.related) == ("created", None, None, 0)
     assert written.revision is None
     [added] = await history_of(sql, written.id)
@@ -45,10 +45,10 @@ async def test_a_new_text_is_created_with_its_vector_and_history(
 
 @pytest.mark.parametrize("again", ["Maya drinks oat milk", "maya drinks oat milk", "  Maya drinks\noat milk!"])
 async def test_an_equal_text_updates_the_memory_that_says_it(app: Application, caller: Caller, again: str) -> None:
-    first = await app.write.write_memory(caller.scope, draft())
-    second = await app.write.write_memory(caller.scope, draft(again))
+    first = await app.memory.write.write_memory(caller.scope, draft())
+    second = await app.memory.write.write_memory(caller.scope, draft(again))
     assert (second.action, second.id, second.matched_id) == ("updated", first.id, first.id)
-    assert (await app.read.get_memory(caller.scope, first.id)).version == 2
+    assert (await app.memory.read.get_memory(caller.scope, first.id)).version == 2
 
 
 @pytest.mark.parametrize(
@@ -62,8 +62,8 @@ async def test_an_equal_text_updates_the_memory_that_says_it(app: Application, c
 async def test_the_same_fact_in_other_words_is_one_memory_with_the_fuller_text(
     app: Application, caller: Caller, sql: asyncpg.Connection, embedder: Embedder, known: str, incoming: str, kept: str
 ) -> None:
-    first = await app.write.write_memory(caller.scope, draft(known))
-    second = await app.write.write_memory(caller.scope, draft(incoming))
+    first = await app.memory.write.write_memory(caller.scope, draft(known))
+    second = await app.memory.write.write_memory(caller.scope, draft(incoming))
     assert (second.action, second.id) == ("updated", first.id)
     assert await active_texts(sql) == [kept]
     update = (await history_of(sql, first.id))[-1]
@@ -78,19 +78,19 @@ async def test_a_text_that_is_replaced_takes_its_source_with_it(
     app: Application, caller: Caller, said: dict[str, str] | None
 ) -> None:
     told = {"turn_id": "t1", "quote": "I play chess"}
-    first = await app.write.write_memory(caller.scope, draft("Maya plays chess.", source=told))
-    fuller = await app.write.write_memory(caller.scope, draft("Maya plays chess, tennis and golf.", source=said))
+    first = await app.memory.write.write_memory(caller.scope, draft("Maya plays chess.", source=told))
+    fuller = await app.memory.write.write_memory(caller.scope, draft("Maya plays chess, tennis and golf.", source=said))
     assert fuller.id == first.id
-    assert (await app.read.get_memory(caller.scope, first.id)).source == said
+    assert (await app.memory.read.get_memory(caller.scope, first.id)).source == said
 
 
 @pytest.mark.parametrize("again", ["Maya plays chess.", "Maya plays chess, tennis and golf."])
 async def test_a_text_that_stays_keeps_its_source(app: Application, caller: Caller, again: str) -> None:
     told = {"turn_id": "t1", "quote": "chess, tennis and golf"}
-    first = await app.write.write_memory(caller.scope, draft("Maya plays chess, tennis and golf.", source=told))
-    second = await app.write.write_memory(caller.scope, draft(again, source={"turn_id": "t2", "quote": "chess"}))
+    first = await app.memory.write.write_memory(caller.scope, draft("Maya plays chess, tennis and golf.", source=told))
+    second = await app.memory.write.write_memory(caller.scope, draft(again, source={"turn_id": "t2", "quote": "chess"}))
     assert second.id == first.id
-    assert (await app.read.get_memory(caller.scope, first.id)).source == told
+    assert (await app.memory.read.get_memory(caller.scope, first.id)).source == told
 
 
 async def test_texts_that_only_look_alike_stay_two(app: Application, caller: Caller, sql: asyncpg.Connection) -> None:
@@ -98,7 +98,7 @@ async def test_texts_that_only_look_alike_stay_two(app: Application, caller: Cal
     for number, (one, other) in enumerate(APART):
         user = f"user {number}"
         for text in (one, other):
-            await app.write.write_memory(caller.scope, draft(text, user_id=user))
+            await app.memory.write.write_memory(caller.scope, draft(text, user_id=user))
         if await active_texts(sql, user) != sorted([one, other]):
             merged.append((one, other))
     assert merged == []
@@ -107,18 +107,18 @@ async def test_texts_that_only_look_alike_stay_two(app: Application, caller: Cal
 async def test_an_update_joins_what_both_say_and_keeps_the_birthday(
     app: Application, caller: Caller, clock: Clock
 ) -> None:
-    first = await app.write.write_memory(caller.scope, draft(importance=4, pinned=True, tags=("diet", "drink")))
-    before = await app.read.get_memory(caller.scope, first.id)
+    first = await app.memory.write.write_memory(caller.scope, draft(importance=4, pinned=True, tags=("diet", "drink")))
+    before = await app.memory.read.get_memory(caller.scope, first.id)
     clock.move(days=3)
-    await app.write.write_memory(
+    await app.memory.write.write_memory(
         caller.scope, draft("Maya drinks oat milk, honey and tea.", importance=2, tags=("sweet", "diet"))
     )
-    after = await app.read.get_memory(caller.scope, first.id)
+    after = await app.memory.read.get_memory(caller.scope, first.id)
     assert (after.importance, after.pinned, after.tags) == (4, True, ("diet", "drink", "sweet"))
     assert (after.created_at, after.version) == (before.created_at, 2)
     assert after.updated_at - before.updated_at >= timedelta(days=3)
-    await app.write.write_memory(caller.scope, draft(importance=5))
-    assert (await app.read.get_memory(caller.scope, first.id)).importance == 5
+    await app.memory.write.write_memory(caller.scope, draft(importance=5))
+    assert (await app.memory.read.get_memory(caller.scope, first.id)).importance == 5
 
 
 async def test_only_numbers_differ_is_an_update_where_the_category_says_so(
@@ -129,7 +129,7 @@ async def test_only_numbers_differ_is_an_update_where_the_category_says_so(
     for category in ("goals", "preferences"):
         for amount in (400, 500):
             text = f"Maya wants to save {amount} euros for the trip."
-            await app.write.write_memory(caller.scope, draft(text, category=category, user_id=category))
+            await app.memory.write.write_memory(caller.scope, draft(text, category=category, user_id=category))
     assert await active_texts(sql, "goals") == ["Maya wants to save 500 euros for the trip."]
     assert len(await active_texts(sql, "preferences")) == 2
 
@@ -139,14 +139,16 @@ async def test_below_the_least_importance_nothing_is_created_but_updates_are_tak
 ) -> None:
     app = await configured(policies={"write": {"min_importance": 3}})
     caller = await make_caller(app)
-    skipped = await app.write.write_memory(caller.scope, draft(importance=2))
+    skipped = await app.memory.write.write_memory(caller.scope, draft(importance=2))
     assert (skipped.id, skipped.action) == (None, "skipped")
     assert await events_of(sql) == [("hotpath", "classify", "skipped")]
     assert await sql.fetchval("SELECT count(*) FROM history") == 0
-    created = await app.write.write_memory(caller.scope, draft(importance=3))
-    updated = await app.write.write_memory(caller.scope, draft("Maya drinks oat milk, honey and tea.", importance=1))
+    created = await app.memory.write.write_memory(caller.scope, draft(importance=3))
+    updated = await app.memory.write.write_memory(
+        caller.scope, draft("Maya drinks oat milk, honey and tea.", importance=1)
+    )
     assert (updated.action, updated.id) == ("updated", created.id)
-    turn = await app.write.write_memory(caller.scope, draft("Hello.", type=MemoryType.turn, importance=1))
+    turn = await app.memory.write.write_memory(caller.scope, draft("Hello.", type=MemoryType.turn, importance=1))
     assert turn.action == "created"
 
 
@@ -166,9 +168,9 @@ async def test_the_fallback_band_asks_only_young_memories_of_categories_that_all
         ("left to consolidation", "goals", 1, without),
     ]:
         known = draft("Maya plays chess.", user_id=user, category=category, created_at=now - timedelta(days=age))
-        await builder.write.write_memory(caller.scope, known)
+        await builder.memory.write.write_memory(caller.scope, known)
         incoming = replace(known, text="Maya plays chess, tennis and golf.", created_at=None)
-        await builder.write.write_memory(caller.scope, incoming)
+        await builder.memory.write.write_memory(caller.scope, incoming)
     assert await active_texts(sql, "young") == ["Maya plays chess, tennis and golf."]
     for user in ("old", "elsewhere", "left to consolidation"):
         assert len(await active_texts(sql, user)) == 2
@@ -178,25 +180,25 @@ async def test_calibrated_bands_update_on_similarity_alone(configured: Configure
     app = await configured(bands={"auto_update_equality_only": False, "auto_update": 0.9})
     caller = await make_caller(app)
     for text in ("Maya drinks oat milk.", "Maya drinks oat milk in the morning.", "Maya likes milk in coffee."):
-        await app.write.write_memory(caller.scope, draft(text))
+        await app.memory.write.write_memory(caller.scope, draft(text))
     assert await active_texts(sql) == ["Maya drinks oat milk in the morning.", "Maya likes milk in coffee."]
 
 
 async def test_nothing_is_compared_across_tenants_users_categories_types_or_states(
     app: Application, caller: Caller
 ) -> None:
-    first = await app.write.write_memory(caller.scope, draft())
+    first = await app.memory.write.write_memory(caller.scope, draft())
     stranger = await make_caller(app)
     others = [
-        await app.write.write_memory(stranger.scope, draft()),
-        await app.write.write_memory(caller.scope, draft(user_id="ben")),
-        await app.write.write_memory(caller.scope, draft(category="tasks")),
-        await app.write.write_memory(caller.scope, draft(type=MemoryType.episodic)),
-        await app.write.write_memory(caller.scope, draft(type=MemoryType.turn)),
-        await app.write.write_memory(caller.scope, draft(type=MemoryType.turn)),
+        await app.memory.write.write_memory(stranger.scope, draft()),
+        await app.memory.write.write_memory(caller.scope, draft(user_id="ben")),
+        await app.memory.write.write_memory(caller.scope, draft(category="tasks")),
+        await app.memory.write.write_memory(caller.scope, draft(type=MemoryType.episodic)),
+        await app.memory.write.write_memory(caller.scope, draft(type=MemoryType.turn)),
+        await app.memory.write.write_memory(caller.scope, draft(type=MemoryType.turn)),
     ]
-    await app.edit.soft_delete_memory(caller.scope, first.id)
-    others.append(await app.write.write_memory(caller.scope, draft()))
+    await app.memory.edit.soft_delete_memory(caller.scope, first.id)
+    others.append(await app.memory.write.write_memory(caller.scope, draft()))
     assert [written.action for written in others] == ["created"] * 7
 
 
@@ -205,9 +207,9 @@ async def test_the_event_of_a_failed_embedder_is_kept_and_nothing_else(
 ) -> None:
     monkeypatch.setattr(embedder, "failing", True)
     with pytest.raises(EmbedderUnavailable):
-        await app.write.write_memory(caller.scope, draft(thread_id="t1"))
+        await app.memory.write.write_memory(caller.scope, draft(thread_id="t1"))
     with pytest.raises(EmbedderUnavailable):
-        await app.write.write_memory(caller.scope, draft(type=MemoryType.episodic))
+        await app.memory.write.write_memory(caller.scope, draft(type=MemoryType.episodic))
     assert await events_of(sql) == [("hotpath", "create", "error"), ("episodic", "create", "error")]
     first = await sql.fetchrow("SELECT user_id, thread_id, category FROM events ORDER BY id LIMIT 1")
     assert tuple(first) == (None, None, "preferences"), "events never name a user for whom nothing is stored"
@@ -216,14 +218,14 @@ async def test_the_event_of_a_failed_embedder_is_kept_and_nothing_else(
 
 
 async def test_the_hot_path_leaves_its_three_events(app: Application, caller: Caller, sql: asyncpg.Connection) -> None:
-    await app.write.write_memory(caller.scope, draft())
-    await app.write.write_memory(caller.scope, draft("Maya drinks oat milk, honey and tea."))
-    await app.write.write_memory(caller.scope, draft("Maya met Ben.", type=MemoryType.episodic))
+    await app.memory.write.write_memory(caller.scope, draft())
+    await app.memory.write.write_memory(caller.scope, draft("Maya drinks oat milk, honey and tea."))
+    await app.memory.write.write_memory(caller.scope, draft("Maya met Ben.", type=MemoryType.episodic))
     # the write's event commits with it; the events of the search come in batches, at the latest now
     done = [("hotpath", "create", "ok"), ("hotpath", "update", "ok"), ("episodic", "create", "ok")]
     looked = [("hotpath", op, "ok") for op in ("classify", "search", "classify", "search")]
     assert [event for event in await events_of(sql) if event not in looked] == done
-    await app.access.flush_pending()
+    await app.parts.access.flush_pending()
     told = await events_of(sql)
     assert [event for event in told if event in looked] == looked
     assert len(told) == len(done + looked)
@@ -233,12 +235,12 @@ async def test_the_hot_path_leaves_its_three_events(app: Application, caller: Ca
 
 async def test_a_bound_key_writes_as_its_agent_and_only_into_its_categories(app: Application, caller: Caller) -> None:
     stylist = (await make_caller(app, ("write",), ["stylist"], tenant=caller)).scope
-    written = await app.write.write_memory(stylist, draft())
-    assert (await app.read.get_memory(caller.scope, written.id)).agent_id == "stylist"
+    written = await app.memory.write.write_memory(stylist, draft())
+    assert (await app.memory.read.get_memory(caller.scope, written.id)).agent_id == "stylist"
     with pytest.raises(CategoryNotAllowed, match="goals"):
-        await app.write.write_memory(stylist, draft(category="goals"))
+        await app.memory.write.write_memory(stylist, draft(category="goals"))
     with pytest.raises(AgentNotAllowed, match="planner"):
-        await app.write.write_memory(stylist, draft(agent_id="planner"))
+        await app.memory.write.write_memory(stylist, draft(agent_id="planner"))
 
 
 @pytest.mark.parametrize(
@@ -261,21 +263,21 @@ async def test_what_cannot_be_remembered_is_refused(
     app: Application, caller: Caller, sql: asyncpg.Connection, fields: dict[str, object], error: type[Exception]
 ) -> None:
     with pytest.raises(error):
-        await app.write.write_memory(caller.scope, draft(**{"text": "Maya drinks oat milk."} | fields))
+        await app.memory.write.write_memory(caller.scope, draft(**{"text": "Maya drinks oat milk."} | fields))
     assert await sql.fetchval("SELECT count(*) FROM memories") == 0
 
 
 async def test_a_procedure_keeps_its_steps_line_by_line(app: Application, caller: Caller) -> None:
     steps = "1. Fill the kettle.\n2. Boil the water."
-    written = await app.write.write_memory(
+    written = await app.memory.write.write_memory(
         caller.scope, draft("Make tea", category="procedural", type=MemoryType.procedural, steps_text=steps)
     )
-    memory = await app.read.get_memory(caller.scope, written.id)
+    memory = await app.memory.read.get_memory(caller.scope, written.id)
     assert (memory.text, memory.steps_text, memory.state) == ("Make tea", steps, MemoryState.active)
 
 
 async def test_a_long_text_is_trimmed_when_asked(app: Application, caller: Caller) -> None:
-    written = await app.write.write_memory(caller.scope, draft("Maya likes tea. " * 30), trim=True)
-    text = (await app.read.get_memory(caller.scope, written.id)).text
+    written = await app.memory.write.write_memory(caller.scope, draft("Maya likes tea. " * 30), trim=True)
+    text = (await app.memory.read.get_memory(caller.scope, written.id)).text
     assert len(text) <= 280
     assert text.endswith("tea.")

@@ -99,7 +99,7 @@ def test_how_to_mend_it_is_said(power: str, cure: str) -> None:
 
 def readiness_of(app: Application, chat: ChatModel | None = None) -> Readiness:
     """Return the checks on the test's database, with this model alone."""
-    return Readiness(app.uow, SeededEmbedder(), NullReranker(), chat or NullChatModel(), lambda: None)
+    return Readiness(app.parts.uow, SeededEmbedder(), NullReranker(), chat or NullChatModel(), lambda: None)
 
 
 @pytest.mark.usefixtures("own")
@@ -125,12 +125,12 @@ async def test_what_is_paused_is_told_by_kind_and_stops_no_request(app: Applicat
     readiness, scopes = readiness_of(app), [(await make_caller(app)).scope for _ in range(2)]
     assert (await readiness.run_checks())["pauses"] == "ok"
     for scope, kind in ((scopes[0], "embed"), (scopes[1], "embed"), (scopes[1], "*")):
-        await app.jobs.pause_jobs(scope, kind)
+        await app.jobs.manage.pause_jobs(scope, kind)
     checks = await readiness.run_checks()
     assert "* (1), embed (2); to go on, run `mnema jobs resume KIND --tenant NAME`" in checks["pauses"]
     assert readiness.failed_checks(checks) == {"pauses"} <= readiness.OPTIONAL
     for scope in scopes:
-        await app.jobs.resume_jobs(scope, "*")
+        await app.jobs.manage.resume_jobs(scope, "*")
     assert (await readiness.run_checks())["pauses"] == "ok"
 
 
@@ -151,11 +151,13 @@ async def test_a_broker_that_is_away_and_workers_that_are_silent_are_told_apart(
     app: Application, redis: RedisServer
 ) -> None:
     def checked(url: str) -> Readiness:
-        settings = app.settings.model_copy(update={"redis_url": SecretStr(url), "worker_queue": f"q-{new_id().hex}"})
+        settings = app.parts.settings.model_copy(
+            update={"redis_url": SecretStr(url), "worker_queue": f"q-{new_id().hex}"}
+        )
         broker = broker_settings(settings)
         brokers.append(broker)
         reachable, worked = partial(check_broker, broker), partial(check_worker, broker)
-        return Readiness(app.uow, SeededEmbedder(), NullReranker(), NullChatModel(), reachable, worker=worked)
+        return Readiness(app.parts.uow, SeededEmbedder(), NullReranker(), NullChatModel(), reachable, worker=worked)
 
     brokers: list[BrokerSettings] = []
     readiness, other, away = checked(redis.url), checked(redis.url), checked("redis://127.0.0.1:1/0")
@@ -177,10 +179,12 @@ async def test_a_broker_that_is_away_and_workers_that_are_silent_are_told_apart(
 
 @pytest.mark.usefixtures("own")
 async def test_a_worker_whose_consumer_fails_again_and_again_is_told(app: Application, redis: RedisServer) -> None:
-    settings = app.settings.model_copy(update={"redis_url": SecretStr(redis.url), "worker_queue": f"q-{new_id().hex}"})
+    settings = app.parts.settings.model_copy(
+        update={"redis_url": SecretStr(redis.url), "worker_queue": f"q-{new_id().hex}"}
+    )
     broker = broker_settings(settings)
     reachable, worked = partial(check_broker, broker), partial(check_worker, broker)
-    readiness = Readiness(app.uow, SeededEmbedder(), NullReranker(), NullChatModel(), reachable, worker=worked)
+    readiness = Readiness(app.parts.uow, SeededEmbedder(), NullReranker(), NullChatModel(), reachable, worker=worked)
     report_worker(broker)
     report_rebuilds(broker, "w1@here", MANY_REBUILDS - 1, "KeyError")
     assert Readiness.failed_checks(await readiness.run_checks()) == set(), "one may follow a restart of Redis"
@@ -204,9 +208,9 @@ async def test_a_bucket_that_is_away_is_told_and_stops_no_request(app: Applicati
     s3.make_bucket("ready-bucket")
     verdicts = []
     for bucket in ("ready-bucket", "another-bucket"):
-        store = build_blob_store(s3.settings(bucket), PostgresBlobStore(app.uow))
+        store = build_blob_store(s3.settings(bucket), PostgresBlobStore(app.parts.uow))
         readiness = Readiness(
-            app.uow, SeededEmbedder(), NullReranker(), NullChatModel(), lambda: None, blobs=store, patience_s=10
+            app.parts.uow, SeededEmbedder(), NullReranker(), NullChatModel(), lambda: None, blobs=store, patience_s=10
         )
         verdicts.append(await readiness.run_checks())
     assert [checks["blobs"] for checks in verdicts] == [
@@ -214,7 +218,7 @@ async def test_a_bucket_that_is_away_is_told_and_stops_no_request(app: Applicati
         "The bucket of blobs does not exist. Check MNEMA_BLOB_S3_* and that the keys may read and list the bucket.",
     ]
     assert Readiness.failed_checks(verdicts[1]) == {"blobs"} <= Readiness.OPTIONAL
-    assert "blobs" in await app.readiness.run_checks()
+    assert "blobs" in await app.operations.readiness.run_checks()
 
 
 @pytest.mark.long
@@ -257,23 +261,25 @@ async def test_a_replica_with_another_secret_is_told_until_its_secret_is_accepte
     async with build_application(settings, doubles) as first, build_application(another, doubles) as second:
         assert (await diagnose_installation(another))["secret"] == "ok", "the doctor reads and records nothing"
         assert (await diagnose_installation(settings))["secret"] == "ok"
-        at_once = await asyncio.gather(*(one.readiness.run_checks() for one in (first, first, second)))
+        at_once = await asyncio.gather(*(one.operations.readiness.run_checks() for one in (first, first, second)))
         assert {checks["secret"] for checks in at_once} == {"ok", MISMATCH_TEXT}
-        one, other = (first, second) if (await first.readiness.run_checks())["secret"] == "ok" else (second, first)
-        assert (await one.readiness.run_checks())["secret"] == "ok"
-        assert (await other.readiness.run_checks())["secret"] == MISMATCH_TEXT
+        one, other = (
+            (first, second) if (await first.operations.readiness.run_checks())["secret"] == "ok" else (second, first)
+        )
+        assert (await one.operations.readiness.run_checks())["secret"] == "ok"
+        assert (await other.operations.readiness.run_checks())["secret"] == MISMATCH_TEXT
         assert "secret" not in Readiness.OPTIONAL
-        assert (await diagnose_installation(other.settings))["secret"] == MISMATCH_TEXT
-        await change_secret(other.settings, database.admin)
-        assert (await one.readiness.run_checks())["secret"] == MISMATCH_TEXT
-        assert (await other.readiness.run_checks())["secret"] == "ok"
+        assert (await diagnose_installation(other.parts.settings))["secret"] == MISMATCH_TEXT
+        await change_secret(other.parts.settings, database.admin)
+        assert (await one.operations.readiness.run_checks())["secret"] == MISMATCH_TEXT
+        assert (await other.operations.readiness.run_checks())["secret"] == "ok"
 
 
 async def test_the_database_knows_the_secret_by_a_mark_alone(
     settings: Settings, embedder: SeededEmbedder, sql: asyncpg.Connection
 ) -> None:
     async with build_application(settings, Doubles(embedder=embedder)) as app:
-        await app.readiness.run_checks()
+        await app.operations.readiness.run_checks()
     [row] = await sql.fetch("SELECT * FROM installation")
     secret = settings.erasure_secret()
     assert len(row["secret_fingerprint"]) == 32

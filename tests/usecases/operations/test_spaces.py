@@ -100,7 +100,7 @@ async def town(
 
 
 async def remember(app: Application, caller: Caller, text: str, user: str = "ana", **fields: Any) -> UUID:
-    written = await app.write.write_memory(caller.scope, draft(text, user_id=user, **fields))
+    written = await app.memory.write.write_memory(caller.scope, draft(text, user_id=user, **fields))
     assert written.id is not None
     return written.id
 
@@ -108,14 +108,14 @@ async def remember(app: Application, caller: Caller, text: str, user: str = "ana
 async def ask(app: Application, caller: Caller, words: str, user: str | None = "ana") -> list[UUID]:
     """Return the ids of the answer, best first."""
     asked = Query("supervisor", words, ("preferences", "goals"), Filters(user_id=user), top_k=30, budget_tokens=8192)
-    answer = await app.query.answer_query(caller.scope, asked)
+    answer = await app.recall.query.answer_query(caller.scope, asked)
     assert answer.degraded is None
     return [item.memory.id for item in answer.items]
 
 
 async def similarity(app: Application, space: str, scope: Principal, vector: np.ndarray) -> dict[UUID, float | None]:
     """Return the cosine similarity of a tenant's memories in a space, by id."""
-    async with app.uow.calls(scope) as tx:
+    async with app.parts.uow.calls(scope) as tx:
         search = Search(Filters(), ("preferences", "goals"), "the of", vector, 100, 0)
         return {c.id: c.similarity for c in await SearchStorage(space).find_candidates(tx, scope, search)}
 
@@ -132,9 +132,9 @@ async def busy(app: Application, caller: Caller, ended: asyncio.Event) -> int:
             return step
         first, second = [await remember(app, caller, f"ben {word}{step} {step}x", "ben") for word in ("keep", "drop")]
         assert first in await ask(app, caller, f"keep{step}", "ben")
-        await app.edit.patch_memory(caller.scope, first, {"text": f"ben changed{step} {step}y"}, version=None)
-        await app.edit.patch_memory(caller.scope, first, {"category": "goals"}, version=None)
-        await app.edit.soft_delete_memory(caller.scope, second)
+        await app.memory.edit.patch_memory(caller.scope, first, {"text": f"ben changed{step} {step}y"}, version=None)
+        await app.memory.edit.patch_memory(caller.scope, first, {"category": "goals"}, version=None)
+        await app.memory.edit.soft_delete_memory(caller.scope, second)
         found = await ask(app, caller, f"changed{step} drop{step}", "ben")
         assert first in found
         assert second not in found
@@ -188,7 +188,7 @@ async def test_servers_go_on_as_before_while_another_model_is_filled_and_taken_u
     assert held[late] == pytest.approx(1, abs=2e-3)
     assert not set(held) & {row["id"] for row in await town.sql.fetch("SELECT id FROM memories WHERE user_id = 'eve'")}
     # an edit by the new server leaves no stale vector in either space
-    await fresh.edit.patch_memory(caller.scope, late, {"text": "ana sold the binoculars"}, version=None)
+    await fresh.memory.edit.patch_memory(caller.scope, late, {"text": "ana sold the binoculars"}, version=None)
     for space, model in ((OLD, WordsEmbedder("all-MiniLM-L6-v2", 384)), (name, new)):
         await town.fill(space, model)
         await town.is_whole(space, model)
@@ -203,9 +203,11 @@ async def test_what_changes_between_reading_and_filling_is_embedded_anew(town: T
 
     async def edit(_texts: Sequence[str]) -> None:
         new.before = None
-        await town.old.edit.patch_memory(caller.scope, ids["violin"], {"text": "ana plays the trombone"}, version=None)
-        await town.old.edit.soft_delete_memory(caller.scope, ids["amber"])
-        await town.old.edit.purge_memory(caller.scope, ids["willow"])
+        await town.old.memory.edit.patch_memory(
+            caller.scope, ids["violin"], {"text": "ana plays the trombone"}, version=None
+        )
+        await town.old.memory.edit.soft_delete_memory(caller.scope, ids["amber"])
+        await town.old.memory.edit.purge_memory(caller.scope, ids["willow"])
 
     new.before = edit
     filled, lacking = await town.fill(name, new)
@@ -268,13 +270,15 @@ async def test_every_dimension_writes_merges_asks_and_goes_back(town: Town, dime
     await town.switch(name)
     fresh = await town.server(new)
     first = await remember(fresh, caller, "Bea plays chess.", "bea")
-    again = await fresh.write.write_memory(caller.scope, draft("Bea plays chess, tennis and golf.", user_id="bea"))
+    again = await fresh.memory.write.write_memory(
+        caller.scope, draft("Bea plays chess, tennis and golf.", user_id="bea")
+    )
     assert (again.id, again.action) == (first, "updated")
     other = await remember(fresh, caller, "Bea keeps bees on the roof.", "bea")
     assert (await ask(fresh, caller, "who plays tennis", "bea"))[0] == first
     assert set(await ask(fresh, caller, "chess roof bees", None)) >= {first, other}
     assert (await ask(fresh, caller, "bees on the roof", None))[0] == other
-    await fresh.edit.patch_memory(caller.scope, other, {"text": "Bea keeps hens in the garden."}, version=None)
+    await fresh.memory.edit.patch_memory(caller.scope, other, {"text": "Bea keeps hens in the garden."}, version=None)
     assert (await ask(fresh, caller, "hens in the garden", None))[0] == other
     assert (await town.fill(OLD, old))[1] == 0
     for space, model in ((OLD, old), (name, new)):
@@ -296,12 +300,14 @@ async def test_what_agents_keep_is_found_by_meaning_in_the_new_space(town: Town)
 
     keys = [put(f"k{n}", f"{word} of the day") for n, word in enumerate(SUBJECTS)]
     plain = [put("plain", "not indexed", ()), put("empty", "", ("nowhere",))]
-    await town.old.store.run_batch(caller.scope, Batch(puts=(*keys, *plain)))
-    await town.old.store.run_batch(stranger.scope, Batch(puts=(put("theirs", "violin of the day"),)))
+    await town.old.agent_state.store_items.run_batch(caller.scope, Batch(puts=(*keys, *plain)))
+    await town.old.agent_state.store_items.run_batch(stranger.scope, Batch(puts=(put("theirs", "violin of the day"),)))
 
     async def change(_texts: Sequence[str]) -> None:
         new.before = None
-        await town.old.store.run_batch(caller.scope, Batch(puts=(put("k0", "trombone of the night"),)))
+        await town.old.agent_state.store_items.run_batch(
+            caller.scope, Batch(puts=(put("k0", "trombone of the night"),))
+        )
 
     new.before = change
     filled, lacking = await town.fill(name, new)
@@ -314,14 +320,16 @@ async def test_what_agents_keep_is_found_by_meaning_in_the_new_space(town: Town)
     fresh = await town.server(new)
     for words, key in (("violin of the day", "k1"), ("trombone of the night", "k0")):
         search = SearchItems(("a",), query=words, limit=3)
-        [found] = (await fresh.store.run_batch(caller.scope, Batch(searches=(search,)))).searches
+        [found] = (await fresh.agent_state.store_items.run_batch(caller.scope, Batch(searches=(search,)))).searches
         assert (found[0].item.key, round(found[0].score or 0, 2)) == (key, 1.0)
     parts = await town.sql.fetch("SELECT item_id, part FROM store_vectors WHERE space = $1", name)
     assert len(parts) == len(set(map(tuple, parts))) == 2 * (len(SUBJECTS) + 1)
     await town.drop(OLD)
     assert await town.sql.fetchval("SELECT count(*) FROM store_vectors WHERE space = $1", OLD) == 0
     [found] = (
-        await fresh.store.run_batch(caller.scope, Batch(searches=(SearchItems(("a",), query="violin"),)))
+        await fresh.agent_state.store_items.run_batch(
+            caller.scope, Batch(searches=(SearchItems(("a",), query="violin"),))
+        )
     ).searches
     assert len(found) == 10
 
@@ -350,8 +358,8 @@ async def test_a_server_needs_a_space_that_was_taken_up(town: Town) -> None:
         await town.drop(name)
     with pytest.raises(WrongState, match="10 memories or agents' values have no vector"):
         await town.drop(OLD)
-    assert (await town.old.readiness.run_checks())["embedding_space"] == "ok"
-    assert (await (await town.server(new)).readiness.run_checks())["embedding_space"] == "ok"
+    assert (await town.old.operations.readiness.run_checks())["embedding_space"] == "ok"
+    assert (await (await town.server(new)).operations.readiness.run_checks())["embedding_space"] == "ok"
 
 
 @pytest.mark.long
@@ -367,7 +375,7 @@ async def test_a_dropped_space_leaves_nothing_and_the_others_go_on(town: Town) -
     for check in CHECKS:
         assert await check(town.sql) == [], check.__name__
     assert {f"vec_{name}" for name in names.values()} <= set(await catalog.tenant_tables(town.sql))
-    await town.old.edit.patch_memory(caller.scope, ids["violin"], {"category": "goals"}, version=None)
+    await town.old.memory.edit.patch_memory(caller.scope, ids["violin"], {"category": "goals"}, version=None)
     for name in names.values():
         assert await town.sql.fetchval(f"SELECT count(*) FROM vec_{name} WHERE category = 'goals'") == 1
     async with open_spaces(town.settings) as found:
@@ -380,7 +388,9 @@ async def test_a_dropped_space_leaves_nothing_and_the_others_go_on(town: Town) -
     ended.set()
     assert await working
     assert await describe(town.database.superuser) == before
-    await town.old.edit.patch_memory(caller.scope, ids["violin"], {"text": "ana plays the trombone"}, version=None)
+    await town.old.memory.edit.patch_memory(
+        caller.scope, ids["violin"], {"text": "ana plays the trombone"}, version=None
+    )
     assert (await ask(town.old, caller, "trombone"))[0] == ids["violin"]
 
 
@@ -394,6 +404,6 @@ async def test_a_tenant_sees_its_own_vectors_in_every_space(town: Town) -> None:
     for space, model in ((OLD, WordsEmbedder("all-MiniLM-L6-v2", 384)), (name, new)):
         assert await similarity(town.old, space, stranger.scope, model.vector("the violin")) == {}
         assert len(await similarity(town.old, space, caller.scope, model.vector("the violin"))) == len(SUBJECTS)
-        async with town.old.uow.read(stranger.scope) as tx:
+        async with town.old.parts.uow.read(stranger.scope) as tx:
             assert await tx.fetchval(f"SELECT count(*) FROM vec_{space}") == 0
-        assert await town.old.uow.call_definer(f"SELECT 1 FROM vec_{space}") == []
+        assert await town.old.parts.uow.call_definer(f"SELECT 1 FROM vec_{space}") == []

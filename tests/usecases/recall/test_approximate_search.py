@@ -52,7 +52,7 @@ class Town:
     async def find(self, filters: Filters, at: int, categories: tuple[str, ...] = CATEGORIES) -> list[Candidate]:
         """Return the candidates near the memory with this number."""
         search = Search(filters, categories, "the of", self.vectors[at], WANTED, 0, exact=5000)
-        async with self.app.uow.calls(self.scope) as tx:
+        async with self.app.parts.uow.calls(self.scope) as tx:
             found = await SearchStorage(SPACE).find_candidates(tx, self.scope, search)
             await tx.fetchval("SELECT pg_stat_force_next_flush()")  # without this, the counters change a second later
             return found
@@ -191,7 +191,7 @@ async def _each_shape_is_served_by_its_index(town: Town) -> None:
 
 
 async def _what_is_new_is_found_and_what_is_gone_is_not(town: Town) -> None:
-    vectors = VectorStorage(town.app.uow, SPACE)
+    vectors = VectorStorage(town.app.parts.uow, SPACE)
     target = sorted(await town.nearest(3))[0]
     await town.sql.execute(
         f"UPDATE vec_{SPACE} SET indexed = false, embedding = $2 WHERE memory_id = $1",
@@ -207,7 +207,7 @@ async def _what_is_new_is_found_and_what_is_gone_is_not(town: Town) -> None:
 
 
 async def _words_find(town: Town, query: str, limit: int, filters: str | None = None) -> dict[UUID, float]:
-    async with town.app.uow.read(town.scope) as tx:
+    async with town.app.parts.uow.read(town.scope) as tx:
         rows = await tx.fetch(
             "SELECT * FROM search_lexical(NULL, $1, $2, $3, $4)",
             query,
@@ -311,7 +311,7 @@ async def _many_small_tenants_do_not_make_words_slow(town: Town) -> None:
 
     before = await entries_read()
     user = await town.sql.fetchval("SELECT user_pk_of($1, 'u7')", town.scope.tenant_id)
-    async with town.app.uow.read(town.scope) as tx:
+    async with town.app.parts.uow.read(town.scope) as tx:
         found = await tx.fetch("SELECT * FROM search_lexical($1, 'a lamp', $2, NULL, 50)", user, CATEGORIES)
         await tx.fetchval("SELECT pg_stat_force_next_flush()")
     assert len(found) == 50
@@ -319,9 +319,9 @@ async def _many_small_tenants_do_not_make_words_slow(town: Town) -> None:
 
 
 async def _another_tenant_finds_nothing(town: Town) -> None:
-    other = Principal((await town.app.tenants.create_tenant("another")).id)
+    other = Principal((await town.app.tenancy.tenants.create_tenant("another")).id)
     search = Search(Filters(), CATEGORIES, "the of", town.vectors[3], WANTED, 0, exact=0)
-    async with town.app.uow.calls(other) as tx:
+    async with town.app.parts.uow.calls(other) as tx:
         assert await SearchStorage(SPACE).find_candidates(tx, other, search) == []
 
 
@@ -347,7 +347,7 @@ async def test_wide_vectors_are_compared_by_their_signs_first(
     for at in range(0, 400, 20):
         near = {ids[n] for n in np.argsort(-(vectors @ vectors[at]), kind="stable")[:WANTED]}
         search = Search(Filters(), CATEGORIES, "the of", vectors[at], WANTED, 0)
-        async with app.uow.calls(scope) as tx:
+        async with app.parts.uow.calls(scope) as tx:
             found = await SearchStorage("wide").find_candidates(tx, scope, search)
         right += len({c.id for c in found} & near)
     assert right >= 0.99 * 20 * WANTED

@@ -53,13 +53,13 @@ class Town:
 
     async def candidates(self, search: Search) -> list[Any]:
         """Return the candidates that storage finds."""
-        async with self.app.uow.read(self.caller.scope) as tx:
+        async with self.app.parts.uow.read(self.caller.scope) as tx:
             return await STORAGE.find_candidates(tx, self.caller.scope, search)
 
     async def ask(self, query: str, **fields: Any) -> Answer:
         """Return the answer for the agent `supervisor`, with the largest budget."""
         asked = Query(agent="supervisor", query=query, budget_tokens=8192, **fields)
-        return await self.app.query.answer_query(self.caller.scope, asked)
+        return await self.app.recall.query.answer_query(self.caller.scope, asked)
 
 
 @pytest.fixture
@@ -230,7 +230,7 @@ async def test_the_category_filter_is_a_filter_like_the_others(town: Town) -> No
 @pytest.mark.long
 async def test_a_big_category_does_not_crowd_a_small_one_out_of_a_long_answer(town: Town) -> None:
     lengths = {
-        name: town.app.policies.defaults.categories.get_category(name).rag_length
+        name: town.app.parts.policies.defaults.categories.get_category(name).rag_length
         for name in ("preferences", "tasks", "goals")
     }
     matching = {name: len(town.crowd.matching(Filters(), [name])) for name in lengths}
@@ -245,7 +245,7 @@ async def test_only_what_is_similar_enough_passes_the_threshold(town: Town) -> N
     places = town.crowd.matching(wanted, RANKED)
     cosines = np.sort(town.crowd.cosines(places, seeded(STOP_WORDS)))[::-1]
     threshold = float(cosines[6] + cosines[7]) / 2
-    model = town.app.policies.defaults.relevance
+    model = town.app.parts.policies.defaults.relevance
     assert model is not None
     share = NormalDist(model.dense.mean, model.dense.deviation).cdf(threshold)
     answer = await town.ask(STOP_WORDS, filters=wanted, top_k=30, threshold=share)
@@ -257,7 +257,7 @@ async def test_only_what_is_similar_enough_passes_the_threshold(town: Town) -> N
 async def test_a_bound_key_finds_only_its_agents_categories(town: Town) -> None:
     planner = await make_caller(town.app, ("query",), ["planner"], tenant=town.caller)
     query = Query(agent="planner", query="violin", top_k=50, budget_tokens=8192)
-    answer = await town.app.query.answer_query(planner.scope, query)
+    answer = await town.app.recall.query.answer_query(planner.scope, query)
     assert {item.memory.category for item in [*answer.items, *answer.related]} == {"goals", "tasks"}
 
 

@@ -18,14 +18,14 @@ CATEGORIES = ("knowledge", "activity")
 
 
 async def candidates(app: Application, scope: Principal, search: Search) -> dict[UUID, float | None]:
-    async with app.uow.read(scope) as tx:
+    async with app.parts.uow.read(scope) as tx:
         found = await SearchStorage(SPACE).find_candidates(tx, scope, search)
     assert all(candidate.type == "chunk" for candidate in found)
     return {candidate.id: candidate.similarity for candidate in found}
 
 
 async def search_for(app: Application, text: str, **fields: object) -> Search:
-    vector = (await app.embedder.encode_query(text)).vector
+    vector = (await app.parts.embedder.encode_query(text)).vector
     search = Search(
         Filters("maya"), CATEGORIES, text, vector, dense=0, lexical=0, chunks=8, chunk_categories=CATEGORIES, exact=10
     )
@@ -38,7 +38,7 @@ async def library(app: Application, caller: Caller) -> list[UUID]:
     foods = ["bread", "rice", "milk", "fish", "grass", "corn"]
     text = "\n\n".join(f"The {animal} of the farm eats {food} today." for animal in animals for food in foods)
     chunks = (await store_document(app, caller.scope, text, path="farm.md")).chunks
-    async with app.uow.write(caller.scope) as tx:
+    async with app.parts.uow.write(caller.scope) as tx:
         assert await tx.fetchval(f"SELECT index_vectors_{SPACE}($1, 40)", caller.scope.tenant_id) == 40
     return chunks
 
@@ -79,7 +79,7 @@ async def test_the_thread_of_a_turn_finds_its_chunks_alone(
     app: Application, caller: Caller, library: list[UUID]
 ) -> None:
     said = draft("The horse eats hay. " * 20, type=MemoryType.turn, category="activity", thread_id="talk", role="user")
-    turn = await app.write.write_memory(caller.scope, said)
+    turn = await app.memory.write.write_memory(caller.scope, said)
     chunks = await store_turn_chunks(app, caller.scope, said.text, str(turn.id), "talk", size=190)
     search = await search_for(app, "what does the horse eat?")
     for filters in (Filters("maya", thread_id="talk"), Filters("maya", thread_id="other")):

@@ -60,7 +60,7 @@ async def one(settings: Settings, embedder: Embedder, database: Database) -> Asy
 @pytest.fixture
 async def small(app: Application, caller: Caller, sql: asyncpg.Connection) -> Principal:
     """One of the small tenants; the caller's is the large one."""
-    small = Principal((await app.tenants.create_tenant("small")).id)
+    small = Principal((await app.tenancy.tenants.create_tenant("small")).id)
     people = [(caller.scope.tenant_id, f"u{number}") for number in range(USERS)]
     await sql.executemany("INSERT INTO users (tenant_id, user_id) VALUES ($1, $2)", [*people, (small.tenant_id, "u1")])
     await sql.execute(
@@ -95,16 +95,16 @@ class Requests:
         asked = Query(
             agent="planner", query=f"which note is number {next(self._notes)}?", filters=Filters(user_id=user)
         )
-        return await self._one.query.answer_query(self._scope, asked)
+        return await self._one.recall.query.answer_query(self._scope, asked)
 
     async def write(self) -> object:
         """Write a memory that is like others of the user."""
         text = f"note {next(self._notes)} of the launch"
-        return await self._one.write.write_memory(self._scope, draft(text, user_id="u1", category="tasks"))
+        return await self._one.memory.write.write_memory(self._scope, draft(text, user_id="u1", category="tasks"))
 
     async def list_newest(self) -> object:
         """List the newest memories of the tenant."""
-        return await self._one.read.list_memories(self._scope, MemoryListing(), None, 50)
+        return await self._one.memory.read.list_memories(self._scope, MemoryListing(), None, 50)
 
     async def count_rows(self, request: Callable[[], Awaitable[object]]) -> dict[str, int]:
         """Return the rows and index entries of a request, by table. Earlier ones have warmed plans and caches."""
@@ -116,7 +116,7 @@ class Requests:
         return {table: rows - before[table] for table, rows in after.items() if rows > before[table]}
 
     async def _counters(self) -> dict[str, int]:
-        async with self._one.uow.read(self._scope) as tx:
+        async with self._one.parts.uow.read(self._scope) as tx:
             await tx.fetchval("SELECT pg_stat_force_next_flush()")
         await self._sql.execute("SELECT pg_stat_clear_snapshot()")
         return {row["relname"]: int(row["rows"]) for row in await self._sql.fetch(ROWS)}

@@ -28,8 +28,8 @@ def turn(text: str, seq: int, actor: str = "Maya", thread: str = "t", at: dateti
 
 async def said(app: Application, caller: Caller, *turns: NewMemory) -> None:
     """Store turns without a write, so that nothing changes them."""
-    embeddings = await app.write.embed_drafts(caller.scope, turns)
-    for answer in await app.write.store_many(
+    embeddings = await app.memory.write.embed_drafts(caller.scope, turns)
+    for answer in await app.memory.write.store_many(
         caller.scope, [(t, e, None) for t, e in zip(turns, embeddings, strict=True)]
     ):
         assert not isinstance(answer, Exception), answer
@@ -39,7 +39,7 @@ async def ask(app: Application, caller: Caller, question: str, top_k: int = 3, *
     """Query maya's conversation with `explain`."""
     of_maya = Filters(user_id="maya", **filters)
     query = Query("supervisor", question, ("activity",), of_maya, top_k, 8192, explain=True)
-    return await app.query.answer_query(caller.scope, query)
+    return await app.recall.query.answer_query(caller.scope, query)
 
 
 @pytest.fixture
@@ -97,6 +97,6 @@ async def test_what_has_no_tokens_yet_is_found_all_the_same(
     await sql.execute(f"UPDATE {VECTORS} SET tokens = NULL WHERE memory_id IN (SELECT id FROM memories WHERE seq = 1)")
     answer = await ask(app, caller, "Where did Maya buy the boat?", 1)
     assert [item.memory.seq for item in answer.items] == [1]
-    embed = build_embed_missing(app.uow, VECTORS.removeprefix("vec_"), app.embedder, 100)
+    embed = build_embed_missing(app.parts.uow, VECTORS.removeprefix("vec_"), app.parts.embedder, 100)
     assert await embed.embed_all(caller.scope) == {"embedded": 1, "items": 0, "indexed": 0, "refused": 0}
     assert await embed.embed_all(caller.scope) == {"embedded": 0, "items": 0, "indexed": 0, "refused": 0}

@@ -70,7 +70,7 @@ _SAID: dict[UUID, str] = {}
 
 async def remember(app: Application, caller: Caller, **fields: Any) -> dict[str, UUID]:
     """Write TEXTS and return the ids by text."""
-    written = {text: await app.write.write_memory(caller.scope, draft(text, **fields)) for text in TEXTS}
+    written = {text: await app.memory.write.write_memory(caller.scope, draft(text, **fields)) for text in TEXTS}
     _SAID.update({one.id: text for text, one in written.items() if one.id is not None})
     return {text: one.id for text, one in written.items() if one.id is not None}
 
@@ -78,7 +78,7 @@ async def remember(app: Application, caller: Caller, **fields: Any) -> dict[str,
 async def ask(app: Application, caller: Caller, **fields: Any) -> Answer:
     """Query maya's memories with `explain`."""
     usual = {"filters": Filters(user_id="maya"), "top_k": 3, "budget_tokens": 8192, "explain": True}
-    return await app.query.answer_query(
+    return await app.recall.query.answer_query(
         caller.scope, Query("supervisor", QUESTION, **({"min_relevance": 0.0} | usual | fields))
     )
 
@@ -165,9 +165,9 @@ async def test_it_reads_what_the_asker_may_see_and_nothing_else(
 ) -> None:
     other = await make_caller(app)
     await remember(app, other, category="event")
-    await app.write.write_memory(caller.scope, draft("Nadia drinks oat milk.", user_id="nadia"))
-    await app.write.write_memory(caller.scope, draft("Maya knows oat milk.", category="knowledge"))
-    pinned = await app.write.write_memory(caller.scope, draft("Maya pinned the milk.", pinned=True))
+    await app.memory.write.write_memory(caller.scope, draft("Nadia drinks oat milk.", user_id="nadia"))
+    await app.memory.write.write_memory(caller.scope, draft("Maya knows oat milk.", category="knowledge"))
+    pinned = await app.memory.write.write_memory(caller.scope, draft("Maya pinned the milk.", pinned=True))
     await ask(app, caller)
     assert sorted(model.requests.pop()["texts"]) == sorted([*TEXTS, "Maya pinned the milk."])
     answer = await ask(app, caller, filters=Filters(user_id="maya", pinned=True))
@@ -186,11 +186,11 @@ async def test_what_is_gone_meanwhile_is_not_answered(
 ) -> None:
     scope, gone = caller.scope, memories["Oat milk is what Maya will drink."]
     ways = {
-        "soft_delete": lambda: app.edit.soft_delete_memory(scope, gone),
-        "purge": lambda: app.edit.purge_memory(scope, gone),
-        "other category": lambda: app.edit.patch_memory(scope, gone, {"category": "knowledge"}, version=None),
-        "filter": lambda: app.edit.pin_memory(scope, gone, True),
-        "erase": lambda: app.erase.erase_user(scope, "maya"),
+        "soft_delete": lambda: app.memory.edit.soft_delete_memory(scope, gone),
+        "purge": lambda: app.memory.edit.purge_memory(scope, gone),
+        "other category": lambda: app.memory.edit.patch_memory(scope, gone, {"category": "knowledge"}, version=None),
+        "filter": lambda: app.memory.edit.pin_memory(scope, gone, True),
+        "erase": lambda: app.retention.erase.erase_user(scope, "maya"),
     }
     model.meanwhile = ways[way]  # uses the only connection, which is free while the model reads
     answer = await ask(app, caller, filters=Filters(user_id="maya", pinned=False), top_k=6)
@@ -204,7 +204,9 @@ async def test_what_is_changed_meanwhile_is_answered_as_it_is_now(
     app: Application, caller: Caller, model: RerankServer, memories: dict[str, UUID]
 ) -> None:
     best = memories["Oat milk is what Maya will drink."]
-    model.meanwhile = lambda: app.edit.patch_memory(caller.scope, best, {"text": "Oat milk no more."}, version=None)
+    model.meanwhile = lambda: app.memory.edit.patch_memory(
+        caller.scope, best, {"text": "Oat milk no more."}, version=None
+    )
     answer = await ask(app, caller)
     assert answer.items[0].memory.id == best
     assert answer.items[0].text == "[preferences] Oat milk no more."
@@ -225,10 +227,10 @@ async def test_a_failure_gives_the_answer_without_it(
         i.scored.parts.keys() for i in expected.items if i.scored
     ]
     assert (await ask(app, caller, profile=profile)).degraded is None
-    await app.access.flush_pending()
+    await app.parts.access.flush_pending()
     asked = [status for node, op, status in await events_of(sql) if (node, op) == ("context", "search")]
     assert asked == ["error", "ok"]
-    assert b"mnema_reranker_failures_total 1.0" in app.metrics.render_text()
+    assert b"mnema_reranker_failures_total 1.0" in app.parts.metrics.render_text()
 
 
 @pytest.mark.long
@@ -254,7 +256,7 @@ async def test_the_header_tells_what_happened_meanwhile_and_once(
     ids = await remember(app, caller, thread_id="t")
     assert len((await ask(app, caller, thread_id="t")).header.splitlines()) == 4
     assert (await ask(app, caller, thread_id="t")).header == ""
-    model.meanwhile = lambda: app.edit.soft_delete_memory(caller.scope, ids["A dairy farm."])
+    model.meanwhile = lambda: app.memory.edit.soft_delete_memory(caller.scope, ids["A dairy farm."])
     assert "~soft_deleted: [Preferences] A dairy farm." in (await ask(app, caller, thread_id="t")).header
     assert (await ask(app, caller, thread_id="t")).header == ""
 
@@ -262,11 +264,11 @@ async def test_the_header_tells_what_happened_meanwhile_and_once(
 @pytest.mark.usefixtures("memories")
 async def test_readiness_says_when_it_is_away(app: Application, model: RerankServer) -> None:
     model.faults.append(Fault.UNAUTHORISED)
-    told = (await app.readiness.run_checks())["reranker"]
+    told = (await app.operations.readiness.run_checks())["reranker"]
     assert told.startswith("The reranker's endpoint answered HTTP 401. Check MNEMA_RERANKER_BASE_URL")
-    assert "reranker" in app.readiness.OPTIONAL
+    assert "reranker" in app.operations.readiness.OPTIONAL
     for _ in range(3):
-        assert (await app.readiness.run_checks())["reranker"] == "ok"
+        assert (await app.operations.readiness.run_checks())["reranker"] == "ok"
     assert len(model.requests) == 2
 
 

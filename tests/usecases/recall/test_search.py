@@ -41,15 +41,15 @@ async def talk(app: Application, caller: Caller) -> None:
             actor_id=("Ben", "Maya")[number % 2],
             created_at=START,
         )
-        await app.write.write_memory(caller.scope, turn)
+        await app.memory.write.write_memory(caller.scope, turn)
     for category, text in (("tasks", "Maya paints the boat."), ("goals", "Maya wants to sail to Porto.")):
-        await app.write.write_memory(caller.scope, draft(text, category=category, created_at=START))
+        await app.memory.write.write_memory(caller.scope, draft(text, category=category, created_at=START))
 
 
 async def search(app: Application, caller: Caller, query: str, **fields: Any) -> SearchAnswer:
     """Search maya's memories without a minimum of relevance."""
     request = SearchQuery(query, **{"filters": OF_MAYA, "min_relevance": 0.0} | fields)
-    return await app.search.search_memories(caller.scope, request)
+    return await app.recall.search.search_memories(caller.scope, request)
 
 
 @pytest.mark.long
@@ -58,7 +58,7 @@ async def search(app: Application, caller: Caller, query: str, **fields: Any) ->
 async def test_the_order_is_that_of_the_query(app: Application, caller: Caller, question: str) -> None:
     ranked = ("activity", "tasks", "goals")  # `profile` comes whole in a query
     asked = Query("supervisor", question, ranked, OF_MAYA, 8, 8192, min_relevance=0.0, thread_id="t0", since_rev=99)
-    expected = [item for item in (await app.query.answer_query(caller.scope, asked)).items if item.ranked]
+    expected = [item for item in (await app.recall.query.answer_query(caller.scope, asked)).items if item.ranked]
     found = await search(app, caller, question, top_k=8, thread_id="t0")
     assert [result.memory.id for result in found.results] == [item.memory.id for item in expected]
     assert [result.ranked.scored.relevance for result in found.results] == pytest.approx(
@@ -71,7 +71,7 @@ async def test_the_order_is_that_of_the_query(app: Application, caller: Caller, 
 async def test_a_thread_decides_between_equals_and_never_filters(app: Application, caller: Caller) -> None:
     for thread in ("a", "b"):
         turn = draft("The tide is low.", type=MemoryType.turn, category="activity", thread_id=thread, created_at=START)
-        await app.write.write_memory(caller.scope, turn)
+        await app.memory.write.write_memory(caller.scope, turn)
     for thread, other in (("a", "b"), ("b", "a"), ("a", "b")):
         found = await search(app, caller, "How is the tide?", thread_id=thread)
         assert [result.memory.thread_id for result in found.results[:2]] == [thread, other]
@@ -84,18 +84,18 @@ async def test_as_many_are_found_as_match_whatever_an_agent_is_given_of_a_catego
 ) -> None:
     for number in range(60):
         turn = draft(f"Lap {number} of the race.", type=MemoryType.turn, category="event", seq=number, thread_id="race")
-        await app.write.write_memory(caller.scope, turn)
-    assert app.policies.defaults.categories.get_category("event").rag_length < 50
+        await app.memory.write.write_memory(caller.scope, turn)
+    assert app.parts.policies.defaults.categories.get_category("event").rag_length < 50
     found = await search(app, caller, "the race", top_k=50)
     assert len(found.results) == 50
     assert [result.mark for result in found.results] == [f"M{n}" for n in range(1, 51)]
-    assert len((await search(app, caller, "the race")).results) == app.policies.defaults.query.top_k
+    assert len((await search(app, caller, "the race")).results) == app.parts.policies.defaults.query.top_k
 
 
 async def test_a_category_that_comes_whole_to_agents_is_ranked_here(app: Application, caller: Caller) -> None:
-    assert app.policies.defaults.categories.get_category("profile").context == "all"
+    assert app.parts.policies.defaults.categories.get_category("profile").context == "all"
     for text in ("Maya is a carpenter.", "Maya is left-handed.", "Maya has two sisters."):
-        await app.write.write_memory(caller.scope, draft(text, category="profile"))
+        await app.memory.write.write_memory(caller.scope, draft(text, category="profile"))
     found = await search(app, caller, "What is Maya's job? A carpenter?", top_k=1)
     assert [result.text for result in found.results] == ["Maya is a carpenter."]
 
@@ -104,7 +104,7 @@ async def test_a_superseded_memory_is_not_found(configured: Configured) -> None:
     app = await configured(policies={"write": {"merge_mode": "recreate"}})
     caller = await make_caller(app)
     for text in ("Maya plays chess.", "Maya plays chess, tennis and golf."):
-        await app.write.write_memory(caller.scope, draft(text))
+        await app.memory.write.write_memory(caller.scope, draft(text))
     assert [r.text for r in (await search(app, caller, "chess")).results] == ["Maya plays chess, tennis and golf."]
 
 
@@ -112,7 +112,7 @@ async def test_the_configured_snippet_cuts_unless_the_request_names_one(configur
     app = await configured(policies={"query": {"snippet": 40}})
     caller = await make_caller(app)
     text = "The first sentence is rather short. The second one is cut off here."
-    await app.write.write_memory(caller.scope, draft(text, type=MemoryType.turn, category="activity"))
+    await app.memory.write.write_memory(caller.scope, draft(text, type=MemoryType.turn, category="activity"))
     assert [r.text for r in (await search(app, caller, "sentence")).results] == ["The first sentence is rather short."]
     assert [r.text for r in (await search(app, caller, "sentence", snippet=400)).results] == [text]
 
@@ -148,7 +148,7 @@ async def test_a_search_takes_two_calls_on_one_connection(
 async def test_a_key_without_a_category_finds_nothing_and_a_blank_query_is_refused(
     app: Application, caller: Caller
 ) -> None:
-    await app.write.write_memory(caller.scope, draft())
+    await app.memory.write.write_memory(caller.scope, draft())
     idle = Caller(caller.key, type(caller.scope)(caller.scope.tenant_id, categories=frozenset({"procedural"})))
     assert (await search(app, idle, "oat milk")).results == []
     for who in (caller, idle):

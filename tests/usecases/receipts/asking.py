@@ -19,8 +19,8 @@ TABLES = ("receipts", "receipt_items", "usage_days")
 async def ask(app: Application, caller: Caller, query: str, *, user_id: str | None = "maya", **fields: Any) -> Answer:
     """Answer a query of the agent `supervisor`, and write its receipt."""
     asked = Query(**{"agent": "supervisor", "query": query, "filters": Filters(user_id=user_id)} | fields)
-    answer = await app.query.answer_query(caller.scope, asked)
-    await app.access.flush_pending(caller.scope)
+    answer = await app.recall.query.answer_query(caller.scope, asked)
+    await app.parts.access.flush_pending(caller.scope)
     return answer
 
 

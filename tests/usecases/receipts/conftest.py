@@ -11,4 +11,4 @@ from tests.storage.building import journal_of
 @pytest.fixture
 def other_server(app: Application, clock: Clock) -> AccessLog:
     """The access log of another server, with receipts that it has not written yet."""
-    return AccessLog(app.uow, journal_of(app.uow), clock)
+    return AccessLog(app.parts.uow, journal_of(app.parts.uow), clock)

@@ -22,7 +22,7 @@ async def retrieve(app: Application, caller: Caller, text: str = "What does Maya
 
 
 async def test_a_chat_leaves_a_receipt_of_its_hits(app: Application, caller: Caller, sql: asyncpg.Connection) -> None:
-    written = await app.write.write_memory(caller.scope, draft(TEXT))
+    written = await app.memory.write.write_memory(caller.scope, draft(TEXT))
     found = await retrieve(app, caller)
     assert [hit.id for hit in found.hits] == [written.id]
     [receipt] = (await app.receipts.read.list_receipts(caller.scope, EVERY, None, 10)).items
@@ -36,7 +36,7 @@ async def test_a_chat_leaves_a_receipt_of_its_hits(app: Application, caller: Cal
 
 
 async def test_a_bound_key_sees_the_receipts_of_its_own_chats_alone(app: Application, caller: Caller) -> None:
-    await app.write.write_memory(caller.scope, draft("Maya packs the kayak.", category="tasks"))
+    await app.memory.write.write_memory(caller.scope, draft("Maya packs the kayak.", category="tasks"))
     bound, other = [await make_caller(app, ["query", "chat"], ["planner", "stylist"], caller) for _ in range(2)]
     await retrieve(app, bound, "What does Maya pack?")
     [receipt] = (await app.receipts.read.list_receipts(bound.scope, EVERY, None, 10)).items
@@ -50,7 +50,7 @@ async def test_receipts_of_chat_are_switched_off_with_the_others(
     configured: Configured, caller: Caller, sql: asyncpg.Connection
 ) -> None:
     quiet = await configured(policies={"query": {"receipts": False}})
-    await quiet.write.write_memory(caller.scope, draft(TEXT))
+    await quiet.memory.write.write_memory(caller.scope, draft(TEXT))
     assert (await retrieve(quiet, caller)).hits
-    await quiet.access.flush_pending()
+    await quiet.parts.access.flush_pending()
     assert await row_counts(sql) == {"receipts": 0, "receipt_items": 0, "usage_days": 0}

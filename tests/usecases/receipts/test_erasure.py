@@ -42,13 +42,13 @@ async def user_key(sql: asyncpg.Connection, user_id: str) -> int:
 async def test_an_erasure_deletes_the_users_receipts_and_takes_their_memories_out_of_others(
     app: Application, caller: Caller, sql: asyncpg.Connection
 ) -> None:
-    maya = await app.write.write_memory(caller.scope, draft(MAYA, thread_id="maya-talk"))
-    bo = await app.write.write_memory(caller.scope, draft(BO, user_id="bo", thread_id="bo-talk"))
+    maya = await app.memory.write.write_memory(caller.scope, draft(MAYA, thread_id="maya-talk"))
+    bo = await app.memory.write.write_memory(caller.scope, draft(BO, user_id="bo", thread_id="bo-talk"))
     await ask(app, caller, "What does Maya drink?", thread_id="maya-talk")
     about_bo = await ask(app, caller, "What does Bo drink?", user_id="bo", thread_id="bo-talk")
     everybody = await ask(app, caller, "Who drinks milk?", user_id=None, thread_id="maya-talk")
     assert {row[1] for row in await told(sql, everybody.query_id)} == {maya.id, bo.id}
-    erased = await app.erase.erase_user(caller.scope, "maya")
+    erased = await app.retention.erase.erase_user(caller.scope, "maya")
     assert (erased.counts["receipts"], erased.counts["usage_days"]) == (1, 1)
     assert erased.counts["receipt_items"] == 2  # a line of the header and an item
     assert await mentions(sql, "maya") == []
@@ -62,36 +62,36 @@ async def test_an_erasure_deletes_the_users_receipts_and_takes_their_memories_ou
 async def test_facts_are_taken_out_too(app: Application, caller: Caller, sql: asyncpg.Connection) -> None:
     await app.facts.store.store_text(caller.scope, FactPlace("maya", "t"), "My favorite color is green.")
     fact = await sql.fetchval("SELECT id FROM facts")
-    await app.write.write_memory(caller.scope, draft(BO, user_id="bo"))
+    await app.memory.write.write_memory(caller.scope, draft(BO, user_id="bo"))
     answer = await ask(app, caller, "What is new about colors?", user_id=None, thread_id="t")
     assert ("header", fact, None) in await told(sql, answer.query_id)
-    await app.erase.erase_user(caller.scope, "maya")
+    await app.retention.erase.erase_user(caller.scope, "maya")
     assert fact not in {row[1] for row in await told(sql, answer.query_id)}
 
 
 async def test_a_user_of_whom_only_receipts_are_left_can_be_erased(
     app: Application, caller: Caller, sql: asyncpg.Connection
 ) -> None:
-    written = await app.write.write_memory(caller.scope, draft(MAYA))
+    written = await app.memory.write.write_memory(caller.scope, draft(MAYA))
     await ask(app, caller, "What does Maya drink?")
-    await app.edit.purge_memory(caller.scope, written.id)
+    await app.memory.edit.purge_memory(caller.scope, written.id)
     await sql.execute("DELETE FROM events; DELETE FROM users")
-    assert [r["kind"] async for r in await app.export.export_records(caller.scope, "maya")] == [
+    assert [r["kind"] async for r in await app.retention.export.export_records(caller.scope, "maya")] == [
         "user",
         "receipt",
         "usage",
     ]
-    await app.erase.erase_user(caller.scope, "maya")
+    await app.retention.erase.erase_user(caller.scope, "maya")
     assert await row_counts(sql) == {"receipts": 0, "receipt_items": 0, "usage_days": 0}
     with pytest.raises(NotFound):
-        await app.export.export_records(caller.scope, "maya")
+        await app.retention.export.export_records(caller.scope, "maya")
 
 
 async def test_receipts_that_another_server_held_during_the_erasure_name_nobody(
     app: Application, caller: Caller, sql: asyncpg.Connection, other_server: AccessLog
 ) -> None:
-    maya = await app.write.write_memory(caller.scope, draft(MAYA, thread_id="t"))
-    bo = await app.write.write_memory(caller.scope, draft(BO, user_id="bo"))
+    maya = await app.memory.write.write_memory(caller.scope, draft(MAYA, thread_id="t"))
+    bo = await app.memory.write.write_memory(caller.scope, draft(BO, user_id="bo"))
     bullet = ToldItem("header", maya.id, "preferences", user_pk=await user_key(sql, "maya"), version=1, bullet={})
     hers, everybodys = (
         receipt("maya", item(maya.id, "maya")),
@@ -99,7 +99,7 @@ async def test_receipts_that_another_server_held_during_the_erasure_name_nobody(
     )
     other_server.record_receipt(caller.scope, hers)
     other_server.record_receipt(caller.scope, everybodys)
-    await app.erase.erase_user(caller.scope, "maya")
+    await app.retention.erase.erase_user(caller.scope, "maya")
     await other_server.flush_pending()
     assert await mentions(sql, "maya") == []
     assert await mentions(sql, str(maya.id)) == []
@@ -112,12 +112,12 @@ async def test_receipts_that_another_server_held_during_the_erasure_name_nobody(
 async def test_a_receipt_of_before_is_not_the_person_who_was_stored_anew(
     app: Application, caller: Caller, sql: asyncpg.Connection, other_server: AccessLog
 ) -> None:
-    maya = await app.write.write_memory(caller.scope, draft(MAYA))
+    maya = await app.memory.write.write_memory(caller.scope, draft(MAYA))
     pk = await user_key(sql, "maya")
     before = receipt("maya", item(maya.id, "maya"), ToldItem("header", maya.id, "preferences", user_pk=pk, bullet={}))
     other_server.record_receipt(caller.scope, before)
-    await app.erase.erase_user(caller.scope, "maya")
-    again = await app.write.write_memory(caller.scope, draft("Maya plays chess."))
+    await app.retention.erase.erase_user(caller.scope, "maya")
+    again = await app.memory.write.write_memory(caller.scope, draft("Maya plays chess."))
     after = receipt("maya", item(again.id, "maya"))
     other_server.record_receipt(caller.scope, after)
     await other_server.flush_pending()
@@ -130,10 +130,10 @@ async def test_a_receipt_of_before_is_not_the_person_who_was_stored_anew(
 async def test_a_flush_waits_for_an_erasure_that_has_begun(
     app: Application, caller: Caller, sql: asyncpg.Connection, other_server: AccessLog, gate: Gate
 ) -> None:
-    maya = await app.write.write_memory(caller.scope, draft(MAYA, thread_id="t"))
+    maya = await app.memory.write.write_memory(caller.scope, draft(MAYA, thread_id="t"))
     held = receipt(None, item(maya.id, "maya"))
     other_server.record_receipt(caller.scope, held)
-    erasing = asyncio.create_task(app.erase.erase_user(replace(caller.scope, agent="slow"), "maya"))
+    erasing = asyncio.create_task(app.retention.erase.erase_user(replace(caller.scope, agent="slow"), "maya"))
     await gate.waiting(1)
     flushing = asyncio.create_task(other_server.flush_pending())
     await gate.waiting(2)
@@ -147,12 +147,12 @@ async def test_a_flush_waits_for_an_erasure_that_has_begun(
 async def test_the_export_of_a_user_has_their_receipts_and_usage_and_of_no_other(
     app: Application, caller: Caller
 ) -> None:
-    written = await app.write.write_memory(caller.scope, draft(MAYA))
-    await app.write.write_memory(caller.scope, draft(BO, user_id="bo"))
+    written = await app.memory.write.write_memory(caller.scope, draft(MAYA))
+    await app.memory.write.write_memory(caller.scope, draft(BO, user_id="bo"))
     answer = await ask(app, caller, "What does Maya drink?")
     await ask(app, caller, "What does Bo drink?", user_id="bo")
     await ask(app, caller, "Who drinks milk?", user_id=None)
-    records = [r async for r in await app.export.export_records(caller.scope, "maya")]
+    records = [r async for r in await app.retention.export.export_records(caller.scope, "maya")]
     [kept] = [r for r in records if r["kind"] == "receipt"]
     assert (kept["id"], kept["agent"], kept["tokens"]) == (answer.query_id, "supervisor", answer.tokens)
     [line] = kept["told"]

@@ -23,15 +23,17 @@ def known(query_id: UUID | None) -> UUID:
 
 
 async def test_texts_and_header_are_as_they_were(app: Application, caller: Caller) -> None:
-    milk = await app.write.write_memory(caller.scope, draft("Maya drinks oat milk.", thread_id="t", importance=4))
-    await app.write.write_memory(caller.scope, draft("Maya owns a red kayak.", thread_id="t", importance=5))
+    milk = await app.memory.write.write_memory(
+        caller.scope, draft("Maya drinks oat milk.", thread_id="t", importance=4)
+    )
+    await app.memory.write.write_memory(caller.scope, draft("Maya owns a red kayak.", thread_id="t", importance=5))
     answer = await ask(app, caller, "What does Maya drink and own?", thread_id="t")
     assert len(answer.header.splitlines()) == 3
     before = await app.receipts.read.get_receipt(caller.scope, known(answer.query_id))
     assert before.header == answer.header
     assert {i.text for i in before.items} == {"Maya drinks oat milk.", "Maya owns a red kayak."}
     for text in ("Maya drinks soy milk.", "Maya drinks rice milk."):
-        await app.edit.patch_memory(caller.scope, milk.id, {"text": text}, version=None)
+        await app.memory.edit.patch_memory(caller.scope, milk.id, {"text": text}, version=None)
     after = await app.receipts.read.get_receipt(caller.scope, known(answer.query_id))
     assert (after.header, [i.text for i in after.items]) == (before.header, [i.text for i in before.items])
     assert {(i.version, i.version_now) for i in after.items if i.memory_id == milk.id} == {(1, 3)}
@@ -45,7 +47,11 @@ async def test_texts_and_header_are_as_they_were(app: Application, caller: Calle
 async def test_every_kind_of_line_of_a_header_is_rendered_again(app: Application, caller: Caller) -> None:
     words = ("kayak", "violin", "greenhouse", "telescope", "loom", "beehive")
     ids = [
-        (await app.write.write_memory(caller.scope, draft(f"Maya owns a {word}.", thread_id="t", importance=5))).id
+        (
+            await app.memory.write.write_memory(
+                caller.scope, draft(f"Maya owns a {word}.", thread_id="t", importance=5)
+            )
+        ).id
         for word in words
     ]
     rendered: list[tuple[UUID, str]] = []
@@ -55,11 +61,11 @@ async def test_every_kind_of_line_of_a_header_is_rendered_again(app: Application
         rendered.append((known(answer.query_id), answer.header))
 
     await look()
-    await app.edit.soft_delete_memory(caller.scope, ids[0])
-    await app.edit.purge_memory(caller.scope, ids[1])
+    await app.memory.edit.soft_delete_memory(caller.scope, ids[0])
+    await app.memory.edit.purge_memory(caller.scope, ids[1])
     await app.facts.store.store_text(caller.scope, FactPlace("maya", "t"), "My favorite color is green.")
     await look()
-    await app.edit.restore_memory(caller.scope, ids[0])
+    await app.memory.edit.restore_memory(caller.scope, ids[0])
     await app.facts.store.store_text(caller.scope, FactPlace("maya", "t"), "My favorite color is blue.")
     await look()
     signs = "".join(header for _id, header in rendered)
@@ -80,9 +86,9 @@ async def test_the_text_of_a_fact_is_that_of_the_time(app: Application, caller: 
 
 
 async def test_a_purged_text_is_gone_from_receipts_too(app: Application, caller: Caller) -> None:
-    milk = await app.write.write_memory(caller.scope, draft("Maya drinks oat milk.", thread_id="t"))
+    milk = await app.memory.write.write_memory(caller.scope, draft("Maya drinks oat milk.", thread_id="t"))
     answer = await ask(app, caller, "What does Maya drink?", thread_id="t")
-    await app.edit.purge_memory(caller.scope, milk.id)
+    await app.memory.edit.purge_memory(caller.scope, milk.id)
     told = await app.receipts.read.get_receipt(caller.scope, known(answer.query_id))
     assert [(i.part, i.memory_id, i.version, i.text, i.version_now) for i in told.items] == [
         (part, milk.id, 1, None, None) for part in ("header", "item")
@@ -91,8 +97,8 @@ async def test_a_purged_text_is_gone_from_receipts_too(app: Application, caller:
 
 
 async def test_pages_are_complete_and_newest_first(app: Application, caller: Caller) -> None:
-    await app.write.write_memory(caller.scope, draft("Maya drinks oat milk."))
-    await app.write.write_memory(caller.scope, draft("Bo drinks tea.", user_id="bo"))
+    await app.memory.write.write_memory(caller.scope, draft("Maya drinks oat milk."))
+    await app.memory.write.write_memory(caller.scope, draft("Bo drinks tea.", user_id="bo"))
     asked = []
     for number in range(7):
         user, thread = ("maya", "t1") if number % 2 else ("bo", "t2")
@@ -120,10 +126,10 @@ async def test_pages_are_complete_and_newest_first(app: Application, caller: Cal
 
 
 async def test_the_uses_of_a_memory_are_the_answers_that_told_it(app: Application, caller: Caller) -> None:
-    milk = await app.write.write_memory(caller.scope, draft("Maya drinks oat milk.", thread_id="t"))
-    await app.write.write_memory(caller.scope, draft("Maya owns a red kayak."))
+    milk = await app.memory.write.write_memory(caller.scope, draft("Maya drinks oat milk.", thread_id="t"))
+    await app.memory.write.write_memory(caller.scope, draft("Maya owns a red kayak."))
     first = await ask(app, caller, "Does Maya drink oat milk?", thread_id="t")
-    await app.edit.patch_memory(caller.scope, milk.id, {"tags": ["x"]}, version=None)
+    await app.memory.edit.patch_memory(caller.scope, milk.id, {"tags": ["x"]}, version=None)
     second = await ask(app, caller, "Does Maya drink oat milk?")
     await ask(app, caller, "Does Maya own a kayak?", min_relevance=0.9)
     uses, cursor = [], None
@@ -135,7 +141,7 @@ async def test_the_uses_of_a_memory_are_the_answers_that_told_it(app: Applicatio
     assert uses == [(second.query_id, "item", 2), (first.query_id, "header", 1), (first.query_id, "item", 1)]
     with pytest.raises(NotFound):
         await app.receipts.read.list_uses(caller.scope, new_id(), None, 10)
-    await app.edit.purge_memory(caller.scope, milk.id)
+    await app.memory.edit.purge_memory(caller.scope, milk.id)
     assert len((await app.receipts.read.list_uses(caller.scope, milk.id, None, 10)).items) == 3
 
 
@@ -143,13 +149,13 @@ async def test_a_bound_key_sees_receipts_of_its_agents_and_memories_of_its_categ
     app: Application, caller: Caller
 ) -> None:
     planner = await make_caller(app, ["query"], ["planner"], tenant=caller)
-    task = await app.write.write_memory(caller.scope, draft("Maya packs the kayak.", category="tasks"))
-    moved = await app.write.write_memory(caller.scope, draft("Maya paints the kayak.", category="tasks"))
-    hidden = await app.write.write_memory(caller.scope, draft("Maya hides the kayak.", category="relationships"))
+    task = await app.memory.write.write_memory(caller.scope, draft("Maya packs the kayak.", category="tasks"))
+    moved = await app.memory.write.write_memory(caller.scope, draft("Maya paints the kayak.", category="tasks"))
+    hidden = await app.memory.write.write_memory(caller.scope, draft("Maya hides the kayak.", category="relationships"))
     others = await ask(app, caller, "What about the kayak?", min_relevance=0.0)
     own = await ask(app, planner, "What about the kayak?", agent="planner", min_relevance=0.0)
     assert {i.memory.id for i in (*own.items, *own.related)} == {task.id, moved.id}
-    await app.edit.patch_memory(caller.scope, moved.id, {"category": "relationships"}, version=None)
+    await app.memory.edit.patch_memory(caller.scope, moved.id, {"category": "relationships"}, version=None)
     page = await app.receipts.read.list_receipts(planner.scope, EVERY, None, 10)
     assert [(receipt.id, receipt.memories) for receipt in page.items] == [(own.query_id, 1)]
     told = await app.receipts.read.get_receipt(planner.scope, known(own.query_id))
@@ -168,9 +174,9 @@ async def test_a_bound_key_sees_receipts_of_its_agents_and_memories_of_its_categ
 
 async def test_a_bound_key_does_not_learn_who_is_stored(app: Application, caller: Caller) -> None:
     planner = await make_caller(app, ["query"], ["planner"], tenant=caller)
-    await app.write.write_memory(caller.scope, draft("Maya packs.", category="tasks", thread_id="shown"))
+    await app.memory.write.write_memory(caller.scope, draft("Maya packs.", category="tasks", thread_id="shown"))
     secret = draft("Nadia sleepwalks.", category="profile", user_id="nadia", thread_id="hidden")
-    await app.write.write_memory(caller.scope, secret)
+    await app.memory.write.write_memory(caller.scope, secret)
 
     async def named(user_id: str | None, thread_id: str) -> tuple[str | None, str | None]:
         asked = await ask(app, planner, "What?", agent="planner", user_id=user_id, thread_id=thread_id)
@@ -193,7 +199,7 @@ async def test_a_bound_key_does_not_learn_who_is_stored(app: Application, caller
 
 async def test_another_tenant_sees_nothing(app: Application, caller: Caller) -> None:
     other = await make_caller(app)
-    milk = await app.write.write_memory(caller.scope, draft("Maya drinks oat milk."))
+    milk = await app.memory.write.write_memory(caller.scope, draft("Maya drinks oat milk."))
     answer = await ask(app, caller, "What does Maya drink?")
     assert (await app.receipts.read.list_receipts(other.scope, EVERY, None, 10)).items == []
     with pytest.raises(NotFound):

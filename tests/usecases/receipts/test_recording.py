@@ -30,8 +30,8 @@ TEXT = "Maya drinks oat milk."
 async def test_an_answer_leaves_a_receipt_of_what_it_told(
     app: Application, caller: Caller, sql: asyncpg.Connection
 ) -> None:
-    first = await app.write.write_memory(caller.scope, draft(TEXT, thread_id="t"))
-    await app.edit.patch_memory(caller.scope, first.id, {"importance": 5}, version=None)
+    first = await app.memory.write.write_memory(caller.scope, draft(TEXT, thread_id="t"))
+    await app.memory.edit.patch_memory(caller.scope, first.id, {"importance": 5}, version=None)
     answer = await ask(app, caller, "What does Maya drink?", thread_id="t")
     assert answer.query_id is not None
     assert answer.delta is not None
@@ -57,8 +57,8 @@ async def test_an_answer_leaves_a_receipt_of_what_it_told(
 async def test_a_receipt_has_related_memories_and_facts_in_the_order_of_the_answer(
     app: Application, caller: Caller, sql: asyncpg.Connection
 ) -> None:
-    first = await app.write.write_memory(caller.scope, draft("Maya's favorite tea is green tea from Uji."))
-    await app.write.write_memory(caller.scope, draft("Maya drinks green tea from Uji every morning."))
+    first = await app.memory.write.write_memory(caller.scope, draft("Maya's favorite tea is green tea from Uji."))
+    await app.memory.write.write_memory(caller.scope, draft("Maya drinks green tea from Uji every morning."))
     await app.facts.store.store_text(caller.scope, FactPlace("maya"), "My favorite color is green.")
     answer = await ask(app, caller, "What is my favorite color?", top_k=2)
     items = [("item", i.memory.id, i.memory.version) for i in answer.items]
@@ -72,7 +72,7 @@ async def test_a_receipt_has_related_memories_and_facts_in_the_order_of_the_answ
 
 
 async def test_no_receipt_holds_a_text(app: Application, caller: Caller, sql: asyncpg.Connection) -> None:
-    await app.write.write_memory(caller.scope, draft("Maya drinks quuxberry milk.", thread_id="t"))
+    await app.memory.write.write_memory(caller.scope, draft("Maya drinks quuxberry milk.", thread_id="t"))
     answer = await ask(app, caller, "What about zyxomel and quuxberry?", thread_id="t")
     assert "quuxberry" in answer.header
     for word in ("quuxberry", "zyxomel"):
@@ -84,13 +84,13 @@ async def test_a_refused_query_leaves_no_receipt(app: Application, caller: Calle
     bound = await make_caller(app, ["query"], ["stylist"], tenant=caller)
     with pytest.raises(CategoryNotAllowed):
         await ask(app, bound, "What is due?", agent="stylist", categories=("tasks",))
-    await app.access.flush_pending(caller.scope)
+    await app.parts.access.flush_pending(caller.scope)
     assert await row_counts(sql) == {"receipts": 0, "receipt_items": 0, "usage_days": 0}
 
 
 async def test_receipts_can_be_switched_off(configured: Configured, caller: Caller, sql: asyncpg.Connection) -> None:
     quiet = await configured(policies={"query": {"receipts": False}})
-    await quiet.write.write_memory(caller.scope, draft(TEXT))
+    await quiet.memory.write.write_memory(caller.scope, draft(TEXT))
     answer = await ask(quiet, caller, "What does Maya drink?")
     assert answer.items
     assert answer.query_id is None
@@ -100,7 +100,7 @@ async def test_receipts_can_be_switched_off(configured: Configured, caller: Call
 async def test_queries_and_tokens_are_counted_by_user_and_day(
     app: Application, caller: Caller, sql: asyncpg.Connection
 ) -> None:
-    await app.write.write_memory(caller.scope, draft(TEXT))
+    await app.memory.write.write_memory(caller.scope, draft(TEXT))
     answers = [await ask(app, caller, "What does Maya drink?") for _ in range(3)]
     everybody = await ask(app, caller, "Who drinks milk?", user_id=None)
     rows = await sql.fetch("SELECT user_id, sum(queries) AS queries, sum(tokens) AS tokens FROM usage_days GROUP BY 1")
@@ -121,10 +121,10 @@ async def test_a_user_who_is_not_stored_is_not_named(app: Application, caller: C
 async def test_a_batch_that_is_written_twice_counts_once(
     app: Application, caller: Caller, sql: asyncpg.Connection
 ) -> None:
-    written = await app.write.write_memory(caller.scope, draft(TEXT))
+    written = await app.memory.write.write_memory(caller.scope, draft(TEXT))
     twice = receipt("maya", ToldItem("item", written.id, "preferences", "maya", version=1))
     for _ in range(2):
-        log = ReceiptBuffer(app.uow)
+        log = ReceiptBuffer(app.parts.uow)
         log.add_receipt(caller.scope, twice)
         await log.flush_tenant(caller.scope.tenant_id)
     assert await row_counts(sql) == {"receipts": 1, "receipt_items": 1, "usage_days": 1}
@@ -184,8 +184,8 @@ async def test_a_defect_in_the_records_of_one_tenant_holds_up_no_other(
 ) -> None:
     others = [await make_caller(app) for _ in range(2)]
     for one in (others[0], caller, others[1]):
-        await app.write.write_memory(one.scope, draft(TEXT))
-    await app.access.flush_pending()
+        await app.memory.write.write_memory(one.scope, draft(TEXT))
+    await app.parts.access.flush_pending()
     writes: Mapping[str, tuple[Any, str]] = {
         "receipts": (ReceiptBuffer, "_write_batch"),
         "events": (Journal, "record_event"),
@@ -200,10 +200,10 @@ async def test_a_defect_in_the_records_of_one_tenant_holds_up_no_other(
 
     for one in (others[0], caller, others[1]):
         asked = Query("supervisor", "What does Maya drink?", filters=Filters(user_id="maya"))
-        await app.query.answer_query(one.scope, asked)
+        await app.recall.query.answer_query(one.scope, asked)
     with monkeypatch.context() as patched:
         patched.setattr(owner, name, fail_for_one)
-        await app.access.flush_pending()
+        await app.parts.access.flush_pending()
     counts = {
         "receipts": "SELECT count(*) FROM receipts WHERE tenant_id = $1",
         "events": "SELECT count(*) FROM events WHERE tenant_id = $1 AND node = 'context' AND op = 'search'",
@@ -216,7 +216,7 @@ async def test_a_defect_in_the_records_of_one_tenant_holds_up_no_other(
     for kind in counts:
         assert [await stored(kind, one) for one in others] == [1, 1]
         assert await stored(kind, caller) == int(kind != broken)
-    await app.access.flush_pending()
+    await app.parts.access.flush_pending()
     assert [await stored(kind, caller) for kind in counts] == [1, 1], "nothing is lost"
 
 
@@ -246,7 +246,7 @@ async def test_a_query_whose_receipt_is_dropped_is_answered_without_an_id(
     app: Application, caller: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("app.storage.receipt_buffer.MAX_ROWS", 0)
-    await app.write.write_memory(caller.scope, draft(TEXT))
+    await app.memory.write.write_memory(caller.scope, draft(TEXT))
     answer = await ask(app, caller, "What does Maya drink?")
     assert (len(answer.items), answer.query_id) == (1, None)
 
@@ -255,12 +255,12 @@ async def test_servers_that_flush_together_count_everything(
     app: Application, caller: Caller, sql: asyncpg.Connection, clock: Clock, other_server: AccessLog
 ) -> None:
     for user in ("ana", "bo", "maya"):
-        await app.write.write_memory(caller.scope, draft(TEXT, user_id=user))
-    await app.access.flush_pending()
+        await app.memory.write.write_memory(caller.scope, draft(TEXT, user_id=user))
+    await app.parts.access.flush_pending()
     for number in range(200):
-        log = (app.access, other_server)[number % 2]
+        log = (app.parts.access, other_server)[number % 2]
         log.record_receipt(caller.scope, receipt(("ana", "bo", "maya")[number % 3]))
-    await asyncio.gather(app.access.flush_pending(), other_server.flush_pending())
+    await asyncio.gather(app.parts.access.flush_pending(), other_server.flush_pending())
     assert await sql.fetchval("SELECT sum(queries) FROM usage_days") == 200
     assert await sql.fetchval("SELECT count(*) FROM receipts") == 200
 
@@ -270,20 +270,20 @@ async def test_old_receipts_go_with_their_items_and_days_of_usage_with_events(
 ) -> None:
     short: Mapping[str, Any] = {"receipts_days": 3, "events_days": 30, "records_batch": 2}
     app = await configured(policies={"lifecycle": short})
-    written = await app.write.write_memory(caller.scope, draft(TEXT))
+    written = await app.memory.write.write_memory(caller.scope, draft(TEXT))
     for number in range(5):
-        app.access.record_receipt(
+        app.parts.access.record_receipt(
             caller.scope, receipt("maya", ToldItem("item", written.id, "preferences", "maya", version=number))
         )
-    await app.access.flush_pending()
+    await app.parts.access.flush_pending()
     clock.move(days=2)
-    assert (await app.lifecycle.delete_old_records(caller.scope)).counts["receipts"] == 0
+    assert (await app.retention.forget.delete_old_records(caller.scope)).counts["receipts"] == 0
     clock.move(days=16)  # nobody dropped their week in two weeks
-    dry = await app.lifecycle.delete_old_records(caller.scope, dry_run=True)
+    dry = await app.retention.forget.delete_old_records(caller.scope, dry_run=True)
     assert (dry.counts["receipts"], dry.counts["usage_days"]) == (5, 0)
     assert await row_counts(sql) == {"receipts": 5, "receipt_items": 5, "usage_days": 1}
-    done = await app.lifecycle.delete_old_records(caller.scope)
+    done = await app.retention.forget.delete_old_records(caller.scope)
     assert (done.counts["receipts"], done.counts["usage_days"]) == (5, 0)
     assert await row_counts(sql) == {"receipts": 0, "receipt_items": 0, "usage_days": 1}
     clock.move(days=14)
-    assert (await app.lifecycle.delete_old_records(caller.scope)).counts["usage_days"] == 1
+    assert (await app.retention.forget.delete_old_records(caller.scope)).counts["usage_days"] == 1

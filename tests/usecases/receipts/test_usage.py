@@ -43,11 +43,13 @@ async def every(
 async def test_usage_counts_queries_tokens_writes_and_model_tokens(
     app: Application, caller: Caller, sql: asyncpg.Connection
 ) -> None:
-    milk = await app.write.write_memory(caller.scope, draft("Maya drinks oat milk."))
-    await app.edit.patch_memory(caller.scope, milk.id, {"tags": ["x"]}, version=None)
-    await app.edit.soft_delete_memory(caller.scope, milk.id)
-    await app.edit.restore_memory(caller.scope, milk.id)
-    await app.write.write_memory(caller.scope, draft("Bo drinks tea.", user_id="bo", type="episodic", category="event"))
+    milk = await app.memory.write.write_memory(caller.scope, draft("Maya drinks oat milk."))
+    await app.memory.edit.patch_memory(caller.scope, milk.id, {"tags": ["x"]}, version=None)
+    await app.memory.edit.soft_delete_memory(caller.scope, milk.id)
+    await app.memory.edit.restore_memory(caller.scope, milk.id)
+    await app.memory.write.write_memory(
+        caller.scope, draft("Bo drinks tea.", user_id="bo", type="episodic", category="event")
+    )
     answers = [await ask(app, caller, "What does Maya drink?") for _ in range(2)]
     everybody = await ask(app, caller, "Who drinks what?", user_id=None)
     await sql.execute(CALL, caller.scope.tenant_id, datetime.now(UTC), 90)
@@ -138,7 +140,7 @@ async def test_a_page_of_days_reads_its_days_alone(app: Application, caller: Cal
             asked.append((args[2], args[3]))
             return await self._tx.fetch(query, *args)
 
-    async with app.uow.read(caller.scope) as tx:
+    async with app.parts.uow.read(caller.scope) as tx:
         watched: Any = Watched(tx)
         before = TODAY - timedelta(days=20)
         found = await UsageStorage().list_days(watched, caller.scope, UsageFilter(since=date.min), before, 11)

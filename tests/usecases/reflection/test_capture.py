@@ -29,8 +29,8 @@ def embedder() -> Embedder:
 
 async def reports(app: Application, scope: Principal) -> list[Mapping[str, Any]]:
     """Return what the jobs say of capture, oldest first."""
-    jobs = (await app.jobs.list_jobs(scope, None, None, None, 50)).items
-    found = [(await app.jobs.get_job(scope, job.id)).report or {} for job in reversed(jobs)]
+    jobs = (await app.jobs.manage.list_jobs(scope, None, None, None, 50)).items
+    found = [(await app.jobs.manage.get_job(scope, job.id)).report or {} for job in reversed(jobs)]
     return [report["capture"] for report in found if "capture" in report]
 
 
@@ -58,14 +58,14 @@ async def test_a_job_that_runs_again_stores_nothing_again(
 ) -> None:
     await say(app, scope, SAID)
     await work(app, scope)
-    [job] = (await app.jobs.list_jobs(scope, None, None, None, 10)).items
+    [job] = (await app.jobs.manage.list_jobs(scope, None, None, None, 10)).items
     await sql.execute("UPDATE jobs SET state = 'dead'")
-    await app.jobs.replay_job(scope, job.id)
+    await app.jobs.manage.replay_job(scope, job.id)
     await work(app, scope)
     assert await reports(app, scope) == [{"why": "done"}]
     await sql.execute("DELETE FROM idempotency_keys WHERE key NOT LIKE '%:0'")  # the worker ended after the first fact
     await sql.execute("UPDATE jobs SET state = 'dead'")
-    await app.jobs.replay_job(scope, job.id)
+    await app.jobs.manage.replay_job(scope, job.id)
     await work(app, scope)
     assert await facts(sql) == STORED
     assert "facts" in (await reports(app, scope))[0]
@@ -162,8 +162,8 @@ async def test_a_sensitive_field_waits_for_the_user(
 
 @pytest.mark.long
 async def test_an_erased_text_does_not_come_back(app: Application, scope: Principal, sql: asyncpg.Connection) -> None:
-    await app.write.write_memory(scope, draft(STORED[0], category="constraints"))
-    await app.erase.erase_user(scope, "maya")
+    await app.memory.write.write_memory(scope, draft(STORED[0], category="constraints"))
+    await app.retention.erase.erase_user(scope, "maya")
     await say(app, scope, "By the way: nothing.")  # the user is back
     await say(app, scope, SAID)
     await work(app, scope)
@@ -241,4 +241,4 @@ async def test_other_callers_know_nothing_of_it(app: Application, caller: Caller
     await say(app, scope, SAID)
     await work(app, scope)
     other = await make_caller(app)
-    assert (await app.jobs.list_jobs(other.scope, None, None, None, 10)).items == []
+    assert (await app.jobs.manage.list_jobs(other.scope, None, None, None, 10)).items == []

@@ -23,7 +23,7 @@ def settings(settings: Settings, llm: FakeLlm) -> Settings:
 async def test_a_captured_fact_still_replaces_an_older_memory_if_the_model_says_so(
     app: Application, llm: FakeLlm, scope: Principal, sql: asyncpg.Connection
 ) -> None:
-    await app.write.write_memory(scope, draft("The user has 2 cats.", category="profile"))
+    await app.memory.write.write_memory(scope, draft("The user has 2 cats.", category="profile"))
     llm.scripts.append(
         lambda _: {
             "facts": [

@@ -36,12 +36,12 @@ async def test_of_seven_facts_three_are_stored_today_and_two_tomorrow(
     report = await work(app, scope)
     assert (report["facts"], report["deferred"], report["refused"]) == (3, 2, {"too_many": 2})
     assert await facts(sql) == FACTS[:3]
-    assert "deferred" in (await app.overview.trace.trace_turn(scope, turn_id)).reasons
+    assert "deferred" in (await app.operations.trace.trace_turn(scope, turn_id)).reasons
     clock.move(days=1)
     await due(sql)
     await work(app, scope)
     assert await facts(sql) == FACTS[:5]
-    assert "deferred" not in (await app.overview.trace.trace_turn(scope, turn_id)).reasons
+    assert "deferred" not in (await app.operations.trace.trace_turn(scope, turn_id)).reasons
 
 
 @pytest.mark.long
@@ -53,8 +53,8 @@ async def test_a_worker_that_ends_before_it_defers_facts_loses_none(
     await say(app, scope, " ".join(QUOTES))
     await work(app, scope)
     await sql.execute("DELETE FROM jobs WHERE payload ? 'round'")
-    [job] = (await app.jobs.list_jobs(scope, None, "reflect_turn", None, 10)).items
-    await app.jobs.replay_job(scope, job.id)
+    [job] = (await app.jobs.manage.list_jobs(scope, None, "reflect_turn", None, 10)).items
+    await app.jobs.manage.replay_job(scope, job.id)
     assert (await work(app, scope))["why"] == "done"
     clock.move(days=1)
     await due(sql)

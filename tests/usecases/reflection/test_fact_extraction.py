@@ -61,19 +61,19 @@ async def test_a_turn_is_done_once_whatever_the_model_says_the_next_time(
 ) -> None:
     await say(app, scope)
     await work(app, scope)
-    [_later_round, job] = (await app.jobs.list_jobs(scope, None, "reflect_turn", None, 10)).items
-    await app.jobs.replay_job(scope, job.id)
+    [_later_round, job] = (await app.jobs.manage.list_jobs(scope, None, "reflect_turn", None, 10)).items
+    await app.jobs.manage.replay_job(scope, job.id)
     assert (await work(app, scope))["why"] == "done"
     assert len(llm.asked) == 1
     await sql.execute(
         "DELETE FROM idempotency_keys WHERE key NOT LIKE '%:%'"
     )  # the worker ended before it recorded the end
     llm.always = lambda question: {"facts": list(reversed(extract(question)["facts"]))}
-    await app.jobs.replay_job(scope, job.id)
+    await app.jobs.manage.replay_job(scope, job.id)
     assert (await work(app, scope))["why"] == "done", "the limit is reached, so the model is not asked"
     assert len(llm.asked) == 1
     await sql.execute("DELETE FROM idempotency_keys WHERE key NOT LIKE '%:0'")  # the worker ended after the first fact
-    await app.jobs.replay_job(scope, job.id)
+    await app.jobs.manage.replay_job(scope, job.id)
     report = await work(app, scope)
     assert (report["facts"], report["known"]) == (0, 2), "the first run stored them"
     assert len(llm.asked) == 2
@@ -141,8 +141,8 @@ async def test_workers_who_read_a_users_turns_at_once_keep_the_cap_of_the_day(
             TURN.replace("Lena", f"{name}{n}").replace("trains", f"{verb}{n}").replace("Porto", f"{name}town{n}"),
         )
     for kind in ("after_turn", "reflect_turn"):
-        jobs = [(tenant, job) for tenant, job, of in await app.run_jobs.collect_due_jobs() if of == kind]
-        assert set(await asyncio.gather(*(app.run_jobs.run_job(*job, "test") for job in jobs))) == {"done"}
+        jobs = [(tenant, job) for tenant, job, of in await app.jobs.run.collect_due_jobs() if of == kind]
+        assert set(await asyncio.gather(*(app.jobs.run.run_job(*job, "test") for job in jobs))) == {"done"}
     assert (await events_of(sql)).count(("worker", "extract", "ok")) == 4
     assert await sql.fetchval("SELECT rev FROM reflections WHERE thread_id = 'facts'") == 4
     clock.move(days=1)
@@ -210,7 +210,7 @@ BAD = [Fault.PROSE, Fault.INVALID_JSON, Fault.OTHER_JSON, Fault.EMPTY, Fault.REF
 async def test_facts_that_prove_nothing_are_asked_for_once_more_and_then_left(
     app: Application, scope: Principal, llm: FakeLlm, sql: asyncpg.Connection
 ) -> None:
-    await app.write.write_memory(scope, draft("Maya drinks oat milk."))
+    await app.memory.write.write_memory(scope, draft("Maya drinks oat milk."))
     await say(app, scope)
     llm.always = invented
     assert (await work(app, scope))["facts"] == 0
@@ -270,22 +270,24 @@ async def test_a_turn_the_model_has_no_answer_to_costs_so_many_tries_is_told_and
     assert (await work(hasty, scope))["facts"] == 4, "other jobs run"
     await due(sql)
     await work(hasty, scope, "dead")
-    [dead] = (await hasty.jobs.list_jobs(scope, JobState.dead, None, None, 10)).items
+    [dead] = (await hasty.jobs.manage.list_jobs(scope, JobState.dead, None, None, 10)).items
     assert (dead.last_error or "").startswith("unusable_answer: ")
     tried = sum("peanuts" in str(one.question) for one in llm.asked)
     assert tried == 4, "two calls for each attempt"
     assert (await quiet(hasty, scope)).get("revived") is None
     assert sum(one.version == "multi_fact.v2" and "peanuts" in str(one.question) for one in llm.asked) == tried
     llm.always = None
-    await hasty.jobs.replay_job(scope, dead.id)
+    await hasty.jobs.manage.replay_job(scope, dead.id)
     assert (await work(hasty, scope))["candidates"] > 0
 
 
 async def quiet(app: Application, scope: Principal, expected: str = "done") -> Mapping[str, Any]:
     """Run the hourly `reflect` job alone and return its report."""
-    [job_id] = await JobStorage(app.uow, app.policies.defaults.jobs).enqueue_jobs(scope, [NewJob(JobKind.reflect)])
-    assert await app.run_jobs.run_job(scope.tenant_id, job_id, "test") == expected
-    return (await app.jobs.get_job(scope, job_id)).report or {}
+    [job_id] = await JobStorage(app.parts.uow, app.parts.policies.defaults.jobs).enqueue_jobs(
+        scope, [NewJob(JobKind.reflect)]
+    )
+    assert await app.jobs.run.run_job(scope.tenant_id, job_id, "test") == expected
+    return (await app.jobs.manage.get_job(scope, job_id)).report or {}
 
 
 @pytest.mark.long
@@ -319,7 +321,7 @@ async def test_a_turn_is_not_brought_back_for_ever(
     await due(sql)
     await work(hasty, scope, "dead")
     llm.broken = None
-    clock.move(days=hasty.policies.defaults.llm.wait_days + 1)
+    clock.move(days=hasty.parts.policies.defaults.llm.wait_days + 1)
     assert "revived" not in await quiet(hasty, scope)
 
 
@@ -329,12 +331,12 @@ async def test_a_model_that_hangs_holds_up_nothing_but_its_job_which_is_tried_ag
 ) -> None:
     llm.broken = Fault.HANG
     await say(app, scope)
-    [(tenant_id, job_id, _kind)] = await app.run_jobs.collect_due_jobs()
-    assert await app.run_jobs.run_job(tenant_id, job_id, "test") == "done", "jobs that need no model run as well"
-    [(tenant_id, job_id, _kind)] = await app.run_jobs.collect_due_jobs()
-    running = asyncio.create_task(app.run_jobs.run_job(tenant_id, job_id, "test"))
+    [(tenant_id, job_id, _kind)] = await app.jobs.run.collect_due_jobs()
+    assert await app.jobs.run.run_job(tenant_id, job_id, "test") == "done", "jobs that need no model run as well"
+    [(tenant_id, job_id, _kind)] = await app.jobs.run.collect_due_jobs()
+    running = asyncio.create_task(app.jobs.run.run_job(tenant_id, job_id, "test"))
     await asyncio.wait_for(llm.hanging.wait(), 30)
-    written = await app.write.write_memory(scope, draft("Maya drinks oat milk."))
+    written = await app.memory.write.write_memory(scope, draft("Maya drinks oat milk."))
     assert written.action == "created", "everything else goes on meanwhile"
     assert await running == "retry"
     assert await facts(sql) == ["Maya drinks oat milk."]
@@ -371,18 +373,18 @@ async def test_the_caps_of_a_user_and_day_and_of_a_tenants_tokens(
     await say(app, other.scope)
     assert (await work(app, other.scope))["facts"] == 3
     assert await facts(sql, "eve") == []
-    queued = (await app.jobs.list_jobs(scope, JobState.queued, "reflect_turn", None, 10)).items
+    queued = (await app.jobs.manage.list_jobs(scope, JobState.queued, "reflect_turn", None, 10)).items
     [job] = [one for one in queued if one.user_id == "eve"]
     waits = (job.next_run - job.updated_at).total_seconds()
     assert (job.attempts, (job.last_error or "").split(":")[0]) == (0, "tokens_spent")
-    await app.jobs.replay_job(scope, job.id)
+    await app.jobs.manage.replay_job(scope, job.id)
     await work(app, scope, "retry")
     assert waits <= 25 * 3600
     clock.move(days=1)
     await due(sql)
-    while swept := await app.run_jobs.collect_due_jobs():
+    while swept := await app.jobs.run.collect_due_jobs():
         for tenant_id, job_id, _kind in swept:
-            await app.run_jobs.run_job(tenant_id, job_id, "test")
+            await app.jobs.run.run_job(tenant_id, job_id, "test")
     assert len(await facts(sql, "eve")) == 3, "the turn is processed on the next day"
     told = "SELECT count(*) FROM memories WHERE type = 'semantic' AND user_id = 'maya' AND tenant_id = $1"
     assert await sql.fetchval(told, scope.tenant_id) > 4, "and so are facts beyond the limits of the day before"
@@ -416,10 +418,10 @@ async def test_an_erased_users_turn_and_facts_do_not_come_back(
 ) -> None:
     await say(app, scope)
     await work(app, scope)
-    await app.erase.erase_user(scope, "maya")
+    await app.retention.erase.erase_user(scope, "maya")
     assert await facts(sql) == []
     assert await sql.fetchval("SELECT count(*) FROM idempotency_keys WHERE route = 'multi_fact'") == 0
-    again = await app.write.write_memory(scope, draft(FACTS[1], category="relationships"))
+    again = await app.memory.write.write_memory(scope, draft(FACTS[1], category="relationships"))
     assert again.action == "skipped"
 
 
@@ -431,8 +433,8 @@ async def test_without_a_model_a_turn_is_what_it_was(
         scope = (await make_caller(app)).scope
         await say(app, scope)
         await work(app, scope)
-        [job] = (await app.jobs.list_jobs(scope, None, None, None, 10)).items
-        assert (await app.jobs.get_job(scope, job.id)).report == {
+        [job] = (await app.jobs.manage.list_jobs(scope, None, None, None, 10)).items
+        assert (await app.jobs.manage.get_job(scope, job.id)).report == {
             "embedded": 0,
             "evicted": 0,
             "capture": {"why": "nothing"},

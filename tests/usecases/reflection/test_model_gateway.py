@@ -89,7 +89,7 @@ async def test_of_an_answer_refused_twice_what_may_be_used_is(
         assert (await way.ask_model(caller.scope, PROMPT, half, user_id=None)).value == "3 verdicts", (
             "the second answer is not usable"
         )
-        [report] = await ModelCallStorage(app.uow).load_reports(caller.scope, clock.now() - timedelta(days=1))
+        [report] = await ModelCallStorage(app.parts.uow).load_reports(caller.scope, clock.now() - timedelta(days=1))
     assert asked.value == "3 verdicts"
     assert llm.asked[1].complaint.endswith("More.")
     assert (report.calls, report.first_passes, report.first_pass_ok) == (4, 2, 0)
@@ -125,13 +125,13 @@ async def test_a_tenant_that_spent_its_tokens_stops_until_tomorrow_and_others_go
         assert (await ask(way, other)).value is not None
         clock.move(days=1)
         assert (await ask(way, caller)).value is not None
-    storage = ModelCallStorage(app.uow)
+    storage = ModelCallStorage(app.parts.uow)
     assert await storage.load_spent_tokens(caller.scope, clock.now().date()) == spent
     assert len(await storage.load_reports(other.scope, clock.now() - timedelta(days=9))) == 1
 
 
 async def test_no_tokens_are_reserved_twice(app: Application, caller: Caller, clock: Clock) -> None:
-    storage, today, policy = ModelCallStorage(app.uow), clock.now().date(), LlmPolicy(350)
+    storage, today, policy = ModelCallStorage(app.parts.uow), clock.now().date(), LlmPolicy(350)
     taken = await asyncio.gather(*(storage.reserve_tokens(caller.scope, None, today, 100, policy) for _ in range(30)))
     assert (taken.count(None), taken.count("tenant")) == (3, 27)
     assert await storage.load_spent_tokens(caller.scope, today) == 300
@@ -179,24 +179,24 @@ async def test_calls_and_days_are_dropped_with_the_events_of_their_time(
         clock.move(days=60)
         await ask(way, caller)
     clock.move(days=40)
-    assert (await app.lifecycle.delete_old_records(caller.scope, dry_run=True)).counts["llm_calls"] == 1
+    assert (await app.retention.forget.delete_old_records(caller.scope, dry_run=True)).counts["llm_calls"] == 1
     assert len(await calls(sql)) == 2
-    assert (await app.lifecycle.delete_old_records(caller.scope)).counts["llm_calls"] == 1
+    assert (await app.retention.forget.delete_old_records(caller.scope)).counts["llm_calls"] == 1
     assert len(await calls(sql)) == 1
     assert await sql.fetchval("SELECT count(*) FROM llm_budget") == 1
 
 
 async def test_work_for_one_user_takes_no_more_than_their_share(app: Application, caller: Caller, clock: Clock) -> None:
-    storage, today, policy = ModelCallStorage(app.uow), clock.now().date(), LlmPolicy(1000, user_share=0.4)
+    storage, today, policy = ModelCallStorage(app.parts.uow), clock.now().date(), LlmPolicy(1000, user_share=0.4)
 
     async def reserve(user_id: str, tokens: int, days: int = 0) -> str | None:
         return await storage.reserve_tokens(caller.scope, user_id, today + timedelta(days=days), tokens, policy)
 
-    await app.write.write_memory(caller.scope, draft("Ana keeps bees.", user_id="ana"))
+    await app.memory.write.write_memory(caller.scope, draft("Ana keeps bees.", user_id="ana"))
     assert await reserve("ana", 900) is None, "the only user may take all"
     await storage.settle_call(caller.scope, "ana", today, 900, ModelCall("same_fact.v1", "m", 1), clock.now())
     for user_id in ("ben", "eve"):
-        await app.write.write_memory(caller.scope, draft("Likes bees.", user_id=user_id))
+        await app.memory.write.write_memory(caller.scope, draft("Likes bees.", user_id=user_id))
     assert [await reserve("ana", 200) for _ in range(3)] == [None, None, "user"]
     assert await storage.load_spent_tokens(caller.scope, today) == 400, "a refusal takes nothing of the tenant's tokens"
     assert [await reserve("ben", 400), await reserve("eve", 400)] == [None, "tenant"]

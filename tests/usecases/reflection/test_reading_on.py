@@ -79,9 +79,9 @@ async def test_a_backlog_is_read_from_its_beginning_within_rounds_a_cap_and_days
     talk = [f"On day {n} I saw the {word}{n} of town {n}." for n, word in enumerate(["sea", "mill", "cave"] * 20)]
     await say(app, scope, *talk)
     [first, *_] = await due(app, "after_turn")
-    await app.run_jobs.run_job(scope.tenant_id, first, "test")
+    await app.jobs.run.run_job(scope.tenant_id, first, "test")
     [reading] = await due(app, "reflect_turn")
-    await app.run_jobs.run_job(scope.tenant_id, reading, "test")
+    await app.jobs.run.run_job(scope.tenant_id, reading, "test")
     assert rounds(llm, episode.VERSION) == [talk[at : at + 10] for at in (0, 10, 20, 30)], "four rounds in a job"
     assert rounds(llm, summary.VERSION) == [talk[:40], talk[40:]]
     episodes = await made(app, scope, MemoryType.episodic)
@@ -102,7 +102,7 @@ async def test_a_backlog_is_read_from_its_beginning_within_rounds_a_cap_and_days
 
 async def due(app: Application, kind: str) -> list[Any]:
     """Return the ids of the due jobs of a kind."""
-    return [job_id for _tenant, job_id, of in await app.run_jobs.collect_due_jobs() if of == kind]
+    return [job_id for _tenant, job_id, of in await app.jobs.run.collect_due_jobs() if of == kind]
 
 
 @pytest.mark.long

@@ -88,7 +88,9 @@ def says(memories: Mapping[str, Change], known: Mapping[str, str] | None = None)
 
 async def remember(app: Application, scope: Principal, *texts: str, **fields: Any) -> list[UUID]:
     """Store memories of maya in the category profile; the model compares them before it is asked about a turn."""
-    done = [await app.write.write_memory(scope, draft(text, **{"category": "profile"} | fields)) for text in texts]
+    done = [
+        await app.memory.write.write_memory(scope, draft(text, **{"category": "profile"} | fields)) for text in texts
+    ]
     assert all(one.action == "created" for one in done)
     await work(app, scope)
     return [one.id for one in done if one.id is not None]
@@ -133,7 +135,7 @@ async def test_a_turn_updates_adds_deletes_and_leaves(
     assert (meta | {"incoming": TENNIS}).items() <= gone["meta"].items()
     deleted = await row(sql, plays)
     assert (deleted["state"], (deleted["purge_at"] - deleted["updated_at"]).days) == ("soft_deleted", 30)
-    assert (await app.edit.restore_memory(scope, plays)).state is MemoryState.active
+    assert (await app.memory.edit.restore_memory(scope, plays)).state is MemoryState.active
     for untouched in (lena, violin):
         assert (await row(sql, untouched))["version"] == 1
     noted = await events_of(sql)
@@ -452,8 +454,8 @@ async def test_relations_are_renewed_with_the_text(
 
 async def run_again(app: Application, scope: Principal) -> Mapping[str, Any]:
     """Run the turn's job again, as if its worker had died before it recorded the end."""
-    [job] = (await app.jobs.list_jobs(scope, None, "reflect_turn", None, 10)).items
-    await app.jobs.replay_job(scope, job.id)
+    [job] = (await app.jobs.manage.list_jobs(scope, None, "reflect_turn", None, 10)).items
+    await app.jobs.manage.replay_job(scope, job.id)
     return await work(app, scope)
 
 
@@ -467,7 +469,7 @@ async def test_a_job_that_runs_twice_does_nothing_twice_whatever_the_model_says_
     await say(app, scope, TURN)
     first = await work(app, scope)
     assert (first["facts"], first["known"], first["forgotten"]) == (2, 1, 1)
-    await app.edit.restore_memory(scope, plays)
+    await app.memory.edit.restore_memory(scope, plays)
     before = [tuple(one) for one in await sql.fetch("SELECT id, version, text, state FROM memories ORDER BY id")]
     assert (await run_again(app, scope))["why"] == "done"
     await sql.execute("DELETE FROM idempotency_keys WHERE key NOT LIKE '%:%'")
@@ -502,7 +504,7 @@ async def test_an_erased_user_leaves_no_key_behind(
     llm.always = finds(CATS, TENNIS, LENA)
     await say(app, scope, TURN)
     await work(app, scope)
-    await app.erase.erase_user(scope, "maya")
+    await app.retention.erase.erase_user(scope, "maya")
     assert await sql.fetchval("SELECT count(*) FROM idempotency_keys WHERE route = 'multi_fact'") == 0
     left = [str(tuple(one)) for one in await sql.fetch("SELECT meta FROM history")]
     assert not any("cats" in one or "tennis" in one for one in left)
@@ -511,9 +513,11 @@ async def test_an_erased_user_leaves_no_key_behind(
 @pytest.fixture
 async def reconcile(app: Application, llm: FakeLlm, clock: Clock) -> AsyncIterator[Reconcile]:
     """The use-case alone, so that a test can act between its read and its write."""
-    journal = Journal(app.uow, SPACE, SECRET)
+    journal = Journal(app.parts.uow, SPACE, SECRET)
     async with asker(app, llm, clock) as way:
-        yield Reconcile(way, app.write, ReconcileStorage(app.uow, SPACE), journal, app.policies, clock)
+        yield Reconcile(
+            way, app.memory.write, ReconcileStorage(app.parts.uow, SPACE), journal, app.parts.policies, clock
+        )
 
 
 def new(text: str, turn: Memory) -> NewMemory:
@@ -524,23 +528,23 @@ def new(text: str, turn: Memory) -> NewMemory:
 async def stored_turn(app: Application, scope: Principal) -> Memory:
     """Return TURN as storage returns it."""
     turn_id = await say(app, scope, TURN)
-    return await app.read.get_memory(scope, turn_id)
+    return await app.memory.read.get_memory(scope, turn_id)
 
 
 async def pinned(app: Application, scope: Principal, memory_id: UUID) -> None:
-    await app.edit.pin_memory(scope, memory_id, True)
+    await app.memory.edit.pin_memory(scope, memory_id, True)
 
 
 async def edited(app: Application, scope: Principal, memory_id: UUID) -> None:
-    await app.edit.patch_memory(scope, memory_id, {"text": "The user prefers dogs to cats."}, version=None)
+    await app.memory.edit.patch_memory(scope, memory_id, {"text": "The user prefers dogs to cats."}, version=None)
 
 
 async def deleted(app: Application, scope: Principal, memory_id: UUID) -> None:
-    await app.edit.soft_delete_memory(scope, memory_id)
+    await app.memory.edit.soft_delete_memory(scope, memory_id)
 
 
 async def purged(app: Application, scope: Principal, memory_id: UUID) -> None:
-    await app.edit.purge_memory(scope, memory_id)
+    await app.memory.edit.purge_memory(scope, memory_id)
 
 
 @pytest.mark.parametrize("change", [pinned, edited, deleted, purged])
@@ -556,7 +560,7 @@ async def test_what_changed_meanwhile_is_left_alone_and_the_fact_is_written_all_
         if change is not edited or memory_id == cats:
             await change(app, scope, memory_id)
     if change is edited:
-        await app.edit.patch_memory(scope, plays, {"importance": 5}, version=None)
+        await app.memory.edit.patch_memory(scope, plays, {"importance": 5}, version=None)
     before = {memory_id: await row(sql, memory_id) for memory_id in (cats, plays)}
     done = await reconcile.carry_out(scope, turn, made, lambda name: turn_key(ROUTE, turn, f"{turn.id}:{name}"))
     assert [one.action for one in done.written.values()] == ["created", "created"]
@@ -570,9 +574,11 @@ async def test_when_the_tokens_are_spent_everything_is_added(
 ) -> None:
     await remember(app, scope, TWO_CATS, PLAYS)
     turn = await stored_turn(app, scope)
-    journal = Journal(app.uow, SPACE, SECRET)
+    journal = Journal(app.parts.uow, SPACE, SECRET)
     async with asker(app, llm, clock, daily_tokens=10) as way:
-        poor = Reconcile(way, app.write, ReconcileStorage(app.uow, SPACE), journal, app.policies, clock)
+        poor = Reconcile(
+            way, app.memory.write, ReconcileStorage(app.parts.uow, SPACE), journal, app.parts.policies, clock
+        )
         made = await poor.decide_writes(scope, turn, {0: new(CATS, turn), 1: new(TENNIS, turn)}, None, 3)
         await poor.carry_out(scope, turn, made, lambda name: turn_key(ROUTE, turn, f"{turn.id}:{name}"))
     assert not llm.requests

@@ -61,7 +61,7 @@ async def app(configured: Configured) -> Application:
 
 async def begin(app: Application, scope: Principal, *kinds: str) -> None:
     """Insert cursors of the thread `talk` at revision 0, as if it was seen but never read."""
-    async with app.uow.write(scope) as tx:
+    async with app.parts.uow.write(scope) as tx:
         begun = "INSERT INTO reflections SELECT $1, 'maya', kind, 'talk', 0, now() FROM unnest($2::text[]) kind"
         await tx.execute(begun, scope.tenant_id, list(kinds))
 
@@ -70,9 +70,9 @@ async def begin(app: Application, scope: Principal, *kinds: str) -> None:
 async def workers(app: Application, llm: FakeLlm, clock: Clock) -> AsyncIterator[list[Reflect]]:
     """The reflection use-cases of three workers."""
     models = [OpenAIModel(llm.base_url, "", "scripted", 5.0) for _ in range(3)]
-    journal = Journal(app.uow, SPACE, SECRET)
-    parts = app.embedder, app.policies, clock, app.write, app.consent.proposals
-    yield [build_reflection(ReflectionParts(app.uow, SPACE, journal, model, *parts)) for model in models]
+    journal = Journal(app.parts.uow, SPACE, SECRET)
+    parts = app.parts.embedder, app.parts.policies, clock, app.memory.write, app.consent.proposals
+    yield [build_reflection(ReflectionParts(app.parts.uow, SPACE, journal, model, *parts)) for model in models]
     for model in models:
         await model.close()
 
@@ -107,11 +107,11 @@ async def test_an_insight_is_found_by_those_who_may_see_it_and_weighs_less(app: 
     await say(app, scope, *TALK)
     await work(app)
     [insight] = await made(app, scope, MemoryType.insight)
-    found = await app.query.answer_query(scope, asking("supervisor", insight.text))
+    found = await app.recall.query.answer_query(scope, asking("supervisor", insight.text))
     [one] = [item for item in found.items if item.memory.id == insight.id]
     assert one.scored is not None
     assert one.scored.parts["insight"] < 0
-    others = await app.query.answer_query(scope, asking("stylist", insight.text))
+    others = await app.recall.query.answer_query(scope, asking("stylist", insight.text))
     assert insight.id not in [item.memory.id for item in others.items]
 
 
@@ -155,10 +155,10 @@ async def test_no_user_has_more_than_five_episodes_a_day_however_many_threads_an
     words = ("red boats", "grey cats", "old maps", "wet snow", "loud drums", "thin ice", "far hills")
     for n, word in enumerate(words):
         await say(app, scope, *(f"I saw {word} in place {part}." for part in "abc"), thread_id=f"talk {n}")
-    due = [(tenant, job) for tenant, job, _ in await app.run_jobs.collect_due_jobs()]
-    await asyncio.gather(*(app.run_jobs.run_job(tenant, job, "test") for tenant, job in due))
-    due = [(tenant, job) for tenant, job, _ in await app.run_jobs.collect_due_jobs()]
-    await asyncio.gather(*(app.run_jobs.run_job(tenant, job, "test") for tenant, job in due))
+    due = [(tenant, job) for tenant, job, _ in await app.jobs.run.collect_due_jobs()]
+    await asyncio.gather(*(app.jobs.run.run_job(tenant, job, "test") for tenant, job in due))
+    due = [(tenant, job) for tenant, job, _ in await app.jobs.run.collect_due_jobs()]
+    await asyncio.gather(*(app.jobs.run.run_job(tenant, job, "test") for tenant, job in due))
     assert len(await made(app, scope, MemoryType.episodic)) == 5
     await say(app, scope, "I saw a film.", "It was long.", "I slept.", user_id="ben", thread_id="ben")
     await work(app)
@@ -194,8 +194,8 @@ async def test_an_episode_joins_its_like_whatever_else_happened_since(
     [first] = await made(app, scope, MemoryType.episodic)
     other = {"type": MemoryType.episodic, "category": "event"}
     for n in range(60):
-        await app.write.write_memory(scope, draft(f"The user met person number {n} at place {n}.", **other))
-    await app.write.write_memory(
+        await app.memory.write.write_memory(scope, draft(f"The user met person number {n} at place {n}.", **other))
+    await app.memory.write.write_memory(
         scope, draft(strip_date_prefix(first.text), type=MemoryType.episodic, category="activity")
     )
     clock.move(hours=5)
@@ -210,7 +210,7 @@ async def test_a_pinned_episode_stays_as_it_is(app: Application, scope: Principa
     await say(app, scope, *TALK[:3])
     await work(app)
     [first] = await made(app, scope, MemoryType.episodic)
-    await app.edit.patch_memory(scope, first.id, {"pinned": True}, version=None)
+    await app.memory.edit.patch_memory(scope, first.id, {"pinned": True}, version=None)
     clock.move(hours=5)
     await say(app, scope, *TALK[:3])
     await work(app)
@@ -261,7 +261,7 @@ async def test_without_their_category_insights_are_off_and_episodes_are_made(
     with capture_logs() as lines:
         app = await configured(policies={"insights": {"category": "guesses"}})
     assert [line["detail"] for line in lines if line["event"] == "configuration_warning"] == list(
-        app.policies.defaults.configuration_warnings
+        app.parts.policies.defaults.configuration_warnings
     )
     await say(app, scope, *TALK)
     await work(app)
@@ -294,7 +294,7 @@ def drawn(llm: FakeLlm) -> int:
 async def test_an_insight_that_says_nothing_new_is_not_kept_and_its_importance_is_ours(
     app: Application, scope: Principal, llm: FakeLlm, importance: int
 ) -> None:
-    await app.write.write_memory(scope, draft("The user plays the cello."))
+    await app.memory.write.write_memory(scope, draft("The user plays the cello."))
     one = {"tags": [], "importance": importance, "confidence": 0.95}
     texts = ("The user plays the cello.", "The user perhaps needs quiet.", "The user perhaps needs quiet.")
     good, llm.always = llm.always, lambda question: {"insights": [one | {"summary": text} for text in texts]}
@@ -416,8 +416,8 @@ async def test_what_others_said_is_no_part_of_it(app: Application, scope: Princi
 async def test_no_insight_is_drawn_from_what_somebody_may_not_see_who_sees_insights(
     app: Application, scope: Principal, llm: FakeLlm
 ) -> None:
-    await app.write.write_memory(scope, draft("The user may not lift boxes.", category="constraints"))
-    await app.write.write_memory(scope, draft("The user plays the cello.", category="preferences"))
+    await app.memory.write.write_memory(scope, draft("The user may not lift boxes.", category="constraints"))
+    await app.memory.write.write_memory(scope, draft("The user plays the cello.", category="preferences"))
     await say(app, scope, *TALK[:3])
     await work(app)
     [asked] = [one.question for one in llm.asked if one.version == "insights.v3"]
@@ -444,7 +444,7 @@ async def test_a_summary_is_carried_forward_also_when_somebody_edited_it(
     await say(app, scope, *TALK)
     await work(app)
     [summary] = await made(app, scope, MemoryType.summary)
-    await app.edit.patch_memory(scope, summary.id, {"text": "The user moves to Ribeira."}, version=None)
+    await app.memory.edit.patch_memory(scope, summary.id, {"text": "The user moves to Ribeira."}, version=None)
     await say(app, scope, *(f"I packed box {name}." for name in "abcdef"))
     await work(app)
     asked = [one.question for one in llm.asked if one.version == "summary.v2"]
@@ -477,7 +477,7 @@ async def test_an_erased_user_is_not_reflected_on(
 
     async def erase(texts: Any) -> None:
         embedder.before = None
-        await app.erase.erase_user(scope, "maya")
+        await app.retention.erase.erase_user(scope, "maya")
 
     embedder.before = erase
     await work(app)

@@ -79,7 +79,7 @@ async def test_the_model_joins_what_the_rule_cannot(
     app: Application, job: Principal, notes: Notes, llm: FakeLlm, sql: asyncpg.Connection
 ) -> None:
     ids = await notes(BEES, KEPT)
-    first = await app.consolidate.consolidate_users(job)
+    first = await app.consolidation.consolidate_users(job)
     assert (first.checked, first.merged, first.left) == (1, 1, 0)
     assert first.tokens == await budget(sql) > 0
     assert len(await active_texts(sql, "ana")) == 1
@@ -92,7 +92,7 @@ async def test_the_model_joins_what_the_rule_cannot(
     assert (BEES, KEPT) in texts
     assert len(texts) == 2, "one more for the control"
     assert not any(str(id_) in str(asked.body) for id_ in ids), "the model sees numbers, no memory ids"
-    assert (await app.consolidate.consolidate_users(job)).checked == 0
+    assert (await app.consolidation.consolidate_users(job)).checked == 0
     assert len(llm.asked) == 1
 
 
@@ -101,7 +101,7 @@ async def test_a_new_value_takes_the_place_of_the_old_one(
 ) -> None:
     llm.always = says("new_value")
     await notes("The user lives in Porto.", "The user lives in Leipzig.")
-    assert (await app.consolidate.consolidate_users(job)).merged == 1
+    assert (await app.consolidation.consolidate_users(job)).merged == 1
     assert await active_texts(sql, "ana") == ["The user lives in Leipzig."]
 
 
@@ -112,7 +112,7 @@ async def test_a_yes_of_the_model_does_not_join_what_differs_in_who_or_when(
     llm.always = says(verdict)
     texts = [SON, OLDER_SON, "Ana's dog has yoga on Monday.", "Ben's dog has yoga on Monday."]
     await notes(*texts, "Ana's dog has yoga on Tuesday.")
-    report = await app.consolidate.consolidate_users(job)
+    report = await app.consolidation.consolidate_users(job)
     assert (report.checked > 1, report.merged) == (True, 0)
 
 
@@ -120,7 +120,7 @@ async def test_what_the_rule_is_sure_of_costs_no_tokens(
     app: Application, job: Principal, notes: Notes, llm: FakeLlm, sql: asyncpg.Connection
 ) -> None:
     await notes(BEES, BEES.removeprefix("The ").removesuffix("."))
-    assert (await app.consolidate.consolidate_users(job)).merged == 1
+    assert (await app.consolidation.consolidate_users(job)).merged == 1
     assert not llm.requests
 
 
@@ -150,16 +150,16 @@ async def test_of_a_bad_answer_nothing_is_used_and_nothing_is_lost(
         llm.broken = bad
     else:
         llm.always = bad
-    report = await app.consolidate.consolidate_users(job)
+    report = await app.consolidation.consolidate_users(job)
     assert (report.checked, report.merged, report.left, report.unanswered) == (0, 0, 1, 0)
     assert len(llm.asked) == 2, "asked again once, then not again in this run"
     assert [(row[2], row[3], row[4]) for row in await calls(sql)] == [(1, False, "refused"), (2, False, "refused")]
     assert await active_texts(sql, "ana") == sorted([BEES, KEPT])
     assert [row["same"] for row in await sql.fetch("SELECT same FROM consolidation_pairs")] == [None]
     llm.broken = llm.always = None
-    assert (await app.consolidate.consolidate_users(job)).merged == 0, "it was asked about today"
+    assert (await app.consolidation.consolidate_users(job)).merged == 0, "it was asked about today"
     clock.move(days=1)
-    assert (await app.consolidate.consolidate_users(job)).merged == 1
+    assert (await app.consolidation.consolidate_users(job)).merged == 1
 
 
 async def test_what_a_run_left_it_does_not_ask_again_after_a_merge(
@@ -167,7 +167,7 @@ async def test_what_a_run_left_it_does_not_ask_again_after_a_merge(
 ) -> None:
     llm.broken = Fault.PROSE
     await notes(BEES, BEES.removeprefix("The ").removesuffix("."), KEPT)
-    report = await app.consolidate.consolidate_users(job)
+    report = await app.consolidation.consolidate_users(job)
     assert report.merged == 1, "merged by the rule, so the run repeats"
     assert len(llm.asked) == 2
     assert len(await active_texts(sql, "ana")) == 2
@@ -181,9 +181,9 @@ async def test_a_model_that_is_away_leaves_the_rule_and_the_job_is_tried_again(
     llm.broken = away
     await notes(BEES, KEPT)
     await notes(SON, OLDER_SON, SON.removeprefix("The "), first=10, user_id="ben")
-    jobs = JobStorage(app.uow, app.policies.defaults.jobs)
+    jobs = JobStorage(app.parts.uow, app.parts.policies.defaults.jobs)
     [job_id] = await jobs.enqueue_jobs(job, [NewJob(JobKind.consolidate)])
-    assert await app.run_jobs.run_job(job.tenant_id, job_id, "a worker") == "retry"
+    assert await app.jobs.run.run_job(job.tenant_id, job_id, "a worker") == "retry"
     assert len(llm.requests) == 1, "after one failure no other pairs are sent"
     assert len(await active_texts(sql, "ben")) == 2, "the rule's merges are applied all the same"
     assert await active_texts(sql, "ana") == sorted([BEES, KEPT])
@@ -191,7 +191,7 @@ async def test_a_model_that_is_away_leaves_the_rule_and_the_job_is_tried_again(
     llm.broken = None
     await asyncio.sleep(TIMEOUT_S if away is Fault.HANG else 0)  # a model that hung is left alone for as long
     await sql.execute("UPDATE jobs SET next_run = now() - interval '1 s'")
-    assert await app.run_jobs.run_job(job.tenant_id, job_id, "a worker") == "done"
+    assert await app.jobs.run.run_job(job.tenant_id, job_id, "a worker") == "done"
     assert len(await active_texts(sql, "ana")) == 1
 
 
@@ -204,15 +204,15 @@ async def test_a_tenant_that_spent_its_tokens_stops_without_an_error_and_others_
     await notes(BEES, KEPT)
     await notes(BEES, KEPT, tenant=other.scope.tenant_id, first=10)
     await sql.execute("INSERT INTO llm_budget VALUES ($1, $2, 1990)", job.tenant_id, clock.now().date())
-    jobs = JobStorage(app.uow, app.policies.defaults.jobs)
+    jobs = JobStorage(app.parts.uow, app.parts.policies.defaults.jobs)
     [job_id] = await jobs.enqueue_jobs(job, [NewJob(JobKind.consolidate)])
-    assert await app.run_jobs.run_job(job.tenant_id, job_id, "a worker") == "done"
+    assert await app.jobs.run.run_job(job.tenant_id, job_id, "a worker") == "done"
     done = await jobs.get_job(job, job_id)
     assert done is not None
     assert done.report is not None
     assert (done.report["left"], done.report["unanswered"], done.report["merged"]) == (1, 0, 0)
     assert ("worker", "llm", "skipped") in await events_of(sql)
-    assert (await app.consolidate.consolidate_users(Principal(other.scope.tenant_id))).merged == 1
+    assert (await app.consolidation.consolidate_users(Principal(other.scope.tenant_id))).merged == 1
 
 
 JOINER = "\u200d"
@@ -230,7 +230,7 @@ async def test_a_memory_that_gives_orders_is_data(
 ) -> None:
     await notes("The user likes bees and all rules of them.", text, "The user likes honey from the bees.")
     llm.always = says("same", control="same")  # a model that obeys the quoted text
-    assert (await app.consolidate.consolidate_users(job)).merged == 0
+    assert (await app.consolidation.consolidate_users(job)).merged == 0
     assert len(await active_texts(sql, "ana")) == 3
     for asked in llm.asked:
         assert text not in asked.body["messages"][0]["content"]
@@ -246,7 +246,7 @@ async def test_no_model_joins_a_statement_and_its_negation(
 ) -> None:
     llm.always = says(verdict)
     await notes(WINE, NO_WINE)
-    report = await app.consolidate.consolidate_users(job)
+    report = await app.consolidation.consolidate_users(job)
     assert (report.checked, report.merged) == (1, 0)
     assert await active_texts(sql, "ana") == sorted([WINE, NO_WINE])
 
@@ -256,7 +256,7 @@ async def test_no_model_takes_other_numbers_for_the_same(
 ) -> None:
     llm.always = says("same")
     await notes("The user sees the dentist on 3 May.", "The user sees the dentist on 4 May.")
-    assert (await app.consolidate.consolidate_users(job)).merged == 0
+    assert (await app.consolidation.consolidate_users(job)).merged == 0
     assert len(await active_texts(sql, "ana")) == 2
 
 
@@ -264,7 +264,7 @@ async def test_a_dry_run_asks_and_changes_nothing(
     app: Application, job: Principal, notes: Notes, llm: FakeLlm, sql: asyncpg.Connection
 ) -> None:
     await notes(BEES, KEPT)
-    report = await app.consolidate.consolidate_users(job, dry_run=True)
+    report = await app.consolidation.consolidate_users(job, dry_run=True)
     assert [(one.rule, one.action) for one in report.decisions] == [("model", "merge")]
     assert report.tokens > 0
     assert len(await active_texts(sql, "ana")) == 2
@@ -278,7 +278,7 @@ async def test_prompts_hold_five_to_ten_pairs_of_one_user(
     pairs = all_pairs(mine) + all_pairs(hers)
     assert not any(one.rule for one in judge_by_rule(pairs))
     async with asker(app, llm, clock) as way:
-        judged = await ModelJudge(way, app.policies).judge_pairs(caller.scope, pairs)
+        judged = await ModelJudge(way, app.parts.policies).judge_pairs(caller.scope, pairs)
     assert {one.pair.ids for one in judged.verdicts} == {pair.ids for pair in pairs}
     assert (judged.left, judged.stopped) == (0, None)
     sizes = [len(asked.question["pairs"]) - 1 for asked in llm.asked]

@@ -25,10 +25,10 @@ def settings(settings: Settings, llm: FakeLlm, tmp_path: Path) -> Settings:
 
 async def test_the_facts_of_the_model_are_told_with_quotes_and_tokens(app: Application, scope: Principal) -> None:
     turn = await say(app, scope)
-    before = await app.overview.trace.trace_turn(scope, turn)
+    before = await app.operations.trace.trace_turn(scope, turn)
     assert (before.has_model, before.reasons) == (True, ["job_queued"])
     report = await work(app, scope)
-    trace = await app.overview.trace.trace_turn(scope, turn)
+    trace = await app.operations.trace.trace_turn(scope, turn)
     assert (trace.remembered, trace.reasons) == (3, ["deferred"])
     assert [fact.text for fact, _band in trace.facts] == FACTS
     assert all(fact.reader == "multi_fact" and fact.quote and fact.quote in TURN for fact, _band in trace.facts)
@@ -55,7 +55,7 @@ async def test_facts_that_break_a_rule_are_counted_by_rule(
     turn = await say(app, scope)
     report = await work(app, scope)
     assert report["refused"] == {"no_quote": 2, "unknown_category": 1}
-    trace = await app.overview.trace.trace_turn(scope, turn)
+    trace = await app.operations.trace.trace_turn(scope, turn)
     assert (trace.remembered, trace.reasons) == (0, ["capture_off", "model_refused"])
     stored = str(await sql.fetch("SELECT report FROM jobs"))
     assert "never said" not in stored
@@ -71,6 +71,6 @@ async def test_a_turn_without_facts_has_a_plain_reason(
     llm.always = lambda _question: {"facts": []}
     turn = await say(app, scope, text)
     await work(app, scope)
-    trace = await app.overview.trace.trace_turn(scope, turn)
+    trace = await app.operations.trace.trace_turn(scope, turn)
     assert trace.reasons[-1] == code
     assert trace.remembered == 0

@@ -44,15 +44,15 @@ async def test_a_described_workflow_becomes_a_procedure_once(
     [stored] = await procedures(sql)
     assert (stored["text"], stored["steps_text"]) == ("This is how we release the shop", STEPS)
     assert stored["source"] == {"turn_id": str(turn_id)}
-    [job] = (await app.jobs.list_jobs(scope, None, "reflect_turn", None, 10)).items
-    await app.jobs.replay_job(scope, job.id)
+    [job] = (await app.jobs.manage.list_jobs(scope, None, "reflect_turn", None, 10)).items
+    await app.jobs.manage.replay_job(scope, job.id)
     await work(app, scope)
     await say(app, scope, TOLD)
     await work(app, scope)
     assert len(await procedures(sql)) == 1, "told again, it is known"
     assert asked(llm) == 2
     question = Query(agent="planner", query="release the shop", categories=("procedural", "tasks"))
-    answer = await app.query.answer_query(scope, question)
+    answer = await app.recall.query.answer_query(scope, question)
     assert stored["id"] in [item.memory.id for item in answer.items]
 
 

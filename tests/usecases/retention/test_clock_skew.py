@@ -14,10 +14,10 @@ from tests.factories import Caller, Clock, draft
 from tests.usecases.crowd import SeededEmbedder
 
 SWEEPS: dict[str, Callable[[Application, Principal, bool], Awaitable[Any]]] = {
-    "ttl": lambda app, who, dry: app.lifecycle.expire_memories(who, dry_run=dry),
-    "purge": lambda app, who, dry: app.lifecycle.purge_memories(who, dry_run=dry),
-    "retention": lambda app, who, dry: app.lifecycle.delete_old_records(who, dry_run=dry),
-    "partitions": lambda app, who, dry: app.partitions.keep_partitions(dry_run=dry),
+    "ttl": lambda app, who, dry: app.retention.forget.expire_memories(who, dry_run=dry),
+    "purge": lambda app, who, dry: app.retention.forget.purge_memories(who, dry_run=dry),
+    "retention": lambda app, who, dry: app.retention.forget.delete_old_records(who, dry_run=dry),
+    "partitions": lambda app, who, dry: app.retention.partitions.keep_partitions(dry_run=dry),
     "consent": lambda app, who, dry: app.consent.expire_patches(who, dry_run=dry),
 }
 
@@ -31,11 +31,11 @@ def embedder() -> SeededEmbedder:
 @pytest.fixture
 async def counted(app: Application, caller: Caller, sql: asyncpg.Connection) -> Callable[[], Awaitable[list[int]]]:
     """Store an active and a soft-deleted memory; return a function that counts what a sweep would delete."""
-    await app.write.write_memory(caller.scope, draft("Maya drinks oat milk."))
-    gone = await app.write.write_memory(caller.scope, draft("Maya keeps bees."))
+    await app.memory.write.write_memory(caller.scope, draft("Maya drinks oat milk."))
+    gone = await app.memory.write.write_memory(caller.scope, draft("Maya keeps bees."))
     assert gone.id is not None
-    await app.edit.soft_delete_memory(caller.scope, gone.id)
-    await app.access.flush_pending()
+    await app.memory.edit.soft_delete_memory(caller.scope, gone.id)
+    await app.parts.access.flush_pending()
 
     async def count() -> list[int]:
         of_tenant = "WHERE tenant_id = $1"
@@ -82,7 +82,7 @@ async def test_a_sweep_deletes_nothing_after_both_clocks_leapt(
     clock.set_process_wrong(days=400)
     clock.set_database_wrong(days=400)
     with pytest.raises(ClockSkew, match="leapt"):
-        await app.lifecycle.expire_memories(caller.scope)
+        await app.retention.forget.expire_memories(caller.scope)
     assert await counted() == stored
 
 

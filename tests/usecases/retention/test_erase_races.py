@@ -89,31 +89,31 @@ async def traces(sql: asyncpg.Connection, word: str) -> list[str]:
 async def test_a_change_that_has_not_committed_yet_is_erased_with_the_rest(
     app: Application, caller: Caller, sql: asyncpg.Connection, gate: Gate
 ) -> None:
-    fact = await app.write.write_memory(caller.scope, draft("Maya lives in Lisbon.", thread_id="t"))
+    fact = await app.memory.write.write_memory(caller.scope, draft("Maya lives in Lisbon.", thread_id="t"))
     assert fact.id is not None
     slow = replace(caller.scope, agent="slow")
     changing = asyncio.create_task(
-        app.edit.patch_memory(slow, fact.id, {"text": "Maya lives in Zanzibar."}, version=None)
+        app.memory.edit.patch_memory(slow, fact.id, {"text": "Maya lives in Zanzibar."}, version=None)
     )
     await gate.waiting(1)
-    erasing = asyncio.create_task(app.erase.erase_user(caller.scope, "maya"))
+    erasing = asyncio.create_task(app.retention.erase.erase_user(caller.scope, "maya"))
     await gate.waiting(2)
     await gate.open()
     await asyncio.gather(changing, erasing)
     assert await traces(sql, "zanzibar") == []
     assert await orphans(sql) == []
-    again = await app.write.write_memory(caller.scope, draft("Maya lives in Zanzibar."))
+    again = await app.memory.write.write_memory(caller.scope, draft("Maya lives in Zanzibar."))
     assert (again.action, again.reason) == ("skipped", "erased")
 
 
 async def test_a_new_memory_that_has_not_committed_yet_is_erased_with_the_rest(
     app: Application, caller: Caller, sql: asyncpg.Connection, gate: Gate
 ) -> None:
-    await app.write.write_memory(caller.scope, draft("Maya lives in Lisbon."))
+    await app.memory.write.write_memory(caller.scope, draft("Maya lives in Lisbon."))
     new = draft("Maya keeps a zebra.", thread_id="t", agent_id="slow")
-    writing = asyncio.create_task(app.write.write_memory(caller.scope, new, key=key("zebra")))
+    writing = asyncio.create_task(app.memory.write.write_memory(caller.scope, new, key=key("zebra")))
     await gate.waiting(1)
-    erasing = asyncio.create_task(app.erase.erase_user(caller.scope, "maya"))
+    erasing = asyncio.create_task(app.retention.erase.erase_user(caller.scope, "maya"))
     await gate.waiting(2)
     await gate.open()
     await asyncio.gather(writing, erasing)
@@ -125,13 +125,13 @@ async def test_a_new_memory_that_has_not_committed_yet_is_erased_with_the_rest(
 async def test_a_write_does_not_wait_for_a_whole_erasure_and_others_go_on(
     app: Application, caller: Caller, gate: Gate
 ) -> None:
-    await app.write.write_memory(caller.scope, draft("Maya lives in Lisbon."))
-    erasing = asyncio.create_task(app.erase.erase_user(replace(caller.scope, agent="slow"), "maya"))
+    await app.memory.write.write_memory(caller.scope, draft("Maya lives in Lisbon."))
+    erasing = asyncio.create_task(app.retention.erase.erase_user(replace(caller.scope, agent="slow"), "maya"))
     await gate.waiting(1)
     writing = [
-        app.write.write_memory(caller.scope, draft("Maya sings.")),
-        app.turns.store_turn(caller.scope, draft("I sing.", type=MemoryType.turn, role="user", thread_id="t")),
-        app.write.write_memory(caller.scope, draft("Ben sings.", user_id="ben")),
+        app.memory.write.write_memory(caller.scope, draft("Maya sings.")),
+        app.memory.turns.store_turn(caller.scope, draft("I sing.", type=MemoryType.turn, role="user", thread_id="t")),
+        app.memory.write.write_memory(caller.scope, draft("Ben sings.", user_id="ben")),
     ]
     *refused, other = await asyncio.gather(*writing, return_exceptions=True)
     assert [getattr(error, "code", error) for error in refused] == ["data_locked", "data_locked"]
@@ -139,17 +139,17 @@ async def test_a_write_does_not_wait_for_a_whole_erasure_and_others_go_on(
     assert not erasing.done(), "it waits as long as it needs"
     await gate.open()
     await erasing
-    assert (await app.write.write_memory(caller.scope, draft("Maya sings."))).action == "created"
+    assert (await app.memory.write.write_memory(caller.scope, draft("Maya sings."))).action == "created"
 
 
 async def test_a_write_that_began_before_the_erasure_ended_meets_it(
     app: Application, caller: Caller, sql: asyncpg.Connection, gate: Gate
 ) -> None:
-    await app.write.write_memory(caller.scope, draft("Maya lives in Lisbon.", thread_id="t"))
-    erasing = asyncio.create_task(app.erase.erase_user(replace(caller.scope, agent="slow"), "maya"))
+    await app.memory.write.write_memory(caller.scope, draft("Maya lives in Lisbon.", thread_id="t"))
+    erasing = asyncio.create_task(app.retention.erase.erase_user(replace(caller.scope, agent="slow"), "maya"))
     await gate.waiting(1)
     writes = [draft("maya lives in LISBON"), draft("Maya lives in Faro.", type=MemoryType.turn, category="activity")]
-    writing = [asyncio.create_task(app.write.write_memory(caller.scope, new)) for new in writes]
+    writing = [asyncio.create_task(app.memory.write.write_memory(caller.scope, new)) for new in writes]
     await gate.waiting(3)
     await gate.open()
     await erasing
@@ -163,11 +163,11 @@ REV = "SELECT rev FROM thread_revision WHERE thread_id = 't'"
 async def test_a_thread_in_which_another_is_being_stored_keeps_its_id(
     app: Application, caller: Caller, sql: asyncpg.Connection, gate: Gate
 ) -> None:
-    await app.write.write_memory(caller.scope, draft("Maya lives in Lisbon.", thread_id="t"))
+    await app.memory.write.write_memory(caller.scope, draft("Maya lives in Lisbon.", thread_id="t"))
     new = draft("Ben lives in Faro.", user_id="ben", thread_id="t", agent_id="slow")
-    writing = asyncio.create_task(app.write.write_memory(caller.scope, new))
+    writing = asyncio.create_task(app.memory.write.write_memory(caller.scope, new))
     await gate.waiting(1)
-    erasing = asyncio.create_task(app.erase.erase_user(caller.scope, "maya"))
+    erasing = asyncio.create_task(app.retention.erase.erase_user(caller.scope, "maya"))
     await gate.waiting(2)
     await gate.open()
     await writing
@@ -179,11 +179,11 @@ async def test_a_thread_that_another_enters_while_its_id_goes_begins_anew(
     app: Application, caller: Caller, sql: asyncpg.Connection, gate: Gate
 ) -> None:
     for text in ("Maya lives in Lisbon.", "Maya plays chess."):
-        await app.write.write_memory(caller.scope, draft(text, thread_id="t"))
-    erasing = asyncio.create_task(app.erase.erase_user(replace(caller.scope, agent="slow"), "maya"))
+        await app.memory.write.write_memory(caller.scope, draft(text, thread_id="t"))
+    erasing = asyncio.create_task(app.retention.erase.erase_user(replace(caller.scope, agent="slow"), "maya"))
     await gate.waiting(1)
     new = draft("Ben lives in Faro.", user_id="ben", thread_id="t")
-    writing = asyncio.create_task(app.write.write_memory(caller.scope, new))
+    writing = asyncio.create_task(app.memory.write.write_memory(caller.scope, new))
     await gate.waiting(2)
     await gate.open()
     await asyncio.gather(erasing, writing)
@@ -194,11 +194,11 @@ async def test_a_thread_that_another_enters_while_its_id_goes_begins_anew(
 async def test_a_query_that_began_before_the_erasure_ended_leaves_no_cursor_that_names_the_person(
     app: Application, caller: Caller, sql: asyncpg.Connection, gate: Gate
 ) -> None:
-    await app.write.write_memory(caller.scope, draft("Maya lives in Lisbon.", thread_id="t"))
-    erasing = asyncio.create_task(app.erase.erase_user(replace(caller.scope, agent="slow"), "maya"))
+    await app.memory.write.write_memory(caller.scope, draft("Maya lives in Lisbon.", thread_id="t"))
+    erasing = asyncio.create_task(app.retention.erase.erase_user(replace(caller.scope, agent="slow"), "maya"))
     await gate.waiting(1)
     query = Query("supervisor", "Lisbon", filters=Filters(user_id="maya"), thread_id="t")
-    asking = asyncio.create_task(app.query.answer_query(caller.scope, query))
+    asking = asyncio.create_task(app.recall.query.answer_query(caller.scope, query))
     await gate.waiting(2)
     await gate.open()
     await asyncio.gather(erasing, asking)
@@ -208,19 +208,19 @@ async def test_a_query_that_began_before_the_erasure_ended_leaves_no_cursor_that
 async def test_the_record_of_a_write_that_stores_nothing_is_waited_for_and_goes(
     app: Application, caller: Caller, sql: asyncpg.Connection, gate: Gate
 ) -> None:
-    await app.write.write_memory(caller.scope, draft("Maya lives in Lisbon."))
+    await app.memory.write.write_memory(caller.scope, draft("Maya lives in Lisbon."))
     held, go = asyncio.Event(), asyncio.Event()
 
     async def skip() -> None:
-        async with app.uow.write(caller.scope) as tx:
+        async with app.parts.uow.write(caller.scope) as tx:
             record = KeyRecord(key("skipped"), {"id": None, "action": "skipped"}, "maya")
-            await journal_of(app.uow).record(caller.scope, [], keys=[record], tx=tx)
+            await journal_of(app.parts.uow).record(caller.scope, [], keys=[record], tx=tx)
             held.set()
             await go.wait()
 
     skipping = asyncio.create_task(skip())
     await held.wait()
-    erasing = asyncio.create_task(app.erase.erase_user(caller.scope, "maya"))
+    erasing = asyncio.create_task(app.retention.erase.erase_user(caller.scope, "maya"))
     await gate.waiting(1)
     go.set()
     await asyncio.gather(skipping, erasing)
@@ -230,10 +230,10 @@ async def test_the_record_of_a_write_that_stores_nothing_is_waited_for_and_goes(
 async def test_work_that_ends_after_the_erasure_names_nobody(
     app: Application, caller: Caller, sql: asyncpg.Connection
 ) -> None:
-    await app.write.write_memory(caller.scope, draft("Ben lives in Faro.", user_id="ben"))
+    await app.memory.write.write_memory(caller.scope, draft("Ben lives in Faro.", user_id="ben"))
     own = Principal(caller.scope.tenant_id)
     for user in ("ben", "maya"):
-        await journal_of(app.uow).record(own, [], keys=[KeyRecord(key(f"end {user}"), {"id": None}, user)])
+        await journal_of(app.parts.uow).record(own, [], keys=[KeyRecord(key(f"end {user}"), {"id": None}, user)])
     rows = await sql.fetch("SELECT key, user_id FROM idempotency_keys ORDER BY key")
     assert [tuple(row) for row in rows] == [("end ben", "ben"), ("end maya", None)]
 
@@ -261,15 +261,17 @@ class Writer:
         kind = {"type": MemoryType.turn, "category": "activity"} if step % 3 == 1 else {}
         text = fresh if step % 2 else f"Maya shared note {step % 10}."
         retry = key(f"{self._number} {step}")
-        written = await self._app.write.write_memory(self._scope, draft(text, thread_id="t", **kind), key=retry)
+        written = await self._app.memory.write.write_memory(self._scope, draft(text, thread_id="t", **kind), key=retry)
         if written.id is None:
             return
         await self._note(written.id, text)
         if step % 3 == 0:
-            await self._app.edit.patch_memory(self._scope, written.id, {"text": f"Changed {fresh}"}, version=None)
+            await self._app.memory.edit.patch_memory(
+                self._scope, written.id, {"text": f"Changed {fresh}"}, version=None
+            )
             await self._note(written.id, f"Changed {fresh}")
         if step % 5 == 0:
-            await self._app.edit.soft_delete_memory(self._scope, written.id)
+            await self._app.memory.edit.soft_delete_memory(self._scope, written.id)
 
     async def reached(self, number: int) -> None:
         """Wait until this number of memories is acknowledged."""
@@ -294,14 +296,14 @@ async def until_each_wrote(writers: Sequence[Writer]) -> None:
 async def test_after_an_erasure_amid_eight_writers_only_what_was_written_since_is_there(
     app: Application, caller: Caller, sql: asyncpg.Connection
 ) -> None:
-    await app.write.write_memory(caller.scope, draft("Maya lives in Lisbon.", thread_id="t"))
+    await app.memory.write.write_memory(caller.scope, draft("Maya lives in Lisbon.", thread_id="t"))
     writers, stop = [Writer(app, caller.scope, n) for n in range(WRITERS)], asyncio.Event()
     tasks = [asyncio.create_task(writer.work(stop)) for writer in writers]
     clock, began = asyncio.get_running_loop().time, 0.0
     for _round in range(ROUNDS):
         await until_each_wrote(writers)
         began = clock()
-        assert (await app.erase.erase_user(caller.scope, "maya")).counts["memories"] > 0
+        assert (await app.retention.erase.erase_user(caller.scope, "maya")).counts["memories"] > 0
     stop.set()
     async with asyncio.timeout(60):
         await asyncio.gather(*tasks)
@@ -317,7 +319,7 @@ async def test_after_an_erasure_amid_eight_writers_only_what_was_written_since_i
 @pytest.fixture
 def replica(app: Application, clock: Clock) -> AccessLog:
     """The access log of another server, with observations that it has not written yet."""
-    return AccessLog(app.uow, journal_of(app.uow), clock)
+    return AccessLog(app.parts.uow, journal_of(app.parts.uow), clock)
 
 
 def observed(memory_id: UUID | None = None) -> list[Observation]:
@@ -342,9 +344,9 @@ async def test_a_job_that_would_follow_from_one_of_an_erased_user_is_not_made(
     app: Application, caller: Caller, sql: asyncpg.Connection, gate: Gate
 ) -> None:
     turn = draft("I live in Lisbon.", type=MemoryType.turn, category="activity", thread_id="t", role="user")
-    await app.turns.store_turn(caller.scope, turn)
-    store, follows = JobStorage(app.uow, JobPolicy()), NewJob(JobKind.reflect_turn, "maya", {"thread_id": "t"})
-    erasing = asyncio.create_task(app.erase.erase_user(replace(caller.scope, agent="slow"), "maya"))
+    await app.memory.turns.store_turn(caller.scope, turn)
+    store, follows = JobStorage(app.parts.uow, JobPolicy()), NewJob(JobKind.reflect_turn, "maya", {"thread_id": "t"})
+    erasing = asyncio.create_task(app.retention.erase.erase_user(replace(caller.scope, agent="slow"), "maya"))
     await gate.waiting(1)
     queueing = asyncio.create_task(store.enqueue_jobs(caller.scope, [follows], "turn:1"))
     await gate.waiting(2)
@@ -358,9 +360,9 @@ async def test_a_job_that_would_follow_from_one_of_an_erased_user_is_not_made(
 async def test_what_was_observed_late_of_an_erased_user_names_nobody(
     app: Application, caller: Caller, sql: asyncpg.Connection, replica: AccessLog
 ) -> None:
-    written = await app.write.write_memory(caller.scope, draft(thread_id="t1"))
+    written = await app.memory.write.write_memory(caller.scope, draft(thread_id="t1"))
     replica.record_access(caller.scope, (), *observed(written.id))
-    await app.erase.erase_user(caller.scope, "maya")
+    await app.retention.erase.erase_user(caller.scope, "maya")
     await replica.flush_pending()
     assert await named(sql) == {(None, None, None, "preferences"): 12}
     assert await sql.fetchval("SELECT count(*) FROM events WHERE user_id = 'maya'") == 0
@@ -369,10 +371,10 @@ async def test_what_was_observed_late_of_an_erased_user_names_nobody(
 async def test_what_was_observed_before_an_erased_user_was_stored_anew_names_nobody(
     app: Application, caller: Caller, sql: asyncpg.Connection, replica: AccessLog
 ) -> None:
-    await app.write.write_memory(caller.scope, draft(thread_id="t1"))
+    await app.memory.write.write_memory(caller.scope, draft(thread_id="t1"))
     replica.record_access(caller.scope, (), *observed())
-    await app.erase.erase_user(caller.scope, "maya")
-    again = await app.write.write_memory(caller.scope, draft("Maya plays chess.", thread_id="t1"))
+    await app.retention.erase.erase_user(caller.scope, "maya")
+    again = await app.memory.write.write_memory(caller.scope, draft("Maya plays chess.", thread_id="t1"))
     replica.record_access(caller.scope, (), *observed(again.id))
     await replica.flush_pending()
     assert await named(sql) == {

@@ -37,7 +37,7 @@ def scope(caller: Caller) -> Principal:
 
 async def remember(app: Application, scope: Principal, text: str, **fields: Any) -> UUID:
     """Write a memory and return its id."""
-    written = await app.write.write_memory(scope, draft(text, **fields))
+    written = await app.memory.write.write_memory(scope, draft(text, **fields))
     assert written.id is not None
     return written.id
 
@@ -45,8 +45,8 @@ async def remember(app: Application, scope: Principal, text: str, **fields: Any)
 async def ask(app: Application, scope: Principal, thread: str | None = None) -> tuple[list[str], str]:
     """Return the texts that the supervisor gets about maya, sorted, and the header."""
     query = Query("supervisor", "oat milk", filters=Filters(user_id="maya"), thread_id=thread)
-    answer = await app.query.answer_query(scope, query)
-    await app.access.flush_pending()
+    answer = await app.recall.query.answer_query(scope, query)
+    await app.parts.access.flush_pending()
     return sorted(item.memory.text for item in answer.items), answer.header
 
 
@@ -54,9 +54,9 @@ async def test_what_is_imported_with_an_old_date_is_as_young_as_its_import(
     app: Application, scope: Principal, clock: Clock
 ) -> None:
     await remember(app, scope, "Dora is allergic to peanuts.", created_at=clock.now() - timedelta(days=400))
-    assert (await app.lifecycle.expire_memories(scope)).counts == {"memories": 0}
+    assert (await app.retention.forget.expire_memories(scope)).counts == {"memories": 0}
     clock.move(days=61)
-    assert (await app.lifecycle.expire_memories(scope)).counts == {"memories": 1}
+    assert (await app.retention.forget.expire_memories(scope)).counts == {"memories": 1}
 
 
 async def test_a_memory_not_accessed_for_61_days_is_forgotten_told_once_restorable_and_purged_30_days_later(
@@ -66,17 +66,17 @@ async def test_a_memory_not_accessed_for_61_days_is_forgotten_told_once_restorab
     clock.move(days=5)
     assert (await ask(app, scope, "t"))[0] == ["Oat milk is fine."]
     clock.move(days=59)
-    assert (await app.lifecycle.expire_memories(scope)).counts == {"memories": 0}
+    assert (await app.retention.forget.expire_memories(scope)).counts == {"memories": 0}
     clock.move(days=2)
-    report = await app.lifecycle.expire_memories(scope)
+    report = await app.retention.forget.expire_memories(scope)
     assert (report.counts, report.sample) == ({"memories": 1}, [milk])
     texts, header = await ask(app, scope, "t")
     assert (texts, header.splitlines()[1:]) == ([], ["- ~soft_deleted: [Preferences] Oat milk is fine."])
     assert await ask(app, scope, "t") == ([], "")
-    memory = await app.read.get_memory(scope, milk)
+    memory = await app.memory.read.get_memory(scope, milk)
     assert (memory.state, memory.purge_at) == (MemoryState.soft_deleted, memory.updated_at + timedelta(days=30))
-    await app.edit.restore_memory(scope, milk)
-    assert (await app.lifecycle.expire_memories(scope)).counts == {"memories": 0}
+    await app.memory.edit.restore_memory(scope, milk)
+    assert (await app.retention.forget.expire_memories(scope)).counts == {"memories": 0}
     texts, header = await ask(app, scope, "t")
     assert texts == ["Oat milk is fine."]
     assert header.splitlines()[1:] == ["- ↺restored: [Preferences] Oat milk is fine."]
@@ -89,20 +89,20 @@ async def test_after_30_days_row_vector_and_text_are_gone_and_nobody_is_told_aga
     milk = await remember(app, scope, "Zyxomel milk is fine.", thread_id="t")
     await remember(app, scope, "Maya keeps bees.", importance=3)
     clock.move(days=61)
-    await app.lifecycle.expire_memories(scope)
+    await app.retention.forget.expire_memories(scope)
     await ask(app, scope, "t")
     clock.move(days=29)
-    assert (await app.lifecycle.purge_memories(scope)).counts == {"memories": 0}
+    assert (await app.retention.forget.purge_memories(scope)).counts == {"memories": 0}
     clock.move(days=2)
-    assert (await app.lifecycle.purge_memories(scope)).counts == {"memories": 1}
+    assert (await app.retention.forget.purge_memories(scope)).counts == {"memories": 1}
     assert await ask(app, scope, "t") == (["Maya keeps bees."], "")
     with pytest.raises(NotFound):
-        await app.edit.restore_memory(scope, milk)
+        await app.memory.edit.restore_memory(scope, milk)
     assert await sql.fetchval(f"SELECT count(*) FROM {VECTORS}") == 1
     for table in ("memories", "history", "change_log", "events", "memory_access"):
         assert await sql.fetchval(f"SELECT count(*) FROM {table} t WHERE t::text ILIKE '%zyxomel%'") == 0, table
     assert [row["event"] for row in await history_of(sql, milk)] == ["ADD", "TTL", "PURGE"]
-    assert (await app.lifecycle.purge_memories(scope)).counts == {"memories": 0}
+    assert (await app.retention.forget.purge_memories(scope)).counts == {"memories": 0}
 
 
 async def test_what_matters_is_pinned_was_accessed_or_was_changed_is_kept(
@@ -115,9 +115,9 @@ async def test_what_matters_is_pinned_was_accessed_or_was_changed_is_kept(
     changed = await remember(app, scope, "It changes.")
     restored = await remember(app, scope, "It came back.")
     clock.move(days=50)
-    await app.edit.patch_memory(scope, changed, {"tags": ["new"]}, version=None)
-    await app.edit.soft_delete_memory(scope, restored)
-    await app.edit.restore_memory(scope, restored)
+    await app.memory.edit.patch_memory(scope, changed, {"tags": ["new"]}, version=None)
+    await app.memory.edit.soft_delete_memory(scope, restored)
+    await app.memory.edit.restore_memory(scope, restored)
     accessed = await remember(app, scope, "It is asked for.", created_at=clock.now() - timedelta(days=70))
     await sql.execute(
         "INSERT INTO memory_access (tenant_id, memory_id, last_accessed) VALUES ($1, $2, $3)",
@@ -126,8 +126,8 @@ async def test_what_matters_is_pinned_was_accessed_or_was_changed_is_kept(
         clock.now(),
     )
     clock.move(days=11)
-    dry = await app.lifecycle.expire_memories(scope, dry_run=True)
-    assert (await app.lifecycle.expire_memories(scope)).counts == dry.counts == {"memories": 2}
+    dry = await app.retention.forget.expire_memories(scope, dry_run=True)
+    assert (await app.retention.forget.expire_memories(scope)).counts == dry.counts == {"memories": 2}
     kept = ["It came back.", "It changes.", "It is asked for.", "It is pinned.", "It matters."]
     assert (await active_texts(sql), await active_texts(sql, "ben")) == (kept, [])
 
@@ -139,19 +139,21 @@ async def test_a_dry_run_tells_what_the_run_will_do_and_changes_nothing(
     app = await configured(policies={"lifecycle": {"max_entries": 4, "change_log_revisions": 2, "batch": 2}})
     for number in range(12):
         key = IdempotencyKey("POST /memory", str(number), b"body")
-        await app.write.write_memory(scope, draft(f"Note {number}.", thread_id="t", importance=1 + number % 4), key=key)
-    await app.edit.soft_delete_memory(scope, await remember(app, scope, "Gone."))
+        await app.memory.write.write_memory(
+            scope, draft(f"Note {number}.", thread_id="t", importance=1 + number % 4), key=key
+        )
+    await app.memory.edit.soft_delete_memory(scope, await remember(app, scope, "Gone."))
     clock.move(days=100)
-    await app.access.flush_pending()
+    await app.parts.access.flush_pending()
     for job in ("purge", "evict", "ttl", "retention"):
         before, events = await recorded(sql), await sql.fetchval("SELECT count(*) FROM events")
-        dry = await app.lifecycle.run_job(scope, job, dry_run=True)
+        dry = await app.retention.forget.run_job(scope, job, dry_run=True)
         assert await recorded(sql) == before, job
         assert await sql.fetchval("SELECT count(*) FROM events") == events, job
-        done = await app.lifecycle.run_job(scope, job)
+        done = await app.retention.forget.run_job(scope, job)
         assert (dry.dry_run, done.dry_run, dry.counts, set(dry.sample)) == (True, False, done.counts, set(done.sample))
         assert sum(done.counts.values()) > 0, job
-        assert sum((await app.lifecycle.run_job(scope, job)).counts.values()) == 0, job
+        assert sum((await app.retention.forget.run_job(scope, job)).counts.values()) == 0, job
     assert set(ForgetMemories.JOBS) == {"purge", "evict", "ttl", "retention"}
 
 
@@ -170,21 +172,21 @@ async def test_exactly_the_overflow_of_a_thread_is_evicted_the_oldest_unpinned_f
         await say(number, importance=5)
     await say(0, type=MemoryType.summary)
     pinned = await say(1, pinned=True)
-    await app.edit.soft_delete_memory(scope, await say(2))
+    await app.memory.edit.soft_delete_memory(scope, await say(2))
     for number in range(5):
         await say(number, "u")
         await say(number + 20, user_id="ben")
     for number in range(7):
         await say(number, None)
-    assert (await app.lifecycle.evict_entries(scope, dry_run=True)).counts == {"memories": 5}
-    assert (await app.lifecycle.evict_entries(scope)).counts == {"memories": 5}
+    assert (await app.retention.forget.evict_entries(scope, dry_run=True)).counts == {"memories": 5}
+    assert (await app.retention.forget.evict_entries(scope)).counts == {"memories": 5}
     kept = await sql.fetch("SELECT text FROM memories WHERE thread_id = 't' AND user_id = 'maya' AND state = 'active'")
     assert {row["text"] for row in kept} == {f"Note {number} of t." for number in (0, 1, 8, 9, 10, 11)}
     assert await sql.fetchval("SELECT count(*) FROM memories WHERE state = 'active'") == 6 + 5 + 5 + 7
-    assert (await app.lifecycle.evict_entries(scope)).counts == {"memories": 0}
-    await app.edit.patch_memory(scope, pinned, {"pinned": False}, version=None)
+    assert (await app.retention.forget.evict_entries(scope)).counts == {"memories": 0}
+    await app.memory.edit.patch_memory(scope, pinned, {"pinned": False}, version=None)
     await say(12)
-    assert (await app.lifecycle.evict_entries(scope)).sample == [pinned]
+    assert (await app.retention.forget.evict_entries(scope)).sample == [pinned]
 
 
 async def test_a_thread_full_of_pinned_memories_loses_none_of_them(configured: Configured, scope: Principal) -> None:
@@ -192,7 +194,7 @@ async def test_a_thread_full_of_pinned_memories_loses_none_of_them(configured: C
     for number in range(4):
         await remember(app, scope, f"Pin {number}.", thread_id="t", pinned=True)
     loose = await remember(app, scope, "Loose.", thread_id="t")
-    report = await app.lifecycle.evict_entries(scope)
+    report = await app.retention.forget.evict_entries(scope)
     assert (report.counts, report.sample) == ({"memories": 1}, [loose])
 
 
@@ -202,13 +204,13 @@ async def test_an_eviction_is_told_in_the_delta_and_in_history(
     app = await configured(policies={"lifecycle": {"max_entries": 1}})
     old = await remember(app, scope, "Old.", thread_id="t")
     await remember(app, scope, "New.", thread_id="t")
-    await app.lifecycle.evict_entries(scope)
-    delta = await app.delta.read_delta(scope, "t", 2, "supervisor")
+    await app.retention.forget.evict_entries(scope)
+    delta = await app.recall.delta.read_delta(scope, "t", 2, "supervisor")
     assert delta.header is not None
     assert delta.header.text.text.splitlines()[1:] == ["- ~soft_deleted: [Preferences] Old."]
     last = (await history_of(sql, old))[-1]
     assert (last["event"], last["meta"]["reason"]) == ("DELETE", "eviction")
-    assert (await app.edit.restore_memory(scope, old)).purge_at is None
+    assert (await app.memory.edit.restore_memory(scope, old)).purge_at is None
 
 
 @pytest.mark.long
@@ -218,13 +220,13 @@ async def test_records_are_kept_for_a_time_and_an_older_revision_answers_truncat
     app = await configured(policies={"lifecycle": {"change_log_revisions": 3}})
     for number in range(8):
         key = IdempotencyKey("POST /memory", str(number), b"body")
-        await app.write.write_memory(scope, draft(f"Note {number}.", thread_id="t"), key=key)
+        await app.memory.write.write_memory(scope, draft(f"Note {number}.", thread_id="t"), key=key)
     await remember(app, scope, "Elsewhere.", thread_id="u")
-    counts = (await app.lifecycle.delete_old_records(scope)).counts
+    counts = (await app.retention.forget.delete_old_records(scope)).counts
     names = ("events", "idempotency_keys", "jobs", "store_items", "llm_calls", "facts", "artifacts")
     others = dict.fromkeys((*names, "memory_batches", "receipts", "usage_days"), 0)
     assert counts == {"change_log": 5} | others
-    found = {since: await app.delta.read_delta(scope, "t", since, "supervisor") for since in (0, 4, 5, 7, 8)}
+    found = {since: await app.recall.delta.read_delta(scope, "t", since, "supervisor") for since in (0, 4, 5, 7, 8)}
     assert {since: delta.truncated for since, delta in found.items()} == {
         0: True,
         4: True,
@@ -233,17 +235,17 @@ async def test_records_are_kept_for_a_time_and_an_older_revision_answers_truncat
         8: False,
     }
     assert [(delta.rev, len(delta.entries)) for delta in found.values()] == [(8, 3), (8, 3), (8, 3), (8, 1), (8, 0)]
-    assert not (await app.delta.read_delta(scope, "u", 0, "supervisor")).truncated
+    assert not (await app.recall.delta.read_delta(scope, "u", 0, "supervisor")).truncated
     clock.move(days=31)
-    assert (await app.lifecycle.delete_old_records(scope)).counts["idempotency_keys"] == 8
+    assert (await app.retention.forget.delete_old_records(scope)).counts["idempotency_keys"] == 8
     clock.move(days=58)
-    assert (await app.lifecycle.delete_old_records(scope)).counts["events"] == 0
+    assert (await app.retention.forget.delete_old_records(scope)).counts["events"] == 0
     await sql.execute("UPDATE events SET ts = $1 WHERE op = 'create'", clock.now() + timedelta(days=9))
     clock.move(days=2)
     events = await sql.fetchval("SELECT count(*) FROM events")
-    assert (await app.lifecycle.delete_old_records(scope)).counts["events"] == 0, "they leave with their week"
+    assert (await app.retention.forget.delete_old_records(scope)).counts["events"] == 0, "they leave with their week"
     clock.move(days=13)
-    assert (await app.lifecycle.delete_old_records(scope)).counts["events"] == events - 9
+    assert (await app.retention.forget.delete_old_records(scope)).counts["events"] == events - 9
     assert await sql.fetchval("SELECT count(*) FROM history") == 9, "history is kept"
 
 
@@ -254,7 +256,7 @@ async def test_two_runs_at_once_forget_everything_once(
     clock.move(seconds=(START + timedelta(days=70) - clock.now()).total_seconds())
     crowd = await settle(sql, scope.tenant_id, 500)
     due = [r for r in crowd.rows if r["state"] == "active" and not r["pinned"] and r["importance"] < 3]
-    reports = await asyncio.gather(*(app.lifecycle.expire_memories(scope) for _ in range(2)))
+    reports = await asyncio.gather(*(app.retention.forget.expire_memories(scope) for _ in range(2)))
     assert sum(report.counts["memories"] for report in reports) == len(due)
     told = [(row["memory_id"], row["n"]) for row in await _per_memory(sql, "history", "TTL")]
     assert sorted(told) == sorted((str(row["id"]), 1) for row in due)
@@ -274,13 +276,13 @@ async def test_a_run_over_thousands_of_memories_works_in_batches(
     clock.move(seconds=(START + timedelta(days=70) - clock.now()).total_seconds())
     crowd = await settle(sql, scope.tenant_id, 2500)
     due = sum(r["state"] == "active" and not r["pinned"] and r["importance"] < 3 for r in crowd.rows)
-    dry = await app.lifecycle.expire_memories(scope, dry_run=True)
-    done = await app.lifecycle.expire_memories(scope)
+    dry = await app.retention.forget.expire_memories(scope, dry_run=True)
+    done = await app.retention.forget.expire_memories(scope)
     assert (dry.counts, done.counts, len(done.sample)) == ({"memories": due}, {"memories": due}, SAMPLE)
     sizes = [r["n"] for r in await sql.fetch("SELECT count(*) AS n FROM history WHERE event = 'TTL' GROUP BY stamp")]
     assert (len(sizes), max(sizes), sum(sizes)) == (math.ceil(due / 200), 200, due)
     clock.move(days=31)
-    assert (await app.lifecycle.purge_memories(scope)).counts["memories"] == due
+    assert (await app.retention.forget.purge_memories(scope)).counts["memories"] == due
     rest = await sql.fetchval("SELECT count(*) FROM memories WHERE state <> 'soft_deleted' OR purge_at IS NULL")
     assert rest == len(crowd.rows) - due == await sql.fetchval(f"SELECT count(*) FROM {VECTORS}")
 
@@ -291,8 +293,8 @@ async def test_a_memory_that_somebody_changes_meanwhile_is_left_out_and_the_rest
 ) -> None:
     ids = [await remember(app, scope, f"Note {number}.", thread_id="t") for number in range(6)]
     clock.move(days=61)
-    patch = app.edit.patch_memory(scope, ids[3], {"importance": 4}, version=None)
-    _memory, report = await in_line(sql, ids[3], patch, app.lifecycle.expire_memories(scope))
+    patch = app.memory.edit.patch_memory(scope, ids[3], {"importance": 4}, version=None)
+    _memory, report = await in_line(sql, ids[3], patch, app.retention.forget.expire_memories(scope))
     assert report.counts == {"memories": 5}
     assert await active_texts(sql) == ["Note 3."]
     assert [row["event"] for row in await history_of(sql, ids[3])] == ["ADD", "UPDATE"]
@@ -305,17 +307,17 @@ async def test_one_tenants_run_does_not_touch_anothers(
     small = await configured(policies={"lifecycle": {"max_entries": 1, "change_log_revisions": 1}})
     other = (await make_caller(app)).scope
     gone = await remember(app, other, "Gone.", thread_id="t")
-    await app.edit.soft_delete_memory(other, gone)
+    await app.memory.edit.soft_delete_memory(other, gone)
     for number in range(3):
         await remember(app, other, f"Note {number}.", thread_id="t")
     await remember(app, scope, "Mine.", thread_id="t")
     clock.move(days=105)
-    await app.access.flush_pending()
+    await app.parts.access.flush_pending()
     before, events = await recorded(sql), await sql.fetchval("SELECT count(*) FROM events")
     own = await sql.fetchval("SELECT count(*) FROM events WHERE tenant_id = $1", scope.tenant_id)
     for job in ("evict", "purge", "retention"):
-        await small.lifecycle.run_job(scope, job)
+        await small.retention.forget.run_job(scope, job)
     assert await recorded(sql) == before
     assert await sql.fetchval("SELECT count(*) FROM events") == events - own
-    assert (await small.lifecycle.expire_memories(scope)).counts == {"memories": 1}
+    assert (await small.retention.forget.expire_memories(scope)).counts == {"memories": 1}
     assert await sql.fetchval("SELECT count(*) FROM memories WHERE state = 'active'") == 3

@@ -102,16 +102,16 @@ async def test_old_weeks_are_dropped_and_counted_and_younger_rows_stay(
     gone = [await put_receipt(sql, one, age) for one in (caller, other) for age in (38, 200)]
     told = {await put_receipt(sql, one, age) for one in (caller, other) for age in (0, 29)}
 
-    planned = await app.partitions.keep_partitions(dry_run=True)
+    planned = await app.retention.partitions.keep_partitions(dry_run=True)
     assert (total(planned.dropped, "events"), total(planned.dropped, "receipts")) == (len(old), len(gone))
     assert total(planned.dropped, "receipt_items") == 2 * len(gone)
     assert await stored(sql) == old | kept, "a dry run drops nothing"
 
-    report = await app.partitions.keep_partitions()
+    report = await app.retention.partitions.keep_partitions()
     assert (report.dropped, report.busy) == (planned.dropped, False)
     assert await stored(sql) == kept
     assert await stored(sql, "receipts") == told == await stored(sql, "receipt_items", "receipt_id")
-    again = await app.partitions.keep_partitions()
+    again = await app.retention.partitions.keep_partitions()
     assert again.is_empty
     left = {row["name"] for row in await sql.fetch(CHILDREN)}
     assert len(left) < 3 * 25
@@ -123,16 +123,18 @@ async def test_a_week_stays_for_the_tenant_that_keeps_it_longest_and_others_dele
     app: Application, caller: Caller, sql: asyncpg.Connection
 ) -> None:
     usual, brief = await make_caller(app), await make_caller(app)
-    await app.rules.put_rules(caller.scope, RulesDraft({"lifecycle": {"events_days": 365, "receipts_days": 100}}))
-    await app.rules.put_rules(brief.scope, RulesDraft({"lifecycle": {"events_days": 5}}))
+    await app.tenancy.rules.put_rules(
+        caller.scope, RulesDraft({"lifecycle": {"events_days": 365, "receipts_days": 100}})
+    )
+    await app.tenancy.rules.put_rules(brief.scope, RulesDraft({"lifecycle": {"events_days": 5}}))
     await as_keeper(sql, PAST_WEEKS, 55)
     ages = (4, 6, 89, 91, 200, 364, 373)
     events = {one.scope.tenant_id: [await put_event(sql, one, age) for age in ages] for one in (caller, usual, brief)}
     receipts = {one.scope.tenant_id: [await put_receipt(sql, one, a) for a in (50, 108)] for one in (caller, usual)}
-    dropped = (await app.partitions.keep_partitions()).dropped
+    dropped = (await app.retention.partitions.keep_partitions()).dropped
     assert (total(dropped, "events"), total(dropped, "receipts")) == (3, 2)
     for one in (caller, usual, brief):
-        await app.lifecycle.delete_old_records(one.scope)
+        await app.retention.forget.delete_old_records(one.scope)
     days = {caller: 365, usual: 90, brief: 5}
     expected = {
         event
@@ -153,7 +155,7 @@ async def test_rows_that_leave_with_their_week_are_not_deleted_one_by_one(
     await put_event(sql, caller, 105)  # nobody dropped its week in two weeks
     receipts = [await put_receipt(sql, caller, age) for age in (31, 45)]
     for dry_run in (True, False):
-        counts = (await app.lifecycle.delete_old_records(caller.scope, dry_run=dry_run)).counts
+        counts = (await app.retention.forget.delete_old_records(caller.scope, dry_run=dry_run)).counts
         assert (counts["events"], counts["receipts"]) == (1, 1)
     assert await stored(sql) == soon
     assert await stored(sql, "receipts") == {receipts[0]}
@@ -169,13 +171,13 @@ async def test_a_default_partition_takes_what_has_no_week_and_is_emptied(
     assert await stored(sql, "partitions.events_default") == {now, far}
     limited = "SELECT add_week('{receipts,receipt_items}', '{id,receipt_id}', week_of(now()), 1)"
     assert await as_keeper(sql, limited) is None, "two items are more than one row"
-    report = await app.partitions.keep_partitions()
+    report = await app.retention.partitions.keep_partitions()
     assert (sorted(report.added), report.moved, report.skipped) == (sorted(row["name"] for row in names), 4, [])
     assert await stored(sql, "partitions.events_default") == {far}
     assert await stored(sql) == {now, far}
     assert await stored(sql, f"partitions.{names[2]['name']}", "receipt_id") == {receipt}
     assert await sql.fetchval("SELECT count(*) FROM partitions.receipt_items_default") == 0
-    assert (await app.partitions.keep_partitions()).is_empty
+    assert (await app.retention.partitions.keep_partitions()).is_empty
 
 
 @pytest.mark.long
@@ -186,8 +188,8 @@ async def test_upkeep_gives_way_to_readers_and_holds_up_no_writer_and_a_kill_lea
     old = {await put_event(sql, caller, 200)}
     async with sql.transaction():  # a long read of all partitions
         await sql.fetch("SELECT * FROM events")
-        upkeep = asyncio.create_task(app.partitions.keep_partitions())
-        wrote = [asyncio.create_task(app.uow.call(caller.scope, EVENT, uuid4())) for _ in range(20)]
+        upkeep = asyncio.create_task(app.retention.partitions.keep_partitions())
+        wrote = [asyncio.create_task(app.parts.uow.call(caller.scope, EVENT, uuid4())) for _ in range(20)]
         assert (await upkeep).busy
         await asyncio.gather(*wrote)
         assert len(await stored(sql)) == 21
@@ -195,11 +197,11 @@ async def test_upkeep_gives_way_to_readers_and_holds_up_no_writer_and_a_kill_lea
     doomed = keeper.transaction()
     await doomed.start()
     assert await keeper.fetchval("SELECT drop_partitions(90, 30, now(), false)") not in (None, "[]")
-    assert (await app.partitions.keep_partitions()).busy, "two never work at once"
+    assert (await app.retention.partitions.keep_partitions()).busy, "two never work at once"
     await sql.execute("SELECT pg_terminate_backend($1)", keeper.get_server_pid())
     keeper.terminate()
     assert old <= await stored(sql)
-    while (report := await app.partitions.keep_partitions()).busy:  # until the server has noticed
+    while (report := await app.retention.partitions.keep_partitions()).busy:  # until the server has noticed
         pass
     assert len(report.dropped) > 1
     assert not old & await stored(sql)
@@ -262,10 +264,10 @@ async def test_export_erasure_and_removal_find_the_rows_of_all_weeks(
     receipts = {await put_receipt(sql, caller, age) for age in ages}
     theirs = {await put_event(sql, other, age) for age in ages}
     await put_receipt(sql, other, 20)
-    exported = [record async for record in await app.export.export_records(caller.scope, "maya")]
+    exported = [record async for record in await app.retention.export.export_records(caller.scope, "maya")]
     ids = {kind: {UUID(str(r["id"])) for r in exported if r["kind"] == kind} for kind in ("event", "receipt")}
     assert ids == {"event": mine, "receipt": receipts}
-    counts = (await app.erase.erase_user(caller.scope, "maya")).counts
+    counts = (await app.retention.erase.erase_user(caller.scope, "maya")).counts
     assert (counts["events"], counts["receipts"]) == (5, 5)
     assert await stored(sql) == theirs
     assert await sql.fetchval("SELECT count(*) FROM receipt_items") == 2

@@ -95,11 +95,11 @@ async def test_old_records_go_a_batch_at_a_time_and_nothing_else_goes(
         await fill(sql, one)
     await watch(sql)
     young = dict.fromkeys(OLD, 5)
-    assert (await patient.lifecycle.delete_old_records(scope, dry_run=True)).counts == OLD | NOT_FILLED
+    assert (await patient.retention.forget.delete_old_records(scope, dry_run=True)).counts == OLD | NOT_FILLED
     assert await left(sql, scope) == {table: count + 5 for table, count in OLD.items()}
-    assert (await patient.lifecycle.delete_old_records(scope)).counts == OLD | NOT_FILLED
+    assert (await patient.retention.forget.delete_old_records(scope)).counts == OLD | NOT_FILLED
     assert await left(sql, scope) == young
-    assert (await patient.lifecycle.delete_old_records(scope)).counts == dict.fromkeys(OLD, 0) | NOT_FILLED
+    assert (await patient.retention.forget.delete_old_records(scope)).counts == dict.fromkeys(OLD, 0) | NOT_FILLED
     assert await left(sql, other) == {table: count + 5 for table, count in OLD.items()}
     batches = await sql.fetch("SELECT name, rows, xid FROM batches WHERE rows > 0")
     assert max(row["rows"] for row in batches) == BATCH
@@ -118,11 +118,11 @@ async def test_what_was_dropped_before_a_stop_stays_dropped_and_the_next_run_goe
         CREATE FUNCTION stop() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''stop''; END';
         CREATE TRIGGER stop BEFORE DELETE ON events FOR EACH ROW WHEN (old.sim = 8) EXECUTE FUNCTION stop()""")
     with pytest.raises(asyncpg.RaiseError, match="stop"):
-        await patient.lifecycle.delete_old_records(caller.scope)
+        await patient.retention.forget.delete_old_records(caller.scope)
     sims = await sql.fetch("SELECT sim FROM events WHERE ts < now() - interval '90 days' ORDER BY ts")
     assert [row["sim"] for row in sims] == [7, 8, 9, 10], "the oldest rows go first"
     await sql.execute("DROP TRIGGER stop ON events")
-    assert (await patient.lifecycle.delete_old_records(caller.scope)).counts["events"] == 4
+    assert (await patient.retention.forget.delete_old_records(caller.scope)).counts["events"] == 4
     assert await left(sql, caller.scope) == dict.fromkeys(OLD, 5)
 
 
@@ -138,5 +138,7 @@ async def test_a_job_that_is_put_back_while_old_ones_go_stays(
     )
     async with sql.transaction():
         await sql.execute("UPDATE jobs SET state = 'queued', updated_at = now() WHERE id = $1", job)
-        assert (await patient.lifecycle.delete_old_records(caller.scope)).counts["jobs"] == 0, "it waits for no lock"
+        assert (await patient.retention.forget.delete_old_records(caller.scope)).counts["jobs"] == 0, (
+            "it waits for no lock"
+        )
     assert await sql.fetchval("SELECT state FROM jobs WHERE id = $1", job) == "queued"

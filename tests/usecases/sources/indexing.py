@@ -68,17 +68,17 @@ class Indexing:
     async def add_folder(self, user_id: str = "maya", category: str = "knowledge") -> Source:
         """Store a source of the root."""
         new = NewSource("docs", SourceKind.FOLDER, category, user_id, str(self.root))
-        return await SourceStorage(self.app.uow).create_source(self.scope, new)
+        return await SourceStorage(self.app.parts.uow).create_source(self.scope, new)
 
     async def add_uploads(self, user_id: str = "maya") -> Source:
         """Store a source of uploads."""
         new = NewSource("uploads", SourceKind.UPLOAD, "knowledge", user_id)
-        return await SourceStorage(self.app.uow).create_source(self.scope, new)
+        return await SourceStorage(self.app.parts.uow).create_source(self.scope, new)
 
     async def upload(self, source: Source, path: str, content: bytes) -> str:
         """Store an upload as the API does: it waits. Return its blob."""
         uri = await self.app.turn_memory.blobs.store_blob(self.scope, source.user_id, content)
-        async with self.app.uow.write(self.scope) as tx:
+        async with self.app.parts.uow.write(self.scope) as tx:
             await tx.execute(
                 "INSERT INTO files (tenant_id, id, source_id, user_id, path, size, modified_at, stamp, settings, state,"
                 " hosted_uri) VALUES ($1, $2, $3, $4, $5, $6, now(), '', '', 'waiting', $7)"
@@ -90,7 +90,7 @@ class Indexing:
 
     async def queue(self, source: Source, kind: IndexJobKind = IndexJobKind.SYNC) -> IndexJob:
         """Queue an index job."""
-        jobs = IndexJobStorage(self.app.uow)
+        jobs = IndexJobStorage(self.app.parts.uow)
         job = await jobs.queue_job(self.scope, source.id, kind, IndexCause.REQUEST)
         assert job is not None
         return job
@@ -98,7 +98,7 @@ class Indexing:
     async def run(self, job: IndexJob) -> str:
         """Run the job once, as a worker would; it is due at once."""
         await self.sql.execute("UPDATE jobs SET next_run = now() WHERE id = $1 AND state = 'queued'", job.job_id)
-        return await self.app.run_jobs.run_job(self.scope.tenant_id, job.job_id, "tester")
+        return await self.app.jobs.run.run_job(self.scope.tenant_id, job.job_id, "tester")
 
     async def sync(self, source: Source, kind: IndexJobKind = IndexJobKind.SYNC) -> IndexJob:
         """Queue a job, run it until it ends, and return it."""
@@ -110,8 +110,8 @@ class Indexing:
 
     async def state_of(self, job: IndexJob) -> IndexJob:
         """Return the job as it is now. If it is done, its counts must add up."""
-        async with self.app.uow.read(self.scope) as tx:
-            found = await IndexJobStorage(self.app.uow).get_job(tx, self.scope, job.id)
+        async with self.app.parts.uow.read(self.scope) as tx:
+            found = await IndexJobStorage(self.app.parts.uow).get_job(tx, self.scope, job.id)
         assert found is not None
         done = await self.sql.fetchval("SELECT files_done FROM index_jobs WHERE id = $1", job.id)
         assert found.progress.files_done == done

@@ -227,7 +227,7 @@ async def test_a_removed_source_is_deleted_file_by_file(indexing: Indexing) -> N
     indexing.write_many(5)
     source = await indexing.add_folder()
     await indexing.sync(source)
-    async with indexing.app.uow.write(indexing.scope) as tx:
+    async with indexing.app.parts.uow.write(indexing.scope) as tx:
         await tx.execute("UPDATE sources SET removed_at = now() WHERE tenant_id = $1", indexing.scope.tenant_id)
     job = await indexing.queue(source, IndexJobKind.REMOVAL)
     assert await indexing.run(job) == "done"
@@ -263,7 +263,7 @@ async def test_erased_text_is_not_stored_again(indexing: Indexing) -> None:
     indexing.write("other.md", "Nothing about anybody.")
     source = await indexing.add_folder()
     await indexing.sync(source)
-    await indexing.app.erase.erase_user(indexing.scope, "maya")
+    await indexing.app.retention.erase.erase_user(indexing.scope, "maya")
     source = await indexing.add_folder()
     indexing.write("new.md", "Something new.")
     job = await indexing.sync(source)
@@ -276,6 +276,6 @@ async def test_erased_text_is_not_stored_again(indexing: Indexing) -> None:
 async def test_chunks_are_no_memories_of_the_user_to_compare_with(indexing: Indexing) -> None:
     indexing.write("fact.md", "Maya drinks oat milk.")
     await indexing.sync(await indexing.add_folder(category="preferences"))
-    await indexing.app.write.write_memory(indexing.scope, draft("Maya drinks oat milk."))
+    await indexing.app.memory.write.write_memory(indexing.scope, draft("Maya drinks oat milk."))
     stored = await indexing.sql.fetch("SELECT type FROM memories ORDER BY type")
     assert [row["type"] for row in stored] == [MemoryType.chunk, MemoryType.semantic]

@@ -96,7 +96,7 @@ async def test_a_job_whose_attempts_are_used_up_fails_and_a_new_one_goes_on(inde
     assert (job.error or "").startswith("embedder_unavailable: ")
     indexing.model.failing = False
     assert (await indexing.sync(source)).progress.added == 2
-    assert await indexing.app.jobs.replay_job(indexing.scope, job.job_id)  # an operator replays the dead one
+    assert await indexing.app.jobs.manage.replay_job(indexing.scope, job.job_id)  # an operator replays the dead one
     assert await indexing.run(job) == "done"
     assert (await indexing.state_of(job)).progress == Progress(unchanged=2)
     await indexing.check_whole()
@@ -151,7 +151,7 @@ async def test_syncs_at_the_same_time_index_each_file_once(indexing: Indexing) -
     indexing.write_many(30)
     one, other = await indexing.add_folder("maya"), await indexing.add_folder("ravi")
     jobs = [await indexing.queue(one), await indexing.queue(other)]
-    runs = (indexing.app.run_jobs.run_job(indexing.scope.tenant_id, job.job_id, "w") for job in (*jobs, *jobs))
+    runs = (indexing.app.jobs.run.run_job(indexing.scope.tenant_id, job.job_id, "w") for job in (*jobs, *jobs))
     assert sorted(await asyncio.gather(*runs)) == ["done", "done", "skipped", "skipped"]
     assert [(await indexing.state_of(job)).progress.added for job in jobs] == [30, 30]
     await indexing.check_whole()
@@ -209,6 +209,6 @@ async def test_a_refused_chunk_is_stored_without_a_vector_and_embedded_later(
     vectors = "SELECT count(*) FROM vec_minilm_l6_v2"
     assert await indexing.sql.fetchval(vectors) == 2 < chunks
     [later] = await indexing.sql.fetch("SELECT id FROM jobs WHERE kind = 'embed'")
-    assert await indexing.app.run_jobs.run_job(indexing.scope.tenant_id, later["id"], "tester") == "done"
+    assert await indexing.app.jobs.run.run_job(indexing.scope.tenant_id, later["id"], "tester") == "done"
     assert await indexing.sql.fetchval(vectors) == chunks
     await indexing.check_whole()

@@ -39,7 +39,7 @@ async def test_a_folder_shows_the_state_of_its_files(indexing: Indexing, limit: 
     (indexing.root / "link.md").symlink_to("a.md")
     os.mkfifo(indexing.root / "pipe.md")
     new = NewSource("docs", SourceKind.FOLDER, "knowledge", "maya", str(indexing.root), exclude=("old/", "*.txt"))
-    source = await SourceStorage(indexing.app.uow).create_source(indexing.scope, new)
+    source = await SourceStorage(indexing.app.parts.uow).create_source(indexing.scope, new)
     await indexing.sync(source)
     indexing.write("f.md", "later")
     entries = await list_tree(indexing, source, limit=limit)
@@ -95,8 +95,8 @@ async def test_what_is_not_there(indexing: Indexing) -> None:
     indexing.root.rmdir()
     with pytest.raises(RootUnavailable):
         await browse.list_entries(scope, source.id)
-    async with indexing.app.uow.write(scope) as tx:
-        await SourceStorage(indexing.app.uow).mark_removed(tx, scope, source.id)
+    async with indexing.app.parts.uow.write(scope) as tx:
+        await SourceStorage(indexing.app.parts.uow).mark_removed(tx, scope, source.id)
     with pytest.raises(NotFound):
         await browse.list_entries(scope, source.id)
 
@@ -104,7 +104,7 @@ async def test_what_is_not_there(indexing: Indexing) -> None:
 @pytest.mark.parametrize("limit", [1, 2, 100])
 async def test_uploads_are_shown_as_a_tree(indexing: Indexing, limit: int) -> None:
     new = NewSource("uploads", SourceKind.UPLOAD, "knowledge", "maya")
-    source = await SourceStorage(indexing.app.uow).create_source(indexing.scope, new)
+    source = await SourceStorage(indexing.app.parts.uow).create_source(indexing.scope, new)
     for path in ("b/c/d.md", "b/e.md", "b.md", "b", "Z.md", "é.md", "b/c/_%.md"):
         await indexing.sql.execute(
             "INSERT INTO files (tenant_id, id, source_id, user_id, path, size, modified_at, stamp, settings, state)"

@@ -36,16 +36,16 @@ def caller(indexing: Indexing) -> Caller:
 async def say(app: Application, scope: Principal, sql: asyncpg.Connection, text: str = LONG) -> UUID:
     """Store a turn, run its job, and return its memory."""
     fields = {"type": MemoryType.turn, "category": "activity", "thread_id": "t1", "role": "user", "actor_id": "maya"}
-    stored = await app.turns.store_turn(scope, draft(text, **fields))
+    stored = await app.memory.turns.store_turn(scope, draft(text, **fields))
     assert stored.id is not None
-    assert await app.run_jobs.run_job(scope.tenant_id, stored.jobs[0], "w") == "done"
+    assert await app.jobs.run.run_job(scope.tenant_id, stored.jobs[0], "w") == "done"
     return stored.id
 
 
 async def run_waiting(app: Application, scope: Principal, sql: asyncpg.Connection) -> None:
     """Run the jobs that cut turns."""
     for row in await sql.fetch("SELECT id FROM jobs WHERE kind = 'turn_chunks' AND state = 'queued'"):
-        assert await app.run_jobs.run_job(scope.tenant_id, row["id"], "w") == "done"
+        assert await app.jobs.run.run_job(scope.tenant_id, row["id"], "w") == "done"
 
 
 @pytest.mark.long
@@ -53,9 +53,9 @@ async def test_a_long_turn_that_is_written_as_a_memory_is_cut_too(
     app: Application, scope: Principal, sql: asyncpg.Connection
 ) -> None:
     fields = {"type": MemoryType.turn, "category": "activity", "thread_id": "t1", "role": "user"}
-    await app.write.write_memory(scope, draft("A short turn.", **fields))
+    await app.memory.write.write_memory(scope, draft("A short turn.", **fields))
     assert await sql.fetchval("SELECT count(*) FROM jobs WHERE kind = 'turn_chunks'") == 0
-    written = await app.write.write_memory(scope, draft(LONG, **fields))
+    written = await app.memory.write.write_memory(scope, draft(LONG, **fields))
     await run_waiting(app, scope, sql)
     turns = await sql.fetch("SELECT DISTINCT turn_id FROM chunks")
     assert [row["turn_id"] for row in turns] == [written.id]
@@ -105,7 +105,7 @@ async def test_a_turn_is_cut_once_by_jobs_that_run_at_the_same_time(
     app: Application, caller: Caller, sql: asyncpg.Connection
 ) -> None:
     turn_id = await say(app, caller.scope, sql, "A short turn.")
-    await app.edit.patch_memory(caller.scope, turn_id, {"text": LONG}, version=None)
+    await app.memory.edit.patch_memory(caller.scope, turn_id, {"text": LONG}, version=None)
     cuts = await asyncio.gather(*(app.sources.cut_turns.cut_turn(caller.scope, turn_id) for _ in range(4)))
     assert sorted(cuts) == [0, 0, 0, len(await places(sql))]
     await run_waiting(app, caller.scope, sql)
@@ -118,12 +118,12 @@ async def test_chunks_are_deleted_and_restored_with_their_turn(
 ) -> None:
     turn_id = await say(app, caller.scope, sql)
     before = await places(sql)
-    deleted = await app.edit.soft_delete_memory(caller.scope, turn_id)
+    deleted = await app.memory.edit.soft_delete_memory(caller.scope, turn_id)
     assert {row["state"] for row in await sql.fetch(STATES)} == {"soft_deleted"}
     assert await sql.fetchval(f"SELECT count(*) FROM {VECTORS} WHERE state = 'active'") == 0
     assert await sql.fetchval("SELECT count(DISTINCT purge_at) FROM memories") == 1
     assert deleted.purge_at is not None
-    await app.edit.restore_memory(caller.scope, turn_id)
+    await app.memory.edit.restore_memory(caller.scope, turn_id)
     assert {row["state"] for row in await sql.fetch(STATES)} == {"active"}
     assert await sql.fetchval(f"SELECT count(*) FROM {VECTORS} WHERE state = 'active'") == 1 + len(before)
     await run_waiting(app, caller.scope, sql)
@@ -140,7 +140,7 @@ async def test_chunks_are_deleted_and_restored_with_their_turn(
 async def test_no_chunk_of_a_purged_turn_survives(app: Application, caller: Caller, sql: asyncpg.Connection) -> None:
     turn_id = await say(app, caller.scope, sql)
     [(chunk_id, _text), *_others] = await places(sql)
-    await app.edit.purge_memory(caller.scope, turn_id)
+    await app.memory.edit.purge_memory(caller.scope, turn_id)
     assert await mentions(sql, "quuxberry") == []
     assert await sql.fetchval("SELECT count(*) FROM memories") == 0
     rows = await history_of(sql, chunk_id)
@@ -155,9 +155,9 @@ async def test_a_purge_after_the_time_to_restore_takes_the_chunks_along(
     app: Application, caller: Caller, sql: asyncpg.Connection, clock: Clock
 ) -> None:
     turn_id = await say(app, caller.scope, sql)
-    await app.edit.soft_delete_memory(caller.scope, turn_id)
+    await app.memory.edit.soft_delete_memory(caller.scope, turn_id)
     clock.move(days=60)
-    report = await app.lifecycle.purge_memories(caller.scope)
+    report = await app.retention.forget.purge_memories(caller.scope)
     assert (report.counts, report.sample) == ({"memories": 1}, [turn_id])
     assert await mentions(sql, "quuxberry") == []
 
@@ -167,10 +167,10 @@ async def test_an_evicted_turn_hides_its_chunks(
     app: Application, caller: Caller, sql: asyncpg.Connection, clock: Clock
 ) -> None:
     first, _second = await say(app, caller.scope, sql), await say(app, caller.scope, sql)
-    lifecycle = replace(app.policies.defaults.lifecycle, max_entries=1)
-    policies = TenantPolicies(replace(app.policies.defaults, lifecycle=lifecycle))
-    storage = ForgettingStorage(app.uow, b"")
-    evict = ForgetMemories(app.uow, storage, Journal(app.uow, "minilm_l6_v2", b""), policies, clock)
+    lifecycle = replace(app.parts.policies.defaults.lifecycle, max_entries=1)
+    policies = TenantPolicies(replace(app.parts.policies.defaults, lifecycle=lifecycle))
+    storage = ForgettingStorage(app.parts.uow, b"")
+    evict = ForgetMemories(app.parts.uow, storage, Journal(app.parts.uow, "minilm_l6_v2", b""), policies, clock)
     assert (await evict.evict_thread(caller.scope, "maya", "t1")).sample == [first]
     hidden = {row["state"] for row in await sql.fetch(f"{STATES} WHERE c.turn_id = $1", first)}
     others = {row["state"] for row in await sql.fetch(f"{STATES} WHERE c.turn_id <> $1", first)}
@@ -182,12 +182,12 @@ async def test_an_edited_turn_is_cut_again(app: Application, caller: Caller, sql
     turn_id = await say(app, caller.scope, sql)
     old = await places(sql)
     edited = LONG.replace("quuxberry", "zyxomel")
-    await app.edit.patch_memory(caller.scope, turn_id, {"text": edited}, version=None)
+    await app.memory.edit.patch_memory(caller.scope, turn_id, {"text": edited}, version=None)
     assert await places(sql) == []
     assert await sql.fetchval("SELECT count(*) FROM memories WHERE id = ANY ($1)", [chunk for chunk, _ in old]) == 0
     await run_waiting(app, caller.scope, sql)
     assert "".join(text for _id, text in await places(sql)).count("zyxomel") >= 12
-    await app.edit.patch_memory(caller.scope, turn_id, {"text": "Short now."}, version=None)
+    await app.memory.edit.patch_memory(caller.scope, turn_id, {"text": "Short now."}, version=None)
     await run_waiting(app, caller.scope, sql)
     assert await places(sql) == []
 
@@ -196,7 +196,7 @@ async def test_chunks_move_to_another_category_with_their_turn(
     app: Application, caller: Caller, sql: asyncpg.Connection
 ) -> None:
     turn_id = await say(app, caller.scope, sql)
-    await app.edit.patch_memory(caller.scope, turn_id, {"category": "knowledge"}, version=None)
+    await app.memory.edit.patch_memory(caller.scope, turn_id, {"category": "knowledge"}, version=None)
     for table in ("memories", VECTORS):
         assert {row["category"] for row in await sql.fetch(f"SELECT category FROM {table}")} == {"knowledge"}
 
@@ -204,7 +204,7 @@ async def test_chunks_move_to_another_category_with_their_turn(
 @pytest.mark.long
 async def test_an_erased_turn_leaves_no_chunk(app: Application, caller: Caller, sql: asyncpg.Connection) -> None:
     turn_id = await say(app, caller.scope, sql)
-    await app.erase.erase_user(caller.scope, "maya")
+    await app.retention.erase.erase_user(caller.scope, "maya")
     assert await mentions(sql, "quuxberry") == []
     assert await app.sources.cut_turns.cut_turn(caller.scope, turn_id) == 0
 
@@ -217,12 +217,12 @@ async def test_chunks_are_no_entries_of_their_thread(
         await say(app, caller.scope, sql)
     chunks = len(await places(sql))
     assert chunks > 6
-    storage, far = ForgettingStorage(app.uow, b""), TrustedTime(clock.now() + timedelta(days=400))
-    async with app.uow.read(caller.scope) as tx:
+    storage, far = ForgettingStorage(app.parts.uow, b""), TrustedTime(clock.now() + timedelta(days=400))
+    async with app.parts.uow.read(caller.scope) as tx:
         assert await storage.find_overflowing(tx, caller.scope, max_entries=2, limit=50) == []
         place = {"user_id": "maya", "thread_id": "t1"}
         assert await storage.find_thread_overflow(tx, caller.scope, max_entries=2, limit=50, **place) == []
-        policy = app.policies.defaults.lifecycle
+        policy = app.parts.policies.defaults.lifecycle
         forgettable = await storage.find_forgettable(tx, caller.scope, policy=policy, now=far, limit=50)
     assert [memory.type for memory in forgettable] == [MemoryType.turn] * 2
     page = await app.chat.conversations.read_conversation(caller.scope, "maya", "t1", None, 50)
@@ -234,15 +234,17 @@ async def test_a_chunk_cannot_be_edited_alone(app: Application, caller: Caller, 
     await say(app, caller.scope, sql)
     [(chunk_id, _text), *_others] = await places(sql)
     for change in (
-        app.edit.patch_memory(caller.scope, chunk_id, {"text": "Another text."}, version=None),
-        app.edit.soft_delete_memory(caller.scope, chunk_id),
-        app.edit.purge_memory(caller.scope, chunk_id),
+        app.memory.edit.patch_memory(caller.scope, chunk_id, {"text": "Another text."}, version=None),
+        app.memory.edit.soft_delete_memory(caller.scope, chunk_id),
+        app.memory.edit.purge_memory(caller.scope, chunk_id),
     ):
         with pytest.raises(WrongState, match="changes only with its file or turn"):
             await change
-    own = await app.write.write_memory(caller.scope, draft("A chunk that a caller wrote.", type=MemoryType.chunk))
+    own = await app.memory.write.write_memory(
+        caller.scope, draft("A chunk that a caller wrote.", type=MemoryType.chunk)
+    )
     assert own.id is not None
-    await app.edit.purge_memory(caller.scope, own.id)
+    await app.memory.edit.purge_memory(caller.scope, own.id)
 
 
 @pytest.mark.long

@@ -77,7 +77,7 @@ async def watching(
     indexing: Indexing, folders: PosixSourceFolders | None = None, sources: SourceStorage | None = None
 ) -> AsyncIterator[Queue]:
     """Watch as a worker does, until the end of the block."""
-    uow, queue, stopped = indexing.app.uow, Queue(), asyncio.Event()
+    uow, queue, stopped = indexing.app.parts.uow, Queue(), asyncio.Event()
     watch = WatchSources(
         uow,
         TenantStorage(uow),
@@ -85,7 +85,7 @@ async def watching(
         IndexJobStorage(uow),
         folders or PosixSourceFolders([str(indexing.root.parent)]),
         queue,
-        replace(indexing.app.policies.defaults.sources, rescan_s=600),
+        replace(indexing.app.parts.policies.defaults.sources, rescan_s=600),
     )
     task = asyncio.create_task(watch.watch_until(stopped.is_set))
     try:
@@ -105,7 +105,7 @@ async def run_queued(indexing: Indexing, source: Source) -> None:
     job_id = await indexing.sql.fetchval(
         "SELECT job_id FROM index_jobs WHERE source_id = $1 AND state = 'queued'", source.id
     )
-    assert await indexing.app.run_jobs.run_job(indexing.scope.tenant_id, job_id, "tester") == "done"
+    assert await indexing.app.jobs.run.run_job(indexing.scope.tenant_id, job_id, "tester") == "done"
 
 
 async def wait_for(indexing: Indexing, source: Source, **expected: int) -> None:
@@ -150,14 +150,14 @@ async def test_a_folder_is_scanned_regularly_even_if_nothing_is_noticed(indexing
 
 @pytest.mark.long
 async def test_only_watched_folders_of_all_tenants_are_watched(indexing: Indexing) -> None:
-    sources, other = SourceStorage(indexing.app.uow), await make_caller(indexing.app)
+    sources, other = SourceStorage(indexing.app.parts.uow), await make_caller(indexing.app)
     folder = NewSource("docs", SourceKind.FOLDER, "knowledge", "maya", str(indexing.root))
     seen = await sources.create_source(other.scope, folder)
     await replace(indexing, caller=other).sync(seen)
     unwatched = await sources.create_source(indexing.scope, replace(folder, watch=False))
     removed = await sources.create_source(indexing.scope, replace(folder, category="goals"))
     uploads = await sources.create_source(indexing.scope, NewSource("uploads", SourceKind.UPLOAD, "goals", "maya"))
-    async with indexing.app.uow.write(indexing.scope) as tx:
+    async with indexing.app.parts.uow.write(indexing.scope) as tx:
         await sources.mark_removed(tx, indexing.scope, removed.id)
     async with watching(indexing):
         await wait_for(indexing, seen, request=1, watch=1)
@@ -189,7 +189,7 @@ async def test_a_watch_survives_a_database_that_is_away(indexing: Indexing) -> N
                 raise DatabaseUnavailable
             return await super().list_watched(tx, principal)
 
-    source, sources = await indexing.add_folder(), AwaySources(indexing.app.uow)
+    source, sources = await indexing.add_folder(), AwaySources(indexing.app.parts.uow)
     await indexing.sync(source)
     with capture_logs() as logs:
         async with watching(indexing, sources=sources):

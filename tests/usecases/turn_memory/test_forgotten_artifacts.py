@@ -77,9 +77,9 @@ async def test_old_artifacts_go_in_batches_and_their_blobs_with_the_next_sweep(
     await store_artifacts(app, scope, "young", conversation_id="later", made_at=now - timedelta(days=29))
     await sql.execute("UPDATE conv_messages SET updated_at = made_at WHERE kind = 'conv.start'")
     expected = 4  # the turn's three, and the start; the active set and the bucket changed lately
-    assert (await app.lifecycle.delete_old_records(scope, dry_run=True)).counts["artifacts"] == expected
+    assert (await app.retention.forget.delete_old_records(scope, dry_run=True)).counts["artifacts"] == expected
     assert await count_rows(sql, scope, "conv_messages") == 2 * KINDS
-    assert (await app.lifecycle.delete_old_records(scope)).counts["artifacts"] == expected
+    assert (await app.retention.forget.delete_old_records(scope)).counts["artifacts"] == expected
     left = await sql.fetch("SELECT kind FROM conv_messages WHERE conversation_id = 'trip' ORDER BY kind")
     assert [row["kind"] for row in left] == ["conversation.active_set.v1", "conversation.memory.bucket.v1"]
     assert await count_rows(sql, scope, "blob_contents") == 4
@@ -87,13 +87,13 @@ async def test_old_artifacts_go_in_batches_and_their_blobs_with_the_next_sweep(
     assert (await app.turn_memory.blobs.sweep_blobs(scope)).orphans == 1
     assert await count_rows(sql, scope, "blob_contents") == 3
     clock.move(days=2)
-    assert (await app.lifecycle.delete_old_records(scope)).counts["artifacts"] == 4
+    assert (await app.retention.forget.delete_old_records(scope)).counts["artifacts"] == 4
 
 
 async def test_artifacts_are_kept_by_default(app: Application, caller: Caller, clock: Clock) -> None:
     await store_artifacts(app, caller.scope, "old", made_at=MADE - timedelta(days=4000))
     clock.move(days=4000)
-    assert (await app.lifecycle.delete_old_records(caller.scope)).counts["artifacts"] == 0
+    assert (await app.retention.forget.delete_old_records(caller.scope)).counts["artifacts"] == 0
 
 
 async def test_an_erased_users_objects_go_at_once_and_nobody_elses(
@@ -106,9 +106,9 @@ async def test_an_erased_users_objects_go_at_once_and_nobody_elses(
     await store_artifacts(in_s3, scope, "his", user_id="ben")
     assert len(s3.list_keys(bucket)) == 7
     assert "maya" not in str(s3.list_keys(bucket))
-    receipt = await in_s3.erase.erase_user(scope, "maya")
+    receipt = await in_s3.retention.erase.erase_user(scope, "maya")
     assert (receipt.counts["artifacts"], receipt.counts["blobs"]) == (KINDS, 5)
-    assert await run_due_jobs(in_s3, in_s3.run_jobs, sql, scope) == ["blobs"]
+    assert await run_due_jobs(in_s3, in_s3.jobs.run, sql, scope) == ["blobs"]
     assert len(s3.list_keys(bucket)) == 2
     [log] = await sql.fetch("SELECT hosted_uri FROM conv_messages WHERE kind = 'artifact:turn.log'")
     assert json.loads(await in_s3.turn_memory.blobs.read_blob(scope, log["hosted_uri"])) == {"said": "his"}
@@ -122,8 +122,8 @@ async def test_one_job_that_waits_deletes_what_several_erasures_leave(
     for user in users:
         await store_artifacts(in_s3, scope, "words", user_id=user)
     for user in users:
-        await in_s3.erase.erase_user(scope, user)
-    assert await run_due_jobs(in_s3, in_s3.run_jobs, sql, scope) == ["blobs"]
+        await in_s3.retention.erase.erase_user(scope, user)
+    assert await run_due_jobs(in_s3, in_s3.jobs.run, sql, scope) == ["blobs"]
     assert s3.list_keys(bucket) == []
 
 
@@ -132,13 +132,13 @@ async def test_an_object_that_arrives_after_the_erasure_goes_too(
 ) -> None:
     scope = (await make_caller(in_s3)).scope
     uri = await in_s3.turn_memory.blobs.store_blob(scope, "maya", b"on its way")
-    await in_s3.erase.erase_user(scope, "maya")
-    await run_due_jobs(in_s3, in_s3.run_jobs, sql, scope)
+    await in_s3.retention.erase.erase_user(scope, "maya")
+    await run_due_jobs(in_s3, in_s3.jobs.run, sql, scope)
     assert s3.list_keys(bucket) == []
     await in_s3.turn_memory.blobs._store.put_blob(scope, uri, b"on its way")
     change = ArtifactChange(ArtifactKind.turn_log, "t1", "{}", MADE, "t1", hosted_uri=uri)
     with pytest.raises(WriteContention):
-        await ArtifactStorage(in_s3.uow).put_artifacts(scope, TRIP, [change])
+        await ArtifactStorage(in_s3.parts.uow).put_artifacts(scope, TRIP, [change])
     assert (await in_s3.turn_memory.blobs.sweep_blobs(scope)).deleted == 0
     assert len(s3.list_keys(bucket)) == 1
     clock.move(hours=2)
@@ -151,11 +151,11 @@ async def test_a_user_with_a_broken_write_alone_can_be_erased(
     app: Application, caller: Caller, sql: asyncpg.Connection
 ) -> None:
     uri = await app.turn_memory.blobs.store_blob(caller.scope, "maya", b"{}")
-    assert (await app.erase.erase_user(caller.scope, "maya")).counts["blobs"] == 1
+    assert (await app.retention.erase.erase_user(caller.scope, "maya")).counts["blobs"] == 1
     with pytest.raises(NotFound):
         await app.turn_memory.blobs.read_blob(caller.scope, uri)
     with pytest.raises(NotFound):
-        await app.erase.erase_user(caller.scope, "maya")
+        await app.retention.erase.erase_user(caller.scope, "maya")
 
 
 @pytest.mark.long
@@ -163,7 +163,7 @@ async def test_the_export_reads_blobs_from_the_bucket(in_s3: Application) -> Non
     scope = (await make_caller(in_s3)).scope
     for number in range(12):
         await store_artifacts(in_s3, scope, f"said {number}", conversation_id=f"c{number}")
-    records = [r async for r in await in_s3.export.export_records(scope, "maya") if r["kind"] == "artifact"]
+    records = [r async for r in await in_s3.retention.export.export_records(scope, "maya") if r["kind"] == "artifact"]
     assert len(records) == 12 * KINDS
     payloads = sorted(r["payload"]["said"] for r in records if r["hosted_uri"])
     assert payloads == sorted(f"said {number}" for number in range(12) for _ in range(2))
@@ -175,10 +175,10 @@ async def test_a_bound_key_exports_and_purges_artifacts_only_with_their_category
 ) -> None:
     bound = (await make_caller(app, ("query", "write"), agents, caller)).scope
     assert bound.categories is not None
-    assert (app.policies.defaults.turn_memory.category in bound.categories) == bool(count)
+    assert (app.parts.policies.defaults.turn_memory.category in bound.categories) == bool(count)
     await store_artifacts(app, caller.scope, "word")
     try:
-        records = [record async for record in await app.export.export_records(bound, "maya")]
+        records = [record async for record in await app.retention.export.export_records(bound, "maya")]
     except NotFound:
         records = []
     assert sum(record["kind"] == "artifact" for record in records) == count
@@ -222,7 +222,7 @@ async def test_writes_and_erasures_of_a_user_at_once_leave_whole_artifacts(
         erased = 0
         for _ in range(25):
             try:
-                await app.erase.erase_user(scope, "maya")
+                await app.retention.erase.erase_user(scope, "maya")
                 erased += 1
             except NotFound:
                 continue
@@ -238,6 +238,6 @@ async def test_writes_and_erasures_of_a_user_at_once_leave_whole_artifacts(
     )
     assert missing == 0
     await store_artifacts(app, scope, "word")
-    await app.erase.erase_user(scope, "maya")
+    await app.retention.erase.erase_user(scope, "maya")
     for table in ("conv_messages", "blobs", "blob_contents", "users"):
         assert await count_rows(sql, scope, table) == 0

@@ -62,7 +62,7 @@ async def put(
     raw = await request.body()
     thread = Thread(user_id, thread_id)
     version = parse_version(if_match)
-    state = await app.checkpoints.put_state(principal, thread, raw, binary=kind == BINARY, version=version)
+    state = await app.agent_state.checkpoints.put_state(principal, thread, raw, binary=kind == BINARY, version=version)
     response.headers["ETag"] = f'"{state.version}"'
     times = {"created_at": state.created_at, "updated_at": state.updated_at}
     return StateOut(user_id=user_id, thread_id=thread_id, version=state.version, **times)
@@ -81,7 +81,7 @@ async def get(app: App, principal: Reader, thread_id: ThreadId, user_id: UserId)
 
     If a checkpoint saver keeps the thread, the answer names the newest checkpoint instead.
     """
-    state = await app.checkpoints.get_state(principal, Thread(user_id, thread_id))
+    state = await app.agent_state.checkpoints.get_state(principal, Thread(user_id, thread_id))
     headers = {"ETag": f'"{state.version}"'}
     if state.json is None:
         return Response(state.binary, media_type=BINARY, headers=headers)
@@ -95,7 +95,7 @@ async def get(app: App, principal: Reader, thread_id: ThreadId, user_id: UserId)
 )
 async def delete(app: App, principal: Writer, thread_id: ThreadId, user_id: UserId, if_match: IfMatch = None) -> None:
     """Delete everything stored for the thread, including the checkpoints of a checkpoint saver."""
-    await app.checkpoints.delete_state(principal, Thread(user_id, thread_id), parse_version(if_match))
+    await app.agent_state.checkpoints.delete_state(principal, Thread(user_id, thread_id), parse_version(if_match))
 
 
 def body_limits(max_bytes: int) -> dict[str, int]:

@@ -31,20 +31,20 @@ _STORED: dict[int | str, dict[str, Any]] = {204: {"description": "Stored"}, **_W
 @router.post("/put", status_code=204, responses=_STORED)
 async def put(app: App, principal: Writer, body: CheckpointIn) -> None:
     """Store a checkpoint and the values of the channels that changed."""
-    await app.checkpoints.put_checkpoint(principal, body.to_domain())
+    await app.agent_state.checkpoints.put_checkpoint(principal, body.to_domain())
 
 
 @router.post("/writes", status_code=204, responses=_STORED)
 async def writes(app: App, principal: Writer, body: WritesIn) -> None:
     """Store the values that tasks wrote since a checkpoint. A failed step then resumes instead of starting again."""
     channel_writes = [write.to_domain() for write in body.writes]
-    await app.checkpoints.put_writes(principal, body.thread, body.ns, body.checkpoint_id, channel_writes)
+    await app.agent_state.checkpoints.put_writes(principal, body.thread, body.ns, body.checkpoint_id, channel_writes)
 
 
 @router.post("/get", response_model=FoundCheckpointOut, responses=_READ)
 async def get(app: App, principal: Reader, body: WantedIn, request: Request) -> Response:
     """Return the named checkpoint, or the newest of the namespace; null if there is none."""
-    row = await app.checkpoints.get_checkpoint(principal, body.thread, body.ns, body.checkpoint_id)
+    row = await app.agent_state.checkpoints.get_checkpoint(principal, body.thread, body.ns, body.checkpoint_id)
     thread = {"user_id": body.user_id, "thread_id": body.thread_id, "ns": body.ns}
     return render_answer(request, {"checkpoint": None if row is None else checkpoint_out(row, thread)})
 
@@ -52,7 +52,7 @@ async def get(app: App, principal: Reader, body: WantedIn, request: Request) -> 
 @router.post("/list", response_model=CheckpointPageOut, responses=_READ)
 async def page(app: App, principal: Reader, body: CheckpointListIn, request: Request) -> Response:
     """List checkpoints, newest first. A page has fewer than `limit` items if the checkpoints are large."""
-    rows = await app.checkpoints.list_checkpoints(principal, body.to_domain(), body.cursor, body.limit)
+    rows = await app.agent_state.checkpoints.list_checkpoints(principal, body.to_domain(), body.cursor, body.limit)
     items = [checkpoint_out(row, row) for row in rows.items]
     return render_answer(request, {"items": items, "next_cursor": rows.next_cursor})
 
@@ -61,21 +61,23 @@ async def page(app: App, principal: Reader, body: CheckpointListIn, request: Req
 async def delete(app: App, principal: Writer, body: ThreadsIn, request: Request) -> Response:
     """Delete threads with all their checkpoints and writes. Threads with a state of `PUT /checkpoints` stay."""
     return render_answer(
-        request, {"count": await app.checkpoints.delete_threads(principal, body.user_id, body.thread_ids)}
+        request, {"count": await app.agent_state.checkpoints.delete_threads(principal, body.user_id, body.thread_ids)}
     )
 
 
 @router.post("/delete_runs", response_model=CheckpointCountOut, responses=_READ)
 async def delete_runs(app: App, principal: Writer, body: RunsIn, request: Request) -> Response:
     """Delete the checkpoints of runs, with their writes."""
-    return render_answer(request, {"count": await app.checkpoints.delete_runs(principal, body.user_id, body.run_ids)})
+    return render_answer(
+        request, {"count": await app.agent_state.checkpoints.delete_runs(principal, body.user_id, body.run_ids)}
+    )
 
 
 @router.post("/prune", response_model=CheckpointCountOut, responses=_READ)
 async def prune(app: App, principal: Writer, body: ThreadsIn, request: Request) -> Response:
     """Delete all but the newest checkpoint of each namespace of these threads. Values it refers to stay."""
     return render_answer(
-        request, {"count": await app.checkpoints.prune_threads(principal, body.user_id, body.thread_ids)}
+        request, {"count": await app.agent_state.checkpoints.prune_threads(principal, body.user_id, body.thread_ids)}
     )
 
 
@@ -87,7 +89,7 @@ async def copy(app: App, principal: Writer, body: CopyIn, request: Request) -> R
     """
     source = Thread(body.user_id, body.source_thread_id)
     return render_answer(
-        request, {"count": await app.checkpoints.copy_thread(principal, source, body.target_thread_id)}
+        request, {"count": await app.agent_state.checkpoints.copy_thread(principal, source, body.target_thread_id)}
     )
 
 

@@ -21,4 +21,7 @@ async def batch(app: App, principal: AnyPrincipal, body: BatchIn) -> Response:
         require_scope(principal, "query")
     if body.puts:
         require_scope(principal, "write")
-    return Response(render_batch(await app.store.run_batch(principal, body.to_domain())), media_type="application/json")
+    return Response(
+        render_batch(await app.agent_state.store_items.run_batch(principal, body.to_domain())),
+        media_type="application/json",
+    )

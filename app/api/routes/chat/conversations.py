@@ -53,9 +53,9 @@ async def add(app: App, principal: Chatter, body: ChatAddIn, idempotency_key: Id
     Retry with the same `Idempotency-Key` and body to get the first answer again.
     """
     key = retry_key("POST /v1/memory/add", idempotency_key, body)
-    policies = app.policies.of(principal)
+    policies = app.parts.policies.of(principal)
     draft = body.to_domain(default_user(principal), policies.turn_category, policies.write.default_importance)
-    return TurnOut.from_turn(await app.turns.store_turn(principal, draft, key=key))
+    return TurnOut.from_turn(await app.memory.turns.store_turn(principal, draft, key=key))
 
 
 @router.get(

@@ -72,11 +72,11 @@ async def index_chat_message(app: App, principal: Writer, body: ChatMessageIn) -
     await _require_project(app, principal, body.project_id)
     place = "\x00".join((body.user_id, body.chat_id, body.message_id))
     key = retry_key("POST /index-chat-message", hashlib.sha256(place.encode()).hexdigest(), body)
-    policies = app.policies.of(principal)
+    policies = app.parts.policies.of(principal)
     draft = body.to_domain(policies.turn_category, policies.write.default_importance)
-    return ChatMessageOut.from_turn(await app.turns.store_turn(principal, draft, key=key), body)
+    return ChatMessageOut.from_turn(await app.memory.turns.store_turn(principal, draft, key=key), body)
 
 
 async def _require_project(app: Application, principal: Principal, project: str | None) -> None:
     if project is not None:
-        await app.tenants.require_project(principal, project)
+        await app.tenancy.tenants.require_project(principal, project)

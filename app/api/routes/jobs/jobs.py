@@ -26,14 +26,14 @@ async def page(
     cursor: Annotated[str | None, Query(max_length=500, description="`next_cursor` of the previous page")] = None,
 ) -> JobPageOut:
     """List jobs, newest first. Jobs in state `dead` failed on every attempt."""
-    job_page = await app.jobs.list_jobs(principal, state, kind, cursor, limit)
+    job_page = await app.jobs.manage.list_jobs(principal, state, kind, cursor, limit)
     return JobPageOut(items=[JobOut.model_validate(job) for job in job_page.items], next_cursor=job_page.next_cursor)
 
 
 @router.get("/counts", response_model=JobCountsOut, responses=openapi_errors(401, 403, 503))
 async def counts(app: App, principal: Administrator) -> JobCountsOut:
     """Return the numbers of jobs by kind and state, the delay of the oldest due job, and the paused kinds."""
-    summary = await app.jobs.count_jobs(principal)
+    summary = await app.jobs.manage.count_jobs(principal)
     rows = [JobCountOut(kind=kind, state=state, count=count) for kind, state, count in summary.counts]
     return JobCountsOut(counts=rows, oldest_due_s=summary.oldest_due_s, paused=list(summary.paused))
 
@@ -41,13 +41,13 @@ async def counts(app: App, principal: Administrator) -> JobCountsOut:
 @router.post("/pause", response_model=PausesOut, responses=openapi_errors(400, 401, 403, 413, 422, 503))
 async def pause(app: App, principal: Administrator, body: PauseIn) -> PausesOut:
     """Pause a kind of job: running jobs finish, due jobs wait."""
-    return PausesOut(paused=await app.jobs.pause_jobs(principal, body.kind))
+    return PausesOut(paused=await app.jobs.manage.pause_jobs(principal, body.kind))
 
 
 @router.post("/resume", response_model=PausesOut, responses=openapi_errors(400, 401, 403, 413, 422, 503))
 async def resume(app: App, principal: Administrator, body: PauseIn) -> PausesOut:
     """End the pause of a kind; `*` ends every pause."""
-    return PausesOut(paused=await app.jobs.resume_jobs(principal, body.kind))
+    return PausesOut(paused=await app.jobs.manage.resume_jobs(principal, body.kind))
 
 
 @router.get(
@@ -57,7 +57,7 @@ async def resume(app: App, principal: Administrator, body: PauseIn) -> PausesOut
 )
 async def get(app: App, principal: Administrator, job_id: UUID) -> JobDetailOut:
     """Return one job and its report."""
-    return JobDetailOut.model_validate(await app.jobs.get_job(principal, job_id))
+    return JobDetailOut.model_validate(await app.jobs.manage.get_job(principal, job_id))
 
 
 @router.post(
@@ -67,4 +67,4 @@ async def get(app: App, principal: Administrator, job_id: UUID) -> JobDetailOut:
 )
 async def replay(app: App, principal: Administrator, job_id: UUID) -> JobDetailOut:
     """Run a dead or done job again."""
-    return JobDetailOut.model_validate(await app.jobs.replay_job(principal, job_id))
+    return JobDetailOut.model_validate(await app.jobs.manage.replay_job(principal, job_id))

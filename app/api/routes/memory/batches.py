@@ -39,7 +39,7 @@ async def change(
     if body.action == "delete" and body.changes is not None:
         raise InvalidInput("a deletion takes no `set`")
     key = None if body.dry_run else retry_key("POST /memory/batches", idempotency_key, body)
-    result = await app.batches.change_matching(principal, matching_batch(body), dry_run=body.dry_run, key=key)
+    result = await app.memory.batches.change_matching(principal, matching_batch(body), dry_run=body.dry_run, key=key)
     return MemoryBatchDoneOut.from_result(result, dry_run=body.dry_run)
 
 
@@ -52,7 +52,7 @@ async def page(
     app: App, principal: Reader, limit: Annotated[Limit, Query()] = 50, cursor: Cursor = None
 ) -> MemoryBatchPageOut:
     """List batches, newest first. A key bound to agents sees the batches whose categories it may all see."""
-    batches = await app.batches.list_batches(principal, cursor, limit)
+    batches = await app.memory.batches.list_batches(principal, cursor, limit)
     return MemoryBatchPageOut(
         items=[MemoryBatchOut.model_validate(batch) for batch in batches.items], next_cursor=batches.next_cursor
     )
@@ -65,7 +65,7 @@ async def page(
 )
 async def get(app: App, principal: Reader, batch_id: UUID) -> MemoryBatchOut:
     """Return one batch."""
-    return MemoryBatchOut.model_validate(await app.batches.get_batch(principal, batch_id))
+    return MemoryBatchOut.model_validate(await app.memory.batches.get_batch(principal, batch_id))
 
 
 @router.post(
@@ -81,4 +81,4 @@ async def undo(
     The undo is a batch of its own and can be undone. `left` names the memories that stay as they are.
     """
     key = retry_key("POST /memory/batches/undo", idempotency_key, batch_id)
-    return MemoryBatchDoneOut.from_result(await app.batches.undo_batch(principal, batch_id, key))
+    return MemoryBatchDoneOut.from_result(await app.memory.batches.undo_batch(principal, batch_id, key))

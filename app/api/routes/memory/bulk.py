@@ -68,10 +68,10 @@ async def bulk(
     request again: each line is written once. If the key is revoked, no more is written: the remaining lines get 401, or
     the answer breaks off.
     """
-    spool = await spool_body(request, app.settings.max_bulk_bytes)
-    importance = app.policies.of(principal).write.default_importance
-    lines = _parse_lines(spool, app.settings.max_body_bytes, importance, trim, idempotency_key)
-    results = app.bulk.write_lines(principal.writing_through(client), lines, trim=trim)
+    spool = await spool_body(request, app.parts.settings.max_bulk_bytes)
+    importance = app.parts.policies.of(principal).write.default_importance
+    lines = _parse_lines(spool, app.parts.settings.max_body_bytes, importance, trim, idempotency_key)
+    results = app.memory.bulk.write_lines(principal.writing_through(client), lines, trim=trim)
     return StreamingResponse(_render_results(results, spool), media_type=NDJSON)
 
 

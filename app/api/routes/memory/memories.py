@@ -60,8 +60,8 @@ async def remember(
     Retry with the same `Idempotency-Key` and body to get the first answer again.
     """
     key = retry_key("POST /memory", idempotency_key, lambda: f"{trim}:{body.model_dump_json()}")
-    draft = body.to_domain(app.policies.of(principal).write.default_importance)
-    written = await app.write.write_memory(principal.writing_through(client), draft, trim=trim, key=key)
+    draft = body.to_domain(app.parts.policies.of(principal).write.default_importance)
+    written = await app.memory.write.write_memory(principal.writing_through(client), draft, trim=trim, key=key)
     return WrittenOut.model_validate(written, from_attributes=True)
 
 
@@ -104,7 +104,7 @@ async def page(
     created = (created_after, created_before)
     kinds = tuple(category or ()), tuple(type or ())
     listing = MemoryListing(filters, state, q, *kinds, pairs, *created, sort, order)
-    memories = await app.read.list_memories(principal, listing, cursor, limit)
+    memories = await app.memory.read.list_memories(principal, listing, cursor, limit)
     return MemoryPageOut(items=[MemoryOut.from_memory(m) for m in memories.items], next_cursor=memories.next_cursor)
 
 
@@ -126,7 +126,7 @@ async def changes(
     memory, and one that moved to a category that the key may not see, are missing: list all memories now and then.
     After 410 begin again: take a new cursor without one, list all memories, then ask for the changes.
     """
-    found = await app.read.list_changes(principal, user_id, cursor, limit)
+    found = await app.memory.read.list_changes(principal, user_id, cursor, limit)
     return MemoryChangesOut.model_validate(found)
 
 
@@ -139,7 +139,7 @@ async def changes(
 )
 async def query(app: App, principal: Reader, body: QueryIn) -> AnswerOut:
     """Answer `memory.query`: the memories that an agent needs for a question, within its allowlist and token budget."""
-    answer = await app.query.answer_query(principal, body.to_domain())
+    answer = await app.recall.query.answer_query(principal, body.to_domain())
     return AnswerOut.from_answer(answer, full=body.returns == "full", explain=body.explain)
 
 
@@ -150,7 +150,7 @@ async def query(app: App, principal: Reader, body: QueryIn) -> AnswerOut:
 )
 async def get(app: App, principal: Reader, memory_id: UUID, response: Response) -> MemoryOut:
     """Return one memory in any state, with its version as ETag."""
-    return _with_etag(response, MemoryOut.from_memory(await app.read.get_memory(principal, memory_id)))
+    return _with_etag(response, MemoryOut.from_memory(await app.memory.read.get_memory(principal, memory_id)))
 
 
 @router.patch(
@@ -180,7 +180,7 @@ async def patch(
         return f"{trim}:{version}:{body.model_dump_json(exclude_unset=True)}"
 
     key = retry_key("PATCH /memory", idempotency_key, memory_id, request_text)
-    memory = await app.edit.patch_memory(
+    memory = await app.memory.edit.patch_memory(
         principal.writing_through(client), memory_id, body.named_changes(), version=version, trim=trim, key=key
     )
     return _with_etag(response, MemoryOut.from_memory(memory))
@@ -211,10 +211,10 @@ async def delete(
     key = retry_key("DELETE /memory", idempotency_key, memory_id, f"{purge}:{version}")
     actor = principal.writing_through(client)
     if not purge:
-        return MemoryOut.from_memory(await app.edit.soft_delete_memory(actor, memory_id, key, version=version))
+        return MemoryOut.from_memory(await app.memory.edit.soft_delete_memory(actor, memory_id, key, version=version))
     if "admin" not in principal.scopes:
         raise ScopeRequired("a purge needs a key with scope 'admin'")
-    await app.edit.purge_memory(actor, memory_id, key, version=version)
+    await app.memory.edit.purge_memory(actor, memory_id, key, version=version)
     return Response(status_code=204)
 
 
@@ -226,7 +226,7 @@ async def delete(
 async def restore(app: App, principal: Writer, memory_id: UUID, idempotency_key: IdempotencyHeader = None) -> MemoryOut:
     """Restore a soft-deleted or superseded memory."""
     key = retry_key("POST /memory/restore", idempotency_key, memory_id)
-    return MemoryOut.from_memory(await app.edit.restore_memory(principal, memory_id, key))
+    return MemoryOut.from_memory(await app.memory.edit.restore_memory(principal, memory_id, key))
 
 
 @router.post(
@@ -240,7 +240,7 @@ async def pin(
     """Pin or unpin a memory. A pinned memory is never forgotten because of its age."""
     pinned = body.pinned if body else True
     key = retry_key("POST /memory/pin", idempotency_key, memory_id, str(pinned))
-    return MemoryOut.from_memory(await app.edit.pin_memory(principal, memory_id, pinned, key))
+    return MemoryOut.from_memory(await app.memory.edit.pin_memory(principal, memory_id, pinned, key))
 
 
 @router.get(
@@ -252,7 +252,7 @@ async def history(
     app: App, principal: Reader, memory_id: UUID, limit: Annotated[Limit, Query()] = 50, cursor: Cursor = None
 ) -> HistoryPageOut:
     """List the history of a memory, newest first."""
-    rows = await app.history.list_history(principal, memory_id, cursor, limit)
+    rows = await app.memory.history.list_history(principal, memory_id, cursor, limit)
     return HistoryPageOut(items=[HistoryOut.model_validate(row) for row in rows.items], next_cursor=rows.next_cursor)
 
 

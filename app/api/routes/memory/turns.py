@@ -37,9 +37,9 @@ async def store(
     Retry with the same `Idempotency-Key` and body to get the first answer again.
     """
     key = retry_key("POST /turns", idempotency_key, lambda: f"{trim}:{body.model_dump_json()}")
-    policies = app.policies.of(principal)
+    policies = app.parts.policies.of(principal)
     draft = body.to_domain(policies.turn_category, policies.write.default_importance)
-    stored = await app.turns.store_turn(principal.writing_through(client), draft, trim=trim, key=key)
+    stored = await app.memory.turns.store_turn(principal.writing_through(client), draft, trim=trim, key=key)
     return TurnOut.from_turn(stored)
 
 
@@ -56,5 +56,5 @@ async def trace(
     `reasons` has a code and a sentence each (`docs/operations.md`). A key bound to agents sees the memories of its
     categories and no counts; `tokens` and `last_error` need scope admin. Jobs and records of facts expire.
     """
-    told = await app.overview.trace.trace_turn(principal, memory_id)
+    told = await app.operations.trace.trace_turn(principal, memory_id)
     return TurnTraceOut.from_trace(told, counts=principal.categories is None, costs=has_scope(principal, "admin"))

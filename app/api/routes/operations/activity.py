@@ -35,7 +35,7 @@ async def events(
 ) -> EventPageOut:
     """List events, newest first. A key bound to agents sees those of its categories."""
     filters = EventFilters(node, op, status, user_id, thread_id, since, until)
-    page = await app.overview.events.list_events(principal, filters, cursor, limit)
+    page = await app.operations.list_events.list_events(principal, filters, cursor, limit)
     return EventPageOut(items=[EventOut.model_validate(event) for event in page.items], next_cursor=page.next_cursor)
 
 
@@ -52,5 +52,5 @@ async def relations(
     limit: Annotated[int, Query(ge=1, le=500, description="relations to return")] = 150,
 ) -> RelationsOut:
     """Return the strongest relations between active memories of a user, and these memories."""
-    graph = await app.overview.relations.read_graph(principal, user_id, min_strength, limit)
+    graph = await app.operations.relations.read_graph(principal, user_id, min_strength, limit)
     return RelationsOut.model_validate(graph)

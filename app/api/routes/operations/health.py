@@ -44,7 +44,7 @@ async def counts(
     until: Annotated[Moment | None, Query()] = None,
 ) -> CountsOut:
     """Count events by the columns in `by`. `day`: the day in UTC."""
-    rows = await app.events.count_events(principal, [c.strip() for c in by.split(",")], since, until)
+    rows = await app.operations.count_events.count_events(principal, [c.strip() for c in by.split(",")], since, until)
     return CountsOut(counts=[EventCountOut(**row) for row in rows])
 
 
@@ -52,10 +52,10 @@ async def counts(
 async def health(app: App) -> Health:
     """Answer 200 if the process is alive. It asks neither the database nor a model."""
     return Health(
-        embedder=app.embedder.model,
-        reranker=_reranker_name(app.settings.reranker, app.settings.reranker_model),
-        chat_model=app.readiness.chat_model,
-        summaries=app.policies.defaults.summaries.enable_summarization,
+        embedder=app.parts.embedder.model,
+        reranker=_reranker_name(app.parts.settings.reranker, app.parts.settings.reranker_model),
+        chat_model=app.operations.readiness.chat_model,
+        summaries=app.parts.policies.defaults.summaries.enable_summarization,
     )
 
 
@@ -70,9 +70,9 @@ async def ready(app: App, response: Response) -> Readiness:
 
     `degraded`: it can, but background jobs wait for the broker, a worker or the chat model, or they are paused.
     """
-    checks = await app.readiness.run_checks()
-    failed = app.readiness.failed_checks(checks)
-    if failed - app.readiness.OPTIONAL:
+    checks = await app.operations.readiness.run_checks()
+    failed = app.operations.readiness.failed_checks(checks)
+    if failed - app.operations.readiness.OPTIONAL:
         response.status_code = 503
         return Readiness(status="unavailable", checks=checks)
     return Readiness(status="degraded" if failed else "ready", checks=checks)

@@ -18,8 +18,8 @@ async def serve_metrics(request: Request) -> Response:
     Raise Unauthenticated for a wrong token.
     """
     app = await application_of(request)
-    if token := app.settings.metrics_token.get_secret_value():
+    if token := app.parts.settings.metrics_token.get_secret_value():
         credentials = await bearer(request)
         if credentials is None or not hmac.compare_digest(credentials.credentials.encode(), token.encode()):
             raise Unauthenticated("/metrics needs the token of MNEMA_METRICS_TOKEN as bearer token.")
-    return Response(await app.read_metrics.render_text(), media_type=CONTENT_TYPE)
+    return Response(await app.operations.metrics.render_text(), media_type=CONTENT_TYPE)

@@ -25,7 +25,7 @@ Prefix = Annotated[FirstCharacters | None, Query(description="the first characte
 @router.get("/key", response_model=OwnKeyOut, responses=openapi_errors(401, 404, 422, 503))
 async def key(app: App, principal: AnyPrincipal) -> OwnKeyOut:
     """Describe the key of the request: its tenant, its scopes, its agents and what it may see."""
-    return OwnKeyOut.model_validate(await app.overview.key.describe_key(principal))
+    return OwnKeyOut.model_validate(await app.operations.key.describe_key(principal))
 
 
 @router.get(
@@ -44,7 +44,7 @@ async def users(
 
     A key bound to agents sees the users with a memory, a fact, a source or a turn that it may see.
     """
-    page = await app.overview.lists.list_users(principal, prefix, cursor, limit)
+    page = await app.operations.overview.list_users(principal, prefix, cursor, limit)
     return UserOverviewPageOut.model_validate(page)
 
 
@@ -62,7 +62,7 @@ async def threads(
     cursor: Cursor = None,
 ) -> ThreadOverviewPageOut:
     """List threads that hold active memories, by name."""
-    page = await app.overview.lists.list_threads(principal, user_id, prefix, cursor, limit)
+    page = await app.operations.overview.list_threads(principal, user_id, prefix, cursor, limit)
     return ThreadOverviewPageOut.model_validate(page)
 
 
@@ -75,7 +75,7 @@ async def agents(
     app: App, principal: Reader, limit: Annotated[Limit, Query()] = 50, cursor: Cursor = None
 ) -> AgentOverviewPageOut:
     """List the agents that have an allowlist, by name. A key bound to agents sees its own."""
-    page = await app.overview.lists.list_agents(principal, cursor, limit)
+    page = await app.operations.overview.list_agents(principal, cursor, limit)
     return AgentOverviewPageOut.model_validate(page)
 
 
@@ -88,5 +88,5 @@ async def categories(
     app: App, principal: Reader, limit: Annotated[Limit, Query()] = 50, cursor: Cursor = None
 ) -> CategoryOverviewPageOut:
     """List the configured categories that the key may see, by name."""
-    page = await app.overview.lists.list_categories(principal, cursor, limit)
+    page = await app.operations.overview.list_categories(principal, cursor, limit)
     return CategoryOverviewPageOut.model_validate(page)

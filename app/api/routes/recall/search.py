@@ -23,5 +23,5 @@ async def search(app: App, principal: Reader, body: MemorySearchIn) -> MemorySea
     """
     query = body.to_domain()
     if body.project_id is not None:
-        await app.tenants.require_project(principal, body.project_id)
-    return MemorySearchOut.from_answer(await app.search.search_memories(principal, query))
+        await app.tenancy.tenants.require_project(principal, body.project_id)
+    return MemorySearchOut.from_answer(await app.recall.search.search_memories(principal, query))

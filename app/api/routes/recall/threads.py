@@ -32,7 +32,7 @@ async def delta(
 
     This moves no cursor.
     """
-    changes = await app.delta.read_delta(principal, thread_id, since_rev, agent, user_id)
+    changes = await app.recall.delta.read_delta(principal, thread_id, since_rev, agent, user_id)
     return ThreadDeltaOut(
         since_rev=changes.since_rev,
         rev=changes.rev,
@@ -56,5 +56,5 @@ async def turns(
     cursor: Annotated[str | None, Query(max_length=500, description="`next_cursor` of the previous page")] = None,
 ) -> ThreadTurnsOut:
     """Replay a thread: its turns in the order of `seq`, then those without one by time."""
-    page = await app.threads.list_turns(principal, thread_id, user_id, cursor, limit)
+    page = await app.recall.threads.list_turns(principal, thread_id, user_id, cursor, limit)
     return ThreadTurnsOut(items=[ThreadTurnOut.from_memory(m) for m in page.items], next_cursor=page.next_cursor)

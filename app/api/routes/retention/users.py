@@ -45,7 +45,7 @@ async def export(app: App, principal: Reader, user_id: UserId) -> StreamingRespo
     A key that is bound to agents gets only the records in its categories. If the key is revoked or the database fails
     during the export, the connection breaks, so the client sees that the export is incomplete.
     """
-    records = await app.export.export_records(principal, user_id)
+    records = await app.retention.export.export_records(principal, user_id)
     return StreamingResponse(_stream_records(records), media_type=NDJSON)
 
 
@@ -60,7 +60,7 @@ async def erase(app: App, principal: Administrator, user_id: UserId) -> ReceiptO
     Rows are deleted. Entries of history and delta stay without text. The erased texts are refused if they are sent
     again.
     """
-    return ReceiptOut.model_validate(await app.erase.erase_user(principal, user_id))
+    return ReceiptOut.model_validate(await app.retention.erase.erase_user(principal, user_id))
 
 
 def _record_line(record: dict[str, Any]) -> bytes:

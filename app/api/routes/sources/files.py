@@ -132,7 +132,7 @@ async def upload_file(
 
     A file with the same path is replaced. The same content again changes nothing.
     """
-    limit = app.policies.defaults.sources.max_file_bytes
+    limit = app.parts.policies.defaults.sources.max_file_bytes
     if int(request.headers.get("content-length", "0")) > limit:
         raise BodyTooLarge(f"at most {limit} bytes a file")
     await app.sources.files.check_upload(principal, source_id, path)

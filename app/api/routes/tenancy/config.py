@@ -64,9 +64,9 @@ async def get(app: App, principal: Administrator, request: Request, response: Re
 
     With `Accept: application/yaml` the answer is the document alone, as YAML.
     """
-    found = await app.rules.get_rules(principal)
+    found = await app.tenancy.rules.get_rules(principal)
     if _prefers_yaml(request.headers.get("accept", "")):
-        text = await app.rules.write_document(found.version)
+        text = await app.tenancy.rules.write_document(found.version)
         return Response(text, media_type=YAML, headers={"ETag": f'"{found.version.version}"'})
     response.headers["ETag"] = f'"{found.version.version}"'
     stored = StoredRulesOut.from_version(found.version)
@@ -101,12 +101,12 @@ async def put(
     moves = parse_moves(move)
     if len(body) > MAX_DOCUMENT_BYTES:
         raise BodyTooLarge(f"at most {MAX_DOCUMENT_BYTES} bytes")
-    document = await app.rules.read_document(body, is_yaml=_is_yaml(request.headers.get("content-type", "")))
+    document = await app.tenancy.rules.read_document(body, is_yaml=_is_yaml(request.headers.get("content-type", "")))
     expected = parse_version(if_match)
     digest = hashlib.sha256(body).hexdigest()
     key = retry_key("PUT /tenant/config", idempotency_key, digest, repr((sorted(moves.items()), note, expected)))
     draft = RulesDraft(document, expected, moves, check_note(note))
-    change = await app.rules.put_rules(principal, draft, key, dry_run=dry_run)
+    change = await app.tenancy.rules.put_rules(principal, draft, key, dry_run=dry_run)
     response.headers["ETag"] = f'"{change.version}"'
     return RulesChangeOut.from_change(change)
 
@@ -123,7 +123,7 @@ async def history(
     cursor: Annotated[str | None, Query(max_length=500, description="`next_cursor` of the previous page")] = None,
 ) -> RulesHistoryOut:
     """List the versions of the rules, newest first."""
-    found = await app.rules.list_versions(principal, _decode_version(cursor), limit)
+    found = await app.tenancy.rules.list_versions(principal, _decode_version(cursor), limit)
     next_cursor = None if found.next_before is None else encode_place((str(found.next_before),))
     return RulesHistoryOut(items=[RulesVersionOut.model_validate(v) for v in found.items], next_cursor=next_cursor)
 
@@ -131,7 +131,7 @@ async def history(
 @router.get("/diff", response_model=RulesDiffOut, responses=openapi_errors(401, 403, 404, 422, 503))
 async def diff(app: App, principal: Administrator, from_version: Number, to_version: Number) -> RulesDiffOut:
     """Compare two versions."""
-    lines = await app.rules.compare_versions(principal, from_version, to_version)
+    lines = await app.tenancy.rules.compare_versions(principal, from_version, to_version)
     return RulesDiffOut(from_version=from_version, to_version=to_version, diff=lines)
 
 
@@ -140,9 +140,9 @@ async def diff(app: App, principal: Administrator, from_version: Number, to_vers
 )
 async def get_version(app: App, principal: Administrator, version: int, request: Request) -> StoredRulesOut | Response:
     """Read a version of the document. With `Accept: application/yaml` the answer is YAML."""
-    found = await app.rules.get_version(principal, version)
+    found = await app.tenancy.rules.get_version(principal, version)
     if _prefers_yaml(request.headers.get("accept", "")):
-        return Response(await app.rules.write_document(found), media_type=YAML)
+        return Response(await app.tenancy.rules.write_document(found), media_type=YAML)
     return StoredRulesOut.from_version(found)
 
 
@@ -162,7 +162,7 @@ async def rollback(
     expected = parse_version(if_match)
     key = retry_key("POST /tenant/config/rollback", idempotency_key, body, repr(expected))
     target = RulesTarget(body.version, expected, body.moves())
-    change = await app.rules.roll_back(principal, target, key, dry_run=body.dry_run)
+    change = await app.tenancy.rules.roll_back(principal, target, key, dry_run=body.dry_run)
     return RulesChangeOut.from_change(change)
 
 

@@ -36,7 +36,7 @@ Cursor = Annotated[NameCursor | None, Query(description="`next_cursor` of the pr
 )
 async def list_tenants(app: App, limit: Annotated[Limit, Query()] = 50, cursor: Cursor = None) -> TenantPageOut:
     """List tenants by name."""
-    page = await app.operators.list_tenants(cursor, limit)
+    page = await app.tenancy.operators.list_tenants(cursor, limit)
     return TenantPageOut(items=[TenantOut.model_validate(t) for t in page.items], next_cursor=page.next_cursor)
 
 
@@ -48,7 +48,7 @@ async def list_tenants(app: App, limit: Annotated[Limit, Query()] = 50, cursor: 
 )
 async def create_tenant(app: App, body: TenantIn) -> TenantOut:
     """Create a tenant. A name that is in use is 409 `name_taken`."""
-    return TenantOut.model_validate(await app.operators.create_tenant(body.name))
+    return TenantOut.model_validate(await app.tenancy.operators.create_tenant(body.name))
 
 
 @router.get(
@@ -58,7 +58,7 @@ async def create_tenant(app: App, body: TenantIn) -> TenantOut:
 )
 async def get_tenant(app: App, tenant_id: UUID) -> TenantOut:
     """Return one tenant."""
-    return TenantOut.model_validate(await app.operators.get_tenant(tenant_id))
+    return TenantOut.model_validate(await app.tenancy.operators.get_tenant(tenant_id))
 
 
 @router.get(
@@ -70,7 +70,7 @@ async def list_keys(
     app: App, tenant_id: UUID, limit: Annotated[Limit, Query()] = 50, cursor: Cursor = None
 ) -> ApiKeyPageOut:
     """List the keys of a tenant, oldest first, revoked ones too."""
-    page = await app.operators.list_keys(tenant_id, cursor, limit)
+    page = await app.tenancy.operators.list_keys(tenant_id, cursor, limit)
     return ApiKeyPageOut(items=[ApiKeyOut.model_validate(key) for key in page.items], next_cursor=page.next_cursor)
 
 
@@ -83,7 +83,7 @@ async def list_keys(
 async def create_key(app: App, tenant_id: UUID, body: ApiKeyIn, response: Response) -> NewApiKeyOut:
     """Create a key of a tenant. Only this answer has the plain key, so a lost answer leaves a key to revoke."""
     response.headers["Cache-Control"] = "no-store"
-    key, plain = await app.operators.create_key(tenant_id, body.name, body.scopes, body.agents, body.expires_at)
+    key, plain = await app.tenancy.operators.create_key(tenant_id, body.name, body.scopes, body.agents, body.expires_at)
     return NewApiKeyOut(**ApiKeyOut.model_validate(key).model_dump(), key=plain)
 
 
@@ -94,7 +94,7 @@ async def create_key(app: App, tenant_id: UUID, body: ApiKeyIn, response: Respon
 )
 async def revoke_key(app: App, tenant_id: UUID, key_id: UUID) -> Response:
     """Revoke a key. Every server refuses it within 5 seconds."""
-    await app.operators.revoke_key(tenant_id, key_id)
+    await app.tenancy.operators.revoke_key(tenant_id, key_id)
     return Response(status_code=204)
 
 

@@ -42,7 +42,7 @@ async def conversation_of(
 ) -> Conversation:
     """Return the conversation that a body means. Raise UnknownProject for a project of another tenant."""
     if body.project_id is not None:
-        await app.tenants.require_project(principal, body.project_id)
+        await app.tenancy.tenants.require_project(principal, body.project_id)
     return Conversation(body.user_id, conversation_id)
 
 
