@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from mnema_cli.client import USAGE, err, exit_with_error, out
 
-from app.cli.client import USAGE, err, exit_with_error, out
 from app.domain.errors import MnemaError
 from bench.json_option import Json
 from bench.rivals.command import bench_rivals

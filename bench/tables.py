@@ -4,9 +4,8 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from mnema_cli.client import out, print_table
 from rich.table import Table
-
-from app.cli.client import out, print_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

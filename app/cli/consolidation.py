@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from uuid import UUID
 
+from mnema_cli.client import out
 from rich.markup import escape
 
 from app.bootstrap.consolidation import open_consolidation
-from app.cli.client import out
 from app.config.settings import Settings
 from app.domain.consolidation.plan import PairDecision, Report
 from app.domain.principal import Principal

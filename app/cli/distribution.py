@@ -3,9 +3,9 @@
 from typing import Annotated
 
 import typer
+from mnema_cli.client import out
 
 from app.bootstrap.administration import distribute_database
-from app.cli.client import out
 from app.cli.operators import admin_url, run_use_case
 
 

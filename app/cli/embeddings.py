@@ -3,6 +3,7 @@
 from typing import Annotated
 
 import typer
+from mnema_cli.client import USAGE, exit_with_error, out, plain_table, print_table
 from rich.console import Console
 from rich.filesize import decimal
 from rich.markup import escape
@@ -15,7 +16,6 @@ from app.bootstrap.spaces import (
     open_spaces,
     switch_space,
 )
-from app.cli.client import USAGE, exit_with_error, out, plain_table, print_table
 from app.cli.operators import admin_url, resolve_settings, run_use_case
 from app.usecases.operations.spaces import FillReport, FillSpace
 

@@ -6,10 +6,10 @@ from typing import Annotated
 from uuid import UUID
 
 import typer
+from mnema_cli.client import out, plain_table, print_json, print_table, write_time
 from rich.markup import escape
 
 from app.bootstrap.jobs import open_jobs
-from app.cli.client import out, plain_table, print_json, print_table, write_time
 from app.cli.operators import TenantOption, find_tenant, resolve_settings, run_use_case
 from app.domain.jobs.job import ALL_KINDS, JobKind, JobState
 from app.domain.principal import Principal

@@ -5,10 +5,10 @@ from typing import Annotated
 from uuid import UUID
 
 import typer
+from mnema_cli.client import exit_with_error, out, plain_table, print_table
 from rich.markup import escape
 
 from app.bootstrap.reflection import open_fact_extraction, open_model_report
-from app.cli.client import exit_with_error, out, plain_table, print_table
 from app.cli.operators import TenantOption, find_tenant, resolve_settings, run_use_case
 from app.domain.principal import Principal
 from app.domain.reflection.turn_trace import Rejection

@@ -7,8 +7,9 @@ from importlib.metadata import entry_points, version
 from typing import Annotated
 
 import typer
-
-from app.cli.lazy import LazyCommand, build_application
+from mnema_cli.commands import COMMANDS as CLIENT_COMMANDS
+from mnema_cli.installation import Installation, use_installation
+from mnema_cli.lazy import LazyCommand, build_application
 
 COMMANDS = (
     LazyCommand("up", "app.cli.up:start_installation", "Start everything on this machine and serve until Ctrl-C."),
@@ -18,27 +19,10 @@ COMMANDS = (
     LazyCommand("migrate", "app.cli.operators:migrate_schema", "Migrate the schema to the newest version."),
     LazyCommand("distribute", "app.cli.distribution:distribute_tables", "Spread the tables over a Citus cluster."),
     LazyCommand("doctor", "app.cli.operators:run_doctor", "Check this installation and say how to repair it."),
-    LazyCommand("remember", "app.cli.memories:remember_memory", "Write a memory."),
-    LazyCommand("query", "app.cli.memories:query_memory", "Query the memory as an agent."),
-    LazyCommand("search", "app.cli.memories:search_memories", "Search turns, memories and chunks across threads."),
-    LazyCommand("list", "app.cli.browse:list_memories", "List memories, newest first."),
-    LazyCommand("get", "app.cli.browse:get_memory", "Show a memory."),
-    LazyCommand("edit", "app.cli.browse:edit_memory", "Change a memory."),
-    LazyCommand("forget", "app.cli.browse:forget_memory", "Move a memory to the bin, or delete it for good."),
-    LazyCommand("restore", "app.cli.browse:restore_memory", "Bring a memory back from the bin."),
-    LazyCommand("history", "app.cli.memories:show_history", "Show the history of a memory, newest first."),
-    LazyCommand("why", "app.cli.why:explain_turn", "Show what became of a turn, and why nothing was remembered."),
-    LazyCommand("users", "app.cli.browse:list_users", "List users with what is kept of each."),
-    LazyCommand("threads", "app.cli.browse:list_threads", "List threads with what is kept of each."),
-    LazyCommand("categories", "app.cli.browse:list_categories", "List categories with what is kept in each."),
-    LazyCommand("facts", "app.cli.facts:facts_app", "Ranked lists and single values of a user."),
+    *CLIENT_COMMANDS,
     LazyCommand("source", "app.cli.sources:source_app", "Documents: folders and uploaded files. See docs/sources.md."),
     LazyCommand("mcp", "app.cli.mcp:serve_mcp", "Serve MCP on stdin and stdout."),
-    LazyCommand("import", "app.cli.imports.command:import_file", "Import chat turns, or memories of another product."),
-    LazyCommand("mirror", "app.cli.mirror:mirror_memories", "Mirror a user's memories as Markdown files, both ways."),
-    LazyCommand("export", "app.cli.people:export_user", "Write all data of a user to a file, one JSON record a line."),
-    LazyCommand("erase", "app.cli.people:erase_user", "Erase a user for good and print the receipt."),
-    LazyCommand("run", "app.cli.people:run_job", "Run a background job now."),
+    LazyCommand("run", "app.cli.run:run_job", "Run a background job now."),
     LazyCommand("jobs", "app.cli.jobs:jobs_app", "Background jobs."),
     LazyCommand("tenant", "app.cli.tenants:tenant_app", "Tenants, with their rules and chat endpoints."),
     LazyCommand("key", "app.cli.tenants:key_app", "API keys."),
@@ -59,6 +43,13 @@ def find_installed_groups() -> Iterator[LazyCommand]:
         yield LazyCommand(group.name, group.value, f"Commands of {owner}: {group.module}.")
 
 
+def _open_local() -> Installation:
+    from app.cli.installation import LocalInstallation  # not needed for help
+
+    return LocalInstallation()
+
+
+use_installation(_open_local)
 app = build_application(
     (*COMMANDS, *find_installed_groups()),
     no_args_is_help=True,
@@ -89,7 +80,7 @@ def main() -> None:
     except Exception as error:
         if os.environ.get("MNEMA_DEBUG"):
             raise
-        from app.cli.client import error_text, exit_with_error  # not needed for help
+        from mnema_cli.client import error_text, exit_with_error  # not needed for help
 
         try:
             exit_with_error(error_text(error))

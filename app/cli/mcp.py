@@ -7,8 +7,7 @@ from typing import Annotated
 
 import httpx
 import typer
-
-from app.cli.client import client_options, exit_with_error, read_connection
+from mnema_cli.client import client_options, exit_with_error, read_connection
 
 
 class ToolNames(StrEnum):

@@ -5,9 +5,9 @@ import shlex
 import sys
 from pathlib import Path
 
+from mnema_cli.client import out
 from rich.markup import escape
 
-from app.cli.client import out
 from app.embedded.console_keeper import ConsoleKeeper
 from app.embedded.home import Home
 

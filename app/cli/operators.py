@@ -8,11 +8,11 @@ from uuid import UUID
 
 import structlog
 import typer
+from mnema_cli.client import USAGE, error_text, exit_with_error, out
 from rich.markup import escape
 
 from app.bootstrap.administration import change_secret, create_roles, diagnose_installation, migrate_database
 from app.bootstrap.tenancy import open_tenants
-from app.cli.client import USAGE, error_text, exit_with_error, out
 from app.config.logs import configure_logs
 from app.config.settings import AdminSettings, Settings
 from app.domain.errors import MnemaError

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from typing import Final
 from uuid import UUID
 
+from mnema_cli.client import out
 from rich.markup import escape
 
 from app.bootstrap.reflection import open_reflection
-from app.cli.client import out
 from app.config.settings import Settings
 from app.domain.outages import NoChatModel
 from app.domain.principal import Principal

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import httpx
+from mnema_cli.client import describe_failure, err, exit_with_error, out, plain_table, print_table, request_json
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from app.cli.client import describe_failure, err, exit_with_error, out, plain_table, print_table, request_json
 from app.cli.source_upload import LocalFolder
 
 SHOWN = 10

@@ -9,9 +9,9 @@ from typing import Any
 from uuid import UUID
 
 import httpx
+from mnema_cli.client import describe_failure, describe_response, err, exit_with_error, request_json
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from app.cli.client import describe_failure, describe_response, err, exit_with_error, request_json
 from app.domain.sources.document import find_kind
 from app.domain.sources.folder import SourceRoot
 from app.domain.sources.rejection import Rejection, RejectionReason

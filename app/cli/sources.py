@@ -6,9 +6,7 @@ from uuid import UUID
 
 import httpx
 import typer
-from rich.markup import escape
-
-from app.cli.client import (
+from mnema_cli.client import (
     describe_failure,
     describe_response,
     error_text,
@@ -18,7 +16,9 @@ from app.cli.client import (
     plain_table,
     print_table,
 )
-from app.cli.client import request_json as request
+from mnema_cli.client import request_json as request
+from rich.markup import escape
+
 from app.cli.source_report import follow_job, print_job, print_job_list, print_local, print_skipped, print_source
 from app.cli.source_upload import LocalFolder, list_files, scan_local, upload_folder
 from app.config.loader import load_policies

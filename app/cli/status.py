@@ -5,9 +5,9 @@ from typing import Any
 
 import httpx
 import typer
+from mnema_cli.client import out
 from rich.markup import escape
 
-from app.cli.client import out
 from app.embedded.console_keeper import console_answers
 from app.embedded.home import Home
 

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from mnema_cli.client import error_text, exit_with_error, out, plain_table, print_table, write_time
 from rich.markup import escape
 
 from app.bootstrap.policies import open_rules
 from app.bootstrap.tenancy import open_tenants
-from app.cli.client import error_text, exit_with_error, out, plain_table, print_table, write_time
 from app.cli.operators import resolve_settings, run_use_case
 from app.config.settings import Settings
 from app.domain.principal import Principal

@@ -7,10 +7,10 @@ from typing import Annotated
 from uuid import UUID
 
 import typer
+from mnema_cli.client import AsJson, Columns, err, out, print_json, print_page, write_time
 from rich.markup import escape
 
 from app.bootstrap.tenancy import open_tenants, remove_tenant
-from app.cli.client import AsJson, Columns, err, out, print_json, print_page, write_time
 from app.cli.operators import TenantOption, admin_url, find_tenant, resolve_settings, run_use_case
 from app.cli.tenant_config import config_app
 from app.cli.upstreams import upstream_app

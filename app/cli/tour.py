@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+from mnema_cli.client import exit_with_error, out, request_json
+from mnema_cli.memories import print_answer
 from rich.markup import escape
 
-from app.cli.client import exit_with_error, out, request_json
-from app.cli.memories import print_answer
 from app.config.loader import CONFIG_DIR, load_policies
 from app.config.settings import Settings
 from app.embedded.home import Home

@@ -12,10 +12,10 @@ from typing import Annotated
 import httpx
 import typer
 from filelock import FileLock, Timeout
+from mnema_cli.client import build_client, error_text, exit_with_error, out
 
 from app.bootstrap.administration import create_roles, migrate_database
 from app.bootstrap.tenancy import open_tenants
-from app.cli.client import build_client, error_text, exit_with_error, out
 from app.cli.next_steps import USER, print_addresses, print_next_steps
 from app.cli.tour import load_sample, run_tour, sample_user
 from app.domain.errors import MnemaError, NotFound

@@ -6,11 +6,11 @@ from typing import Annotated
 from uuid import UUID
 
 import typer
+from mnema_cli.client import error_text, exit_with_error, out, write_time
 from rich.markup import escape
 
 from app.bootstrap.chat import open_upstreams
 from app.bootstrap.tenancy import open_tenants
-from app.cli.client import error_text, exit_with_error, out, write_time
 from app.cli.operators import resolve_settings, run_use_case
 from app.config.settings import Settings
 from app.usecases.chat.upstreams import MAX_AUTHORIZATION

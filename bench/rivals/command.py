@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from mnema_cli.client import err, exit_with_error, out, print_table
 from rich.table import Table
 
-from app.cli.client import err, exit_with_error, out, print_table
 from app.domain.errors import MnemaError
 from bench.child_processes import ROOT
 from bench.json_option import Json

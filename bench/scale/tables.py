@@ -2,9 +2,8 @@
 
 from typing import TYPE_CHECKING
 
+from mnema_cli.client import out, print_table
 from rich.table import Table
-
-from app.cli.client import out, print_table
 
 if TYPE_CHECKING:
     from bench.scale.report import Report

@@ -17,13 +17,13 @@ from uuid import UUID, uuid4
 
 import httpx
 import pytest
+from mnema_cli.mirror.adapters.http import HttpMirrorStore
 from pydantic import SecretStr
 
 from app.bootstrap import Doubles, build_application
 from app.bootstrap.administration import diagnose_installation
 from app.config.settings import Settings
 from app.domain.jobs.job import JobPolicy
-from app.providers.mirror_http import HttpMirrorStore
 from app.storage.jobs.jobs import JobStorage
 from tests.acceptance.processes import mnema
 from tests.acceptance.serving import Server

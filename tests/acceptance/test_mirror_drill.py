@@ -19,8 +19,8 @@ from typing import Any
 
 import httpx
 import pytest
+from mnema_cli.mirror.rules.entries import MirrorFile, parse_file, render_file
 
-from app.domain.mirror.entries import MirrorFile, parse_file, render_file
 from tests.acceptance.processes import DEADLINE_S, MNEMA, REPOSITORY, environment, mnema
 from tests.acceptance.serving import Server
 from tests.background import until

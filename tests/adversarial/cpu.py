@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Final
 
+from mnema_cli.mirror.rules.front_matter import BrokenFile
+
 from app.domain.errors import MnemaError
-from app.domain.mirror.front_matter import BrokenFile
 
 Work = Callable[[str], object]
 Build = Callable[[int], str]

@@ -6,6 +6,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 from uuid import UUID
 
+from mnema_cli.mirror.rules import entries as mirror
+from mnema_cli.mirror.rules import names
+
 from app.config import tenant_documents as rule_documents
 from app.domain import client_prompts, equal_texts, ids, languages, text_rules, tombstones
 from app.domain.agent_state import store_items as store
@@ -19,8 +22,6 @@ from app.domain.facts import statements as fact_statements
 from app.domain.facts import topics as fact_topics
 from app.domain.memory import listing, procedures, same_fact, spellings
 from app.domain.memory.memory import MemoryType
-from app.domain.mirror import entries as mirror
-from app.domain.mirror import names
 from app.domain.recall import delta_header as delta
 from app.domain.recall import near_duplicates, statements, supersession, wording
 from app.domain.recall import time_spans as dates

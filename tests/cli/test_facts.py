@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mnema_cli.facts import PAGE
 
 from app.bootstrap import Application
-from app.cli.facts import PAGE
 from app.domain.facts.fact import FactKind
 from app.usecases.facts.store import FactPlace, NewFact
 from tests.cli.in_process import mnema

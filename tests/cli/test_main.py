@@ -6,12 +6,12 @@ import sys
 
 import pytest
 import typer
+from mnema_cli.lazy import LazyCommand
 
-from app.cli.lazy import LazyCommand
 from app.cli.main import COMMANDS
 from tests.cli.in_process import mnema
 
-HEAVY = ("sqlalchemy", "asyncpg", "numpy", "celery", "fastapi", "httpx", "app.bootstrap", "app.cli.client")
+HEAVY = ("sqlalchemy", "asyncpg", "numpy", "celery", "fastapi", "httpx", "app.bootstrap", "mnema_cli.client")
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from app.bootstrap import Application
-from app.cli.people import JOBS
+from app.cli.run import JOBS
 from tests.api.calls import remember, row_counts, sql
 from tests.cli.in_process import mnema
 from tests.conftest import Database

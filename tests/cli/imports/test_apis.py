@@ -6,9 +6,9 @@ from contextlib import AsyncExitStack, ExitStack
 from typing import Any
 
 import pytest
+from mnema_cli.imports.readers import Origin, Product, open_reader
+from mnema_cli.imports.records import Choices, Found, Write
 
-from app.cli.imports.readers import Origin, Product, open_reader
-from app.cli.imports.records import Choices, Found, Write
 from tests.cli.imports.conftest import Stored
 from tests.cli.imports.products import KEY, Graphiti, Honcho, Zep
 from tests.cli.imports.products import Product as Served

@@ -4,9 +4,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mnema_cli.imports.csv_table import read_csv
+from mnema_cli.imports.records import Bad, Choices, SourceFailed, Write
 
-from app.cli.imports.csv_table import read_csv
-from app.cli.imports.records import Bad, Choices, SourceFailed, Write
 from tests.cli.imports.conftest import Stored
 from tests.cli.in_process import mnema
 

@@ -9,10 +9,10 @@ import pytest
 from langgraph.store.base import PutOp
 from langgraph.store.memory import InMemoryStore
 from langgraph.store.postgres import PostgresStore
+from mnema_cli.imports.langgraph_store import StoreChoices, match_namespace, read_store
+from mnema_cli.imports.records import Bad, Choices, Write
 from mnema_client.langgraph import MnemaStore
 
-from app.cli.imports.langgraph_store import StoreChoices, match_namespace, read_store
-from app.cli.imports.records import Bad, Choices, Write
 from tests.cli.imports.conftest import Stored
 from tests.cli.imports.store_module import ITEMS
 from tests.cli.in_process import mnema
@@ -103,8 +103,8 @@ class Shuffled(InMemoryStore):
 
 @pytest.mark.parametrize("kind", [InMemoryStore, Shuffled])
 def test_pages_that_overlap_are_told(kind: type[InMemoryStore], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.cli.imports.langgraph_store.PAGE", 2)
-    monkeypatch.setattr("app.cli.imports.langgraph_store.NAMESPACES", 1)
+    monkeypatch.setattr("mnema_cli.imports.langgraph_store.PAGE", 2)
+    monkeypatch.setattr("mnema_cli.imports.langgraph_store.NAMESPACES", 1)
     store = kind()
     for number in range(3):
         store.put(("a",), f"m{number}", {"text": f"Fact {number}."})

@@ -4,8 +4,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from app.cli.imports.letta import read_letta
-from app.cli.imports.records import Choices, Write
+from mnema_cli.imports.letta import read_letta
+from mnema_cli.imports.records import Choices, Write
+
 from tests.cli.imports.conftest import Stored
 from tests.cli.in_process import mnema
 

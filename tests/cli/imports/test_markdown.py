@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mnema_cli.imports.markdown import read_markdown
+from mnema_cli.imports.notes import NoteText, Skipped, scan_notes
+from mnema_cli.imports.records import Bad, Choices, LeftOut, Write, split_text
 
-from app.cli.imports.markdown import read_markdown
-from app.cli.imports.notes import NoteText, Skipped, scan_notes
-from app.cli.imports.records import Bad, Choices, LeftOut, Write, split_text
 from tests.cli.imports.conftest import Stored
 from tests.cli.in_process import mnema
 

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mnema_cli.imports.mem0 import read_mem0
+from mnema_cli.imports.records import Bad, Choices, Found, Note, SourceFailed, Write
 
-from app.cli.imports.mem0 import read_mem0
-from app.cli.imports.records import Bad, Choices, Found, Note, SourceFailed, Write
 from tests.cli.imports.conftest import Stored
 from tests.cli.in_process import mnema
 

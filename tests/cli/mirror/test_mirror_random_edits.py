@@ -12,16 +12,16 @@ import httpx
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from mnema_cli.mirror.adapters.files import PosixMirrorFiles
+from mnema_cli.mirror.adapters.http import HttpMirrorStore, entry_of
+from mnema_cli.mirror.rules.actions import Refuse
+from mnema_cli.mirror.rules.entries import parse_file
+from mnema_cli.mirror.rules.mass_deletion import MassDeletionPolicy
+from mnema_cli.mirror.usecases.sync import Mirror, SyncReport, sync_mirror
 
-from app.domain.mirror.actions import Refuse
-from app.domain.mirror.entries import parse_file
-from app.domain.mirror.mass_deletion import MassDeletionPolicy
-from app.providers.mirror_files import PosixMirrorFiles
-from app.providers.mirror_http import HttpMirrorStore, entry_of
-from app.usecases.mirror.sync import Mirror, SyncReport, sync_mirror
+from tests.cli.mirror.usecases.edited_world import EDIT, RUN, Fuse, Killed, World, parse_id, snapshot_files
 from tests.effort import tries
 from tests.factories import Caller
-from tests.usecases.mirror.edited_world import EDIT, RUN, Fuse, Killed, World, parse_id, snapshot_files
 
 _users = itertools.count()
 WORDS = ("amber", "boats", "cedar", "drums", "ember", "flint", "grain", "hazel", "ivory", "jolly", "knots", "lemon")

@@ -1,10 +1,9 @@
 """The report of a mirror: what a terminal may show."""
 
 import pytest
-
-from app.cli.mirror_report import print_plan
-from app.domain.mirror.actions import Refuse, SyncPlan
-from app.usecases.mirror.sync import SyncReport
+from mnema_cli.mirror.report import print_plan
+from mnema_cli.mirror.rules.actions import Refuse, SyncPlan
+from mnema_cli.mirror.usecases.sync import SyncReport
 
 
 def test_what_controls_a_terminal_is_escaped_and_an_empty_path_is_left_out(capsys: pytest.CaptureFixture[str]) -> None:

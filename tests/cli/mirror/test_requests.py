@@ -6,11 +6,10 @@ from uuid import uuid4
 
 import httpx
 import pytest
-
-from app.domain.mirror.entries import Draft
-from app.domain.mirror.problems import EntryRefused, StoreAway, StoreUnusable
-from app.providers.mirror_http import ROLES, HttpMirrorStore
-from app.providers.mirror_requests import MirrorRequests
+from mnema_cli.mirror.adapters.http import ROLES, HttpMirrorStore
+from mnema_cli.mirror.adapters.requests import MirrorRequests
+from mnema_cli.mirror.rules.entries import Draft
+from mnema_cli.mirror.rules.problems import EntryRefused, StoreAway, StoreUnusable
 
 Answer = httpx.Response | Exception
 

@@ -1,0 +1,131 @@
+"""mnema run: run background jobs by hand."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+from mnema_cli.client import (
+    USAGE,
+    exit_with_error,
+    out,
+)
+from rich.markup import escape
+
+from app.bootstrap.blobs import open_blobs
+from app.bootstrap.consent import open_consent
+from app.bootstrap.retention import open_forgetting, open_partitions
+from app.bootstrap.spaces import open_embed_missing
+from app.bootstrap.tenancy import open_tenants
+from app.cli.consolidation import run_consolidation
+from app.cli.operators import resolve_settings, run_use_case
+from app.cli.reflection import KINDS, run_reflection
+from app.config.settings import Settings
+from app.domain.principal import Principal
+from app.usecases.retention.forgetting import ForgetMemories, ForgettingReport
+from app.usecases.retention.partitions import PartitionReport
+
+PARTITIONS = "partitions"
+JOBS = (*ForgetMemories.JOBS, PARTITIONS, "consolidate", "consent", "embed", "blobs", *KINDS)
+OF_USERS = ("consolidate", *KINDS)
+
+
+def run_job(
+    job: Annotated[str, typer.Argument(help=", ".join(JOBS))],
+    tenant: Annotated[str | None, typer.Option(help="name or id; without it every tenant")] = None,
+    user: Annotated[str | None, typer.Option(help=f"only this user_id; for {', '.join(OF_USERS)}")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="only show what would be done")] = False,
+) -> None:
+    """Run a background job now. Episodes, summaries and insights need a chat model."""
+    if job not in JOBS:
+        exit_with_error(f"unknown job {job!r}; use one of {', '.join(JOBS)}", USAGE)
+    if user is not None and job not in OF_USERS:
+        exit_with_error(f"{job} runs for whole tenants; only {', '.join(OF_USERS)} take --user", USAGE)
+
+    if job == PARTITIONS and tenant is not None:
+        exit_with_error(f"{PARTITIONS} hold the rows of all tenants; they take no --tenant", USAGE)
+
+    async def run_for_tenants() -> None:
+        settings = resolve_settings()
+        if job == PARTITIONS:
+            async with open_partitions(settings) as upkeep:
+                _print_partitions(await upkeep.keep_partitions(dry_run=dry_run))
+            return
+        async with open_tenants(settings) as tenants:
+            owners = [await tenants.find_tenant(tenant)] if tenant else await tenants.list_tenants()
+        ids = {owner.name: owner.id for owner in owners}
+        if job == "consolidate":
+            await run_consolidation(settings, ids, user, dry_run)
+            return
+        if job in KINDS:
+            await run_reflection(settings, ids, job, user, dry_run)
+            return
+        async with _open_job(settings, job, dry_run) as run_once:
+            for owner in owners:
+                _print_report(owner.name, await run_once(Principal(owner.id)))
+
+    run_use_case(run_for_tenants())
+
+
+@asynccontextmanager
+async def _open_job(
+    settings: Settings, job: str, dry_run: bool
+) -> AsyncIterator[Callable[[Principal], Awaitable[ForgettingReport]]]:
+    """Open a function that runs the job for one tenant and returns its report."""
+    if job == "consent":
+        async with open_consent(settings) as consent:
+
+            async def expire_proposals(principal: Principal) -> ForgettingReport:
+                return ForgettingReport(
+                    job, dry_run, {"expired": await consent.expire_patches(principal, dry_run=dry_run)}
+                )
+
+            yield expire_proposals
+    elif job == "embed":
+        async with open_embed_missing(settings) as embed:
+
+            async def fill_vectors(principal: Principal) -> ForgettingReport:
+                counts = (
+                    {"missing": await embed.count_missing(principal)} if dry_run else await embed.embed_all(principal)
+                )
+                return ForgettingReport(job, dry_run, counts)
+
+            yield fill_vectors
+    elif job == "blobs":
+        async with open_blobs(settings) as blobs:
+
+            async def sweep_blobs(principal: Principal) -> ForgettingReport:
+                report = await blobs.sweep_blobs(principal, dry_run=dry_run)
+                return ForgettingReport(job, dry_run, asdict(report))
+
+            yield sweep_blobs
+    else:
+        async with open_forgetting(settings) as lifecycle:
+
+            async def forget_memories(principal: Principal) -> ForgettingReport:
+                return await lifecycle.run_job(principal, job, dry_run=dry_run)
+
+            yield forget_memories
+
+
+def _print_partitions(report: PartitionReport) -> None:
+    note = " (dry run: nothing was changed)" if report.dry_run else ""
+    out.print(f"partitions: added {len(report.added)}, moved {report.moved} rows{note}", highlight=False)
+    for old in report.dropped:
+        counts = ", ".join(f"{name} {count}" for name, count in old.rows.items())
+        out.print(
+            f"  {'would drop' if report.dry_run else 'dropped'} the week of {old.week[:10]}: {counts}", highlight=False
+        )
+    for name in report.skipped:
+        out.print(f"  {name} not made: its rows in the default partition are too many to move", highlight=False)
+    if report.busy:
+        out.print("  a table was in use; run it again", highlight=False)
+
+
+def _print_report(tenant: str, report: ForgettingReport) -> None:
+    counts = ", ".join(f"{name} {count}" for name, count in report.counts.items())
+    note = " (dry run: nothing was changed)" if report.dry_run else ""
+    out.print(f"{escape(tenant)}: {report.job}: {counts}{note}", highlight=False)
+    for memory_id in report.sample:
+        out.print(f"  {memory_id}", highlight=False)

@@ -1,0 +1,176 @@
+"""mnema list, get, edit, forget, restore, users, threads and categories: what is kept, through the server."""
+
+from typing import Annotated, Any
+from uuid import UUID
+
+import typer
+from rich.markup import escape
+
+from mnema_cli.client import (
+    USAGE,
+    AsJson,
+    Columns,
+    exit_with_error,
+    open_client,
+    out,
+    print_json,
+    print_page,
+    request_json,
+    write_time,
+)
+
+Limit = Annotated[int, typer.Option(min=1, max=200)]
+Cursor = Annotated[str | None, typer.Option(help="where the page before ended")]
+IfVersion = Annotated[int | None, typer.Option("--if-version", min=1, help="only if the memory has this version")]
+
+
+def list_memories(
+    words: Annotated[str | None, typer.Argument(help='all of these words; "a phrase", or, -without')] = None,
+    user: Annotated[str | None, typer.Option(help="user_id")] = None,
+    thread: Annotated[str | None, typer.Option()] = None,
+    category: Annotated[list[str] | None, typer.Option(help="repeat for several")] = None,
+    type_: Annotated[list[str] | None, typer.Option("--type", help="repeat for several")] = None,
+    tag: Annotated[str | None, typer.Option()] = None,
+    state: Annotated[str, typer.Option(help="active, superseded or soft_deleted (the bin)")] = "active",
+    limit: Limit = 50,
+    cursor: Cursor = None,
+    as_json: AsJson = False,
+) -> None:
+    """List memories, newest first."""
+    filters = {"q": words, "user_id": user, "thread_id": thread, "category": category, "type": type_, "tag": tag}
+    columns: Columns = {
+        "id": lambda memory: memory["id"],
+        "user": lambda memory: memory["user_id"],
+        "category": lambda memory: memory["category"],
+        "type": lambda memory: memory["type"],
+        "updated": lambda memory: write_time(memory["updated_at"]),
+        "text": lambda memory: memory["text"],
+    }
+    page = _read_page("/memory", {**filters, "state": state}, limit, cursor)
+    print_page(page, columns, as_json=as_json, whole=False)
+
+
+def get_memory(memory_id: UUID, as_json: AsJson = False) -> None:
+    """Show a memory."""
+    with open_client() as client:
+        _print_memory(request_json(client, "GET", f"/memory/{memory_id}"), as_json)
+
+
+def edit_memory(
+    memory_id: UUID,
+    text: Annotated[str | None, typer.Option()] = None,
+    category: Annotated[str | None, typer.Option()] = None,
+    importance: Annotated[int | None, typer.Option(min=1, max=5)] = None,
+    pinned: Annotated[bool | None, typer.Option("--pin/--unpin")] = None,
+    tag: Annotated[list[str] | None, typer.Option(help="repeat for several; replaces all tags")] = None,
+    if_version: IfVersion = None,
+    as_json: AsJson = False,
+) -> None:
+    """Change a memory. What is not named stays as it is."""
+    named = {"text": text, "category": category, "importance": importance, "pinned": pinned, "tags": tag}
+    changes = {name: value for name, value in named.items() if value is not None}
+    if not changes:
+        exit_with_error("name at least one change, such as --text or --importance", USAGE)
+    with open_client() as client:
+        headers = _version_header(if_version)
+        _print_memory(request_json(client, "PATCH", f"/memory/{memory_id}", json=changes, headers=headers), as_json)
+
+
+def forget_memory(
+    memory_id: UUID,
+    purge: Annotated[bool, typer.Option("--purge", help="delete it and its text for good")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="do not ask")] = False,
+    if_version: IfVersion = None,
+) -> None:
+    """Move a memory to the bin, or delete it for good. `mnema restore` brings it back from the bin."""
+    if purge and not yes:
+        typer.confirm(f"Delete memory {memory_id} for good? This cannot be undone", abort=True)
+    with open_client() as client:
+        headers = _version_header(if_version)
+        kept = request_json(client, "DELETE", f"/memory/{memory_id}", params={"purge": purge}, headers=headers)
+    if kept:
+        out.print(f"in the bin until {write_time(kept['purge_at']) or 'it is restored'}", highlight=False)
+    else:
+        out.print("deleted for good")
+
+
+def restore_memory(memory_id: UUID, as_json: AsJson = False) -> None:
+    """Bring a memory back from the bin."""
+    with open_client() as client:
+        _print_memory(request_json(client, "POST", f"/memory/{memory_id}/restore"), as_json)
+
+
+def list_users(limit: Limit = 50, cursor: Cursor = None, as_json: AsJson = False) -> None:
+    """List users with what is kept of each."""
+    columns: Columns = {
+        "user": lambda user: user["user_id"],
+        "memories": lambda user: user["memories"],
+        "threads": lambda user: user["threads"],
+        "last activity": lambda user: write_time(user["last_activity_at"]),
+    }
+    print_page(_read_page("/users", {}, limit, cursor), columns, as_json=as_json)
+
+
+def list_threads(
+    user: Annotated[str | None, typer.Option(help="only this user's")] = None,
+    limit: Limit = 50,
+    cursor: Cursor = None,
+    as_json: AsJson = False,
+) -> None:
+    """List threads with what is kept of each."""
+    columns: Columns = {
+        "thread": lambda thread: thread["thread_id"],
+        "users": lambda thread: ", ".join(thread["user_ids"]),
+        "turns": lambda thread: thread["turns"],
+        "memories": lambda thread: thread["memories"],
+        "revision": lambda thread: thread["revision"],
+        "last activity": lambda thread: write_time(thread["last_activity_at"]),
+    }
+    print_page(_read_page("/threads", {"user_id": user}, limit, cursor), columns, as_json=as_json)
+
+
+def list_categories(limit: Limit = 50, cursor: Cursor = None, as_json: AsJson = False) -> None:
+    """List categories with what is kept in each, and the agents that see them."""
+    columns: Columns = {
+        "category": lambda category: category["name"],
+        "memories": lambda category: category["memories"],
+        "agents": lambda category: ", ".join(category["agents"]),
+        "last activity": lambda category: write_time(category["last_activity_at"]),
+        "description": lambda category: category["description"],
+    }
+    print_page(_read_page("/categories", {}, limit, cursor), columns, as_json=as_json)
+
+
+def _read_page(path: str, filters: dict[str, Any], limit: int, cursor: str | None) -> Any:
+    params = {name: value for name, value in {**filters, "cursor": cursor}.items() if value is not None}
+    with open_client() as client:
+        return request_json(client, "GET", path, params={**params, "limit": limit})
+
+
+def _version_header(version: int | None) -> dict[str, str]:
+    return {} if version is None else {"If-Match": f'"{version}"'}
+
+
+def _print_memory(memory: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        print_json(memory)
+        return
+    lines = {
+        "id": memory["id"],
+        "user": memory["user_id"],
+        "category": memory["category"],
+        "type": memory["type"],
+        "state": memory["state"],
+        "version": memory["version"],
+        "importance": f"{memory['importance']}{', pinned' if memory['pinned'] else ''}",
+        "tags": ", ".join(memory["tags"]),
+        "thread": memory["thread_id"],
+        "agent": memory["agent_id"],
+        "created": write_time(memory["created_at"]),
+        "updated": write_time(memory["updated_at"]),
+        "text": memory["text"],
+        "steps": memory["steps_text"],
+    }
+    for name, value in lines.items():
+        if value not in (None, ""):
+            out.print(f"{name:<11} {escape(str(value))}", highlight=False)

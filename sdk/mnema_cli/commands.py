@@ -1,0 +1,30 @@
+"""The commands that need nothing but a server's address and a key."""
+
+from mnema_cli.lazy import LazyCommand
+
+COMMANDS = (
+    LazyCommand("remember", "mnema_cli.memories:remember_memory", "Write a memory."),
+    LazyCommand("query", "mnema_cli.memories:query_memory", "Query the memory as an agent."),
+    LazyCommand("search", "mnema_cli.memories:search_memories", "Search turns, memories and chunks across threads."),
+    LazyCommand("list", "mnema_cli.browse:list_memories", "List memories, newest first."),
+    LazyCommand("get", "mnema_cli.browse:get_memory", "Show a memory."),
+    LazyCommand("edit", "mnema_cli.browse:edit_memory", "Change a memory."),
+    LazyCommand("forget", "mnema_cli.browse:forget_memory", "Move a memory to the bin, or delete it for good."),
+    LazyCommand("restore", "mnema_cli.browse:restore_memory", "Bring a memory back from the bin."),
+    LazyCommand("history", "mnema_cli.memories:show_history", "Show the history of a memory, newest first."),
+    LazyCommand("why", "mnema_cli.why:explain_turn", "Show what became of a turn, and why nothing was remembered."),
+    LazyCommand("users", "mnema_cli.browse:list_users", "List users with what is kept of each."),
+    LazyCommand("threads", "mnema_cli.browse:list_threads", "List threads with what is kept of each."),
+    LazyCommand("categories", "mnema_cli.browse:list_categories", "List categories with what is kept in each."),
+    LazyCommand("facts", "mnema_cli.facts:facts_app", "Ranked lists and single values of a user."),
+    LazyCommand(
+        "import", "mnema_cli.imports.command:import_file", "Import chat turns, or memories of another product."
+    ),
+    LazyCommand(
+        "mirror", "mnema_cli.mirror.command:mirror_memories", "Mirror a user's memories as Markdown files, both ways."
+    ),
+    LazyCommand(
+        "export", "mnema_cli.people:export_user", "Write all data of a user to a file, one JSON record a line."
+    ),
+    LazyCommand("erase", "mnema_cli.people:erase_user", "Erase a user for good and print the receipt."),
+)

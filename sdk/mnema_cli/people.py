@@ -1,0 +1,66 @@
+"""mnema export and erase: export or erase a user's data, through the server."""
+
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated
+from urllib.parse import quote
+
+import httpx
+import typer
+from rich.markup import escape
+
+from mnema_cli.client import (
+    describe_failure,
+    describe_response,
+    error_text,
+    exit_with_error,
+    open_client,
+    out,
+    request_json,
+)
+
+UserOption = Annotated[str, typer.Option("--user", help="user_id")]
+
+
+def export_user(user: UserOption, to: Annotated[Path, typer.Option(help="the file to create or replace")]) -> None:
+    """Write all data of a user to a file, one JSON record a line."""
+    draft = to.with_name(f"{to.name}.part")
+    with open_client() as client:
+        try:
+            _download_export(client, f"{_user_path(user)}/export", draft)
+            draft.replace(to)
+        except OSError as error:
+            exit_with_error(f"cannot write {error_text(error)}")
+        finally:
+            with suppress(OSError):
+                draft.unlink()
+    with to.open("rb") as file:
+        out.print(f"{sum(1 for _ in file)} records written to {escape(str(to))}", highlight=False)
+
+
+def _download_export(client: httpx.Client, path: str, to: Path) -> None:
+    try:
+        with client.stream("GET", path) as response, to.open("wb") as file:
+            if not response.is_success:
+                response.read()
+                exit_with_error(describe_response(response))
+            for chunk in response.iter_bytes():
+                file.write(chunk)
+    except httpx.HTTPError as error:
+        exit_with_error(describe_failure(client, error))
+
+
+def _user_path(user: str) -> str:
+    """Return the path of a user. Dots are encoded too, because clients would resolve a user called `..`."""
+    return f"/users/{quote(user, safe='').replace('.', '%2E')}"
+
+
+def erase_user(user: UserOption, yes: Annotated[bool, typer.Option("--yes", help="do not ask")] = False) -> None:
+    """Erase a user for good and print the receipt."""
+    if not yes:
+        typer.confirm(f"Erase all data of {user!r}? This cannot be undone", abort=True)
+    with open_client() as client:
+        receipt = request_json(client, "POST", f"{_user_path(user)}/erase")
+    out.print(f"erased {escape(receipt['user_id'])} at {receipt['erased_at']}", highlight=False)
+    for name, count in receipt["counts"].items():
+        out.print(f"  {name:<18} {count}", highlight=False)
