@@ -44,7 +44,7 @@ def build_turn_memory(parts: SharedParts, limits: Limits) -> TurnMemoryUseCases:
     artifacts = ArtifactStorage(parts.uow)
     policies = parts.policies
     blobs = build_blob_use_case(parts)
-    reconciles = parts.settings.reconciles_memory
+    reconciles = parts.settings.memory_reconcile_enabled
     turns = ChangeTurns(parts.uow, artifacts, blobs, limits, policies, parts.clock, reconciles=reconciles)
     active_set = ManageActiveSet(parts.uow, artifacts, policies, parts.clock)
     context = ReadContext(ContextStorage(parts.uow), policies, parts.clock)

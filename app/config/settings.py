@@ -6,7 +6,7 @@ import secrets
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, SecretStr, field_validator
+from pydantic import Field, SecretStr, TypeAdapter, ValidationError, field_validator
 from pydantic_settings import (
     BaseSettings,
     InitSettingsSource,
@@ -151,7 +151,6 @@ class Settings(LayeredSettings):
     metrics_token: SecretStr = SecretStr("")
     cors_origins: list[Origin] = Field(default=[])
     docs: bool = True
-    long_memories_log: bool = False
     memory_reconcile_enabled: bool = True
     mcp_hosts: list[HostRule] = Field(default=[])
     mcp_tool_names: dict[ToolKind, list[ToolName]] = Field(
@@ -181,11 +180,6 @@ class Settings(LayeredSettings):
             if parts[0] in ("proc", "sys", "dev"):
                 raise ValueError("/proc, /sys and /dev hold no documents")
         return roots
-
-    @property
-    def reconciles_memory(self) -> bool:
-        """True if fingerprints are taken into buckets."""
-        return self.memory_reconcile_enabled and not self.long_memories_log
 
     def erasure_secret(self) -> bytes:
         """Return the key of the tombstones, MNEMA_SECRET_KEY, which must be the same on every replica.
@@ -239,6 +233,19 @@ def _shared_llm_settings() -> dict[str, Any]:
 
 
 def _shared_memory_settings() -> dict[str, Any]:
-    """Return the switches of buckets from the variables of their names, without those that are empty or not set."""
-    names = ("long_memories_log", "memory_reconcile_enabled")
-    return {name: value for name in names if (value := os.environ.get(name.upper()))}
+    """Return the switch of buckets from MEMORY_RECONCILE_ENABLED, or from LONG_MEMORIES_LOG, which says the opposite.
+
+    Either switches buckets off. A variable that is empty counts for nothing.
+    """
+    if _read_switch("LONG_MEMORIES_LOG"):
+        return {"memory_reconcile_enabled": False}
+    enabled = os.environ.get("MEMORY_RECONCILE_ENABLED")
+    return {"memory_reconcile_enabled": enabled} if enabled else {}
+
+
+def _read_switch(name: str) -> bool:
+    """Return a variable of the environment as pydantic reads it. Raise ConfigError for any other word."""
+    try:
+        return TypeAdapter(bool).validate_python(os.environ.get(name) or False)
+    except ValidationError as error:
+        raise ConfigError(f"{name}: {error.errors()[0]['msg']}") from error

@@ -304,7 +304,7 @@ def test_policies_cannot_be_changed_once_loaded() -> None:
         ({"LONG_MEMORIES_LOG": ""}, True),
         ({"MEMORY_RECONCILE_ENABLED": "0"}, False),
         ({"MEMORY_RECONCILE_ENABLED": "1", "LONG_MEMORIES_LOG": "true"}, False),
-        ({"MNEMA_LONG_MEMORIES_LOG": "1"}, False),
+        ({"MNEMA_MEMORY_RECONCILE_ENABLED": "0", "LONG_MEMORIES_LOG": "0"}, False),
         ({"MNEMA_MEMORY_RECONCILE_ENABLED": "1", "MEMORY_RECONCILE_ENABLED": "0"}, True),
     ],
 )
@@ -313,7 +313,13 @@ def test_buckets_are_switched_off_by_name(
 ) -> None:
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    assert Settings().reconciles_memory is reconciles
+    assert Settings().memory_reconcile_enabled is reconciles
+
+
+def test_a_wrong_switch_of_buckets_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LONG_MEMORIES_LOG", "perhaps")
+    with pytest.raises(ConfigError, match="LONG_MEMORIES_LOG"):
+        Settings()
 
 
 def test_a_secret_may_have_any_bytes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -237,7 +237,7 @@ async def test_a_key_of_agents_without_the_category_sees_no_buckets(
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("switch", [{"long_memories_log": True}, {"memory_reconcile_enabled": False}])
+@pytest.mark.parametrize("switch", [{"memory_reconcile_enabled": False}])
 async def test_a_switch_leaves_turn_memories_and_feedback(
     settings: Settings, app: Application, caller: Caller, switch: dict[str, Any], http: httpx.AsyncClient
 ) -> None:

@@ -182,11 +182,11 @@ async def test_bucket_cards_are_read_and_three_are_picked(room: Room, app: Appli
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("switches", [{"long_memories_log": True}, {"memory_reconcile_enabled": False}], indirect=True)
+@pytest.mark.parametrize("switches", [{"memory_reconcile_enabled": False}], indirect=True)
 async def test_no_bucket_is_read_where_buckets_are_switched_off(
     room: Room, app: Application, caller: Caller, settings: Settings
 ) -> None:
-    assert not settings.reconciles_memory
+    assert not settings.memory_reconcile_enabled
     await keep_buckets(room, app, caller)
     found = await room.read("reconcile", user_text=SAID)
     assert (room.llm.asked[0].question["buckets"], found["memory_bucket_ids"]) == ([], [])
