@@ -16,7 +16,7 @@ from app.domain.facts.policy import FactPolicy
 from app.domain.facts.topics import FactTopics
 from app.domain.jobs.job import JobPolicy
 from app.domain.memory.merge_bands import MergeBands
-from app.domain.recall.profiles import RankingProfile
+from app.domain.recall.profiles import RankingProfile, profile_name
 from app.domain.recall.relevance import RelevanceModel
 from app.domain.recall.reranker_calibration import RerankerCalibration
 from app.domain.reflection.capture import CapturePolicy, CaptureRule
@@ -237,7 +237,7 @@ def _load_profiles(values: Any, **used: str) -> dict[str, RankingProfile]:
         where = f"profiles.{name}"
         profiles[name] = build_policy(RankingProfile, {"name": name, **check_mapping(body, where)}, where)
     for where, name in used.items():
-        if name not in profiles:
+        if profile_name(name) not in profiles:
             raise ConfigError(f"{where}.profile {name!r} is not one of {', '.join(profiles)}")
     return profiles
 

@@ -15,7 +15,7 @@ from app.config.yaml_files import build_policy, check_mapping, read_yaml
 from app.domain.categories import PROCEDURAL, CategoryPolicy
 from app.domain.errors import ConfigError, InvalidInput
 from app.domain.ids import check_identifier
-from app.domain.recall.profiles import RankingProfile
+from app.domain.recall.profiles import RankingProfile, profile_name
 from app.domain.tenancy.rules import InvalidConfig
 
 TOP = ("categories", "allowlists", *FIELDS, "profiles")
@@ -78,7 +78,8 @@ class TenantBuilder:
         return built
 
     def _build_profiles(self, given: Any) -> dict[str, RankingProfile]:
-        merged = _merged(self._sections["profiles"], check_mapping(given, "profiles"))
+        given = {profile_name(name): body for name, body in check_mapping(given, "profiles").items()}
+        merged = _merged(self._sections["profiles"], given)
         profiles = {}
         if len(merged) > MAX_PROFILES:
             raise ConfigError(f"profiles: {len(merged)}, at most {MAX_PROFILES}")
@@ -139,7 +140,7 @@ def _check_names(policies: Policies, document: Mapping[str, Any]) -> None:
     """Raise ConfigError for an unknown profile, or an unknown category of a section."""
     for section in ("query", "chat", "sources"):
         profile = getattr(policies, section).profile
-        if profile not in policies.profiles:
+        if profile_name(profile) not in policies.profiles:
             raise ConfigError(f"{section}.profile: {profile!r} is not one of: {', '.join(policies.profiles)}")
     check = partial(check_known, policies.categories)
     check(policies.turn_category, "turns.category")

@@ -103,7 +103,7 @@ def test_none_compares_no_words_and_keeps_the_rest() -> None:
     shipped = load_policies("all-MiniLM-L6-v2")
     assert adapt_ranking(shipped, Settings(home=HOME)).profiles.keys() == shipped.profiles.keys()
     profiles = adapt_ranking(shipped, Settings(home=HOME, reranker="none")).profiles
-    assert profiles["seed002"].late == 0.0
+    assert profiles["reranked"].late == 0.0
     assert (profiles["default"].late, profiles["default"].dense, profiles["default"].lexical) == (0.0, 0.6, 0.4)
 
 

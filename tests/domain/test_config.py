@@ -53,7 +53,7 @@ def test_the_shipped_configuration_loads() -> None:
     assert (policies.write.merge_mode, policies.write.min_importance) == ("update", 1)
     assert policies.write.text_limits.semantic == 280
     assert (policies.bands.link_min, policies.bands.auto_update_equality_only) == (0.42, True)
-    assert set(policies.profiles) >= {"default", "seed002"}
+    assert set(policies.profiles) >= {"default", "reranked"}
     assert policies.consolidation == ConsolidationPolicy(), "the file and the defaults say the same"
 
 
@@ -156,7 +156,7 @@ WRONG = [
     (POLICIES, "write.merge_mode", "replace", r"write\.merge_mode.*'replace'.*update"),
     (POLICIES, "write.text_limits.semantic", "280", r"text_limits\.semantic.*'280'"),
     (POLICIES, "write.text_limits.semantic", 0, r"text_limits.*semantic"),
-    (POLICIES, "query.profile", "fast", r"query\.profile 'fast'.*default, facts, documents, dense, seed002"),
+    (POLICIES, "query.profile", "fast", r"query\.profile 'fast'.*default, facts, documents, dense, reranked"),
     (POLICIES, "query", 7, r"query"),
     (POLICIES, "profiles.default.fusion", "magic", r"profiles\.default\.fusion.*'magic'.*zscore"),
     (POLICIES, "profiles.default.dense", "0.6", r"profiles\.default\.dense.*'0\.6'.*number"),
@@ -237,8 +237,8 @@ IMPOSSIBLE = [
     (POLICIES, "consolidation.pool_importance", 6, r"pool_importance"),
     (POLICIES, "profiles.default.recency_days", 0, r"recency_days"),
     (POLICIES, "profiles.default.dense_candidates", 0, r"dense_candidates"),
-    (POLICIES, "profiles.seed002.mmr_lambda", 7.0, r"mmr_lambda"),
-    (POLICIES, "profiles.seed002.pool", 0, r"pool"),
+    (POLICIES, "profiles.reranked.mmr_lambda", 7.0, r"mmr_lambda"),
+    (POLICIES, "profiles.reranked.pool", 0, r"pool"),
 ]
 
 

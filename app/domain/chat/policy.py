@@ -17,7 +17,7 @@ class ChatPolicy:
     - `outage_grace_s`: while the database is away, a key that was valid is accepted for chat alone for so long.
     """
 
-    profile: str = "seed002"
+    profile: str = "reranked"
     default_top_k: int = 5
     recency_weight: float = 0.2
     score_threshold: float = 0.35

@@ -7,6 +7,13 @@ from typing import Final, Literal
 from app.domain.recall.reranker_calibration import RerankerCalibration
 
 SPARE_CANDIDATES: Final = 5
+OLD_NAMES: Final = {"seed002": "reranked"}
+"""Former names of shipped profiles, which still work."""
+
+
+def profile_name(name: str) -> str:
+    """Return the name that a profile has today."""
+    return OLD_NAMES.get(name, name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ There are two fusions:
   weighted. The usual spread of each score counts like some more candidates, so that a small pool does not make noise
   large. Cues of dialogue and dates and the boosts are added. A reranker's score replaces late interaction, because
   both compare the words.
-- `sigmoid` (the profile seed002): total = (1 - w)·relevance + w·recency, where relevance = sigmoid(rerank score).
+- `sigmoid` (the profile reranked): total = (1 - w)·relevance + w·recency, where relevance = sigmoid(rerank score).
   Without a cross-encoder the relevance is the calibrated match of vectors and words.
 """
 

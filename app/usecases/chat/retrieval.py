@@ -23,7 +23,7 @@ from app.domain.principal import Principal
 from app.domain.recall.arrangement import arrange_answer
 from app.domain.recall.candidates import Candidate
 from app.domain.recall.passages import FoundChunk, join_chunks, passage_text
-from app.domain.recall.profiles import RankingProfile
+from app.domain.recall.profiles import RankingProfile, profile_name
 from app.domain.recall.scoring import ScoredCandidate
 from app.domain.text_rules import normalise_text, text_key, trim_text
 from app.storage.access_log import AccessLog
@@ -190,7 +190,7 @@ class RetrieveForChat:
 def _build_profile(policies: Policies, options: RetrievalOptions) -> RankingProfile:
     """Return the configured profile. With the fusion `sigmoid` it has the recency and the threshold of chat."""
     policy = policies.chat
-    profile = policies.profiles[policies.chat.profile]
+    profile = policies.profiles[profile_name(policies.chat.profile)]
     if profile.fusion != "sigmoid":
         return profile
     recency = policy.recency_weight if options.recency_weight is None else options.recency_weight
@@ -200,7 +200,7 @@ def _build_profile(policies: Policies, options: RetrievalOptions) -> RankingProf
 
 def _least_relevance(policies: Policies, options: RetrievalOptions) -> float | None:
     """Return the minimum of the calibrated relevance, which takes the place of a profile's threshold."""
-    is_calibrated = policies.profiles[policies.chat.profile].fusion != "sigmoid"
+    is_calibrated = policies.profiles[profile_name(policies.chat.profile)].fusion != "sigmoid"
     return options.score_threshold if is_calibrated else None
 
 

@@ -15,7 +15,7 @@ from app.domain.outages import EmbedderUnavailable, RerankerUnavailable
 from app.domain.principal import Principal
 from app.domain.recall.arrangement import AnswerLimits
 from app.domain.recall.candidates import Candidate
-from app.domain.recall.profiles import RankingProfile, RankingQuery
+from app.domain.recall.profiles import RankingProfile, RankingQuery, profile_name
 from app.domain.recall.relevance import LeastRelevance
 from app.domain.recall.scoring import ScoredCandidate
 from app.domain.recall.selection import (
@@ -251,13 +251,13 @@ def _open_slots(
     named = request.profile or policies.sources.profile
     own = policies.sources.min_relevance
     least = own if request.min_relevance is None else request.min_relevance
-    slots = ChunkSlots(policies.profiles[named], chunks, least)
+    slots = ChunkSlots(policies.profiles[profile_name(named)], chunks, least)
     return ({} if wanted == {MemoryType.chunk} else lengths), slots
 
 
 def _named_profile(policies: Policies, request: RankedRequest) -> RankingProfile:
     profiles = policies.profiles
-    if (profile := profiles.get(request.profile or policies.query.profile)) is None:
+    if (profile := profiles.get(profile_name(request.profile or policies.query.profile))) is None:
         raise InvalidInput(f"unknown profile {request.profile!r}; use one of: {', '.join(profiles)}")
     return profile
 

@@ -38,7 +38,7 @@ def choices(chance: random.Random) -> dict[str, Any]:
         "budget_tokens": chance.choice((64, 512, 8192)),
         "explain": chance.random() < 0.5,
         "thread_id": chance.choice(("launch", "other")),
-        "profile": chance.choice(("default", "seed002")),
+        "profile": chance.choice(("default", "reranked")),
         "filters": chance.choice(({}, {"user_id": "maya"}, {"pinned": True}, {"importance_min": 5})),
     }
     if chance.random() < 0.5:

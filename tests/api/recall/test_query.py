@@ -182,7 +182,7 @@ async def test_soft_deleted_memories_are_answered_only_after_a_restore(http: htt
     near = await remember(http, "Maya drinks oat milk with her sister.")
     assert near["related"] == 1
     assert (await http.delete(f"/memory/{gone['id']}")).status_code == 200
-    for request in ({}, {"return": "full"}, {"explain": True}, {"profile": "seed002"}, {"top_k": 50}):
+    for request in ({}, {"return": "full"}, {"explain": True}, {"profile": "reranked"}, {"top_k": 50}):
         assert "brother" not in json.dumps(await ask(http, **request))
     assert (await http.post(f"/memory/{gone['id']}/restore")).status_code == 200
     assert "Maya drinks oat milk with her brother." in texts(await ask(http))

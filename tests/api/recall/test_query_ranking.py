@@ -57,7 +57,7 @@ async def test_a_threshold_drops_the_less_similar(stories: httpx.AsyncClient) ->
     assert 0 < len([s for s in similarity.values() if s >= LEAST[0.65]]) < 10
 
 
-@pytest.mark.parametrize("profile", ["default", "facts", "dense", "seed002"])
+@pytest.mark.parametrize("profile", ["default", "facts", "dense", "reranked"])
 async def test_the_parts_of_a_score_add_up(stories: httpx.AsyncClient, profile: str) -> None:
     answer = await ask(stories, top_k=3, budget_tokens=40, profile=profile, explain=True)
     assert answer["items"]
@@ -83,7 +83,7 @@ async def test_the_thread_of_a_query_is_told_in_the_score_and_filters_nothing(st
 
 
 async def test_every_candidate_is_either_answered_or_explained(stories: httpx.AsyncClient) -> None:
-    for fields in ({"top_k": 2}, {"threshold": 0.4}, {"budget_tokens": 30}, {"profile": "seed002", "top_k": 2}):
+    for fields in ({"top_k": 2}, {"threshold": 0.4}, {"budget_tokens": 30}, {"profile": "reranked", "top_k": 2}):
         answer = await ask(stories, explain=True, **fields)
         ids = [item["id"] for item in answer["items"] + answer["dropped"]]
         assert len(ids) == len(set(ids)) == 10, fields
@@ -125,12 +125,13 @@ async def test_importance_pins_and_insights_weigh_as_configured(http: httpx.Asyn
     assert not {"importance", "pinned", "insight"} & parts["Maya met Ada"].keys()
 
 
-async def test_the_profile_of_seed_002_weighs_relevance_and_age(http: httpx.AsyncClient) -> None:
+@pytest.mark.parametrize("profile", ["reranked", "seed002"])
+async def test_the_reranked_profile_weighs_relevance_and_age(http: httpx.AsyncClient, profile: str) -> None:
     when = {"Maya drinks oat milk.": "2026-01-01", "Maya drinks oat milk with cinnamon.": None}
     for text, created_at in when.items():
         await remember(http, text, type="episodic", category="event", created_at=created_at)
     await remember(http, "Regulation 12 concerns freight tariffs.", category="event")
-    answer = await ask(http, "Maya drinks oat milk", profile="seed002", explain=True)
+    answer = await ask(http, "Maya drinks oat milk", profile=profile, explain=True)
     assert set(texts(answer)) == set(when)
     for item in answer["items"]:
         score = item["score"]
@@ -142,11 +143,11 @@ async def test_the_profile_of_seed_002_weighs_relevance_and_age(http: httpx.Asyn
     assert [(d["reason"], d["score"]["similarity"] < 0.35) for d in answer["dropped"]] == [("score_threshold", True)]
 
 
-async def test_the_profile_of_seed_002_prefers_variety(http: httpx.AsyncClient) -> None:
+async def test_the_reranked_profile_prefers_variety(http: httpx.AsyncClient) -> None:
     same, other, question = "Maya sails on Lake Como.", "Maya rents a boat.", "Where does Maya sail?"
     for text in (same, same, same, other):
         await remember(http, text, category="event", type="episodic")
-    answer = await ask(http, question, profile="seed002", top_k=2, explain=True)
+    answer = await ask(http, question, profile="reranked", top_k=2, explain=True)
     assert texts(answer) == [same, other]
     assert sorted(dropped["reason"] for dropped in answer["dropped"]) == ["diversity", "rank"]
     answer = await ask(http, question, profile="default", top_k=2)
@@ -221,7 +222,7 @@ async def test_without_the_model_answers_are_lexical_and_say_so(stories: httpx.A
         assert all("similarity" not in item.get("score", {}) for item in answer["items"] + answer["dropped"])
         for fields in (
             {"threshold": 0.9},
-            {"profile": "seed002", "filters": {"category": "tasks"}},
+            {"profile": "reranked", "filters": {"category": "tasks"}},
             {"return": "full"},
         ):
             assert (await ask(stories, "bicycle", **fields))["degraded"] == "embedder_unavailable"

@@ -64,7 +64,7 @@ def test_a_memory_without_words_yet_has_no_relevance() -> None:
 
 def test_a_profile_that_was_not_calibrated_has_no_relevance() -> None:
     assert {one.relevance for one in scored(0.8, 0.1, profile="dense")} == {None}
-    assert all(one.relevance is not None for one in scored(0.8, 0.1, profile="seed002"))
+    assert all(one.relevance is not None for one in scored(0.8, 0.1, profile="reranked"))
 
 
 def test_turns_and_facts_have_regressions_of_their_own() -> None:

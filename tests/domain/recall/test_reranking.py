@@ -1,4 +1,4 @@
-"""The effect of a reranker's score on the ranking, with the formula of the profile seed002."""
+"""The effect of a reranker's score on the ranking, with the formula of the profile reranked."""
 
 import itertools
 import math
@@ -21,7 +21,7 @@ from app.domain.recall.selection import keep_relevant, keep_reranked
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 SHIPPED = load_policies("all-MiniLM-L6-v2").profiles
-DEFAULT, SEED = SHIPPED["default"], SHIPPED["seed002"]
+DEFAULT, SEED = SHIPPED["default"], SHIPPED["reranked"]
 LOGITS = st.floats(-40, 40, width=32)
 
 

@@ -1,4 +1,4 @@
-"""Signals, fusion and selection, with the formula of the profile seed002."""
+"""Signals, fusion and selection, with the formula of the profile reranked."""
 
 import math
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from app.domain.recall.selection import cap_categories, keep_relevant, keep_simi
 from tests.domain.candidates import NOW, candidate
 
 SHIPPED = load_policies("all-MiniLM-L6-v2").profiles
-SEED = SHIPPED["seed002"]
+SEED = SHIPPED["reranked"]
 SHARES = st.floats(0, 1, width=32)
 AGES = st.floats(0, 3650)
 

@@ -119,7 +119,7 @@ async def test_what_it_reads_decides_and_the_parts_add_up(
 @pytest.mark.long
 @pytest.mark.usefixtures("memories")
 async def test_seed_002_is_the_sigmoid_of_its_score(app: Application, caller: Caller, model: RerankServer) -> None:
-    answer = await ask(app, caller, profile="seed002", top_k=1)
+    answer = await ask(app, caller, profile="reranked", top_k=1)
     assert len(model.requests[0]["texts"]) == 3  # the pool: three for each slot
     relevance = {text: 1 / (1 + math.exp(-overlap(QUESTION, text))) for text in model.requests[0]["texts"]}
     for text, parts in scores(answer).items():
@@ -214,7 +214,7 @@ async def test_what_is_changed_meanwhile_is_answered_as_it_is_now(
 
 @pytest.mark.long
 @pytest.mark.usefixtures("memories")
-@pytest.mark.parametrize("profile", ["default", "seed002"])
+@pytest.mark.parametrize("profile", ["default", "reranked"])
 async def test_a_failure_gives_the_answer_without_it(
     app: Application, plain: Application, caller: Caller, model: RerankServer, profile: str, sql: asyncpg.Connection
 ) -> None:
