@@ -7,9 +7,11 @@ from uuid import UUID
 from app.bootstrap import Application
 from app.domain.jobs.job import JobKind, JobState
 from app.domain.principal import Principal
-from app.domain.turn_memory.artifacts import BLOB_KINDS, Artifact, ArtifactChange, ArtifactKind, Conversation
+from app.domain.turn_memory.artifacts import Artifact, ArtifactChange, ArtifactKind, Conversation
 from app.storage.turn_memory.artifacts import ArtifactStorage
 
+BLOB_KINDS = frozenset({ArtifactKind.turn_log, ArtifactKind.bucket})
+"""The kinds of artifact that have a blob."""
 MADE = datetime(2026, 1, 26, 15, 3, tzinfo=UTC)
 
 

@@ -1,4 +1,4 @@
-"""Word lists of the test for English. All lower case; verbs and nouns without an ending."""
+"""English word lists in lower case: for the test for English, without endings, and the months."""
 
 from typing import Final
 
@@ -159,3 +159,18 @@ FOREIGN: Final = _word_set(
     "pasand nna"
 )
 """Function words of other languages that English does not have."""
+MONTHS: Final = (
+    "january",
+    "february",
+    "march",
+    "april",
+    "may",
+    "june",
+    "july",
+    "august",
+    "september",
+    "october",
+    "november",
+    "december",
+)
+"""The months in order, in lower case."""

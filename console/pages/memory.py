@@ -4,23 +4,26 @@ import json
 from collections.abc import Callable
 from uuid import UUID
 
-from mnema_client import AsyncMnema
+from mnema_client import AsyncMnema, receipts
 from mnema_client.models import Memory
+from mnema_client.receipts import MemoryUse
 from nicegui import ui
 
 from console.context import PageContext
 from console.pages.memory_edit import EditDialog
 from console.pages.memory_timeline import Timeline
-from console.pages.memory_uses import show_uses
 from console.texts import shorten_text
 from console.widgets.acting import change_and_reload
 from console.widgets.confirm import ask_confirmation
+from console.widgets.keyset import KeysetList
 from console.widgets.pairs import show_pairs
 from console.widgets.section import Section, heading
 from console.widgets.states import show_empty_state
-from console.widgets.text import format_time, show_chips, show_id, show_link, show_text
+from console.widgets.text import format_time, show_chips, show_id, show_line, show_link, show_text
 from console.widgets.words import show_mark
 from console.words import MEMORY_STATES, MEMORY_TYPES, name_word
+
+PAGE_USES = 20
 
 
 def show(page: PageContext) -> None:
@@ -41,7 +44,7 @@ class MemoryPage:
         self._id = memory_id
         self._card = Section(page, self._fetch, self._show_memory)
         self._timeline = Timeline(page, memory_id, self.refresh)
-        show_uses(page, memory_id)
+        _show_uses(page, memory_id)
 
     async def refresh(self) -> None:
         """Load the memory and its timeline again."""
@@ -120,3 +123,32 @@ def _show_fields(memory: Memory) -> None:
         if document:
             heading(name, 3)
             show_text(json.dumps(document, ensure_ascii=False, indent=2), "code block")
+
+
+def _show_uses(page: PageContext, memory_id: UUID) -> None:
+    """Show the receipts of the answers that contained this memory."""
+    with ui.element("section").classes("section").props('aria-label="Where it was used"'):
+        heading("Where it was used")
+        KeysetList(
+            page,
+            lambda cursor: page.memory.send(receipts.memory_uses(memory_id, limit=PAGE_USES, cursor=cursor)),
+            {
+                "Answer": lambda use: show_link(format_time(use.ts), f"/answers/{use.query_id}"),
+                "Agent": lambda use: show_line(use.agent or f"({use.via})", 60),
+                "Part": lambda use: ui.label(use.part),
+                "Version": lambda use: ui.label("" if use.version is None else str(use.version)).classes("number"),
+                "Relevance": lambda use: ui.label("" if use.relevance is None else f"{use.relevance:.2f}"),
+                "Thread": _show_thread,
+            },
+            label="Answers that contained this memory, newest first",
+            empty=(
+                "No answer contained it",
+                "A receipt appears about a second after an agent has asked, and is kept for some weeks.",
+            ),
+        )
+
+
+def _show_thread(use: MemoryUse) -> object:
+    if use.thread_id is None:
+        return ui.label("none").classes("soft")
+    return show_link(use.thread_id, "/threads", thread_id=use.thread_id)

@@ -19,8 +19,7 @@ import httpx
 import pytest
 
 from app.bootstrap import Application
-from app.domain.jobs.job import JobKind, period_slot
-from app.domain.jobs.schedule import offset_s
+from app.domain.jobs.job import JobKind, offset_s, period_slot
 from app.domain.outages import ClockSkew
 from tests.acceptance.database_clock import DatabaseClock
 from tests.acceptance.serving import Server

@@ -57,7 +57,7 @@ UNSHARED: Final = {
     "app/usecases/tenancy/tenants.py": "keys that nobody knows belong to no tenant; the queue is bounded",
     "app/usecases/turn_memory/artifacts.py": "places within one request",
     "app/usecases/turn_memory/memory_reconcile.py": "places within one job",
-    "app/usecases/turn_memory/turn_queue.py": "a lock for each conversation",
+    "app/usecases/turn_memory/turns.py": "a lock for each conversation",
 }
 """The files with a lock, a queue or threads in which no tenant waits for another, with the reason."""
 

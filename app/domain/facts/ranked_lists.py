@@ -1,14 +1,11 @@
-"""Ranks and their values in a text: "1) red 2) blue", "#1 XMR", "first: red", bullets, or "… are red and blue"."""
+"""Ranks and their values in a text: "1) red 2) blue", "#1 XMR", "first: red", or bullets."""
 
 import re
 from collections.abc import Iterable
 from typing import Final
 
-from app.domain.facts.cleaning import clean_message
-from app.domain.facts.orders import number_lines
 from app.domain.facts.phrases import ORDINAL, to_rank
-from app.domain.facts.topics import READ_LIMIT
-from app.domain.facts.values import cut_values, read_value, split_values
+from app.domain.facts.values import cut_values, read_value
 
 MAX_RANK: Final = 10
 MARK: Final = re.compile(
@@ -20,29 +17,8 @@ MARK: Final = re.compile(
 """A rank's mark before its value: `1)`, `1.`, `1:`, `#1` or `first:`."""
 BULLET: Final = re.compile(r"(?:[*+] |[-•–—·◦▪‣●○■□★☆✓✔→»] ?(?=[^\W_]|[\"'(]))")
 """A bullet before an entry of a list."""
-_ENUMERATION: Final = re.compile(r"\bare:? ")
 _EXPLANATION: Final = re.compile(r"(?<=\w): (?=[a-z]+ ?\w).*$", re.DOTALL)
 _JOINT: Final = re.compile(r"(?<![\s,;])[\s,;]++(?:and )?$")
-
-
-def extract_ranked_facts(text: str, max_rank: int = MAX_RANK) -> list[tuple[int, str]]:
-    """Return the ranks and values of `text`, by rank.
-
-    Marks name the ranks; without any, bullets or the sentence "… are A, B and C" count in order. The first value of a
-    rank wins. Ranks outside 1 to `max_rank` are ignored. Linear.
-    """
-    lines = number_lines([line.strip() for line in clean_message(text[:READ_LIMIT]).split("\n")])
-    marked = [pair for line in lines for pair in read_marks(line)]
-    if marked:
-        return first_ranks(marked, max_rank)
-    bullets = [value for line in lines if (value := read_bullet(line))]
-    if bullets:
-        return first_ranks(enumerate(bullets, 1), max_rank)
-    for line in lines:
-        if match := _ENUMERATION.search(line):
-            values = split_values(cut_values(line[match.end() :])[0])
-            return first_ranks(enumerate(values, 1), max_rank) if len(values) > 1 else []
-    return []
 
 
 def read_marks(line: str) -> list[tuple[int, str]]:

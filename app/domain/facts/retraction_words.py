@@ -12,7 +12,6 @@ from app.domain.facts.phrases import one_of, word_set
 
 VALUE: Final = r"(?:(?:the|an?|my|that|this|all|any) )?\x01(?P<value>\d+)\x01(?:'s)?"
 TOPIC: Final = r"\x02(?P<topic>\d+)\x02"
-_ANY_VALUE: Final = r"(?:(?:the|an?|my|that|this) )?\x01\d+\x01"
 _ANY_TOPIC: Final = r"\x02\d+\x02"
 _FAVORITE: Final = rf"(?:{_ANY_TOPIC}|(?:my|an?|one of my) (?:\w+ )?fav(?:ou?rites?|es?|s)?(?: one| ones)?)"
 _NOT: Final = r"(?: ?n't| ?nt| not)"

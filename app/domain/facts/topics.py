@@ -6,15 +6,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
-from app.domain.facts.nouns import EMPTY_HEADS, OTHER_NOUNS, has_one_form, is_plural, read_noun, to_plural, to_singular
-from app.domain.facts.phrases import MY_FAVORITE
+from app.domain.facts.nouns import EMPTY_HEADS, OTHER_NOUNS, has_one_form, is_plural, to_plural, to_singular
 from app.domain.near_names import slip_forms
 
 MAX_KEY: Final = 100
 READ_LIMIT: Final = 32_000
 """The characters of a text that are read for facts or a question."""
 _PREFIX: Final = "favorite_"
-_WORD: Final = re.compile(r"[^\W_]+")
 _HYPHEN: Final = re.compile(r"[-/.' ]+")
 _MIN_SLIP: Final = 5
 """The letters of a noun from which on one slip is read as the noun. Shorter nouns have too many neighbours."""
@@ -49,10 +47,6 @@ class FactTopics:
                 if len(word) >= _MIN_SLIP:
                     forms |= {form: noun for form in slip_forms(word) if form not in forms}
         return forms
-
-    @cached_property
-    def _longest(self) -> int:
-        return max((len(noun.split()) for nouns in self.topics.values() for noun in nouns), default=0)
 
     def find_canonical(self, noun: Sequence[str]) -> str | None:
         """Return the canonical topic that these words in lower case name, or None.
@@ -97,22 +91,6 @@ class FactTopics:
         if known is None or known in self.topics or self.find_topic(_key_words(known)) == known:
             return known
         return _PREFIX + "_".join(words)  # no English noun, whose plural has a plural again
-
-    def normalize_topic_key(self, text: str) -> str | None:
-        """Return the topic that a statement or a question names, or None.
-
-        The noun after "my … favorite" decides. Without one, the longest canonical noun anywhere does.
-        """
-        line = " ".join(text[:READ_LIMIT].split())
-        for match in MY_FAVORITE.finditer(line):
-            if match["favorite"] and (key := self.find_topic(read_noun(line, match.end())[0])):
-                return key
-        words = [word.casefold() for word in _WORD.findall(line)]
-        for length in range(self._longest, 0, -1):
-            for at in range(len(words) - length + 1):
-                if key := self.find_canonical(words[at : at + length]):
-                    return key
-        return None
 
     def topic_name(self, key: str) -> str:
         """Return the name of a topic for people: "favorite colors"."""

@@ -1,5 +1,6 @@
 """Background jobs: their kinds and states, the retry policy, and the slots of scheduled kinds."""
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -157,3 +158,13 @@ def period_slot(now: datetime, period_s: int, offset_s: int = 0) -> str:
     """
     begins = (int(now.timestamp()) - offset_s) // period_s * period_s + offset_s
     return datetime.fromtimestamp(begins, UTC).isoformat()
+
+
+def offset_s(tenant_id: UUID, period_s: int) -> int:
+    """Return the tenant's offset in whole seconds, from 0 to below `period_s`. It is the same on every machine and day.
+
+    Raise ValueError if `period_s` is below 1.
+    """
+    if period_s < 1:
+        raise ValueError("period_s must be at least 1")
+    return int.from_bytes(hashlib.sha256(tenant_id.bytes).digest()) % period_s

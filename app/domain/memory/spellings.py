@@ -9,24 +9,11 @@ from collections import Counter
 from functools import lru_cache
 from typing import Final
 
+from app.domain.english_words import MONTHS
 from app.domain.memory import word_lists as words
 from app.domain.text_rules import normalise_text
 
-_MONTHS: Final = (
-    "january",
-    "february",
-    "march",
-    "april",
-    "may",
-    "june",
-    "july",
-    "august",
-    "september",
-    "october",
-    "november",
-    "december",
-)
-_MONTH: Final = rf"(?P<month>{'|'.join((*_MONTHS, *words.MONTHS, 'mar'))})\b"
+_MONTH: Final = rf"(?P<month>{'|'.join((*MONTHS, *words.MONTHS, 'mar'))})\b"
 _DAY: Final = r"(?P<day>3[01]|[12]\d|0?[1-9])(?:st|nd|rd|th)?"
 _FREE: Final = r"(?<![\w.,:/+-])"
 """No match starts inside a number or a range."""
@@ -124,12 +111,12 @@ def _plain_date(match: re.Match[str]) -> str:
         month = int(name) if name.isdigit() else _month_number(name)
         day = int(found["day"])
         year = found.get("year") or ""
-    return f"{day} {_MONTHS[month - 1]} {year}".rstrip()
+    return f"{day} {MONTHS[month - 1]} {year}".rstrip()
 
 
 def _month_number(name: str) -> int:
     full = "march" if name == "mar" else words.MONTHS.get(name, name)
-    return _MONTHS.index(full) + 1
+    return MONTHS.index(full) + 1
 
 
 def _american_words(match: re.Match[str]) -> str:

@@ -6,25 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta, tzinfo
 
-_MONTHS = (
-    "january",
-    "february",
-    "march",
-    "april",
-    "may",
-    "june",
-    "july",
-    "august",
-    "september",
-    "october",
-    "november",
-    "december",
-)
+from app.domain.english_words import MONTHS
+
 _WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _NUMBERS = {"a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8}
 _NUMBERS |= {"nine": 9, "ten": 10, "eleven": 11, "twelve": 12, "couple of": 2, "few": 3}
 # "may" and "march" are also verbs, so a month must start with a capital letter
-_MONTH = "(?P<month>" + "|".join(name.capitalize() for name in _MONTHS) + ")"
+_MONTH = "(?P<month>" + "|".join(name.capitalize() for name in MONTHS) + ")"
 _DAY = r"(?P<day>[12]?\d|3[01])(?:st|nd|rd|th)?"
 _YEAR = r"(?P<year>(?:19|20)\d\d)"
 _ISO = re.compile(rf"\b{_YEAR}-(?P<month>\d\d)-(?P<day>\d\d)\b")
@@ -89,7 +77,7 @@ def _dated_spans(text: str, today: date) -> Iterator[Span]:
     for match in _ISO.finditer(text):
         yield from _day_spans(int(match["year"]), int(match["month"]), int(match["day"]))
     for match in _NAMED.finditer(text):
-        month = _MONTHS.index((match["month"] or match["month2"]).lower()) + 1
+        month = MONTHS.index((match["month"] or match["month2"]).lower()) + 1
         day = match["day"] or match["day2"]
         year = int(match["year"]) if match["year"] else today.year - ((month, int(day or 1)) > (today.month, today.day))
         yield from _day_spans(year, month, int(day)) if day else [_month_span(year, month)]

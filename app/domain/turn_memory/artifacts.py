@@ -26,9 +26,6 @@ class ArtifactKind(StrEnum):
     start = "conv.start"
 
 
-BLOB_KINDS: Final = frozenset({ArtifactKind.turn_log, ArtifactKind.bucket})
-
-
 class Conversation(NamedTuple):
     """One conversation of one user."""
 

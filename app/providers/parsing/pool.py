@@ -1,6 +1,7 @@
 """The DocumentParser that parses in a pool of processes."""
 
 import asyncio
+import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -10,8 +11,8 @@ from app.domain.sources.document import ParsedDocument, find_extension, find_kin
 from app.domain.sources.policy import ParsingPolicy
 from app.domain.sources.rejection import Rejection, RejectionReason
 from app.ports import refuse_inside_transaction
+from app.providers.descriptors import NotRegular, open_regular
 from app.providers.parsing.draft import Request
-from app.providers.parsing.files import read_bounded
 from app.providers.parsing.process import ParserProcess
 
 HARMLESS: Final = frozenset({RejectionReason.NOT_TEXT, RejectionReason.EMPTY, RejectionReason.TOO_MUCH_TEXT})
@@ -127,3 +128,28 @@ class PooledDocumentParser:
                 self._idle.append(process)
                 return
         process.stop()
+
+
+def read_bounded(path: Path, most: int, dir_fd: int | None = None) -> bytes | Rejection:
+    """Return the content of a regular file, or the reason why it is rejected.
+
+    Read at most `most` bytes, and none if the file says that it has more. The last part of `path` may not be a
+    symbolic link. A pipe or device is not waited for. A relative path is below the folder `dir_fd`, if given.
+    """
+    try:
+        fd = open_regular(path, dir_fd)
+    except OSError as error:
+        return Rejection(RejectionReason.UNREADABLE, error.strerror or "")
+    except NotRegular:
+        return Rejection(RejectionReason.NOT_A_FILE)
+    try:
+        found = os.fstat(fd)
+        if found.st_size > most:
+            return Rejection(RejectionReason.TOO_LARGE, f"{found.st_size} bytes; at most {most}")
+        with open(fd, "rb", closefd=False) as file:
+            content = file.read(most + 1)
+    except OSError as error:
+        return Rejection(RejectionReason.UNREADABLE, error.strerror or "")
+    finally:
+        os.close(fd)
+    return content if len(content) <= most else Rejection(RejectionReason.TOO_LARGE, f"at most {most} bytes")

@@ -104,11 +104,6 @@ class SourceStorage:
         rows = await tx.fetch(_format_statement("list"), *seen, user_id, *page, limit)
         return [(_source_from_row(row), _status_from_row(row)) for row in rows]
 
-    async def list_folders(self, tx: ReadTx, principal: Principal) -> list[Source]:
-        """Return all sources of the tenant that are folders, without the removed ones."""
-        rows = await tx.fetch(_format_statement("folders"), principal.tenant_id)
-        return [_source_from_row(row) for row in rows]
-
     async def list_watched(self, tx: ReadTx, principal: Principal) -> list[WatchedFolder]:
         """Return the folders of the tenant that are to be watched."""
         rows = await tx.fetch(_format_statement("watched"), principal.tenant_id)

@@ -39,10 +39,6 @@ SELECT {columns}, t.status, t.files, t.indexed, t.waiting, t.rejected, t.chunks,
 FROM sources s JOIN source_status t ON (t.tenant_id, t.source_id) = (s.tenant_id, s.id)
 WHERE s.tenant_id = $1 AND ($2::text[] IS NULL OR s.category = ANY ($2)) AND s.id = $3
 
--- name: folders
--- Of all folders that are not removed.
-SELECT {columns} FROM sources s WHERE s.tenant_id = $1 AND s.kind = 'folder' AND s.removed_at IS NULL ORDER BY s.id
-
 -- name: watched
 -- The folders to watch. `idle_s`: since the last index job was queued; 0 if one waits or runs, null if there never was
 -- one.

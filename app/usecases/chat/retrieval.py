@@ -1,6 +1,6 @@
 """Retrieval for chat: the memories and the summary that go with a user's message (`docs/contract.md`, Chat)."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -25,11 +25,12 @@ from app.domain.recall.candidates import Candidate
 from app.domain.recall.passages import FoundChunk, join_chunks, passage_text
 from app.domain.recall.profiles import RankingProfile, profile_name
 from app.domain.recall.scoring import ScoredCandidate
+from app.domain.receipts.receipt import QueryReceipt, ToldItem
 from app.domain.text_rules import normalise_text, text_key, trim_text
 from app.storage.access_log import AccessLog
+from app.storage.identity import new_id
 from app.storage.recall.search import FoundMemories, Search, SearchStorage
 from app.storage.uow import ReadTx, UnitOfWork
-from app.usecases.chat.receipt import build_receipt
 from app.usecases.chat.summary import ReadSummary
 from app.usecases.offload import offload_if_large
 from app.usecases.recall.chunks import FindChunks
@@ -146,7 +147,7 @@ class RetrieveForChat:
         hits += _chunk_hits(chunks, ranking.chunks.most if ranking.chunks else 0, most)
         self._access.record_access(principal, [hit.id for hit in hits], ranking.observe_search(scores))
         if self._policies.of(principal).query.receipts:
-            receipt = build_receipt(principal, place, hits, found.chosen, chunks, ranking)
+            receipt = _build_receipt(principal, place, hits, found.chosen, chunks, ranking)
             self._access.record_receipt(principal, receipt)
         return ChatMemories(tuple(hits), summary, ranking.degraded)
 
@@ -271,3 +272,33 @@ def _hit_of(scored: ScoredCandidate, memory: Memory, most: int) -> MemoryHit:
     text = trim_text(memory.text, most)
     score = round(scored.total, 4)
     return MemoryHit(memory.id, role, text, memory.created_at, score, memory.category, memory.fact_topic)
+
+
+def _build_receipt(
+    principal: Principal,
+    place: tuple[str, str],
+    hits: Sequence[MemoryHit],
+    memories: Mapping[UUID, Memory],
+    chunks: Sequence[FoundChunk],
+    ranking: Ranking,
+) -> QueryReceipt:
+    """Return the receipt of the memories `hits` that a chat of `place` (user and conversation) was told."""
+    known = {**memories, **{one.chunk.memory.id: one.chunk.memory for one in chunks}}
+    scored: list[ScoredCandidate] = [*ranking.ranked, *(one.scored for one in chunks)]
+    relevance = {one.candidate.id: one.relevance for one in scored}
+    user_id, thread_id = place
+    return QueryReceipt(
+        id=new_id(),
+        via="chat",
+        agent=principal.agent,
+        key_id=principal.key_id,
+        user_id=user_id,
+        thread_id=thread_id,
+        items=tuple(_told_item(known[hit.id], relevance.get(hit.id)) for hit in hits),
+        relevance=ranking.answerable,
+        degraded=ranking.degraded,
+    )
+
+
+def _told_item(memory: Memory, relevance: float | None) -> ToldItem:
+    return ToldItem("item", memory.id, memory.category, memory.user_id, None, memory.version, relevance)

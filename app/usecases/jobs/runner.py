@@ -16,8 +16,7 @@ import structlog
 
 from app.domain.changes import Observation
 from app.domain.errors import ConfigError, InvalidInput, MnemaError, NotFound, TerminalJobError, WrongState
-from app.domain.jobs.job import ALL_KINDS, Deferral, Job, JobKind, JobPolicy, JobState, backoff_s, period_slot
-from app.domain.jobs.schedule import offset_s
+from app.domain.jobs.job import ALL_KINDS, Deferral, Job, JobKind, JobPolicy, JobState, backoff_s, offset_s, period_slot
 from app.domain.outages import ChatModelUnavailable, DataLocked, EmbedderUnavailable, RerankerUnavailable, TenantBusy
 from app.domain.paging import Page, cut_page, decode_cursor, encode_cursor
 from app.domain.principal import Principal

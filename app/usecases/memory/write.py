@@ -5,39 +5,43 @@ import contextlib
 import random
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TypeAlias
+from datetime import datetime
+from typing import Any, TypeAlias
 from uuid import UUID
 
 import structlog
 
+from app.config.loader import Policies
 from app.config.tenant_policies import TenantPolicies
 from app.domain.changes import MemoryChange
 from app.domain.errors import (
+    AgentNotAllowed,
     DuplicateText,
     ErasedText,
+    InvalidInput,
     NotFound,
     VersionConflict,
     WrongState,
 )
 from app.domain.idempotency import IdempotencyKey, OptionalKey
+from app.domain.ids import list_names, past_moment
 from app.domain.memory.independent_batches import independent_batches
 from app.domain.memory.memory import MemoryType, NewMemory
 from app.domain.memory.merge_bands import Decision, decide_merge
 from app.domain.memory.presentation import embedded_text
+from app.domain.memory.procedures import check_steps
 from app.domain.outages import DatabaseUnavailable, EmbedderUnavailable, WriteContention
 from app.domain.principal import Principal
-from app.domain.text_rules import text_key
+from app.domain.text_rules import check_text, text_key
 from app.ports import Clock, Embedder, Embedding
 from app.storage.access_log import AccessLog
 from app.storage.journal import Journal, KeyRecord, RecordedChange
 from app.storage.memory.memories import ComparedMemory, MemoryStorage
 from app.usecases.facts.memories import EmbedFactMemories
 from app.usecases.facts.turns import ReadTurnFacts
-from app.usecases.memory.draft_checks import check_draft
 from app.usecases.memory.edit_records import cutting_jobs
 from app.usecases.memory.later_check import Compared, LaterCheck
 from app.usecases.memory.merge import MergeTarget, WritePlan, WriteResult, compose_write, search_event, write_event
-from app.usecases.memory.write_replay import key_records, result_from_replay
 from app.usecases.tenancy.limits import Limits
 
 log = structlog.get_logger(__name__)
@@ -166,7 +170,7 @@ class WriteMemories:
                 raise WriteContention()
             touched |= ids
             changes += composed[0]
-            keys += key_records(key, new, composed[1])
+            keys += _key_records(key, new, composed[1])
             last.append((composed[1], len(changes) - 1))
             writes.append((composed[1], compared))
         changes = self._later.add_job(changes, writes)
@@ -197,7 +201,7 @@ class WriteMemories:
 
     def check_draft(self, principal: Principal, draft: NewMemory, trim: bool = False) -> NewMemory:
         """Return `draft` after the text rules and the checks without database; `trim` cuts a text that is too long."""
-        return check_draft(self._policies.of(principal), principal, draft, self._clock.now(), trim)
+        return _check_draft(self._policies.of(principal), principal, draft, self._clock.now(), trim)
 
     async def embed_drafts(self, principal: Principal, drafts: Sequence[NewMemory]) -> list[Embedding]:
         """Return the embeddings of `drafts`, in order. Record an event and raise EmbedderUnavailable on failure."""
@@ -243,9 +247,9 @@ class WriteMemories:
         changes, written = composed
         if not changes and key is None:
             return self._finish_unchanged(principal, new, written)
-        outcome = await self._journal.record(principal, changes, keys=key_records(key, new, written))
+        outcome = await self._journal.record(principal, changes, keys=_key_records(key, new, written))
         if outcome.replay is not None:
-            return result_from_replay(new, outcome.replay)
+            return _result_from_replay(new, outcome.replay)
         await self._fact_memories.embed_memories(principal, outcome.fact_memories)
         self._later.publish_jobs(principal, changes)
         if not changes:
@@ -296,9 +300,9 @@ class WriteMemories:
     ) -> WriteResult:
         """Record the event of a skipped write and, with a `key`, the result for a retry. Store no memory."""
         if key is not None:
-            outcome = await self._journal.record(principal, [], keys=key_records(key, new, skipped))
+            outcome = await self._journal.record(principal, [], keys=_key_records(key, new, skipped))
             if outcome.replay is not None:
-                return result_from_replay(new, outcome.replay)
+                return _result_from_replay(new, outcome.replay)
         await self._journal.record_event(principal, [write_event(new, "classify", "skipped", skipped.similarity)])
         return skipped
 
@@ -315,3 +319,55 @@ class WriteMemories:
             numeric_update=category.numeric_update,
             fallback_allowed=category.fallback,
         )
+
+
+def _check_draft(policies: Policies, principal: Principal, draft: NewMemory, now: datetime, trim: bool) -> NewMemory:
+    """Return `draft` after the text rules and the checks of its fields; `trim` cuts a text that is too long.
+
+    Raise UnknownCategory, CategoryNotAllowed, AgentNotAllowed, EmptyText, TextTooLong or InvalidInput.
+    """
+    policies.categories.get_category(draft.category, principal)
+    principal.require_categories([draft.category])
+    if draft.agent_id is not None and principal.agents is not None and draft.agent_id not in principal.agents:
+        allowed = list_names(principal.agents)
+        raise AgentNotAllowed(f"this key may not speak as {draft.agent_id!r}; it may speak as: {allowed}")
+    procedural = draft.type is MemoryType.procedural
+    if {draft.category == "procedural", draft.steps_text is not None} != {procedural}:
+        raise InvalidInput("type procedural, category procedural and steps_text go together")
+    moment = past_moment(draft.created_at, now)
+    limits = policies.write.text_limits
+    steps = draft.steps_text
+    return replace(
+        draft,
+        text=check_text(draft.text, MemoryType.semantic if procedural else draft.type, limits, trim),
+        steps_text=None if steps is None else check_steps(check_text(steps, draft.type, limits, trim)),
+        agent_id=draft.agent_id or principal.agent,
+        created_at=moment,
+    )
+
+
+def _key_records(key: OptionalKey, new: NewMemory, written: WriteResult) -> list[KeyRecord]:
+    """Return the record of a write under its idempotency key; nothing without a key."""
+    if key is None:
+        return []
+    response = {
+        "id": str(written.id) if written.id else None,
+        "action": written.action,
+        "matched_id": str(written.matched_id) if written.matched_id else None,
+        "similarity": written.similarity,
+        "reason": written.reason,
+    }
+    return [KeyRecord(key, response, new.user_id, written.id)]
+
+
+def _result_from_replay(new: NewMemory, first: dict[str, Any]) -> WriteResult:
+    """Return the result that the first write with this key had."""
+    return WriteResult(
+        id=UUID(first["id"]) if first["id"] else None,
+        action=first["action"],
+        matched_id=UUID(first["matched_id"]) if first["matched_id"] else None,
+        similarity=first["similarity"],
+        related=first["related"] or 0,
+        revision=(first["revs"] or {}).get(new.thread_id) if new.thread_id else None,
+        reason=first["reason"],
+    )

@@ -5,11 +5,14 @@ A ranking is prepared before any transaction, because it embeds the text. A rera
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import tzinfo
+from typing import Any, Protocol
 
 from app.config.loader import Policies
 from app.config.tenant_policies import TenantPolicies
 from app.domain.changes import Observation
 from app.domain.errors import InvalidInput
+from app.domain.filters import Filters
 from app.domain.memory.memory import Memory, MemoryType
 from app.domain.outages import EmbedderUnavailable, RerankerUnavailable
 from app.domain.principal import Principal
@@ -33,8 +36,56 @@ from app.storage.recall.chunks import ChunkReader
 from app.storage.recall.search import Search, SearchStorage
 from app.storage.uow import ReadTx, UnitOfWork
 from app.usecases.recall.candidates import Candidates
-from app.usecases.recall.ranked_request import RankedRequest
 from app.usecases.recall.slots import ChunkSlots, choose_chunks, split_chunks
+
+
+class RankedRequest(Protocol):
+    """The fields of a request that ranking reads. None means the default of the configuration."""
+
+    @property
+    def query(self) -> str:
+        """The text to rank for."""
+        ...
+
+    @property
+    def filters(self) -> Filters:
+        """The conditions on memories."""
+        ...
+
+    @property
+    def left_out(self) -> dict[str, Any] | None:
+        """Further conditions for the database function `memory_matches()`."""
+        ...
+
+    @property
+    def top_k(self) -> int | None:
+        """The number of items wanted."""
+        ...
+
+    @property
+    def profile(self) -> str | None:
+        """The name of the ranking profile."""
+        ...
+
+    @property
+    def threshold(self) -> float | None:
+        """The minimum cosine similarity; None: no minimum."""
+        ...
+
+    @property
+    def min_relevance(self) -> float | None:
+        """The minimum relevance of an item."""
+        ...
+
+    @property
+    def thread_id(self) -> str | None:
+        """The thread that decides near ties."""
+        ...
+
+    @property
+    def zone(self) -> tzinfo:
+        """The time zone of times that the text names."""
+        ...
 
 
 @dataclass(slots=True)

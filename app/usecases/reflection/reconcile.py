@@ -66,10 +66,6 @@ class PlannedReconcile:
     captured: frozenset[int] = frozenset()
     evidence: Evidence | None = None
 
-    def fact_text(self, number: int) -> str:
-        """Return the text of the new fact with this number."""
-        return self.facts[number].new.text
-
 
 @dataclass(frozen=True, slots=True)
 class ReconcileOutcome:

@@ -4,10 +4,13 @@ import asyncio
 import contextlib
 import json
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
+from uuid import UUID
+from weakref import WeakValueDictionary
 
 from app.config.tenant_policies import TenantPolicies
 from app.domain.errors import InvalidInput, NotFound
@@ -32,8 +35,9 @@ from app.storage.uow import UnitOfWork
 from app.usecases.offload import offload_if_large
 from app.usecases.tenancy.limits import Limits
 from app.usecases.turn_memory.blobs import StoreBlobs
-from app.usecases.turn_memory.turn_queue import WriterQueue
 
+PATIENCE_S: Final = 2.0
+"""The longest wait in the queue. Then a writer goes ahead, and the versions decide."""
 ATTEMPTS = 20
 LONGEST_WAIT_S = 0.1
 NO_SUCH_TURN = "no such turn in this conversation of this user"
@@ -66,6 +70,28 @@ class StoredTurn:
     def created(self) -> bool:
         """True if the turn had no log before."""
         return self.state.of_kind(ArtifactKind.turn_log) is None
+
+
+class WriterQueue:
+    """Locks of conversations. They save retries and decide nothing: versions keep writers of all processes apart."""
+
+    def __init__(self) -> None:
+        self._locks: WeakValueDictionary[tuple[UUID, Conversation], asyncio.Lock] = WeakValueDictionary()
+
+    @asynccontextmanager
+    async def wait_turn(self, principal: Principal, conversation: Conversation) -> AsyncIterator[None]:
+        """Wait until no other writer of this process changes the conversation, at most PATIENCE_S."""
+        lock = self._locks.setdefault((principal.tenant_id, conversation), asyncio.Lock())
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                await lock.acquire()
+        except TimeoutError:
+            yield
+            return
+        try:
+            yield
+        finally:
+            lock.release()
 
 
 class ChangeTurns:

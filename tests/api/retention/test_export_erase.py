@@ -16,7 +16,7 @@ import pytest
 
 from app.bootstrap import Application
 from app.domain.text_rules import text_key
-from app.domain.turn_memory.artifacts import BLOB_KINDS, ArtifactKind
+from app.domain.turn_memory.artifacts import ArtifactKind
 from app.embedded.postgres import EmbeddedPostgres
 from app.ports import Vector
 from app.storage.retention.export import KINDS
@@ -38,7 +38,7 @@ from tests.api.retention.stored import erase, judge_and_read, keep_apart, keep_f
 from tests.conftest import Database
 from tests.factories import Caller, body, make_caller
 from tests.source_rows import store_source
-from tests.turn_artifacts import store_artifacts
+from tests.turn_artifacts import BLOB_KINDS, store_artifacts
 from tests.usecases.crowd import SeededEmbedder, seeded
 
 SAVED = ["checkpoint_lineage", "checkpoint_value", "checkpoint_write"]

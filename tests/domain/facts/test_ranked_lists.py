@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.domain.facts.cleaning import clean_message
-from app.domain.facts.ranked_lists import extract_ranked_facts
+from app.domain.facts.ranked_lists import first_ranks, read_bullet, read_marks
 
 RED_BLUE = [(1, "red"), (2, "blue")]
 
@@ -18,31 +18,36 @@ RED_BLUE = [(1, "red"), (2, "blue")]
         "1: red, 2: blue",
         "#1 red #2 blue",
         "first: red, second: blue",
-        "2) blue\n1) red\n2) pink\n0) white\n11) grey\n1000000000) black",
-        "- red\n- blue",
-        "My colors are red and blue because they glow.",
-        "## Colors\n[M1] 1) **red**\n2) `blue` [M2]",
         '1) "red" 2) "blue".',
     ],
 )
 def test_every_form_of_rank_is_read(text: str) -> None:
-    assert extract_ranked_facts(text) == RED_BLUE
+    assert read_marks(text) == RED_BLUE
 
 
 def test_five_ordinals_name_five_ranks() -> None:
     text = "first: a1, second: b2, third: c3, fourth: d4, fifth: e5"
-    assert extract_ranked_facts(text) == [(1, "a1"), (2, "b2"), (3, "c3"), (4, "d4"), (5, "e5")]
+    assert read_marks(text) == [(1, "a1"), (2, "b2"), (3, "c3"), (4, "d4"), (5, "e5")]
 
 
-def test_ranks_go_up_to_the_highest_allowed() -> None:
-    text = "\n".join(f"{rank}. shade {rank}" for rank in range(500))
-    assert [rank for rank, _ in extract_ranked_facts(text)] == list(range(1, 11))
-    assert [rank for rank, _ in extract_ranked_facts(text, max_rank=3)] == [1, 2, 3]
+def test_the_first_value_of_a_rank_wins() -> None:
+    pairs = [(2, "blue"), (1, "red"), (2, "pink"), (0, "white"), (11, "grey"), (1_000_000_000, "black")]
+    assert first_ranks(pairs, 10) == RED_BLUE
 
 
-@pytest.mark.parametrize("text", ["", "red", "My color is red", "the colors are", "```\n1) red\n```", "> 1) red"])
-def test_a_text_without_a_list_has_no_ranks(text: str) -> None:
-    assert extract_ranked_facts(text) == []
+@pytest.mark.parametrize("highest", [3, 10])
+def test_ranks_go_up_to_the_highest_allowed(highest: int) -> None:
+    pairs = [pair for rank in range(500) for pair in read_marks(f"{rank}. shade {rank}")]
+    assert [rank for rank, _ in first_ranks(pairs, highest)] == list(range(1, highest + 1))
+
+
+@pytest.mark.parametrize("text", ["", "red", "My color is red", "the colors are", "> 1) red"])
+def test_a_text_without_a_list_is_no_bullet(text: str) -> None:
+    assert read_bullet(text) is None
+
+
+def test_a_bullet_has_a_value() -> None:
+    assert [read_bullet(line) for line in ("- red", "* blue")] == ["red", "blue"]
 
 
 @pytest.mark.parametrize(
@@ -65,5 +70,5 @@ def test_a_message_is_cleaned(text: str, clean: str) -> None:
 
 @given(st.text(max_size=300))
 def test_no_text_raises(text: str) -> None:
-    ranks = [rank for rank, value in extract_ranked_facts(f"1) {text}") if value]
+    ranks = [rank for rank, value in first_ranks(read_marks(f"1) {text}"), 10) if value]
     assert ranks == sorted(set(ranks))

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.domain.jobs.schedule import offset_s
+from app.domain.jobs.job import offset_s
 
 DAY = 86_400
 

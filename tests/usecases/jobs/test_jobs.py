@@ -12,8 +12,7 @@ import pytest
 
 from app.bootstrap import Application
 from app.domain.errors import ConfigError, InvalidInput, NotFound, TerminalJobError, WrongState
-from app.domain.jobs.job import Job, JobKind, JobPolicy, JobState, NewJob
-from app.domain.jobs.schedule import offset_s
+from app.domain.jobs.job import Job, JobKind, JobPolicy, JobState, NewJob, offset_s
 from app.domain.outages import DatabaseUnavailable, EmbedderUnavailable, WriteContention
 from app.domain.principal import Principal
 from app.storage.jobs.jobs import JobStorage
