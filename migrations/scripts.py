@@ -1,11 +1,14 @@
 """Run the SQL files of a migration."""
 
+import re
 from pathlib import Path
 from typing import Any
 
 from alembic import op
 
 SQL = Path(__file__).parent / "sql"
+
+_COMMENTED = re.compile(r"^((?:--[^\n]*\n)+)CREATE (?:OR REPLACE )?FUNCTION (\w+)", re.MULTILINE)
 
 
 def run_sql(*names: str) -> None:
@@ -15,5 +18,20 @@ def run_sql(*names: str) -> None:
     """
     connection: Any = op.get_bind().connection.dbapi_connection
     for name in names:
-        script = (SQL / name).read_text(encoding="utf-8")
+        source = (SQL / name).read_text(encoding="utf-8")
+        script = "\n".join([source, *comment_functions(source)])
         connection.run_async(lambda driver, script=script: driver.execute(script))
+
+
+def comment_functions(script: str) -> list[str]:
+    """Return a COMMENT ON FUNCTION for each function with a `--` block directly above it; the block is its text.
+
+    So the contract of a function is written once, and the database and `migrations/schema` show it. The name has no
+    arguments: PostgreSQL refuses it if two functions have the name.
+    """
+    statements = []
+    for block, name in _COMMENTED.findall(script):
+        contract = "\n".join(line.removeprefix("--").strip() for line in block.splitlines())
+        quoted = contract.replace("'", "''")
+        statements.append(f"COMMENT ON FUNCTION {name} IS '{quoted}';")
+    return statements

@@ -14,3 +14,4 @@ BEGIN
     END LOOP;
     RETURN NULL;
 END $function$;
+COMMENT ON FUNCTION active_successor(uuid,uuid) IS 'Return the active memory that took a superseded one''s place, NULL if there is none any more.';

@@ -38,3 +38,6 @@ BEGIN
     SELECT jsonb_object_agg(memory_id, edges) INTO v_related FROM linked;
     RETURN coalesce(v_related, '{}');
 END $function$;
+COMMENT ON FUNCTION add_edges(uuid,jsonb,text[]) IS 'Insert relations, one for each pair in either direction, and a LINK row for each memory that got one. The relations
+of p_retold are replaced: those that are not in p_edges go, the others get the new strength. A memory that was purged
+meanwhile gets none. Returns {memory_id: number of relations}.';

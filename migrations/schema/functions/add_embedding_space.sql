@@ -7,3 +7,4 @@ BEGIN
     PERFORM create_put_vectors(name) FROM embedding_spaces;  -- each function names all other spaces
     PERFORM create_journal(p_name), create_recall(p_name), create_chunk_recall(p_name);
 END $function$;
+COMMENT ON FUNCTION add_embedding_space(text,text,integer,integer) IS 'Make a space: its table and all its functions.';

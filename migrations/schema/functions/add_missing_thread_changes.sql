@@ -24,3 +24,6 @@ BEGIN
     RETURN p_batch || jsonb_build_object('delta', v_more || coalesce(p_batch->'delta', '[]'),
                                          'threads', coalesce(p_batch->'threads', '{}') || v_threads);
 END $function$;
+COMMENT ON FUNCTION add_missing_thread_changes(uuid,jsonb,jsonb) IS 'Return a batch whose `delta` has a row for each thread that has told of a changed memory, or of one that it replaces:
+a thread that showed a memory also shows its end. A purge of a memory that was not active needs no row, because the
+soft delete has one. The caller holds the locks of the memories, so that no other thread can tell of them meanwhile.';

@@ -36,3 +36,7 @@ BEGIN
     END LOOP;
     RETURN jsonb_build_object('added', v_added, 'moved', v_moved, 'skipped', v_skipped, 'busy', v_busy);
 END $function$;
+COMMENT ON FUNCTION add_partitions() IS 'Make the partitions of this week and of the next four that are missing. Returns {added: names, moved: rows that left
+the default partitions, skipped: weeks with too many such rows, busy: whether a lock was not to be had in time}.
+After `busy` call it again later. It counts in UTC: in a session''s zone, a day of an interval may have 23 or 25
+hours.';

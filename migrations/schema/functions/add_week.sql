@@ -33,3 +33,5 @@ BEGIN
     END LOOP;
     RETURN v_moved;
 END $function$;
+COMMENT ON FUNCTION add_week(text[],text[],timestamp with time zone,integer) IS 'Make the partitions of a family for a week. Returns the number of rows that moved from the default partitions, NULL
+if they have more than p_limit rows of the week: then nothing is made, because everybody would wait for the move.';

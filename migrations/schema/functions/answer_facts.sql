@@ -21,3 +21,6 @@ BEGIN
         RETURN QUERY SELECT v_place, f FROM known_facts(p_tenant, p_user, v_other, v_topic, p_categories) f;
     END LOOP;
 END $function$;
+COMMENT ON FUNCTION answer_facts(uuid,text,text,text[],boolean,text[]) IS 'Return the facts that answer a question, each topic''s together and by rank: of this thread, else (p_across) of the
+user''s other thread in which the topic was stated last. A NULL in p_topics is the topic stated last in this thread;
+`place` is the place of the topic in p_topics.';

@@ -19,3 +19,5 @@ SELECT EXISTS (
       AND t.rev - q.rev = (SELECT count(*) FROM change_log l  -- no revision was deleted from the log
                            WHERE l.tenant_id = p.tenant_id AND l.thread_id = q.thread_id AND l.rev > q.rev AND l.rev <= t.rev))
 $function$;
+COMMENT ON FUNCTION answered_in_chat(context_patches) IS 'Return whether the turn `answer_id` is the user''s next turn after an assistant''s turn that asks about the value. The
+API key that stored the answer must be another than those that proposed the value or bound the question.';

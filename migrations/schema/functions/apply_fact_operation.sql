@@ -55,3 +55,4 @@ BEGIN
         END IF;
     END IF;
 END $function$;
+COMMENT ON FUNCTION apply_fact_operation(uuid,jsonb,text,jsonb) IS 'Apply one operation (domain/facts/fact.py: FactOperation) and return what it did, one row a fact.';

@@ -34,3 +34,8 @@ BEGIN
         FROM jsonb_each(v_topics) t ORDER BY t.key) w WHERE m IS NOT NULL;
     RETURN jsonb_build_object('answers', v_answers, 'memories', coalesce(v_memories, '[]'));
 END $function$;
+COMMENT ON FUNCTION apply_facts(uuid,jsonb) IS 'Apply statements [{user_id, thread_id, category, actor, source_message_id, turn, stated_at, max_rank, names:
+{topic_key: {one, many}}, operations: [{op, topic_key, entries: [{rank, value, key, id}], ranks}]}]. Returns
+{answers, memories}: one answer {turn, revision, done: [{action, fact}]} a statement, where `turn` is the memory with
+the statement''s text, if there is one; and what write_fact_memory returns of each topic that was stated.
+The caller holds the locks of the users'' rows, so that concurrent statements of a user are one sequence.';

@@ -16,3 +16,5 @@ BEGIN
             AND c.kind = 'artifact:turn.fingerprint.v1' AND c.tags @> '{assistant_signal}'
         ORDER BY c.made_at DESC, c.id DESC LIMIT p_limit;
 END $function$;
+COMMENT ON FUNCTION assistant_signals(uuid,text,timestamp with time zone,integer,text) IS 'Return the newest fingerprints of a user that have assistant signals, made since p_since, in all conversations; with
+p_tag those that have this tag.';

@@ -22,3 +22,5 @@ BEGIN
         WHERE tenant_id = p_tenant AND id = p_id;
     RETURN 'running';
 END $function$;
+COMMENT ON FUNCTION begin_index_job(uuid,uuid) IS 'Begin an index job, or go on with it. Returns ''running''; ''busy'' if another one of the source runs; ''ended'' if there
+is nothing to do any more. A job of the source whose job in the queue is gone counts as failed.';

@@ -10,3 +10,5 @@ BEGIN
     GET DIAGNOSTICS v_count = ROW_COUNT;
     RETURN v_count;
 END $function$;
+COMMENT ON FUNCTION blank_history(uuid,text[]) IS 'Take from the history of memories, facts or proposals what can hold words of a person; return the number of rows. The
+name of an agent is the caller''s text; a key, and the system, stay the actor.';

@@ -14,3 +14,4 @@ BEGIN
     RETURN jsonb_build_object('action', p_action, 'before', fact_json(p_old), 'after', fact_json(p_new),
                               'was', fact_text(p_old), 'now', fact_text(p_new));
 END $function$;
+COMMENT ON FUNCTION change_fact(jsonb,text,facts,facts) IS 'Store a change of a fact and return {action, before, after}. The change belongs to the statement p_said.';

@@ -25,3 +25,5 @@ BEGIN
     END LOOP;
     RETURN v_images;
 END $function$;
+COMMENT ON FUNCTION change_memories(uuid,jsonb) IS 'Apply updates and purges one after the other, and to the chunks of turns. Returns {memory_id: {before, after}}; of a
+purged memory only what outlives it: category, type, state and user before.';

@@ -7,3 +7,5 @@ AS $function$
     SELECT DISTINCT ON (t.tenant_id) t.tenant_id, t.version, t.document::text FROM tenant_configs t
     WHERE t.stamp >= p_since ORDER BY t.tenant_id, t.version DESC;
 $function$;
+COMMENT ON FUNCTION changed_configs(bigint) IS 'Return the newest version of each tenant''s rules that changed from a stamp on. Processes ask for all tenants at once
+(security.sql).';

@@ -15,3 +15,4 @@ AS $function$
               WHERE c.tenant_id = p_tenant AND c.thread_pk = p_thread AND c.ns = p_ns AND c.checkpoint_id = p_checkpoint
               ORDER BY c.task_path, c.task_id, c.idx) o) w;
 $function$;
+COMMENT ON FUNCTION checkpoint_contents(uuid,uuid,text,text,jsonb) IS 'Return the values of a checkpoint, and its pending writes in the order in which they are applied.';

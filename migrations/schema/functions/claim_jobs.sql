@@ -14,3 +14,5 @@ AS $function$
         ORDER BY j.next_run LIMIT p_limit) d
     ORDER BY late.compares, d.next_run LIMIT p_limit;
 $function$;
+COMMENT ON FUNCTION claim_jobs(integer,interval) IS 'Return the due jobs of all tenants that the broker should get (security.sql), those that only compare memories last.
+A job that no worker started within p_again comes again, and so does a job whose lease ended.';

@@ -23,3 +23,5 @@ BEGIN
         AND route = p_keys#>>'{0,route}' AND key = p_keys#>>'{0,key}';
     RETURN jsonb_build_object('replay', r.response, 'same_body', r.body_hash = (p_keys#>>'{0,body_hash}')::bytea);
 END $function$;
+COMMENT ON FUNCTION claim_keys(uuid,jsonb) IS 'Insert idempotency records and return NULL if all are new. A second caller with the same key waits for the first
+caller''s commit. If the only key was used before, return {replay, same_body}; if one of several was, raise MN425.';

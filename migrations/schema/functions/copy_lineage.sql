@@ -32,3 +32,4 @@ BEGIN
     PERFORM settle_lineage(p_tenant, v_target);
     RETURN v_count;
 END $function$;
+COMMENT ON FUNCTION copy_lineage(uuid,uuid,text,text,text) IS 'Copy a thread to another thread of the same user; a copy replaces what has the same id. Returns how many checkpoints.';

@@ -108,3 +108,8 @@ END $fn$
         nearest_sql(v_table, v_wide, v_rows), v_table, nearest_sql(v_table, v_wide, v_of_thread));
     EXECUTE format('GRANT EXECUTE ON FUNCTION %I, %I TO mnema_app', 'near_chunks_' || p_name, 'find_chunks_' || p_name);
 END $function$;
+COMMENT ON FUNCTION create_chunk_recall(text) IS 'Make near_chunks_<space> and find_chunks_<space>.
+near_chunks_<space> returns approximately the nearest chunks of a user, or of all.
+find_chunks_<space> returns the best p_wanted chunks by vector (`near`) and by words (`worded`, with their `ranks`).
+Each user is searched alone, so that a few own chunks are compared one by one beside a hundred thousand shared ones.
+Chunks of a removed source are left out, and of turns that the filters leave out.';

@@ -42,3 +42,8 @@ BEGIN
     INSERT INTO embedding_spaces (name, model, dimension, active)
         VALUES (p_name, p_model, p_dimension, NOT EXISTS (SELECT 1 FROM embedding_spaces WHERE active));
 END $function$;
+COMMENT ON FUNCTION create_embedding_space(text,text,integer,integer) IS 'Make the table of a space. `tokens` has the token vectors of a text: one int8 vector of 96 numbers for each token,
+about 1.4 KB for a turn. They stay in the row up to the size of a page, so that reading a hundred candidates does not
+read another table. To insert a vector into an HNSW index costs fifty times as much as storing it, so a vector enters
+the index later, in the background and only for large tenants; `indexed` says that it has. Of a wide vector, the
+indexes hold the signs: one bit for each dimension.';

@@ -195,3 +195,4 @@ END $fn$
     EXECUTE format('GRANT EXECUTE ON FUNCTION %I, %I TO mnema_app', 'record_changes_' || p_space,
                    'apply_changes_' || p_space);
 END $function$;
+COMMENT ON FUNCTION create_journal(text) IS 'Make record_changes_<space> and apply_changes_<space>.';

@@ -47,3 +47,9 @@ END $fn$
     $ddl$, 'neighbours_' || p_name, 'vec_' || p_name);
     EXECUTE format('GRANT EXECUTE ON FUNCTION %I TO mnema_app', 'neighbours_' || p_name);
 END $function$;
+COMMENT ON FUNCTION create_neighbours(text) IS 'Make neighbours_<space>: the memories that a new text is compared with, in one call and one scan. Semantic memories
+only: the best p_near of its category (for the merge bands), the best p_link of all visible categories (for
+relations), and the memory with the same text, whatever its vector is.
+All texts of a user share some meaning, such as the user''s name. So a relation needs a cosine of p_link_min with the
+user''s mean vector subtracted, and without that. The mean is that of the user''s 64 newest memories and of 10 zero
+vectors, which keep a few memories from removing their own topic.';

@@ -70,3 +70,10 @@ END $fn$
     EXECUTE format('GRANT EXECUTE ON FUNCTION %I, %I, %I TO mnema_app', 'put_vectors_' || p_name, 'fill_vectors_' || p_name,
                    'index_vectors_' || p_name);
 END $function$;
+COMMENT ON FUNCTION create_put_vectors(text) IS 'Make the functions of a space that store vectors.
+put_vectors_<space> stores vectors and tokens of existing memories. Of the memories p_changed, it also copies
+category and state into every space, and deletes the vectors of a changed text from the other spaces. The memories
+p_stale lose their vectors in every space, because their text is new and has no vector yet.
+fill_vectors_<space> stores vectors and tokens that are missing, of each memory that still has the version which was
+read: a concurrent change of the text brings its own vector. Returns how many.
+index_vectors_<space> puts up to p_limit active vectors of a tenant into the approximate index. Returns how many.';

@@ -192,3 +192,13 @@ END $fn$
         nearest_sql(v_table, v_wide, v_few), nearest_sql(v_table, v_wide, v_threads), 'find_chunks_' || p_name, v_active);
     EXECUTE format('GRANT EXECUTE ON FUNCTION %I, %I TO mnema_app', 'near_' || p_name, 'recall_' || p_name);
 END $function$;
+COMMENT ON FUNCTION create_recall(text) IS 'Make near_<space> and recall_<space>.
+near_<space> returns approximately the nearest memories of a tenant; memories that the approximate index does not
+hold yet are compared one by one.
+recall_<space> returns the candidates of a query. Among memories other than chunks: the best p_dense by vector and
+the best p_lexical by words; the turns before and after the best p_beside of each; for the best p_related of each,
+the strength of their strongest visible relation. If fewer than p_dense memories have a vector, memories without one
+follow. The result is one row of aligned arrays, because a driver reads a hundred rows ten times slower. With the
+filter `embedded`, memories without a vector are no candidates of the search by vector. A search of a whole tenant
+with more than p_exact memories is approximate. Then, in a search of their own, the best p_chunks chunks of
+p_chunk_categories by vector, and as many by words (recall_chunks.sql).';

@@ -15,3 +15,5 @@ BEGIN
             agent_id text, include text[], exclude text[], watch boolean)
         RETURNING s.*;
 END $function$;
+COMMENT ON FUNCTION create_source(uuid,jsonb) IS 'Store a source and return it. The user''s row is locked against an erasure. Raises 23505 if the folder is a source of
+this user and category already.';

@@ -14,3 +14,5 @@ BEGIN
     RETURN concat_ws('.', v_cluster, (SELECT oid FROM pg_database WHERE datname = current_database()),
                      'public.epochs'::regclass::oid);
 END $function$;
+COMMENT ON FUNCTION database_identity() IS 'Return what tells this database from its copies. A dump that is restored gets another one, in the same cluster too. A
+standby, a promoted standby and a physical backup keep it: there the ids go on.';

@@ -20,3 +20,5 @@ BEGIN
     IF old.state = 'pending' AND new.state <> 'pending' THEN new.decided_stamp := transaction_stamp(); END IF;
     RETURN new;
 END $function$;
+COMMENT ON FUNCTION decide_once() IS 'Refuse a second decision, and note the transaction of the first. The evidence may have changed since the application
+read it: that is a serialization failure, so that the caller decides again.';

@@ -11,3 +11,4 @@ BEGIN
     GET DIAGNOSTICS v_count = ROW_COUNT;
     RETURN v_count;
 END $function$;
+COMMENT ON FUNCTION delete_lineages(uuid,text,text[]) IS 'Delete those of the threads that a saver keeps, and return how many.';

@@ -23,3 +23,4 @@ BEGIN
     END LOOP;
     RETURN v_all;
 END $function$;
+COMMENT ON FUNCTION delete_runs(uuid,text,text[]) IS 'Delete the checkpoints of runs, with their writes; of one user, or of all if p_user is NULL. Returns how many.';

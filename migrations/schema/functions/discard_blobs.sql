@@ -15,3 +15,5 @@ BEGIN
     END IF;
     RETURN v_count;
 END $function$;
+COMMENT ON FUNCTION discard_blobs(uuid,text[]) IS 'Take blobs out of the ledger at once, and queue the deletion of those outside PostgreSQL. Returns their number. A job
+that waits deletes these too: its lock keeps it from starting before this transaction ends.';

@@ -7,3 +7,4 @@ WHERE f.tenant_id = p_tenant AND f.removed_at IS NULL AND f.created_at <= (p_sai
   AND f.id IN (SELECT t.id FROM facts_of_topic(p_tenant, p_said, p_topic) t)
   AND f.value_key IN (SELECT e->>'key' FROM jsonb_array_elements(p_operation->'entries') e)
 $function$;
+COMMENT ON FUNCTION doubt_facts(uuid,jsonb,text,jsonb) IS 'Put in doubt the values of a topic that an operation names. A value that was stated later is in no doubt.';

@@ -15,3 +15,4 @@ BEGIN
     END LOOP;
     EXECUTE format('DROP TABLE %I', 'vec_' || p_name);
 END $function$;
+COMMENT ON FUNCTION drop_embedding_space(text) IS 'Drop what add_embedding_space made. The lock comes first, in the order in which writers take theirs.';

@@ -42,3 +42,9 @@ BEGIN
 EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
     RETURN NULL;
 END $function$;
+COMMENT ON FUNCTION drop_partitions(integer,integer,timestamp with time zone,boolean) IS 'Drop the oldest week whose rows every tenant has kept for long enough, with all its rows. p_events and p_receipts are
+the installation''s limits in days, p_now is a time that the clocks agree on. Returns [{week, rows: {table: number}}],
+empty if there is none, or NULL if a lock was not to be had in time: call it again later. With p_dry_run it drops
+nothing and returns all such weeks.
+
+A row''s time may differ from that of its id. A week with a row that is too young stays.';

@@ -5,3 +5,4 @@ CREATE OR REPLACE FUNCTION public.due_times()
 AS $function$
     VALUES ('-infinity'::timestamptz, now()), (now() + longest_job_wait(), 'infinity'::timestamptz);
 $function$;
+COMMENT ON FUNCTION due_times() IS 'Return the two spans of time in which a job''s next_run makes it due.';

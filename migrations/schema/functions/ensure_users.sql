@@ -8,3 +8,4 @@ BEGIN
             ON CONFLICT DO NOTHING;
     END IF;
 END $function$;
+COMMENT ON FUNCTION ensure_users(uuid,jsonb) IS 'Insert the users of a batch that are new. They are sorted, so that two transactions cannot deadlock.';

@@ -6,3 +6,4 @@ BEGIN
     PERFORM set_config('app.tenant_id', p_tenant::text, true);
     INSERT INTO blobs (tenant_id, user_id, uri) VALUES (p_tenant, p_user, p_uri);
 END $function$;
+COMMENT ON FUNCTION enter_blob(uuid,text,text) IS 'Enter a blob in the ledger before it is stored.';

@@ -10,3 +10,5 @@ BEGIN
     RETURN jsonb_build_object('artifacts', v_artifacts, 'blobs', discard_blobs(p_tenant, ARRAY (
         SELECT uri FROM blobs WHERE tenant_id = p_tenant AND user_id = p_user ORDER BY uri FOR UPDATE)));
 END $function$;
+COMMENT ON FUNCTION erase_artifacts(uuid,text) IS 'Delete the artifacts of a user with all blobs that were entered for the user. The caller holds the lock of the user''s
+row, so that no artifact is written meanwhile. Returns the numbers of rows.';

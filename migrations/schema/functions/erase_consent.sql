@@ -17,3 +17,5 @@ BEGIN
     DELETE FROM context_patches WHERE tenant_id = p_tenant AND user_id = p_user;
     RETURN jsonb_build_object('context_values', v_values, 'context_patches', cardinality(v_ids));
 END $function$;
+COMMENT ON FUNCTION erase_consent(uuid,text,text) IS 'Delete a user''s context and proposals; their history rows stay, without text. The caller holds the lock of the user''s
+row. The proposals are locked first, so that history that is being written about one is blanked too.';

@@ -6,3 +6,4 @@ AS $function$
                   RETURNING 1)
     SELECT count(*)::int FROM gone
 $function$;
+COMMENT ON FUNCTION erase_items(uuid,text) IS 'Delete a user''s items and return how many. One that names several users goes with the first of them.';

@@ -16,3 +16,5 @@ BEGIN
     GET DIAGNOSTICS v_items = ROW_COUNT;
     RETURN jsonb_build_object('receipts', v_receipts, 'receipt_items', v_items);
 END $function$;
+COMMENT ON FUNCTION erase_receipts(uuid,text) IS 'Delete the receipts of a user, and the user''s memories and facts from all other receipts. Returns the
+numbers of rows. The caller holds the locks of the user''s row and memories.';

@@ -22,3 +22,6 @@ BEGIN
     GET DIAGNOSTICS v_sources = ROW_COUNT;
     RETURN jsonb_build_object('sources', v_sources, 'files', v_files, 'chunks', v_chunks, 'index_jobs', v_jobs);
 END $function$;
+COMMENT ON FUNCTION erase_sources(uuid,text) IS 'Delete the sources of a user with their files, the places of their chunks and their index jobs. The chunks and the
+blobs go with the user''s memories and blobs. The caller holds the lock of the user''s row, so that no source is added
+meanwhile; the locks taken here hold off a job that is indexing a file. Returns the numbers of rows.';

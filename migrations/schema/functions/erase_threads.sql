@@ -47,3 +47,7 @@ BEGIN
         WHERE tenant_id = p_tenant AND filters->>'thread_id' = ANY (v_threads);
     RETURN cardinality(v_threads);
 END $function$;
+COMMENT ON FUNCTION erase_threads(uuid,text) IS 'Replace the ids of a user''s threads before the user is erased, and return how many were replaced. If others use a
+thread, its id stays and the user''s rows move out of its change log, except the thread''s oldest row: that one says
+how far back the log reaches. The new id is random, because nothing needs to find it again. The caller holds the
+locks of the user''s row and memories.';

@@ -46,3 +46,6 @@ BEGIN
     DELETE FROM users WHERE tenant_id = p_tenant AND user_id = p_user;
     RETURN v_done;
 END $function$;
+COMMENT ON FUNCTION erase_user(uuid,text,bytea[],text) IS 'Delete what a user''s row and memories hang together with; rows of history and change_log stay, without text. The
+caller holds the lock of the user''s row, so that nothing is written for the user meanwhile. Returns the numbers of
+rows by table.';

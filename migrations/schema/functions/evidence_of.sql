@@ -19,3 +19,7 @@ WHERE m.tenant_id = p_tenant AND m.user_id = p_user AND m.id = ANY (p_ids) AND m
   AND CASE m.type WHEN 'turn' THEN m.role = 'user' AND coalesce(m.actor_id, m.user_id) = m.user_id
                   ELSE m.type IN ('semantic', 'episodic', 'insight') END
 $function$;
+COMMENT ON FUNCTION evidence_of(uuid,text,uuid[]) IS 'Return what memories of a user say about that user. A turn must be the user''s own. `root` is the origin: of a turn or
+a fact the turn that it names, by that turn''s external id if it has one; of other memories their own id. `confidence`
+is set only for an insight that Mnema''s own job stored and that was not changed since. Stored text never makes a cast
+fail.';

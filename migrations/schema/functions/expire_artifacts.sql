@@ -13,3 +13,5 @@ BEGIN
     GET DIAGNOSTICS v_count = ROW_COUNT;
     RETURN v_count;
 END $function$;
+COMMENT ON FUNCTION expire_artifacts(uuid,timestamp with time zone,integer) IS 'Delete at most p_limit artifacts made before p_before, the oldest first. What belongs to a whole conversation must
+also be unchanged since then. A sweep deletes the blobs later. Returns the number.';

@@ -24,3 +24,5 @@ BEGIN
     GET DIAGNOSTICS v_days = ROW_COUNT;
     RETURN jsonb_build_object('receipts', v_receipts, 'usage_days', v_days);
 END $function$;
+COMMENT ON FUNCTION expire_receipts(uuid,timestamp with time zone,timestamp with time zone,integer,boolean) IS 'Delete at most p_limit receipts before p_receipts, with their items, and at most as many rows of usage before
+p_usage. Returns the numbers of receipts and days; with p_dry_run, the numbers of all that would go.';

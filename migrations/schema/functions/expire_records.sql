@@ -56,3 +56,7 @@ BEGIN
         WHERE tenant_id = p_tenant AND thread_id IN (SELECT jsonb_object_keys(v_pruned));
     RETURN v_done;
 END $function$;
+COMMENT ON FUNCTION expire_records(uuid,bigint,timestamp with time zone,timestamp with time zone,timestamp with time zone,integer,boolean) IS 'Delete what is kept for a time only, at most p_limit rows of each table, the oldest first: revisions before the
+newest p_revisions of a thread, events before p_events, batches and dead jobs before p_records, idempotency records
+and finished jobs before p_keys. Most events leave with their week before (drop_partitions).
+Returns the numbers of deleted rows by table; with p_dry_run, the numbers of all rows that would go.';

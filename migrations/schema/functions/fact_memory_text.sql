@@ -24,3 +24,6 @@ BEGIN
     END IF;
     RETURN v_text || CASE WHEN right(v_text, 1) IN ('.', '!', '?') THEN '' ELSE '.' END;
 END $function$;
+COMMENT ON FUNCTION fact_memory_text(text,text,facts[]) IS 'Return the text of the memory that tells facts, such as "The user''s favorite colors, in order: red, white, blue.".
+p_one and p_many name the topic in singular and plural. Ranks with gaps are named: "…: 2) teal, 4) red.". Values that
+would make a text of more than 2,000 characters are counted, not told.';

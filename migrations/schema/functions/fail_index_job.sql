@@ -9,3 +9,4 @@ BEGIN
         WHERE tenant_id = new.tenant_id AND id = (new.payload->>'index_job_id')::uuid AND state IN ('queued', 'running');
     RETURN NULL;
 END $function$;
+COMMENT ON FUNCTION fail_index_job() IS 'An index job fails with its job in the queue, also if no worker lives to say so.';

@@ -27,3 +27,5 @@ BEGIN
     END LOOP;
     RETURN v_images;
 END $function$;
+COMMENT ON FUNCTION follow_turn(memories,memories,text) IS 'Change the chunks of a turn with it, before the turn itself changes: they are purged with its text (p_new NULL: the
+turn is purged), and have its state and category. Returns the images of those that stay.';

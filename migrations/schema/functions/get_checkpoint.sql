@@ -26,3 +26,4 @@ BEGIN
     RETURN QUERY SELECT v_newest, v_parent, v_type, v_data, held.*
         FROM checkpoint_contents(p_tenant, v_thread, p_ns, v_newest, v_versions) held;
 END $function$;
+COMMENT ON FUNCTION get_checkpoint(uuid,text,text,text,text) IS 'Return a checkpoint, the newest of the namespace if p_checkpoint is NULL; no row if there is none.';

@@ -7,3 +7,4 @@ BEGIN
     RETURN QUERY SELECT s.version, s.checkpoint_data::text, s.checkpoint_binary, s.created_at, s.updated_at
         FROM supervisor_checkpoints s WHERE s.tenant_id = p_tenant AND s.user_id = p_user AND s.thread_id = p_thread;
 END $function$;
+COMMENT ON FUNCTION get_state(uuid,text,text) IS 'Return the state of a thread; of a saver''s thread, a description of its newest checkpoint.';

@@ -13,3 +13,7 @@ BEGIN
     IF NOT FOUND THEN RETURN 'lost'; END IF;
     RETURN CASE WHEN v_removed IS NULL THEN 'held' ELSE 'removed' END;
 END $function$;
+COMMENT ON FUNCTION hold_source(uuid,uuid,uuid,text) IS 'Lock what a transaction of an index job needs, in the order of all writers: the user, the source, the job. Returns
+''held''; ''lost'' if another worker has the job or may have it, or the user was erased; ''removed'' if the source is
+removed. A worker that takes the job over waits in begin_index_job until the transaction ends; the lease can be
+extended meanwhile.';

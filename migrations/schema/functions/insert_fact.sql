@@ -43,3 +43,6 @@ BEGIN
         WHERE f.kind = 'ranked' AND f.removed_at IS NULL
           AND NOT v_places @> jsonb_build_array(jsonb_build_object('rank', f.rank)))), NULL);
 END $function$;
+COMMENT ON FUNCTION insert_fact(uuid,jsonb,text,jsonb,boolean) IS 'Put a value at a rank (NULL: after the last one) of the topic''s list. Its old place closes first; the values from the
+rank on, up to a gap, move down by one, and a value above max_rank goes. p_known: only if the list has the value. A
+list of which a newer statement decided anything stays as it is.';

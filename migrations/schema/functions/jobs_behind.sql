@@ -9,3 +9,4 @@ AS $function$
     WHERE j.state IN ('queued', 'running') AND (j.state = 'queued' OR is_lease_over(j.lease_until))
       AND NOT EXISTS (SELECT 1 FROM job_pauses p WHERE p.tenant_id = j.tenant_id AND p.kind IN (j.kind, '*'));
 $function$;
+COMMENT ON FUNCTION jobs_behind() IS 'Return for how many seconds the oldest due job of any tenant has waited; NULL if none is due (security.sql).';

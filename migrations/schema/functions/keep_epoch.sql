@@ -5,3 +5,4 @@ AS $function$
 BEGIN
     RETURN set_config('app.epoch', public.present_epoch()::text, true) <> '';
 END $function$;
+COMMENT ON FUNCTION keep_epoch() IS 'Keep the present epoch in a setting until the transaction ends.';

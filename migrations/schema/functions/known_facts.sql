@@ -8,3 +8,4 @@ SELECT * FROM facts f WHERE f.tenant_id = p_tenant AND f.user_id = p_user AND f.
     AND (p_categories IS NULL OR f.category = ANY (p_categories))
 ORDER BY f.rank NULLS FIRST
 $function$;
+COMMENT ON FUNCTION known_facts(uuid,text,text,text,text[]) IS 'Return the facts of a topic in a thread by rank, in categories that the caller may see (NULL: all).';

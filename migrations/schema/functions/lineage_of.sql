@@ -18,3 +18,4 @@ BEGIN
     END IF;
     RETURN v_id;
 END $function$;
+COMMENT ON FUNCTION lineage_of(uuid,uuid,text,text) IS 'Return the row of a saver''s thread; insert it if it is missing. Raises MN409 if the thread has a whole state.';

@@ -37,3 +37,6 @@ BEGIN
         CROSS JOIN LATERAL checkpoint_contents(p_tenant, c.id, c.ns, c.checkpoint_id, c.versions) held
         ORDER BY c.place;
 END $function$;
+COMMENT ON FUNCTION list_checkpoints(uuid,text,text,text,text,text,jsonb,text[],integer,bigint) IS 'Return checkpoints, the newest first. An argument that is NULL is no condition. p_filter lists metadata that must be
+equal. p_after is [checkpoint, thread_pk, namespace] of the last one of the page before. A page has at most p_limit
+checkpoints and, after the first, at most p_bytes; `more` says whether others follow.';

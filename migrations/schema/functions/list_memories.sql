@@ -29,3 +29,11 @@ BEGIN
         USING p_tenant, p_list->>'state', p_words, p_user, p_categories, p_filters, (p_list->>'created_after')::timestamptz,
               (p_list->>'created_before')::timestamptz, p_list->'metadata', p_list, p_limit;
 END $function$;
+COMMENT ON FUNCTION list_memories(uuid,bigint,tsquery,text[],jsonb,jsonb,integer) IS 'Return the ids of a list, in its order. p_words: words with the tenant''s or user''s word of the index, or NULL.
+p_filters: as in memory_matches. p_list:
+state                          of the memories
+metadata                       [[object, object?], …]: a memory contains one object of each pair
+created_after, created_before  inclusive, exclusive
+sort, ascending                created_at, updated_at, importance (the older ones of equal importance come last) or
+id
+after                          {value, created_at, id} of the last row seen, as far as the order has them';

@@ -6,3 +6,4 @@ CREATE OR REPLACE FUNCTION public.list_tenants()
 AS $function$
     SELECT t.id, t.name, t.created_at FROM tenants t ORDER BY t.name;
 $function$;
+COMMENT ON FUNCTION list_tenants() IS 'Return all tenants, for schedules and operators (security.sql).';

@@ -14,3 +14,5 @@ BEGIN
     RETURN QUERY SELECT l.memory_id
         FROM list_memories(v_tenant, p_user, v_scope && v_words, p_categories, p_filters, p_list, p_limit) l;
 END $function$;
+COMMENT ON FUNCTION list_worded(bigint,text,text[],jsonb,jsonb,integer) IS 'As list_memories, of memories with the words of a search: all words, "phrases", or, -without. It sees what row-level
+security hides from the index of words, so the tenant comes from the transaction (security.sql).';

@@ -18,3 +18,5 @@ BEGIN
     END IF;
     RETURN r;
 END $function$;
+COMMENT ON FUNCTION locked_memory(uuid,jsonb) IS 'Lock and return a memory. Raises MN404 if it does not exist, MN423 if it tells facts (only one that is soft-deleted
+may be purged), MN409 if it is in another state than expected and MN412 if it is at another version than expected.';

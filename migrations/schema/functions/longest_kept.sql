@@ -8,3 +8,5 @@ AS $function$
     FROM (SELECT DISTINCT ON (tenant_id) document->'lifecycle' AS lifecycle FROM tenant_configs
           ORDER BY tenant_id, version DESC) n;
 $function$;
+COMMENT ON FUNCTION longest_kept(integer,integer) IS 'Return the longest time, in days, that a tenant keeps events and receipts: the greatest of the given defaults and of
+the newest rules of every tenant.';

@@ -8,3 +8,4 @@ AS $function$
         WHERE p.label <> '*' AND p.label <> p_namespace[
             n + CASE p_where WHEN 'suffix' THEN cardinality(p_namespace) - cardinality(p_path) ELSE 0 END])
 $function$;
+COMMENT ON FUNCTION namespace_matches(text[],text,text[]) IS 'Return whether a namespace begins (`prefix`) or ends (`suffix`) with labels; the label ''*'' matches any.';

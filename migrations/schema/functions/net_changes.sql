@@ -88,3 +88,20 @@ SELECT t.rev, t.id, t.kind, coalesce(t.category_now, t.last_category),
        t.version, t.user_pk
 FROM told t WHERE t.kind IS NOT NULL
 $function$;
+COMMENT ON FUNCTION net_changes(uuid,text,bigint,text[],bigint,boolean,boolean) IS 'Return the net changes of a thread after p_since, one row a memory, as a reader of p_categories (NULL: all) sees
+them: of one user (p_user) or of all (NULL). p_complete: the log holds all changes after p_since; p_whole: and all
+before. `content` is what a bullet shows: category, text, importance.
+
+at p_since           now                    kind
+-                    active                 created; updated if it replaces a memory that was there
+active               active                 merged if it still stands for others, updated if its content is another
+gone                 active                 restored
+active               soft-deleted           soft_deleted
+active               superseded             soft_deleted if the one that replaces it is not visible; else that one
+tells it
+active               purged                 deleted, in the same case if it was superseded before
+hidden category      active                 updated, if its content changed after it became visible
+anything else                               no row
+
+A reader must see the category then and now. A memory that is gone has its text only if the text is the one of then.
+If changes are missing, a memory may have been active then and its content another.';

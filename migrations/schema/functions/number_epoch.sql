@@ -11,3 +11,4 @@ BEGIN
     new.database := database_identity();
     RETURN new;
 END $function$;
+COMMENT ON FUNCTION number_epoch() IS 'Nobody chooses an epoch: a new one is that of this database. There is none as long as the last one is.';

@@ -5,3 +5,4 @@ CREATE OR REPLACE FUNCTION public.partition_families()
 AS $function$
     VALUES ('{events}'::text[], '{id}'::text[]), ('{receipts,receipt_items}', '{id,receipt_id}');
 $function$;
+COMMENT ON FUNCTION partition_families() IS 'Return the partitioned tables and the columns of their keys. Tables of one family get and lose each week together.';

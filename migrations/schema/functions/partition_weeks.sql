@@ -8,3 +8,4 @@ AS $function$
     WHERE i.inhparent = format('public.%I', p_table)::regclass AND c.relname ~ '_[0-9]{8}$'
       AND w.week + interval '7 days' <= p_before ORDER BY 1;
 $function$;
+COMMENT ON FUNCTION partition_weeks(text,timestamp with time zone) IS 'Return the weeks before a time that have a partition of the table, the oldest first.';

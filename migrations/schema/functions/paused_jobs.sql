@@ -6,3 +6,5 @@ CREATE OR REPLACE FUNCTION public.paused_jobs()
 AS $function$
     SELECT p.kind, count(*) FROM job_pauses p GROUP BY p.kind ORDER BY p.kind;
 $function$;
+COMMENT ON FUNCTION paused_jobs() IS 'Return the paused kinds with the number of tenants (security.sql). They tell work that an operator paused from work
+that waits for a worker.';

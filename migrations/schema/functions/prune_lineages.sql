@@ -37,3 +37,6 @@ BEGIN
     END LOOP;
     RETURN v_all;
 END $function$;
+COMMENT ON FUNCTION prune_lineages(uuid,text,text[]) IS 'Keep only the newest checkpoint of each namespace of the threads, with its writes. If it has channels that are stored
+as changes (metadata.counters_since_delta_snapshot), keep also its ancestors back to the nearest one that has the
+whole value of each of them. Returns how many checkpoints were deleted.';

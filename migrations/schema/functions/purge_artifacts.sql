@@ -14,3 +14,4 @@ BEGIN
     PERFORM discard_blobs(p_tenant, coalesce(v_uris, '{}'));
     RETURN v_artifacts;
 END $function$;
+COMMENT ON FUNCTION purge_artifacts(uuid,text,text) IS 'Delete the artifacts of a conversation with their blobs. Returns the number of artifacts.';

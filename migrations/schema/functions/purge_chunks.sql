@@ -12,3 +12,5 @@ BEGIN
         SELECT p_tenant, gen_random_uuid(), i, 'PURGE', p_actor FROM unnest(v_ids) i;
     DELETE FROM memories WHERE tenant_id = p_tenant AND id = ANY (v_ids::uuid[]);
 END $function$;
+COMMENT ON FUNCTION purge_chunks(uuid,uuid[],text) IS 'Delete chunks for good, with their text in history. Chunks have no relations and are in no thread''s delta, so that no
+other memory of the user is concerned: unlike a purge of other memories, this needs no lock of the user alone.';

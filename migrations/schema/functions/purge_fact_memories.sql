@@ -18,3 +18,5 @@ BEGIN
         END IF;
     END LOOP;
 END $function$;
+COMMENT ON FUNCTION purge_fact_memories(uuid,text[],text) IS 'Purge the texts that memories of facts have from purged facts, given as [user, topic]: their older history, and the
+memory itself if no fact is left.';

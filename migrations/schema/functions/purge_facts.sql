@@ -22,3 +22,6 @@ BEGIN
     DELETE FROM facts WHERE tenant_id = p_tenant AND id = ANY (v_ids);
     RETURN cardinality(v_ids);
 END $function$;
+COMMENT ON FUNCTION purge_facts(uuid,uuid,timestamp with time zone,integer,text,boolean) IS 'Delete removed facts for good, with their values in history and in the change log: the fact p_id, else (NULL) the
+p_limit facts that were removed first, before p_before. Returns their number; with p_dry_run, the number of all that
+would go.';

@@ -9,3 +9,4 @@ BEGIN
         WHERE tenant_id = r.tenant_id AND memory_id = r.id::text;
     DELETE FROM memories WHERE tenant_id = r.tenant_id AND id = r.id;
 END $function$;
+COMMENT ON FUNCTION purge_memory(memories) IS 'Delete a memory with its relations, and blank its text in older history and in the change log.';

@@ -5,3 +5,4 @@ AS $function$
 BEGIN
     RAISE EXCEPTION 'a related memory was purged' USING ERRCODE = 'serialization_failure';
 END $function$;
+COMMENT ON FUNCTION purged_meanwhile() IS 'Fail the statement: a memory that a new one is related to was purged meanwhile, so the caller must start again.';

@@ -46,3 +46,5 @@ BEGIN
         FROM jsonb_to_recordset(p_jobs) AS j(id uuid, kind text, payload jsonb, slot text)
         ON CONFLICT (tenant_id, kind, slot) DO NOTHING;
 END $function$;
+COMMENT ON FUNCTION put_artifacts(uuid,text,text,jsonb,jsonb) IS 'Store, replace and delete artifacts of one conversation, and add jobs, in one transaction. A row with `text` null is
+deleted. `expect` is the version to replace (0: there is none; null: any); another one fails with 40001.';

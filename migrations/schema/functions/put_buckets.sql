@@ -9,3 +9,5 @@ BEGIN
     WHERE c.tenant_id = p_tenant AND c.user_id = p_user AND c.conversation_id = p_conversation
       AND c.kind = 'artifact:turn.fingerprint.v1' AND c.place = t.turn_id;
 END $function$;
+COMMENT ON FUNCTION put_buckets(uuid,text,text,jsonb,jsonb,jsonb) IS 'Do as put_artifacts does, and mark fingerprints as reconciled in the same transaction. A fingerprint that was
+replaced meanwhile keeps waiting: its version is another one.';

@@ -35,3 +35,5 @@ BEGIN
         HAVING sum(held.bytes) > p_most;
     IF FOUND THEN RAISE EXCEPTION 'the checkpoint is too large' USING ERRCODE = 'MN413'; END IF;
 END $function$;
+COMMENT ON FUNCTION put_checkpoint(uuid,uuid,text,text,text,text,text,text,bytea,jsonb,jsonb,text[],text[],text[],bytea[],bigint) IS 'Put a checkpoint with the values of the changed channels; it replaces a checkpoint with the same id. Raises MN413 if
+its values have more than p_most bytes.';

@@ -47,3 +47,5 @@ BEGIN
     v_new.removed_at := NULL;
     RETURN change_fact(p_said, CASE WHEN v_old.removed_at IS NULL THEN 'update' ELSE 'store' END, v_old, v_new);
 END $function$;
+COMMENT ON FUNCTION put_fact(uuid,jsonb,text,integer,jsonb,integer) IS 'Put a value at a rank (NULL: the single value) unless a newer statement decided that place. p_entry is {value, key,
+id}; the id is for a new row. Returns {action: store|update|null, before, after}; action null: nothing was counted.';

@@ -25,3 +25,6 @@ BEGIN
             WHERE s.tenant_id = p_tenant AND s.user_id = p_user AND s.thread_id = p_thread AND s.kind = 'lineage';
     END IF;
 END $function$;
+COMMENT ON FUNCTION put_state(uuid,uuid,text,text,text,bytea,bigint) IS 'Put the whole state of a thread: p_json, or p_binary with an empty object as p_json. p_version NULL puts it whatever
+is there, 0 only if the thread has no state, else only if the state has that version. Returns no row if the version
+does not match; a row of kind `lineage` says that a saver keeps this thread.';

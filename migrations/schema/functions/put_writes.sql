@@ -20,3 +20,5 @@ BEGIN
         HAVING sum(octet_length(w.data)) > p_most;
     IF FOUND THEN RAISE EXCEPTION 'the writes of this checkpoint are too large' USING ERRCODE = 'MN413'; END IF;
 END $function$;
+COMMENT ON FUNCTION put_writes(uuid,uuid,text,text,text,text,text[],integer[],text[],text[],text[],bytea[],bigint) IS 'Put the writes of tasks. An existing write is kept, unless its idx is below 0. Raises MN413 if the writes of the
+checkpoint have more than p_most bytes.';

@@ -23,3 +23,6 @@ BEGIN
             VALUES (p_tenant, v_job.id, v_job.kind, v_job.user_id, v_job.payload);
     END LOOP;
 END $function$;
+COMMENT ON FUNCTION queue_comparisons(uuid,jsonb) IS 'Queue the jobs `same_fact` among new jobs (rows of id, kind, user_id and payload). A user has one that has not
+started: it takes the memories of later writes, as many as a day''s questions can be about. Nightly consolidation
+takes the rest.';

@@ -28,3 +28,5 @@ BEGIN
                 CASE WHEN v_source.removed_at IS NULL THEN p_kind ELSE 'removal' END, p_cause, 'queued')
         RETURNING i.*;
 END $function$;
+COMMENT ON FUNCTION queue_index_job(uuid,uuid,uuid,uuid,text,text) IS 'Queue an index job of a source with its job, and return it; or return the one that waits already. Returns no row if
+there is no such source. A removed source gets a removal, whatever is asked for, and a job that waits becomes one.';

@@ -21,3 +21,5 @@ BEGIN
     v_new.rank := 1;
     RETURN change_fact(v_said, NULL, v_old, v_new);
 END $function$;
+COMMENT ON FUNCTION rank_single(uuid,jsonb,text,boolean) IS 'Make the single value of a topic rank 1, unless the statement is about rank 1: then the value goes. A value that was
+stated later than p_said keeps its time, so that the statement cannot overwrite it.';

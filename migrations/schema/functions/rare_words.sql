@@ -21,3 +21,6 @@ BEGIN
     WHERE s.place = 1 OR s.matches <= p_most;
     RETURN v_found::tsquery;
 END $function$;
+COMMENT ON FUNCTION rare_words(text,text,integer) IS 'Return the words of a query that are rare enough to rank by: from the rarest up, until all matches together would be
+more than p_most by the planner''s estimate. A word so frequent tells little, and ranking its matches takes long.
+Volatile, because EXPLAIN may not run in another function.';

@@ -49,3 +49,6 @@ BEGIN
         AND (v_user IS NULL OR m.user_pk = v_user) AND memory_matches(m, p_filters)
     ORDER BY a.rank, a.at;
 END $function$;
+COMMENT ON FUNCTION read_answer(uuid,text,text[],jsonb,text[],integer,uuid[],integer,integer) IS 'Return the answer of a query, in this order: at most p_whole_limit memories of the categories p_whole; the memories
+p_chosen that are still visible; at most p_related of the strongest relations of the first p_first of them, with
+`via`, the memory that each is related to. A related memory may be a chosen one.';

@@ -43,3 +43,7 @@ BEGIN
             AND (v_users IS NULL OR m.user_pk = ANY (v_users)) AND (NOT p.known OR length(m.text) = n.end_at - n.start_at)
         ORDER BY p.hit, n.ordinal;
 END $function$;
+COMMENT ON FUNCTION read_chunks(uuid,text,text[],jsonb,uuid[],integer) IS 'Return the chunks p_chosen that may still be answered, with their places, and up to p_beside chunks before and after
+each one in its file or turn. `hit` is the chosen one. A chunk that somebody stored without a source has no place.
+One of a removed source is not answered, nor one whose text was changed, nor one of a turn that is not active, that
+the filters leave out, or that has another text now.';

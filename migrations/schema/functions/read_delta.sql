@@ -65,3 +65,9 @@ BEGIN
     RETURN QUERY SELECT v_since, v_told, v_truncated, 0::bigint, NULL::bigint, NULL::uuid, NULL, NULL, NULL, NULL::int,
                         NULL::int, NULL::int, NULL::bigint;
 END $function$;
+COMMENT ON FUNCTION read_delta(uuid,text,bigint,text,text,uuid,text[],integer) IS 'Return a thread''s delta for a reader: the revision where it starts (p_since, NULL: the reader''s cursor), the revision
+that the reader then stands at, whether changes in between are missing, and the p_limit most important net changes,
+the latest first among equals, with the number of all (`total`). One row without a kind if there are none.
+
+The revision told is the newest of a change that leaves a memory in a category of the reader: hidden changes do not
+raise it. The function is STABLE, so all its statements read one snapshot: that of the statement that calls it.';

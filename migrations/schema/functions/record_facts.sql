@@ -41,3 +41,4 @@ BEGIN
     SELECT t.rev INTO v_rev FROM thread t;
     RETURN v_rev;
 END $function$;
+COMMENT ON FUNCTION record_facts(uuid,jsonb,jsonb) IS 'Record what a statement did: history, events and the delta of its thread. Returns the thread''s new revision.';

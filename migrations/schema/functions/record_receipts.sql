@@ -48,3 +48,9 @@ BEGIN
     SELECT count(*) INTO v_count FROM new;
     RETURN v_count;
 END $function$;
+COMMENT ON FUNCTION record_receipts(uuid,jsonb,jsonb) IS 'Store a batch of receipts [{id, age, via, agent, …}] and their items [{receipt_id, place, …}], and count them.
+Storing a receipt again changes nothing. `age` is in seconds, because clocks of two machines are not compared.
+
+A receipt keeps its user, its thread and an item only if the user was stored before the query and still is: the user
+may have been erased since, and stored anew. The thread of a query of all users stays only if a memory has it. An
+item says whose it is by user_id, a bullet of a header by user_pk.';

@@ -15,3 +15,4 @@ BEGIN
     END IF;
     RETURN NULL;
 END $function$;
+COMMENT ON FUNCTION refuse_silent_change() IS 'Refuse, at commit, a change of a memory without a history row of the same transaction.';

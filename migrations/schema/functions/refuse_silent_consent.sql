@@ -15,3 +15,4 @@ BEGIN
     END IF;
     RETURN NULL;
 END $function$;
+COMMENT ON FUNCTION refuse_silent_consent() IS 'Refuse, at commit, a change of a proposal or a value without a history row of the same transaction.';

@@ -18,3 +18,5 @@ BEGIN
     END IF;
     RETURN NULL;
 END $function$;
+COMMENT ON FUNCTION refuse_silent_fact() IS 'Refuse, at commit, a change of a fact without a history row of the same transaction. The time of a statement that
+says the same again is no change.';

@@ -13,3 +13,4 @@ BEGIN
     END IF;
     RETURN NULL;
 END $function$;
+COMMENT ON FUNCTION refuse_undecided_value() IS 'Refuse a value unless its own proposal is decided in this transaction: an old decision cannot be used again.';

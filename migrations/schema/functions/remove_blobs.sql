@@ -15,3 +15,6 @@ BEGIN
     SELECT count(*) INTO v_count FROM removed;
     RETURN v_count;
 END $function$;
+COMMENT ON FUNCTION remove_blobs(uuid,text[]) IS 'Take blobs that no artifact refers to out of the ledger, and return how many. Contents in PostgreSQL go at once; the
+others are noted in swept_blobs. The foreign key of conv_messages refuses to take out a blob that is being referred
+to.';

@@ -19,3 +19,5 @@ BEGIN
         RETURN NEXT change_fact(p_said, 'remove', v_old, v_new);
     END LOOP;
 END $function$;
+COMMENT ON FUNCTION remove_facts(uuid,jsonb,text,jsonb,integer) IS 'Remove the facts of a topic that an operation names by rank or value, all of them if it names none. p_above: only
+ranks above it. A fact that was stated later stays.';

@@ -22,3 +22,5 @@ BEGIN
         RETURN NEXT put_fact(p_tenant, p_said, p_topic, v_old.rank, p_new, NULL);
     END IF;
 END $function$;
+COMMENT ON FUNCTION replace_fact(uuid,jsonb,text,jsonb,jsonb) IS 'Give the place of the first of two entries to the second. A value that is in the list already has no second place.
+Without a place to give, the second is stored as by `set` if its rank is 1.';

@@ -22,3 +22,4 @@ BEGIN
           AND m.category = ANY (p_categories) AND memory_matches(m, p_filters)
         ORDER BY r DESC, m.id LIMIT p_limit;
 END $function$;
+COMMENT ON FUNCTION search_chunks(bigint,text,text[],jsonb,integer) IS 'Return the best p_limit chunks by words, as search_lexical does for other memories.';

@@ -40,3 +40,8 @@ BEGIN
           AND m.category = ANY (p_categories) AND memory_matches(m, p_filters)
         ORDER BY r DESC, m.id LIMIT p_limit;
 END $function$;
+COMMENT ON FUNCTION search_lexical(bigint,text,text[],jsonb,integer) IS 'Return the best p_limit memories by words, no chunks: those have other words of tenant and user. The tenant comes
+from the transaction (security.sql). For one user, the user''s word of the index is enough, because user keys are
+unique over all tenants. In a large tenant only memories with telling words are ranked, if they are enough. The words
+alone choose the index: with tenants of different sizes, a generic plan takes the tenant for selective and reads all
+its keys.';

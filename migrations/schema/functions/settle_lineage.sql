@@ -24,3 +24,6 @@ BEGIN
         AND NOT EXISTS (SELECT 1 FROM checkpoint_lineage l WHERE l.tenant_id = p_tenant AND l.thread_pk = p_thread)
         AND NOT EXISTS (SELECT 1 FROM checkpoint_writes w WHERE w.tenant_id = p_tenant AND w.thread_pk = p_thread);
 END $function$;
+COMMENT ON FUNCTION settle_lineage(uuid,uuid) IS 'Repair a thread after checkpoints were deleted: delete values that no checkpoint uses, clear parents that are gone,
+and set the newest checkpoint; delete the thread if it has none. The caller holds the lock of the thread''s row, so
+that nothing is put meanwhile that relies on what goes.';

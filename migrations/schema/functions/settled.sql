@@ -9,3 +9,4 @@ BEGIN ATOMIC
    ORDER BY e.number DESC
   LIMIT 1;
 END;
+COMMENT ON FUNCTION settled() IS 'Return the present epoch, and the stamp below which every transaction has ended, whatever epoch it is of.';

@@ -13,3 +13,6 @@ SELECT CASE p.way
     WHEN 'insight' THEN EXISTS (SELECT FROM said WHERE kind = 'insight' AND confidence BETWEEN 0.5 AND 1)
     ELSE true END  -- the table's CHECK allows no other way for `applied`
 $function$;
+COMMENT ON FUNCTION signals_agree(context_patches) IS 'Return whether the evidence of a proposal is enough for its way: for `signals`, turns or facts of two origins; for
+`insight`, an insight with a confidence of at least 0.5. The texts are read again: a memory counts only if it is
+active and says the value.';

@@ -24,3 +24,6 @@ BEGIN
                                                                    AND p.kind IN (o.kind, '*'))))
             RETURNING j.*;
 END $function$;
+COMMENT ON FUNCTION start_job(uuid,uuid,text,interval,integer) IS 'Start a due job for a worker, with a lease of p_lease. Returns no row if the job is not due, paused, running
+elsewhere or done, or if it only compares what was written and turns or files of the tenant wait. A job that was
+started p_most times without an end is returned dead.';

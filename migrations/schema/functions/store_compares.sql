@@ -25,3 +25,5 @@ BEGIN
     RETURN CASE p_operator WHEN '$gt' THEN v_order > 0 WHEN '$gte' THEN v_order >= 0 WHEN '$lt' THEN v_order < 0
                            WHEN '$lte' THEN v_order <= 0 ELSE false END;
 END $function$;
+COMMENT ON FUNCTION store_compares(jsonb,text,jsonb) IS 'Compare two values with `$eq`, `$ne`, `$gt`, `$gte`, `$lt` or `$lte`. The last four compare numbers, which may be
+written as texts, or else texts; values that cannot be compared do not match. A missing value is null.';

@@ -28,3 +28,5 @@ BEGIN
     END IF;
     RETURN coalesce(v, 'null') = f;
 END $function$;
+COMMENT ON FUNCTION store_matches(jsonb,jsonb) IS 'Return whether a value matches a filter: an object with operators, an object whose fields match (the value may have
+more), a list whose elements match one by one, or the same value.';

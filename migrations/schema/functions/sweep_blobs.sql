@@ -11,3 +11,5 @@ BEGIN
           AND NOT EXISTS (SELECT FROM files f WHERE f.tenant_id = p_tenant AND f.hosted_uri = b.uri)
         ORDER BY b.created_at LIMIT p_limit FOR UPDATE SKIP LOCKED));
 END $function$;
+COMMENT ON FUNCTION sweep_blobs(uuid,timestamp with time zone,integer) IS 'Take at most p_limit blobs out of the ledger that are older than p_before and that no artifact refers to. Skips a
+blob that is being referred to at this moment.';

@@ -11,3 +11,4 @@ AS $function$
       AND c.made_at >= p_since
     ORDER BY c.made_at DESC, c.id DESC LIMIT p_limit
 $function$;
+COMMENT ON FUNCTION tagged_artifacts(text,text,timestamp with time zone,integer) IS 'Return the newest artifacts of a user with a tag, made since p_since, in all conversations. A definer: see the index.';

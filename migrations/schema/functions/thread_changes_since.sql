@@ -18,3 +18,5 @@ LEFT JOIN LATERAL (
     WHERE h.tenant_id = p_tenant AND h.memory_id = c.memory_id AND h.event = 'ADD' AND m.type = 'turn' LIMIT 1) k ON true
 WHERE c.tenant_id = p_tenant AND c.thread_id = p_thread AND c.rev > p_rev ORDER BY c.rev LIMIT p_limit
 $function$;
+COMMENT ON FUNCTION thread_changes_since(uuid,text,bigint,integer) IS 'Return what happened in a thread after a revision, oldest first. A memory that no longer exists counts as a turn.
+`key_id` is the API key that stored the turn.';

@@ -18,3 +18,5 @@ BEGIN
           AND thread_place(f.thread_id) = thread_place(v_latest.thread_id) AND f.kind = v_latest.kind
           AND f.category = v_latest.category ORDER BY f.rank;
 END $function$;
+COMMENT ON FUNCTION told_facts(uuid,text,text) IS 'Return the facts of a topic that its memory tells, by rank: those of the thread in which the user stated the topic
+last, in the form (list or single value) and the category of the latest one. A value in doubt is not told.';

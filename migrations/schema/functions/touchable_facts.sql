@@ -28,3 +28,6 @@ BEGIN
           AND f.removed_at IS NULL AND (p_categories IS NULL OR f.category = ANY (p_categories))
         ORDER BY f.created_at DESC, f.rank LIMIT p_limit - v_count;
 END $function$;
+COMMENT ON FUNCTION touchable_facts(uuid,text,text,boolean,text[],integer) IS 'Return at most p_limit facts that a message in a thread may take back: of the thread, then (p_across) of the user''s
+other threads, the newest first, in categories that the caller may see (NULL: all). `latest`: the last statement of
+the thread made the fact, and no turn of the user came after it.';

@@ -60,3 +60,8 @@ BEGIN
             FROM assistant_signals(p_tenant, p_user, p_since, p_signals, NULL) s;
     END IF;
 END $function$;
+COMMENT ON FUNCTION turn_memory_context(uuid,text,text,text,text[],timestamp with time zone,boolean,integer,integer,integer,integer,integer) IS 'Return the index rows that a view is built from, made since p_since, in one round trip. It reads no blob. p_turn: the
+current turn. p_named: the selected turns, by id or its beginning; NULL: those of the active set. p_logs, p_window,
+p_most, p_reactions and p_signals: the numbers of prior turns, of newest fingerprints, of fingerprints with those
+that are not reconciled yet, of reactions, and of turns with assistant signals. p_whole: the fingerprints of the
+window are needed even if turns are selected.';

@@ -12,3 +12,4 @@ BEGIN
         WHERE m.tenant_id = p_old.tenant_id AND m.id = p_old.id RETURNING * INTO r;
     RETURN r;
 END $function$;
+COMMENT ON FUNCTION update_memory(memories,jsonb) IS 'Update a memory with the fields of p_change->''set'' and return the new row.';

@@ -54,3 +54,7 @@ BEGIN
     RETURN jsonb_build_object('id', v_new.id, 'version', v_new.version, 'text', v_new.text,
                               'retold', v_old.text IS DISTINCT FROM v_new.text);
 END $function$;
+COMMENT ON FUNCTION write_fact_memory(uuid,text,text,jsonb) IS 'Write the memory of a topic anew from its facts: make, change, restore or soft-delete it, with its history. p_by has
+the actor, and the topic''s names `one` and `many` (null: those that the memory has). The delta tells the facts
+themselves, so the memory is no bullet. A soft-deleted memory goes with the facts that it told: purge_facts purges
+it. Returns {id, version, text, retold: its text is new}, NULL if nothing changed.';
