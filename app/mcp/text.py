@@ -1,9 +1,10 @@
 """Text of the tools' answers, for models that see only text."""
 
+from mnema_wire.marks import TagNames
+
 from app.api.schemas.facts.facts import FactAnsweredOut, FactPageOut
 from app.api.schemas.memory.memories import HistoryPageOut, WrittenOut
 from app.domain.rendering.lines import cursor_line, fact_line, history_line, plain_line
-from app.domain.rendering.marks import TagNames
 from app.domain.rendering.model_text import ModelText, join_lines
 from app.usecases.recall.answer import Answer
 

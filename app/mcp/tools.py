@@ -6,16 +6,17 @@ from typing import Annotated, Any
 from uuid import UUID
 
 from mcp.types import ToolAnnotations
+from mnema_wire.bases import Request
+from mnema_wire.fields import Identifier, Limit
+from mnema_wire.marks import TagNames
 from pydantic import Field, model_validator
 
 from app.api.schemas.facts.facts import FactAnsweredOut, FactOut, FactPageOut, FactQuestionIn, TopicKey
-from app.api.schemas.fields import Identifier, Limit, Request
 from app.api.schemas.memory.memories import HistoryOut, HistoryPageOut, MemoryIn, WrittenOut
 from app.api.schemas.recall.query import AnswerOut, QueryIn
 from app.bootstrap import Application
 from app.config.settings import ToolKind
 from app.domain.facts.fact import FactFilter
-from app.domain.rendering.marks import TagNames
 from app.domain.rendering.model_text import ModelText
 from app.mcp.connection import Connection, Places
 from app.mcp.schemas import output_schema

@@ -6,11 +6,12 @@ from typing import Any, get_args
 import httpx
 import pytest
 from fastapi.routing import APIRoute
+from mnema_wire.bases import Stored
 from pydantic import BaseModel
 
 from app.api.deps import RequireScope
 from app.api.main import ROUTERS
-from app.api.schemas.stored import Stored, withhold_contents
+from app.api.schemas.stored import withhold_contents
 from app.api.transport.signature import signature_of
 from app.bootstrap import Application
 from tests.api.calls import remember

@@ -3,6 +3,7 @@
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query
+from mnema_wire.fields import Identifier, Limit
 
 from app.api import links
 from app.api.deps import App, Chatter, require_scope
@@ -15,7 +16,6 @@ from app.api.schemas.chat.conversations import (
     ConversationOut,
     EntryOut,
 )
-from app.api.schemas.fields import Identifier, Limit
 from app.api.schemas.memory.turns import TurnOut
 from app.api.transport.idempotency import IdempotencyHeader, retry_key
 from app.api.transport.parameters import StrictRoute

@@ -8,6 +8,7 @@ from typing import Annotated
 from uuid import UUID
 
 from fastapi import APIRouter, Path, Query
+from mnema_wire.fields import Identifier, Limit
 
 from app.api import links
 from app.api.deps import App, Approver, Reader, Writer
@@ -22,7 +23,6 @@ from app.api.schemas.consent.context import (
     WithdrawIn,
     WithdrawnOut,
 )
-from app.api.schemas.fields import Identifier, Limit
 from app.api.transport.idempotency import IdempotencyHeader, retry_key
 from app.api.transport.parameters import StrictRoute
 from app.domain.consent.patches import PatchState

@@ -5,6 +5,7 @@ from typing import Annotated
 from uuid import UUID
 
 from fastapi import APIRouter, Path, Query, Response
+from mnema_wire.fields import Identifier, Limit, NameCursor
 
 from app.api import links
 from app.api.deps import App, Reader, Writer, require_scope
@@ -21,7 +22,6 @@ from app.api.schemas.facts.facts import (
     TopicKey,
     label_and_meta,
 )
-from app.api.schemas.fields import Identifier, Limit, NameCursor
 from app.api.schemas.memory.memories import HistoryOut, HistoryPageOut
 from app.api.transport.idempotency import IdempotencyHeader, retry_key
 from app.api.transport.parameters import StrictRoute

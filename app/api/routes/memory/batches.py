@@ -4,11 +4,11 @@ from typing import Annotated
 from uuid import UUID
 
 from fastapi import APIRouter, Query
+from mnema_wire.fields import Limit
 
 from app.api import links
 from app.api.deps import App, Reader, Writer
 from app.api.errors import openapi_errors
-from app.api.schemas.fields import Limit
 from app.api.schemas.memory.batches import (
     MemoryBatchDoneOut,
     MemoryBatchIn,

@@ -5,11 +5,11 @@ from typing import Annotated, Any
 from uuid import UUID
 
 from fastapi import APIRouter, Header, Query, Response
+from mnema_wire.fields import Identifier, Limit, MetadataPair, Moment, StateName, TypeName, Words
 
 from app.api import links
 from app.api.deps import App, Reader, Writer
 from app.api.errors import openapi_errors
-from app.api.schemas.fields import Identifier, Limit, MetadataPair, Moment, StateName, TypeName, Words
 from app.api.schemas.memory.memories import (
     HistoryOut,
     HistoryPageOut,

@@ -3,11 +3,11 @@
 from typing import Annotated
 
 from fastapi import APIRouter, Query
+from mnema_wire.fields import Identifier, Limit, Moment
 
 from app.api import links
 from app.api.deps import App, Reader
 from app.api.errors import openapi_errors
-from app.api.schemas.fields import Identifier, Limit, Moment
 from app.api.schemas.operations.activity import EventOut, EventPageOut, NodeName, RelationsOut, StatusName
 from app.api.transport.parameters import StrictRoute
 from app.domain.filters import EventFilters

@@ -3,11 +3,11 @@
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
+from mnema_wire.fields import Moment
 from pydantic import BaseModel, Field
 
 from app.api.deps import App, Reader
 from app.api.errors import openapi_errors
-from app.api.schemas.fields import Moment
 from app.api.schemas.recall.query import CountsOut, EventCountOut
 from app.api.transport.parameters import StrictRoute
 from app.config.version import VERSION

@@ -3,11 +3,11 @@
 from typing import Annotated
 
 from fastapi import APIRouter, Query
+from mnema_wire.fields import FirstCharacters, Identifier, Limit, NameCursor
 
 from app.api import links
 from app.api.deps import AnyPrincipal, App, Reader
 from app.api.errors import openapi_errors
-from app.api.schemas.fields import FirstCharacters, Identifier, Limit, NameCursor
 from app.api.schemas.operations.overview import (
     AgentOverviewPageOut,
     CategoryOverviewPageOut,

@@ -3,11 +3,11 @@
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query
+from mnema_wire.fields import Identifier, Limit
 
 from app.api import links
 from app.api.deps import App, Reader
 from app.api.errors import openapi_errors
-from app.api.schemas.fields import Identifier, Limit
 from app.api.schemas.recall.query import ThreadDeltaOut
 from app.api.schemas.recall.threads import ThreadTurnOut, ThreadTurnsOut
 from app.api.transport.parameters import StrictRoute

@@ -4,11 +4,11 @@ from typing import Annotated
 from uuid import UUID
 
 from fastapi import APIRouter, Query
+from mnema_wire.fields import Identifier, Limit, Moment
 
 from app.api import links
 from app.api.deps import App, Reader
 from app.api.errors import openapi_errors
-from app.api.schemas.fields import Identifier, Limit, Moment
 from app.api.schemas.receipts.receipts import MemoryUsesOut, QueryReceiptDetailOut, QueryReceiptPageOut
 from app.api.transport.parameters import StrictRoute
 from app.domain.receipts.stored import ReceiptFilter

@@ -3,11 +3,11 @@
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query
+from mnema_wire.fields import Day, Identifier, Limit, NameCursor
 
 from app.api import links
 from app.api.deps import Administrator, App
 from app.api.errors import openapi_errors
-from app.api.schemas.fields import Day, Identifier, Limit, NameCursor
 from app.api.schemas.receipts.receipts import UsagePageOut
 from app.api.transport.parameters import StrictRoute
 from app.domain.receipts.usage import UsageFilter

@@ -8,12 +8,12 @@ from typing import Annotated, Any
 import orjson
 from fastapi import APIRouter, Path
 from fastapi.responses import StreamingResponse
+from mnema_wire.fields import Identifier
 
 from app.api import links
 from app.api.deps import Administrator, App, Reader
 from app.api.errors import IncompleteStream, openapi_errors
 from app.api.routes.memory.bulk import NDJSON
-from app.api.schemas.fields import Identifier
 from app.api.schemas.memory.bulk import ReceiptOut
 from app.api.transport.parameters import StrictRoute
 from app.domain.errors import MnemaError

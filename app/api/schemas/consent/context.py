@@ -4,10 +4,11 @@ from datetime import datetime
 from typing import Annotated, Literal
 from uuid import UUID
 
+from mnema_wire.bases import Request, Stored
+from mnema_wire.checks import check_storable
+from mnema_wire.fields import NOT_EMPTY, Identifier
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from app.api.schemas.fields import NOT_EMPTY, Identifier, Request, storable_text
-from app.api.schemas.stored import Stored
 from app.domain.consent.patches import MAX_QUESTION, Patch, UserContext
 from app.usecases.consent.proposals import Proposal, ProposalResult
 
@@ -20,7 +21,7 @@ FieldName = Annotated[
         description="sensitive: preferred_name, pronouns, city, language; benign: tone, goals_add; or configured ones",
     ),
 ]
-ContextText = Annotated[str, AfterValidator(storable_text)]
+ContextText = Annotated[str, AfterValidator(check_storable)]
 
 
 class PatchIn(Request):

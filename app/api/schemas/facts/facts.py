@@ -4,13 +4,14 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
+from mnema_wire.bases import Change, Request, Stored, is_absent
+from mnema_wire.fields import NOT_EMPTY, Identifier, Moment, Whole
+from mnema_wire.limits import DEFAULT_MODEL
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from app.api.schemas.fields import NOT_EMPTY, Change, Identifier, Moment, Request, Whole, is_absent
-from app.api.schemas.stored import Stored
 from app.domain.facts.answers import FactAnswer
 from app.domain.facts.fact import Fact, FactKind, FactOutcome, StatedFact
-from app.domain.facts.label import DEFAULT_MODEL, MemoryActions
+from app.domain.facts.label import MemoryActions
 from app.domain.rendering.model_text import ModelText
 from app.usecases.facts.store import FactPlace, NewFact
 

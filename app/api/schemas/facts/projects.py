@@ -7,10 +7,11 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
+from mnema_wire.bases import Request, is_absent
+from mnema_wire.fields import NOT_EMPTY, Identifier, Moment, Sequence
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.api.schemas.facts.facts import FactIn, MemoryActionsOut, Rank, TopicKey
-from app.api.schemas.fields import NOT_EMPTY, Identifier, Moment, Request, Sequence, is_absent
 from app.domain.facts.fact import Fact
 from app.domain.facts.label import MemoryActions
 from app.domain.memory.memory import MemoryType, NewMemory

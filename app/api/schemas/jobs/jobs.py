@@ -4,9 +4,9 @@ from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
 
+from mnema_wire.bases import Request
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.api.schemas.fields import Request
 from app.domain.jobs.job import JobKind, JobState
 
 

@@ -4,20 +4,10 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
+from mnema_wire.bases import Request
+from mnema_wire.fields import Identifier, Importance, Json, MetadataPair, Moment, Tags, TypeName, Whole, Words
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from app.api.schemas.fields import (
-    Identifier,
-    Importance,
-    Json,
-    MetadataPair,
-    Moment,
-    Request,
-    Tags,
-    TypeName,
-    Whole,
-    Words,
-)
 from app.api.schemas.memory.memories import MemoryOut
 from app.api.schemas.recall.query import RowFiltersIn
 from app.domain.filters import Filters

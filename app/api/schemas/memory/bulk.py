@@ -2,9 +2,9 @@
 
 from datetime import datetime
 
+from mnema_wire.fields import Identifier
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.api.schemas.fields import Identifier
 from app.api.schemas.memory.memories import MemoryIn
 
 

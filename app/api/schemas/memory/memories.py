@@ -4,24 +4,10 @@ from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
 
+from mnema_wire.bases import Change, Request, Stored, is_absent
+from mnema_wire.fields import Identifier, Importance, Json, Moment, Quote, Sequence, StateName, Tags, Text, TypeName
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.api.schemas.fields import (
-    Change,
-    Identifier,
-    Importance,
-    Json,
-    Moment,
-    Quote,
-    Request,
-    Sequence,
-    StateName,
-    Tags,
-    Text,
-    TypeName,
-    is_absent,
-)
-from app.api.schemas.stored import Stored
 from app.domain.memory.memory import Memory, MemoryType, NewMemory
 
 

@@ -5,9 +5,9 @@ from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
 
+from mnema_wire.bases import is_absent
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.api.schemas.fields import is_absent
 from app.domain.jobs.job import JobState
 from app.domain.reflection.turn_trace import REASONS, Reading, SettledFact, TurnJob
 from app.usecases.operations.turn_trace import TurnTrace, error_code

@@ -3,10 +3,11 @@
 from typing import Annotated
 from uuid import UUID
 
+from mnema_wire.bases import Request, is_absent
+from mnema_wire.fields import NOT_EMPTY, Identifier, Json, Moment, Sequence
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.api.schemas.facts.facts import MemoryActionsOut
-from app.api.schemas.fields import NOT_EMPTY, Identifier, Json, Moment, Request, Sequence, is_absent
 from app.domain.memory.memory import MemoryType, NewMemory
 from app.usecases.memory.turns import StoredTurn
 

@@ -4,9 +4,8 @@ from datetime import datetime
 from typing import Literal
 from uuid import UUID
 
+from mnema_wire.fields import TypeName
 from pydantic import BaseModel, ConfigDict, Field
-
-from app.api.schemas.fields import TypeName
 
 NodeName = Literal["hotpath", "context", "episodic", "worker"]
 StatusName = Literal["ok", "error", "skipped"]

@@ -5,10 +5,11 @@ from typing import Annotated, Any, Literal
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
+from mnema_wire.bases import Request
+from mnema_wire.fields import Identifier, Importance, Moment, Sequence, TypeName, Whole, Zone
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.api.schemas.facts.facts import FactAnswerOut
-from app.api.schemas.fields import Identifier, Importance, Moment, Request, Sequence, TypeName, Whole, Zone
 from app.domain.filters import Filters
 from app.domain.memory.memory import Memory
 from app.domain.recall.candidates import Candidate

@@ -6,9 +6,10 @@ from typing import Annotated, Any, Final, Literal
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
+from mnema_wire.bases import Request, is_absent
+from mnema_wire.fields import Identifier, TypeName, Whole, Zone
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.api.schemas.fields import Identifier, Request, TypeName, Whole, Zone, is_absent
 from app.api.schemas.recall.query import Neighbours, Share, round_relevance
 from app.domain.errors import InvalidInput
 from app.domain.filters import Filters

@@ -4,9 +4,9 @@ from datetime import date, datetime
 from typing import Any, Literal
 from uuid import UUID
 
+from mnema_wire.fields import StateName
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from app.api.schemas.fields import StateName
 from app.api.schemas.recall.query import round_relevance
 from app.domain.paging import Page
 from app.domain.receipts.stored import MemoryUse, StoredReceipt
