@@ -4,8 +4,8 @@ from contextlib import suppress
 from datetime import datetime
 from typing import cast
 
-from mnema_client.models import Page
 from mnema_client.overview import Event, EventFields
+from mnema_wire.bases import Page
 from nicegui import ui
 
 from console.context import PageContext

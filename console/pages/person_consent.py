@@ -7,7 +7,7 @@ from typing import cast
 from uuid import UUID
 
 from mnema_client import NotAllowed, NotFound, consent
-from mnema_client.models import Page
+from mnema_wire.bases import Page
 from nicegui import ui
 
 from console.context import PageContext

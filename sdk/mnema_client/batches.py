@@ -5,12 +5,14 @@ from datetime import datetime
 from typing import Any, Literal, TypedDict, Unpack
 from uuid import UUID
 
+from mnema_wire.bases import Page
+from mnema_wire.recall import RowFilters
 from pydantic import Field, field_serializer, field_validator
 
 from mnema_client.answered import Answered
 from mnema_client.calls import JSON, build_body, idempotency_headers, model_reader, path_id, query_params
-from mnema_client.models import Memory, Page
-from mnema_client.requests import MemoryType, Moment, RowFilters, Sent, metadata_pairs
+from mnema_client.models import Memory
+from mnema_client.requests import MemoryType, Moment, Sent, metadata_pairs
 from mnema_client.transport import Call
 
 

@@ -11,7 +11,9 @@ from urllib.parse import quote
 from uuid import UUID
 
 import httpx
-from pydantic import BaseModel
+from mnema_wire.bases import Page
+from mnema_wire.recall import Answer, Count, Counts, Question, ThreadDelta
+from pydantic import BaseModel, ValidationError
 
 from mnema_client import models, requests
 from mnema_client.errors import CannotBeSent
@@ -55,13 +57,13 @@ def add_turn(
     return _write_call("/turns", models.Turn, body, trim, idempotency_key)
 
 
-def query(query: str, **fields: Unpack[QuestionFields]) -> Call[models.Answer]:
-    """Ask the memory for what an agent should know (`memory.query`); `requests.Question` explains each field.
+def query(query: str, **fields: Unpack[QuestionFields]) -> Call[Answer]:
+    """Ask the memory for what an agent should know (`memory.query`); `mnema_wire.recall.Question` explains each field.
 
     Raise NotAllowed for a category or an agent that the key may not use.
     """
-    body = build_body(requests.Question, query=query, **fields)
-    return Call("POST", "/memory/query", model_reader(models.Answer), content=body.body(), headers=JSON)
+    content = json_body(Question, query=query, **fields)
+    return Call("POST", "/memory/query", model_reader(Answer), content=content, headers=JSON)
 
 
 def get(memory_id: UUID | str) -> Call[models.Memory]:
@@ -69,13 +71,13 @@ def get(memory_id: UUID | str) -> Call[models.Memory]:
     return Call("GET", _memory_path(memory_id), model_reader(models.Memory))
 
 
-def page(*, cursor: str | None = None, **fields: Unpack[ListFields]) -> Call[models.Page[models.Memory]]:
+def page(*, cursor: str | None = None, **fields: Unpack[ListFields]) -> Call[Page[models.Memory]]:
     """Return one page of memories, newest first unless `sort` and `order` say otherwise."""
     given: dict[str, Any] = {**fields}
     if (pairs := given.get("metadata")) is not None:
         given["metadata"] = metadata_pairs(pairs)
     params = query_params(cursor=cursor, **given)
-    return Call("GET", "/memory", model_reader(models.Page[models.Memory]), params)
+    return Call("GET", "/memory", model_reader(Page[models.Memory]), params)
 
 
 def changes(user_id: str, *, cursor: str | None = None, limit: int | None = None) -> Call[models.MemoryChanges]:
@@ -143,21 +145,21 @@ def pin(memory_id: UUID | str, pinned: bool = True, *, idempotency_key: str | No
 
 def history(
     memory_id: UUID | str, *, limit: int | None = None, cursor: str | None = None
-) -> Call[models.Page[models.HistoryEntry]]:
+) -> Call[Page[models.HistoryEntry]]:
     """Return one page of a memory's history, newest first. `limit`: entries a page, 1 to 200."""
     params = query_params(limit=limit, cursor=cursor)
-    return Call("GET", f"{_memory_path(memory_id)}/history", model_reader(models.Page[models.HistoryEntry]), params)
+    return Call("GET", f"{_memory_path(memory_id)}/history", model_reader(Page[models.HistoryEntry]), params)
 
 
 def delta(
     thread_id: str, *, since_rev: int | None = None, agent: str | None = None, user_id: str | None = None
-) -> Call[models.ThreadDelta]:
+) -> Call[ThreadDelta]:
     """Return the net changes in a thread since a revision, or since the agent's last header. Move no cursor.
 
     `user_id`: only this user's memories.
     """
     params = query_params(since_rev=since_rev, agent=agent, user_id=user_id)
-    return Call("GET", f"/threads/{path_segment(thread_id)}/delta", model_reader(models.ThreadDelta), params)
+    return Call("GET", f"/threads/{path_segment(thread_id)}/delta", model_reader(ThreadDelta), params)
 
 
 def export(user_id: str) -> Call[None]:
@@ -172,10 +174,10 @@ def erase(user_id: str) -> Call[models.Receipt]:
 
 def event_counts(
     by: Iterable[str] = ("op", "node"), *, since: Moment | None = None, until: Moment | None = None
-) -> Call[list[models.Count]]:
+) -> Call[list[Count]]:
     """Count events, grouped by any of node, op, status, category, user_id, thread_id and day (in UTC)."""
     params = query_params(by=",".join(by), since=since, until=until)
-    read = model_reader(models.Counts)
+    read = model_reader(Counts)
     return Call("GET", "/events/counts", lambda response: read(response).counts, params)
 
 
@@ -185,10 +187,10 @@ def jobs(
     kind: str | None = None,
     limit: int | None = None,
     cursor: str | None = None,
-) -> Call[models.Page[models.Job]]:
+) -> Call[Page[models.Job]]:
     """Return one page of background jobs, newest first. `state="dead"`: failed for good. Needs scope admin."""
     params = query_params(state=state, kind=kind, limit=limit, cursor=cursor)
-    return Call("GET", "/jobs", model_reader(models.Page[models.Job]), params)
+    return Call("GET", "/jobs", model_reader(Page[models.Job]), params)
 
 
 def job(job_id: UUID | str) -> Call[models.JobDetail]:
@@ -240,8 +242,19 @@ def path_id(value: UUID | str) -> str:
 
 
 def build_body(model: type[M], /, **fields: Any) -> M:
-    """Build a body from the fields that are not None."""
-    return model(**{name: value for name, value in fields.items() if value is not None})
+    """Build a body from the fields that are not None. Raise CannotBeSent for what the body refuses."""
+    known = model.model_fields
+    given = {name: value for name, value in fields.items() if value is not None}
+    try:
+        return model(**{(name in known and known[name].alias) or name: value for name, value in given.items()})
+    except ValidationError as error:
+        problems = [f"{'.'.join(map(str, problem['loc'])) or 'body'}: {problem['msg']}" for problem in error.errors()]
+        raise CannotBeSent(f"the body is refused: {'; '.join(problems)}") from error
+
+
+def json_body(model: type[BaseModel], /, **fields: Any) -> bytes:
+    """Return the fields that are not None as the JSON of a body. Raise CannotBeSent."""
+    return requests.encode_body(build_body(model, **fields))
 
 
 def _memory_path(memory_id: UUID | str) -> str:

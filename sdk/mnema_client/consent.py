@@ -5,9 +5,10 @@ from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
 
+from mnema_wire.bases import Page
+
 from mnema_client.answered import Answered, Stored
 from mnema_client.calls import JSON, build_body, idempotency_headers, model_reader, path_id, path_segment
-from mnema_client.models import Page
 from mnema_client.requests import Sent
 from mnema_client.transport import Call
 

@@ -1,16 +1,12 @@
 """Responses of Mnema, with the field names of the HTTP API. Unknown fields are ignored; unknown words are kept."""
 
-from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, Generic, TypeVar
+from typing import Any
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict
+from mnema_wire.facts import MemoryActions
 
 from mnema_client.answered import Answered, Stored
-from mnema_client.fact_models import FactAnswer, MemoryActions
-
-T = TypeVar("T")
 
 
 class Written(Answered):
@@ -95,13 +91,6 @@ class Memory(Stored):
     hits: int = 0
 
 
-class Page(Answered, Generic[T]):
-    """One page of results; `next_cursor` is None on the last one."""
-
-    items: list[T]
-    next_cursor: str | None = None
-
-
 class MemoryChanges(Answered):
     """Changed memories of a user. Pass `next_cursor` as `cursor` to go on; if `more` is true, do so at once."""
 
@@ -124,121 +113,12 @@ class HistoryEntry(Answered):
     ts: datetime
 
 
-class Score(Answered):
-    """A score: the `parts` add up to `total`. `similarity` is the cosine."""
-
-    total: float
-    parts: dict[str, float]
-    similarity: float | None = None
-
-
-class Item(Answered):
-    """A memory in an answer.
-
-    The fields after `mark` come with return=full, `score` with full or explain, `strength` with related items. A chunk
-    has a `mark`, which its text starts with, and always its `source`.
-    """
-
-    id: UUID
-    category: str
-    text: str
-    mark: str | None = None
-    type: str | None = None
-    importance: int | None = None
-    pinned: bool | None = None
-    tags: list[str] | None = None
-    user_id: str | None = None
-    thread_id: str | None = None
-    seq: int | None = None
-    agent_id: str | None = None
-    run_id: str | None = None
-    actor_id: str | None = None
-    role: str | None = None
-    steps_text: str | None = None
-    source: dict[str, Any] | None = None
-    metadata: dict[str, Any] | None = None
-    created_at: datetime | None = None
-    updated_at: datetime | None = None
-    score: Score | None = None
-    relevance: float | None = None
-    also: list[UUID] | None = None
-    superseded_by: UUID | None = None
-    strength: float | None = None
-
-
-class Dropped(Answered):
-    """A candidate that was left out of the answer, and the reason."""
-
-    id: UUID
-    category: str
-    reason: str
-    score: Score | None = None
-
-
-class Delta(Answered):
-    """A thread's revisions. `rev`: of the newest visible change. `more`: changed memories without a bullet."""
-
-    since_rev: int
-    rev: int
-    more: int
-    truncated: bool
-
-
-class ThreadDelta(Delta):
-    """A thread's revisions with the delta header; empty if nothing changed."""
-
-    header: str
-
-
-class Answer(Answered):
-    """The answer to a query. `tokens`: of header and items. `degraded`: the part that was not available. `fact_answer`:
-    the answer from stored facts, if the query asks for facts of the filtered user. `answerable`: the best relevance of
-    all candidates, 0 to 1; near 0 nothing that was ranked answers the question. `query_id`: names the receipt.
-    """
-
-    items: list[Item]
-    related: list[Item]
-    header: str
-    delta: Delta | None = None
-    tokens: int
-    took_ms: float
-    fact_answer: FactAnswer | None = None
-    answerable: float | None = None
-    degraded: str | None = None
-    dropped: list[Dropped] | None = None
-    query_id: UUID | None = None
-
-    def prompt(self) -> str:
-        """Return header, answer from facts, items and related items as text for a prompt, one line each."""
-        told = [self.fact_answer.text] if self.fact_answer is not None and self.fact_answer.answered else []
-        lines = [*told, *(item.text for item in (*self.items, *self.related))]
-        return "\n".join([self.header, *lines] if self.header else lines)
-
-
 class Receipt(Answered):
     """The receipt of an erasure. `counts`: rows deleted, rows blanked and tombstones, by kind."""
 
     user_id: str
     erased_at: datetime
     counts: dict[str, int]
-
-
-class Count(BaseModel):
-    """The number of events in one group; `group` has the values of the chosen columns."""
-
-    model_config = ConfigDict(extra="allow", frozen=True)
-    count: int
-
-    @property
-    def group(self) -> Mapping[str, Any]:
-        """The group's columns and values, such as `{"op": "create", "node": "hotpath"}`."""
-        return self.model_extra or {}
-
-
-class Counts(Answered):
-    """Event counts."""
-
-    counts: list[Count]
 
 
 class Job(Answered):

@@ -4,9 +4,10 @@ from datetime import datetime
 from typing import Literal, TypedDict, Unpack
 from uuid import UUID
 
+from mnema_wire.bases import Page
+
 from mnema_client.answered import Answered
 from mnema_client.calls import model_reader, query_params
-from mnema_client.models import Page
 from mnema_client.requests import Moment
 from mnema_client.transport import Call
 

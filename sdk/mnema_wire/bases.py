@@ -1,6 +1,6 @@
 """The bases of all bodies: requests, and answers with and without stored contents."""
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from pydantic import (
     BaseModel,
@@ -15,6 +15,8 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError
 
 from mnema_wire.near_names import MAX_NAME_CHARS, nearest_hint
+
+T = TypeVar("T")
 
 
 def is_absent(value: object) -> bool:
@@ -82,6 +84,13 @@ class Answered(BaseModel):
     """The base of answers. A field that the reader does not know is ignored: an older client reads a newer server."""
 
     model_config = ConfigDict(extra="ignore", frozen=True, protected_namespaces=())
+
+
+class Page(Answered, Generic[T]):
+    """A page of a list. Pass `next_cursor` as `cursor` for the next page; it is null on the last one."""
+
+    items: list[T]
+    next_cursor: str | None = None
 
 
 class Stored(Answered):

@@ -7,9 +7,8 @@ from uuid import uuid4
 
 import pytest
 from mnema_client import AsyncMnema
-from mnema_client.citations import ThreadTurn
-from mnema_client.models import Answer
 from mnema_client.receipts import QueryReceipt
+from mnema_wire.recall import Answer, ThreadTurn
 from nicegui import ui
 from nicegui.testing import User
 

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID, uuid4
 
-from mnema_client.citations import ThreadTurn
+from mnema_wire.recall import ThreadTurn
+
 from mnema_client.client import AsyncMnema
 from mnema_client.models import Memory
 

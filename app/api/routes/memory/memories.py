@@ -6,6 +6,7 @@ from uuid import UUID
 
 from fastapi import APIRouter, Header, Query, Response
 from mnema_wire.fields import Identifier, Limit, MetadataPair, Moment, StateName, TypeName, Words
+from mnema_wire.recall import Answer, Question
 
 from app.api import links
 from app.api.deps import App, Reader, Writer
@@ -21,7 +22,7 @@ from app.api.schemas.memory.memories import (
     PinIn,
     WrittenOut,
 )
-from app.api.schemas.recall.query import AnswerOut, QueryIn
+from app.api.schemas.recall.query import answer_body, to_query
 from app.api.transport.client_name import ClientHeader
 from app.api.transport.idempotency import IdempotencyHeader, retry_key
 from app.api.transport.parameters import StrictRoute
@@ -132,15 +133,15 @@ async def changes(
 
 @router.post(
     "/query",
-    response_model=AnswerOut,
+    response_model=Answer,
     response_model_exclude_none=True,
     responses={200: {"links": links.ANSWER}, **openapi_errors(400, 401, 403, 413, 422, 503)},
     operation_id="memory_query",
 )
-async def query(app: App, principal: Reader, body: QueryIn) -> AnswerOut:
+async def query(app: App, principal: Reader, body: Question) -> Answer:
     """Answer `memory.query`: the memories that an agent needs for a question, within its allowlist and token budget."""
-    answer = await app.query.answer_query(principal, body.to_domain())
-    return AnswerOut.from_answer(answer, full=body.returns == "full", explain=body.explain)
+    answer = await app.query.answer_query(principal, to_query(body))
+    return answer_body(answer, full=body.returns == "full", explain=body.explain)
 
 
 @router.get(

@@ -6,10 +6,10 @@ from uuid import UUID
 
 from mnema_wire.bases import Request
 from mnema_wire.fields import Identifier, Importance, Json, MetadataPair, Moment, Tags, TypeName, Whole, Words
+from mnema_wire.recall import RowFilters
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from app.api.schemas.memory.memories import MemoryOut
-from app.api.schemas.recall.query import RowFiltersIn
 from app.domain.filters import Filters
 from app.domain.memory.batches import BatchEdit
 from app.domain.memory.listing import MemoryListing, parse_metadata
@@ -42,7 +42,7 @@ NameOrNames = Annotated[_Names, BeforeValidator(_as_list, json_schema_input_type
 TypeOrTypes = Annotated[_Types, BeforeValidator(_as_list, json_schema_input_type=TypeName | _Types)]
 
 
-class BatchFiltersIn(RowFiltersIn):
+class BatchFiltersIn(RowFilters):
     """The filters of `GET /memory`, combined with AND: the batch matches what the list shows.
 
     Only active memories match. At least one filter is needed.
@@ -61,7 +61,7 @@ class BatchFiltersIn(RowFiltersIn):
 
     def to_domain(self) -> MemoryListing:
         """Return the list that the batch matches. Raise InvalidInput for an empty range."""
-        names = (*RowFiltersIn.model_fields, "thread_id", "tag")
+        names = (*RowFilters.model_fields, "thread_id", "tag")
         return MemoryListing(
             filters=Filters(**{name: getattr(self, name) for name in names}),
             words=self.q,

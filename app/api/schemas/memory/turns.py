@@ -4,10 +4,11 @@ from typing import Annotated
 from uuid import UUID
 
 from mnema_wire.bases import Request, is_absent
+from mnema_wire.facts import MemoryActions
 from mnema_wire.fields import NOT_EMPTY, Identifier, Json, Moment, Sequence
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.api.schemas.facts.facts import MemoryActionsOut
+from app.api.schemas.facts.facts import actions_body
 from app.domain.memory.memory import MemoryType, NewMemory
 from app.usecases.memory.turns import StoredTurn
 
@@ -71,12 +72,12 @@ class TurnOut(BaseModel):
     revision: int | None = Field(default=None, exclude_if=is_absent, description="new revision of the thread")
     jobs: list[UUID] = Field(description="ids for GET /jobs/{id}")
     reason: str | None = Field(default=None, exclude_if=is_absent, description="why the turn was not stored: erased")
-    memory_actions: MemoryActionsOut | None = Field(
+    memory_actions: MemoryActions | None = Field(
         default=None, exclude_if=is_absent, description="what the facts of the turn did; absent if it states none"
     )
 
     @classmethod
     def from_turn(cls, turn: StoredTurn) -> "TurnOut":
         """Return the body for the use-case's result."""
-        actions = turn.actions and MemoryActionsOut.from_actions(turn.actions)
+        actions = turn.actions and actions_body(turn.actions)
         return cls(id=turn.id, revision=turn.revision, jobs=turn.jobs, reason=turn.reason, memory_actions=actions)
