@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mnema_wire.facts import FactQuestion, Statement
+from mnema_wire.memory import NewMemory
 from mnema_wire.recall import Question
 
 from app.api.schemas.facts.facts import to_place
-from app.api.schemas.memory.memories import MemoryIn
+from app.api.schemas.memory.memories import to_new_memory
 from app.api.schemas.recall.query import to_query
 from app.bootstrap import Application
 from app.domain.principal import Principal
@@ -98,7 +99,7 @@ async def _answer_request(app: Application, scope: Principal, load: Load, number
     if load.kind == "query":
         await app.query.answer_query(scope, to_query(Question.model_validate(body)))
     elif load.kind == "write":
-        new = MemoryIn.model_validate(body).to_domain(app.policies.defaults.write.default_importance)
+        new = to_new_memory(NewMemory.model_validate(body), app.policies.defaults.write.default_importance)
         await app.write.write_memory(scope, new)
     elif load.kind == "facts_answer":
         asked = FactQuestion.model_validate(body)

@@ -2,8 +2,8 @@
 
 from mnema_wire.facts import FactPage, FactReply
 from mnema_wire.marks import TagNames
+from mnema_wire.memory import HistoryPage, Written
 
-from app.api.schemas.memory.memories import HistoryPageOut, WrittenOut
 from app.domain.rendering.lines import cursor_line, fact_line, history_line, plain_line
 from app.domain.rendering.model_text import ModelText, join_lines
 from app.usecases.recall.answer import Answer
@@ -26,7 +26,7 @@ def answer_text(answer: Answer) -> ModelText:
     return join_lines(lines) or (TOO_LONG if answer.left_out else NO_MATCH)
 
 
-def written_text(written: WrittenOut) -> ModelText:
+def written_text(written: Written) -> ModelText:
     """Return the result of a write as one line."""
     if written.id is None:
         return plain_line(f"{written.action}: {written.reason}")
@@ -34,7 +34,7 @@ def written_text(written: WrittenOut) -> ModelText:
     return plain_line(f"{written.action} {written.id}{joined}")
 
 
-def history_text(page: HistoryPageOut, names: TagNames) -> ModelText:
+def history_text(page: HistoryPage, names: TagNames) -> ModelText:
     """Return one line for each entry, newest first, and a last line with the cursor if there are more."""
     lines = []
     for entry in page.items:

@@ -10,11 +10,12 @@ from mnema_wire.bases import Request
 from mnema_wire.facts import FactPage, FactQuestion, TopicKey
 from mnema_wire.fields import Identifier, Limit
 from mnema_wire.marks import TagNames
+from mnema_wire.memory import HistoryEntry, HistoryPage, NewMemory, Written
 from mnema_wire.recall import Question
 from pydantic import Field, model_validator
 
 from app.api.schemas.facts.facts import fact_body, fact_reply_body
-from app.api.schemas.memory.memories import HistoryOut, HistoryPageOut, MemoryIn, WrittenOut
+from app.api.schemas.memory.memories import to_new_memory
 from app.api.schemas.recall.query import answer_body, to_query
 from app.bootstrap import Application
 from app.config.settings import ToolKind
@@ -29,7 +30,7 @@ CURSOR_HELP = "`next_cursor` of the previous page"
 QuestionText = Annotated[str, Field(min_length=1, max_length=8000)]
 
 
-class RememberIn(MemoryIn):
+class RememberIn(NewMemory):
     """A memory to write."""
 
     trim: bool = Field(default=False, strict=True, description="shorten a text that is too long instead of refusing it")
@@ -94,9 +95,9 @@ async def _run_query(app: Application, connection: Connection, arguments: Questi
 
 
 async def _run_remember(app: Application, connection: Connection, arguments: RememberIn) -> ToolOutcome:
-    draft = arguments.to_domain(app.policies.of(connection.caller).write.default_importance)
+    draft = to_new_memory(arguments, app.policies.of(connection.caller).write.default_importance)
     written = await app.write.write_memory(connection.caller, draft, trim=arguments.trim)
-    body = WrittenOut.model_validate(written, from_attributes=True)
+    body = Written.model_validate(written, from_attributes=True)
     return ToolOutcome(written_text(body), body.model_dump(mode="json"))
 
 
@@ -104,7 +105,7 @@ async def _run_history(app: Application, connection: Connection, arguments: Hist
     if "user" in connection.fixed:
         connection.require_user((await app.read.get_memory(connection.caller, arguments.memory_id)).user_id)
     rows = await app.history.list_history(connection.caller, arguments.memory_id, arguments.cursor, arguments.limit)
-    page = HistoryPageOut(items=[HistoryOut.model_validate(row) for row in rows.items], next_cursor=rows.next_cursor)
+    page = HistoryPage(items=[HistoryEntry.model_validate(row) for row in rows.items], next_cursor=rows.next_cursor)
     return ToolOutcome(history_text(page, _names(app, connection)), page.model_dump(mode="json"))
 
 

@@ -1,9 +1,10 @@
 """The first page: counts, recent changes and the health of the API."""
 
 from mnema_client import overview
-from mnema_client.models import Health, JobCounts, Memory, Readiness
+from mnema_client.models import Health, JobCounts, Readiness
 from mnema_client.overview import CategoryOverview
 from mnema_wire.bases import Page
+from mnema_wire.memory import Memory
 from mnema_wire.recall import Count
 from nicegui import ui
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from uuid import UUID
 
 from mnema_client import AsyncMnema
-from mnema_client.models import Memory
+from mnema_wire.memory import Memory
 from nicegui import ui
 
 from console.context import PageContext

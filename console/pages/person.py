@@ -1,8 +1,8 @@
 """One person: counts, consented context, the consent inbox, export and erase."""
 
 from mnema_client import NotFound, consent
-from mnema_client.models import Receipt
 from mnema_client.overview import UserOverview
+from mnema_wire.memory import Receipt
 from nicegui import ui
 
 from console.context import PageContext

@@ -12,6 +12,7 @@ from uuid import UUID
 
 import httpx
 from mnema_wire.bases import Page
+from mnema_wire.memory import Changes, HistoryEntry, Memory, MemoryChanges, NewMemory, NewTurn, Receipt, Turn, Written
 from mnema_wire.recall import Answer, Count, Counts, Question, ThreadDelta
 from pydantic import BaseModel, ValidationError
 
@@ -35,26 +36,26 @@ JSON = {"Content-Type": "application/json"}
 
 def remember(
     text: str, *, trim: bool = False, idempotency_key: str | None = None, **fields: Unpack[MemoryFields]
-) -> Call[models.Written]:
-    """Write a memory; `requests.NewMemory` explains each field.
+) -> Call[Written]:
+    """Write a memory; `mnema_wire.memory.NewMemory` explains each field.
 
     A semantic text that says the same as a stored memory of this user and category updates that memory. `trim`: shorten
     a too long text instead of refusing it. Give an `idempotency_key` to send the same write again later; retries within
     this call always have one.
     """
-    body = build_body(requests.NewMemory, text=text, **fields)
-    return _write_call("/memory", models.Written, body, trim, idempotency_key)
+    body = build_body(NewMemory, text=text, **fields)
+    return _write_call("/memory", Written, body, trim, idempotency_key)
 
 
 def add_turn(
     content: str, *, trim: bool = False, idempotency_key: str | None = None, **fields: Unpack[TurnFields]
-) -> Call[models.Turn]:
-    """Store a turn of a conversation; `requests.NewTurn` explains each field.
+) -> Call[Turn]:
+    """Store a turn of a conversation; `mnema_wire.memory.NewTurn` explains each field.
 
     The turn can be found at once. Background jobs extract facts from it.
     """
-    body = build_body(requests.NewTurn, content=content, **fields)
-    return _write_call("/turns", models.Turn, body, trim, idempotency_key)
+    body = build_body(NewTurn, content=content, **fields)
+    return _write_call("/turns", Turn, body, trim, idempotency_key)
 
 
 def query(query: str, **fields: Unpack[QuestionFields]) -> Call[Answer]:
@@ -66,28 +67,28 @@ def query(query: str, **fields: Unpack[QuestionFields]) -> Call[Answer]:
     return Call("POST", "/memory/query", model_reader(Answer), content=content, headers=JSON)
 
 
-def get(memory_id: UUID | str) -> Call[models.Memory]:
+def get(memory_id: UUID | str) -> Call[Memory]:
     """Return one memory, in any state."""
-    return Call("GET", _memory_path(memory_id), model_reader(models.Memory))
+    return Call("GET", _memory_path(memory_id), model_reader(Memory))
 
 
-def page(*, cursor: str | None = None, **fields: Unpack[ListFields]) -> Call[Page[models.Memory]]:
+def page(*, cursor: str | None = None, **fields: Unpack[ListFields]) -> Call[Page[Memory]]:
     """Return one page of memories, newest first unless `sort` and `order` say otherwise."""
     given: dict[str, Any] = {**fields}
     if (pairs := given.get("metadata")) is not None:
         given["metadata"] = metadata_pairs(pairs)
     params = query_params(cursor=cursor, **given)
-    return Call("GET", "/memory", model_reader(Page[models.Memory]), params)
+    return Call("GET", "/memory", model_reader(Page[Memory]), params)
 
 
-def changes(user_id: str, *, cursor: str | None = None, limit: int | None = None) -> Call[models.MemoryChanges]:
+def changes(user_id: str, *, cursor: str | None = None, limit: int | None = None) -> Call[MemoryChanges]:
     """Return the memories of a user that changed since the cursor, in any state.
 
     Without a cursor the answer has no items and says where changes begin now. A purged memory is missing. Raise
     CursorOfOtherDatabase after a restore: then list all memories again, and begin without a cursor.
     """
     params = query_params(user_id=user_id, cursor=cursor, limit=limit)
-    return Call("GET", "/memory/changes", model_reader(models.MemoryChanges), params)
+    return Call("GET", "/memory/changes", model_reader(MemoryChanges), params)
 
 
 def edit(
@@ -97,18 +98,16 @@ def edit(
     trim: bool = False,
     idempotency_key: str | None = None,
     **fields: Unpack[ChangeFields],
-) -> Call[models.Memory]:
+) -> Call[Memory]:
     """Change the named fields. With `version`, raise VersionConflict if the memory changed since that version."""
     headers = idempotency_headers(idempotency_key, JSON)
     if version is not None:
         headers["If-Match"] = f'"{version}"'
-    content = build_body(requests.Changes, **fields).body()
-    return Call("PATCH", _memory_path(memory_id), model_reader(models.Memory), _trim_params(trim), content, headers)
+    content = json_body(Changes, **fields)
+    return Call("PATCH", _memory_path(memory_id), model_reader(Memory), _trim_params(trim), content, headers)
 
 
-def delete(
-    memory_id: UUID | str, *, version: int | None = None, idempotency_key: str | None = None
-) -> Call[models.Memory]:
+def delete(memory_id: UUID | str, *, version: int | None = None, idempotency_key: str | None = None) -> Call[Memory]:
     """Soft-delete a memory: no answer contains it. It can be restored until its `purge_at`. Idempotent.
 
     With `version`, raise VersionConflict if the memory changed since that version.
@@ -116,7 +115,7 @@ def delete(
     headers = idempotency_headers(idempotency_key)
     if version is not None:
         headers["If-Match"] = f'"{version}"'
-    return Call("DELETE", _memory_path(memory_id), model_reader(models.Memory), headers=headers)
+    return Call("DELETE", _memory_path(memory_id), model_reader(Memory), headers=headers)
 
 
 def purge(memory_id: UUID | str, *, idempotency_key: str | None = None) -> Call[None]:
@@ -126,29 +125,27 @@ def purge(memory_id: UUID | str, *, idempotency_key: str | None = None) -> Call[
     )
 
 
-def restore(memory_id: UUID | str, *, idempotency_key: str | None = None) -> Call[models.Memory]:
+def restore(memory_id: UUID | str, *, idempotency_key: str | None = None) -> Call[Memory]:
     """Restore a soft-deleted or superseded memory."""
     return Call(
         "POST",
         f"{_memory_path(memory_id)}/restore",
-        model_reader(models.Memory),
+        model_reader(Memory),
         headers=idempotency_headers(idempotency_key),
     )
 
 
-def pin(memory_id: UUID | str, pinned: bool = True, *, idempotency_key: str | None = None) -> Call[models.Memory]:
+def pin(memory_id: UUID | str, pinned: bool = True, *, idempotency_key: str | None = None) -> Call[Memory]:
     """Pin or unpin a memory. A pinned memory is never forgotten because of its age."""
     content = b'{"pinned": true}' if pinned else b'{"pinned": false}'
     headers = idempotency_headers(idempotency_key, JSON)
-    return Call("POST", f"{_memory_path(memory_id)}/pin", model_reader(models.Memory), content=content, headers=headers)
+    return Call("POST", f"{_memory_path(memory_id)}/pin", model_reader(Memory), content=content, headers=headers)
 
 
-def history(
-    memory_id: UUID | str, *, limit: int | None = None, cursor: str | None = None
-) -> Call[Page[models.HistoryEntry]]:
+def history(memory_id: UUID | str, *, limit: int | None = None, cursor: str | None = None) -> Call[Page[HistoryEntry]]:
     """Return one page of a memory's history, newest first. `limit`: entries a page, 1 to 200."""
     params = query_params(limit=limit, cursor=cursor)
-    return Call("GET", f"{_memory_path(memory_id)}/history", model_reader(Page[models.HistoryEntry]), params)
+    return Call("GET", f"{_memory_path(memory_id)}/history", model_reader(Page[HistoryEntry]), params)
 
 
 def delta(
@@ -167,9 +164,9 @@ def export(user_id: str) -> Call[None]:
     return Call("GET", f"/users/{path_segment(user_id)}/export", ignore_body)
 
 
-def erase(user_id: str) -> Call[models.Receipt]:
+def erase(user_id: str) -> Call[Receipt]:
     """Erase a user for good. Needs a key with scope admin."""
-    return Call("POST", f"/users/{path_segment(user_id)}/erase", model_reader(models.Receipt), repeatable=False)
+    return Call("POST", f"/users/{path_segment(user_id)}/erase", model_reader(Receipt), repeatable=False)
 
 
 def event_counts(
@@ -261,8 +258,15 @@ def _memory_path(memory_id: UUID | str) -> str:
     return f"/memory/{path_id(memory_id)}"
 
 
-def _write_call(path: str, model: type[M], body: requests.Sent, trim: bool, key: str | None) -> Call[M]:
-    return Call("POST", path, model_reader(model), _trim_params(trim), body.body(), idempotency_headers(key, JSON))
+def _write_call(path: str, model: type[M], body: BaseModel, trim: bool, key: str | None) -> Call[M]:
+    return Call(
+        "POST",
+        path,
+        model_reader(model),
+        _trim_params(trim),
+        requests.encode_body(body),
+        idempotency_headers(key, JSON),
+    )
 
 
 def idempotency_headers(key: str | None, headers: Mapping[str, str] = MappingProxyType({})) -> dict[str, str]:

@@ -7,10 +7,10 @@ from datetime import datetime
 from uuid import UUID
 
 from mnema_wire.bases import Page
+from mnema_wire.memory import Turn
 
 from mnema_client.answered import Answered
 from mnema_client.calls import JSON, build_body, idempotency_headers, model_reader, path_segment, query_params
-from mnema_client.models import Turn
 from mnema_client.requests import Sent
 from mnema_client.transport import Call
 

@@ -16,9 +16,9 @@ from mnema_wire.facts import (
     Statement,
     StoredFacts,
 )
+from mnema_wire.memory import HistoryEntry
 
 from mnema_client.calls import JSON, idempotency_headers, json_body, model_reader, path_id, path_segment, query_params
-from mnema_client.models import HistoryEntry
 from mnema_client.requests import Moment
 from mnema_client.transport import Call
 

@@ -4,25 +4,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from mnema_wire.facts import MemoryActions
-
-from mnema_client.answered import Answered, Stored
-
-
-class Written(Answered):
-    """The result of a write. `action`: created, updated (the text joined `matched_id`), unchanged, merged or skipped.
-
-    `unchanged`: `matched_id` says this already, so nothing was stored. `reason`: why it was skipped. `similarity`: the
-    best cosine among the compared memories. `related`: relations made or renewed. `revision`: the thread's.
-    """
-
-    id: UUID | None
-    action: str
-    matched_id: UUID | None = None
-    similarity: float | None = None
-    related: int = 0
-    revision: int | None = None
-    reason: str | None = None
+from mnema_client.answered import Answered
 
 
 class LineError(Answered):
@@ -46,79 +28,6 @@ class BulkResult(Answered):
     revision: int | None = None
     reason: str | None = None
     error: LineError | None = None
-
-
-class Turn(Answered):
-    """A stored turn: its memory's id (None if it was not stored; `reason` says why) and its background jobs.
-
-    `memory_actions`: what the facts of the turn did, None if it states none.
-    """
-
-    id: UUID | None
-    revision: int | None = None
-    jobs: list[UUID]
-    reason: str | None = None
-    memory_actions: MemoryActions | None = None
-
-
-class Memory(Stored):
-    """A stored memory. Pass its `version` to `edit` to change it only if nobody else did."""
-
-    id: UUID
-    user_id: str
-    category: str
-    type: str
-    text: str
-    steps_text: str | None = None
-    importance: int
-    pinned: bool
-    tags: list[str]
-    state: str
-    version: int
-    thread_id: str | None = None
-    seq: int | None = None
-    agent_id: str | None = None
-    run_id: str | None = None
-    actor_id: str | None = None
-    role: str | None = None
-    source: dict[str, Any] | None = None
-    metadata: dict[str, Any]
-    superseded_by: UUID | None = None
-    purge_at: datetime | None = None
-    created_at: datetime
-    updated_at: datetime
-    last_accessed: datetime | None = None
-    hits: int = 0
-
-
-class MemoryChanges(Answered):
-    """Changed memories of a user. Pass `next_cursor` as `cursor` to go on; if `more` is true, do so at once."""
-
-    tenant_id: UUID
-    items: list[Memory]
-    next_cursor: str
-    more: bool
-
-
-class HistoryEntry(Answered):
-    """One entry of the audit trail. `meta` has the whole row before and after the change."""
-
-    id: UUID
-    memory_id: str
-    event: str
-    old_ref: str | None = None
-    new_ref: str | None = None
-    actor: str | None = None
-    meta: dict[str, Any]
-    ts: datetime
-
-
-class Receipt(Answered):
-    """The receipt of an erasure. `counts`: rows deleted, rows blanked and tombstones, by kind."""
-
-    user_id: str
-    erased_at: datetime
-    counts: dict[str, int]
 
 
 class Job(Answered):

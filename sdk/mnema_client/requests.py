@@ -9,8 +9,9 @@ from datetime import date, datetime
 from typing import Any, Literal, Required, TypedDict
 from uuid import UUID
 
+from mnema_wire.memory import Source
 from mnema_wire.recall import Filters
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict
 from pydantic_core import to_jsonable_python
 
 from mnema_client.errors import CannotBeSent
@@ -57,67 +58,6 @@ class Sent(BaseModel):
     def body(self) -> bytes:
         """Return the set fields as JSON; the server's defaults apply to the others. Raise CannotBeSent."""
         return encode_body(self)
-
-
-class Source(Sent):
-    """The source of a memory: a turn and the words in it (at most 2,000 characters)."""
-
-    turn_id: str
-    quote: str | None = None
-
-
-class NewMemory(Sent):
-    """A memory to write. Identifiers are the caller's own: 1 to 200 printable characters.
-
-    `text`: at most 280 characters if semantic; `importance`: 1 to 5; `seq`: its place in the thread; `steps_text`:
-    numbered imperative steps, only with type procedural; `created_at`: for imports, never in the future;
-    `idempotency_key`: of one line of `remember_many`.
-    """
-
-    user_id: str
-    category: str
-    text: str
-    type: MemoryType = "semantic"
-    thread_id: str | None = None
-    seq: int | None = None
-    agent_id: str | None = None
-    run_id: str | None = None
-    actor_id: str | None = None
-    role: str | None = None
-    steps_text: str | None = None
-    importance: int | None = None
-    pinned: bool = False
-    tags: list[str] = Field(default_factory=list)
-    source: Source | None = None
-    metadata: dict[str, Any] = Field(default_factory=dict)
-    created_at: Moment | None = None
-    idempotency_key: str | None = None
-
-
-class NewTurn(Sent):
-    """A turn of a conversation. `content`: at most 32,000 characters by default."""
-
-    user_id: str
-    thread_id: str
-    role: str
-    content: str
-    actor_id: str | None = None
-    agent_id: str | None = None
-    seq: int | None = None
-    created_at: Moment | None = None
-    metadata: dict[str, Any] = Field(default_factory=dict)
-
-
-class Changes(Sent):
-    """Fields of a memory to change; the others stay."""
-
-    text: str = ""
-    steps_text: str = ""
-    category: str = ""
-    importance: int = 1
-    pinned: bool = False
-    tags: list[str] = Field(default_factory=list)
-    metadata: dict[str, Any] = Field(default_factory=dict)
 
 
 class MemoryFields(TypedDict, total=False):

@@ -20,8 +20,8 @@ from tests.factories import Caller, make_caller
 SECRET = "Maya keeps a spare key under the zebrafish tank."
 TAG = "zebrafish"
 OWN = {
-    "WrittenOut": "ids and counts",
-    "TurnOut": "ids and counts",
+    "Written": "ids and counts",
+    "Turn": "ids and counts",
     "MemoryActions": "counts",
     "StoredFacts": "facts are Stored",
     "StoredProjectFact": "an id and counts",
@@ -38,8 +38,8 @@ OWN = {
     "CheckpointCountOut": "a count",
     "Mem0AddedOut": "the results are Stored",
     "Mem0MessageOut": "a sentence without texts",
-    "MemoryBatchDoneOut": "the sample is Stored",
-    "LeftOut": "ids and codes",
+    "BatchDone": "the sample is Stored",
+    "LeftMemory": "ids and codes",
 }
 """The parts of answers to writes that have no stored contents, with the reason."""
 

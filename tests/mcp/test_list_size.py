@@ -3,10 +3,10 @@
 import json
 
 from mnema_wire.facts import FactPage, FactReply
+from mnema_wire.memory import HistoryPage, Written
 from mnema_wire.recall import Answer
 from pydantic import BaseModel
 
-from app.api.schemas.memory.memories import HistoryPageOut, WrittenOut
 from app.config.settings import ToolKind
 from app.mcp.tools import TOOLS
 from tests.factories import Caller
@@ -14,8 +14,8 @@ from tests.mcp.connections import by_http
 
 ANSWERS: dict[ToolKind, tuple[type[BaseModel], ...]] = {
     "query": (Answer,),
-    "remember": (WrittenOut,),
-    "history": (HistoryPageOut,),
+    "remember": (Written,),
+    "history": (HistoryPage,),
     "facts": (FactPage, FactReply),
 }
 

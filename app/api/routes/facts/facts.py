@@ -17,6 +17,7 @@ from mnema_wire.facts import (
     TopicKey,
 )
 from mnema_wire.fields import Identifier, Limit, NameCursor
+from mnema_wire.memory import HistoryEntry, HistoryPage
 
 from app.api import links
 from app.api.deps import App, Reader, Writer, require_scope
@@ -30,7 +31,6 @@ from app.api.schemas.facts.facts import (
     to_new_fact,
     to_place,
 )
-from app.api.schemas.memory.memories import HistoryOut, HistoryPageOut
 from app.api.transport.idempotency import IdempotencyHeader, retry_key
 from app.api.transport.parameters import StrictRoute
 from app.domain.facts.fact import FactFilter
@@ -140,15 +140,15 @@ async def delete(
 
 @router.get(
     _FACT + "/history",
-    response_model=HistoryPageOut,
+    response_model=HistoryPage,
     responses={200: {"links": links.FACT_HISTORY}, **openapi_errors(401, 403, 404, 422, 503)},
 )
 async def history(
     app: App, principal: Reader, fact_id: UUID, limit: Annotated[Limit, Query()] = 50, cursor: Cursor = None
-) -> HistoryPageOut:
+) -> HistoryPage:
     """List every change of a fact, newest first."""
     rows, next_cursor = await app.facts.read.list_history(principal, fact_id, cursor, limit)
-    return HistoryPageOut(items=[HistoryOut.model_validate(row) for row in rows], next_cursor=next_cursor)
+    return HistoryPage(items=[HistoryEntry.model_validate(row) for row in rows], next_cursor=next_cursor)
 
 
 @router.get(
