@@ -3,7 +3,7 @@
 from uuid import UUID
 
 from mnema_client import receipts
-from mnema_client.receipts import MemoryUse
+from mnema_wire.receipts import MemoryUse
 from nicegui import ui
 
 from console.context import PageContext

@@ -1,6 +1,6 @@
 """One thread: counts, the header that an agent would get now, and the turns with the answers between them."""
 
-from mnema_client.overview import ThreadOverview
+from mnema_wire.overview import ThreadOverview
 from nicegui import ui
 
 from console.context import PageContext

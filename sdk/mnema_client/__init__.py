@@ -9,6 +9,7 @@ from mnema_wire.batches import Batch, BatchDone
 from mnema_wire.facts import Fact, FactReply, MemoryActions, NewFact, StoredFacts
 from mnema_wire.memory import Memory, NewMemory, Turn, Written
 from mnema_wire.recall import Answer, Citation, Filters, SearchAnswer, SearchResult, ThreadTurn
+from mnema_wire.receipts import MemoryUse, QueryReceipt, ToldItem, ToldQuery, Usage
 from mnema_wire.turn_trace import TurnTrace
 
 from mnema_client.batches import BatchFilters
@@ -36,7 +37,6 @@ from mnema_client.errors import (
 from mnema_client.models import BulkResult
 from mnema_client.operator import AsyncMnemaOperator, MnemaOperator
 from mnema_client.recall import AsyncRecallValve, RecallPolicy, RecallValve
-from mnema_client.receipts import MemoryUse, QueryReceipt, ToldItem, ToldQuery, Usage
 from mnema_client.sources import DocumentSource, IndexJob, SourceFile, UploadedFile
 from mnema_client.transport import Retry
 

@@ -12,6 +12,7 @@ from uuid import UUID
 
 import httpx
 from mnema_wire.bases import Page
+from mnema_wire.jobs import Job, JobCounts, JobDetail
 from mnema_wire.memory import Changes, HistoryEntry, Memory, MemoryChanges, NewMemory, NewTurn, Receipt, Turn, Written
 from mnema_wire.recall import Answer, Count, Counts, Question, ThreadDelta
 from pydantic import BaseModel, ValidationError
@@ -184,20 +185,20 @@ def jobs(
     kind: str | None = None,
     limit: int | None = None,
     cursor: str | None = None,
-) -> Call[Page[models.Job]]:
+) -> Call[Page[Job]]:
     """Return one page of background jobs, newest first. `state="dead"`: failed for good. Needs scope admin."""
     params = query_params(state=state, kind=kind, limit=limit, cursor=cursor)
-    return Call("GET", "/jobs", model_reader(Page[models.Job]), params)
+    return Call("GET", "/jobs", model_reader(Page[Job]), params)
 
 
-def job(job_id: UUID | str) -> Call[models.JobDetail]:
+def job(job_id: UUID | str) -> Call[JobDetail]:
     """Return one job and its report. Needs a key with scope admin."""
-    return Call("GET", f"/jobs/{path_id(job_id)}", model_reader(models.JobDetail))
+    return Call("GET", f"/jobs/{path_id(job_id)}", model_reader(JobDetail))
 
 
-def job_counts() -> Call[models.JobCounts]:
+def job_counts() -> Call[JobCounts]:
     """Count jobs by kind and state, and tell how late the oldest one is. Needs a key with scope admin."""
-    return Call("GET", "/jobs/counts", model_reader(models.JobCounts))
+    return Call("GET", "/jobs/counts", model_reader(JobCounts))
 
 
 def health() -> Call[models.Health]:

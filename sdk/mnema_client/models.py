@@ -1,7 +1,5 @@
 """Responses of Mnema, with the field names of the HTTP API. Unknown fields are ignored; unknown words are kept."""
 
-from datetime import datetime
-from typing import Any
 from uuid import UUID
 
 from mnema_client.answered import Answered
@@ -28,47 +26,6 @@ class BulkResult(Answered):
     revision: int | None = None
     reason: str | None = None
     error: LineError | None = None
-
-
-class Job(Answered):
-    """A background job."""
-
-    id: UUID
-    kind: str
-    state: str
-    user_id: str | None = None
-    payload: dict[str, Any]
-    slot: str | None = None
-    attempts: int
-    next_run: datetime
-    published_at: datetime | None = None
-    lease_until: datetime | None = None
-    worker: str | None = None
-    last_error: str | None = None
-    created_at: datetime
-    updated_at: datetime
-
-
-class JobDetail(Job):
-    """A job with its report."""
-
-    report: dict[str, Any] | None = None
-
-
-class JobCount(Answered):
-    """The number of jobs of a kind in a state."""
-
-    kind: str
-    state: str
-    count: int
-
-
-class JobCounts(Answered):
-    """Counts of the tenant's jobs. `oldest_due_s`: the seconds that the oldest due job has waited."""
-
-    counts: list[JobCount]
-    oldest_due_s: float | None = None
-    paused: list[str]
 
 
 class Health(Answered):

@@ -8,3 +8,5 @@ MAX_JSON_BYTES: Final = 16_384
 MAX_JSON_DEPTH: Final = 16
 DEFAULT_MODEL: Final = "GPT-5"
 """The name of the model in a label if the request names none."""
+MAX_CONSENT_QUESTION: Final = 500
+"""Characters of a question that asks a user for consent."""

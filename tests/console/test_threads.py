@@ -7,8 +7,8 @@ from uuid import uuid4
 
 import pytest
 from mnema_client import AsyncMnema
-from mnema_client.receipts import QueryReceipt
 from mnema_wire.recall import Answer, ThreadTurn
+from mnema_wire.receipts import QueryReceipt
 from nicegui import ui
 from nicegui.testing import User
 

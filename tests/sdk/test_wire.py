@@ -7,9 +7,11 @@ from typing import Any, Literal, get_args, get_origin
 
 import mnema_wire
 import pytest
-from mnema_wire import recall
+from mnema_wire import jobs, recall
 from mnema_wire.bases import Answered, Request
 from pydantic import BaseModel
+
+from app.domain.jobs.job import JobKind
 
 
 def shared_models(base: type[BaseModel]) -> list[type[BaseModel]]:
@@ -62,3 +64,7 @@ def test_a_new_word_is_kept_and_a_new_field_ignored() -> None:
 def test_the_names_of_the_models_are_unique() -> None:
     names = [model.__name__ for model in shared_models(BaseModel)]
     assert sorted(names) == sorted(set(names))
+
+
+def test_a_request_names_the_kinds_of_jobs_that_the_server_has() -> None:
+    assert set(get_args(jobs.JobKind)) == {kind.value for kind in JobKind}
