@@ -5,9 +5,13 @@ from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from app.api.schemas.facts.facts import FactQuestionIn, FactsIn
-from app.api.schemas.memory.memories import MemoryIn
-from app.api.schemas.recall.query import QueryIn
+from mnema_wire.facts import FactQuestion, Statement
+from mnema_wire.memory import NewMemory
+from mnema_wire.recall import Question
+
+from app.api.schemas.facts.facts import to_place
+from app.api.schemas.memory.memories import to_new_memory
+from app.api.schemas.recall.query import to_query
 from app.bootstrap import Application
 from app.domain.principal import Principal
 from bench.http_load import Load
@@ -93,13 +97,13 @@ async def _answer_request(app: Application, scope: Principal, load: Load, number
     """Do what the route of the load's kind does."""
     body = load.body_of(number)
     if load.kind == "query":
-        await app.recall.query.answer_query(scope, QueryIn.model_validate(body).to_domain())
+        await app.recall.query.answer_query(scope, to_query(Question.model_validate(body)))
     elif load.kind == "write":
-        new = MemoryIn.model_validate(body).to_domain(app.parts.policies.defaults.write.default_importance)
+        new = to_new_memory(NewMemory.model_validate(body), app.parts.policies.defaults.write.default_importance)
         await app.memory.write.write_memory(scope, new)
     elif load.kind == "facts_answer":
-        asked = FactQuestionIn.model_validate(body)
+        asked = FactQuestion.model_validate(body)
         await app.facts.answer.answer_question(scope, asked.user_id, asked.thread_id, asked.query)
     else:
-        stated = FactsIn.model_validate(body)
-        await app.facts.store.store_text(scope, stated.to_place(), stated.text or "")
+        stated = Statement.model_validate(body)
+        await app.facts.store.store_text(scope, to_place(stated), stated.text or "")

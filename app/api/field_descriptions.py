@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 from typing import Any, Final
 
+from mnema_wire.fields import AN_IDENTIFIER
+
 from app.api.schemas.descriptions import FIELDS
-from app.api.schemas.fields import AN_IDENTIFIER
 
 PARAMETERS: Final[dict[str, str]] = {
     "idempotency-key": "a name of the caller for this request: a retry with the same key changes nothing more",

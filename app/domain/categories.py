@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
+from mnema_wire.marks import TagNames, collect_tag_names
+
 from app.domain.errors import AgentNotAllowed, CategoryNotAllowed, UnknownAgent, UnknownCategory
 from app.domain.ids import list_names
 from app.domain.principal import Principal
-from app.domain.rendering.marks import TagNames, collect_tag_names
 
 PROCEDURAL = "procedural"
 

@@ -1,22 +1,24 @@
-"""Checks of the caller's identifiers, times and JSON: PostgreSQL and a log can hold what passes."""
+"""Checks of the caller's identifiers, times and JSON, with the errors of the domain."""
 
-import json
 from collections.abc import Iterable
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
+
+from mnema_wire import checks
+from mnema_wire.limits import MAX_JSON_BYTES, MAX_JSON_DEPTH
 
 from app.domain.errors import InvalidInput, NulByte
 
-MAX_LENGTH = 200
 MOST_LISTED = 50
 """Names that an error lists."""
 
 
 def check_storable(value: str) -> str:
     """Return `value` unchanged. Raise NulByte if PostgreSQL cannot store it as text."""
-    if "\x00" in value or (not value.isascii() and any("\ud800" <= c <= "\udfff" for c in value)):
-        raise NulByte()
-    return value
+    try:
+        return checks.check_storable(value)
+    except checks.NotStorable as error:
+        raise NulByte() from error
 
 
 def list_names(names: Iterable[str]) -> str:
@@ -27,24 +29,19 @@ def list_names(names: Iterable[str]) -> str:
 
 
 def check_identifier(value: str) -> str:
-    """Return the identifier `value`, opaque text of 1 to MAX_LENGTH characters, unchanged.
-
-    Raise InvalidInput if it is empty, too long, has outer blanks or holds control characters.
-    """
-    check_storable(value)
-    if not 1 <= len(value) <= MAX_LENGTH or value != value.strip() or not value.isprintable():
-        raise InvalidInput(f"an identifier has 1 to {MAX_LENGTH} printable characters and no outer blanks")
-    return value
-
-
-_CALENDAR = datetime(1, 1, 2, tzinfo=UTC), datetime(9999, 12, 30, tzinfo=UTC)
+    """Return the identifier `value` unchanged. Raise InvalidInput if `mnema_wire.checks` refuses it."""
+    try:
+        return checks.check_identifier(value)
+    except ValueError as error:
+        raise _invalid(error) from error
 
 
 def check_moment(moment: datetime) -> datetime:
     """Return `moment` unchanged. Raise InvalidInput if it has no zone or is outside the years 1 to 9999 in UTC."""
-    if moment.tzinfo is None or not _CALENDAR[0] <= moment <= _CALENDAR[1]:
-        raise InvalidInput("a time needs a zone and a year from 1 to 9999")
-    return moment
+    try:
+        return checks.check_moment(moment)
+    except ValueError as error:
+        raise _invalid(error) from error
 
 
 CLOCK_SKEW = timedelta(seconds=5)
@@ -60,35 +57,17 @@ def past_moment(moment: datetime | None, now: datetime, name: str = "created_at"
     return min(moment, now)
 
 
-MAX_JSON_BYTES = 16_384
-MAX_JSON_DEPTH = 16
-
-
 def check_json(value: Any, max_bytes: int = MAX_JSON_BYTES, max_depth: int = MAX_JSON_DEPTH) -> Any:
     """Return `value` unchanged if it can be stored as JSON.
 
     The default limits are 16 KiB and 16 levels. Raise NulByte for a NUL or lone surrogate. Raise InvalidInput for NaN,
     infinity, and a value that is too large or too deep.
     """
-    _check_json_tree(value, max_depth, max_depth)
     try:
-        size = len(json.dumps(value, ensure_ascii=False, allow_nan=False).encode())
+        return checks.check_json(value, max_bytes, max_depth)
     except ValueError as error:
-        raise InvalidInput("NaN and infinity are not JSON") from error
-    if size > max_bytes:
-        raise InvalidInput(f"at most {max_bytes} bytes of JSON")
-    return value
+        raise _invalid(error) from error
 
 
-def _check_json_tree(value: Any, depth: int, most: int) -> None:
-    if depth < 0:
-        raise InvalidInput(f"JSON is nested deeper than {most} levels")
-    if isinstance(value, str):
-        check_storable(value)
-    elif isinstance(value, dict):
-        for key, inner in value.items():
-            check_storable(key)
-            _check_json_tree(inner, depth - 1, most)
-    elif isinstance(value, list):
-        for inner in value:
-            _check_json_tree(inner, depth - 1, most)
+def _invalid(error: ValueError) -> InvalidInput:
+    return NulByte() if isinstance(error, checks.NotStorable) else InvalidInput(str(error))

@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 
 from mcp.types import GetPromptResult, Prompt, PromptArgument, PromptMessage, TextContent
+from mnema_wire.recall import Question
 from pydantic import ValidationError
 
-from app.api.schemas.recall.query import QueryIn
+from app.api.schemas.recall.query import to_query
 from app.bootstrap import Application
 from app.domain.errors import InvalidInput, ScopeRequired
 from app.domain.ids import list_names
@@ -95,7 +96,7 @@ class Prompts:
             "filters": {"user_id": given.get("user_id") or connection.fixed.get("user")},
         }
         try:
-            query = QueryIn.model_validate(asked).to_domain()
+            query = to_query(Question.model_validate(asked))
         except ValidationError as error:
             first = error.errors()[0]
             raise InvalidInput(f"{first['loc'][-1]}: {first['msg']}") from None

@@ -5,7 +5,7 @@ from uuid import UUID
 
 from mcp.types import ReadResourceResult, Resource, ResourceTemplate, TextResourceContents
 
-from app.api.schemas.memory.memories import MemoryOut
+from app.api.schemas.memory.memories import memory_body
 from app.bootstrap import Application
 from app.domain.errors import InvalidInput, NotFound, ScopeRequired
 from app.domain.filters import Filters
@@ -111,7 +111,7 @@ async def _memory_text(app: Application, connection: Connection, memory_id: UUID
     connection.require_user(memory.user_id)
     if memory.state is not MemoryState.active:  # a forgotten memory is in no context
         raise NotFound()
-    return MemoryOut.from_memory(memory).model_dump_json(exclude_none=True)
+    return memory_body(memory).model_dump_json(exclude_none=True)
 
 
 def _identifier(part: str) -> str:

@@ -1,9 +1,10 @@
 """Text of the tools' answers, for models that see only text."""
 
-from app.api.schemas.facts.facts import FactAnsweredOut, FactPageOut
-from app.api.schemas.memory.memories import HistoryPageOut, WrittenOut
+from mnema_wire.facts import FactPage, FactReply
+from mnema_wire.marks import TagNames
+from mnema_wire.memory import HistoryPage, Written
+
 from app.domain.rendering.lines import cursor_line, fact_line, history_line, plain_line
-from app.domain.rendering.marks import TagNames
 from app.domain.rendering.model_text import ModelText, join_lines
 from app.usecases.recall.answer import Answer
 
@@ -25,7 +26,7 @@ def answer_text(answer: Answer) -> ModelText:
     return join_lines(lines) or (TOO_LONG if answer.left_out else NO_MATCH)
 
 
-def written_text(written: WrittenOut) -> ModelText:
+def written_text(written: Written) -> ModelText:
     """Return the result of a write as one line."""
     if written.id is None:
         return plain_line(f"{written.action}: {written.reason}")
@@ -33,7 +34,7 @@ def written_text(written: WrittenOut) -> ModelText:
     return plain_line(f"{written.action} {written.id}{joined}")
 
 
-def history_text(page: HistoryPageOut, names: TagNames) -> ModelText:
+def history_text(page: HistoryPage, names: TagNames) -> ModelText:
     """Return one line for each entry, newest first, and a last line with the cursor if there are more."""
     lines = []
     for entry in page.items:
@@ -44,7 +45,7 @@ def history_text(page: HistoryPageOut, names: TagNames) -> ModelText:
     return join_lines(lines)
 
 
-def facts_text(page: FactPageOut, names: TagNames) -> ModelText:
+def facts_text(page: FactPage, names: TagNames) -> ModelText:
     """Return one line for each fact, and a last line with the cursor if there are more."""
     lines = [fact_line(fact.topic_key, fact.rank, fact.value, fact.thread_id, names) for fact in page.items]
     if page.next_cursor:
@@ -52,6 +53,6 @@ def facts_text(page: FactPageOut, names: TagNames) -> ModelText:
     return join_lines(lines) or NO_FACTS
 
 
-def fact_answer_text(answer: FactAnsweredOut, names: TagNames) -> ModelText:
+def fact_answer_text(answer: FactReply, names: TagNames) -> ModelText:
     """Return the answer to a question, or the way to one if it is no question about facts."""
     return plain_line(answer.text, names) if answer.text else NO_QUESTION

@@ -6,16 +6,20 @@ from typing import Annotated, Any
 from uuid import UUID
 
 from mcp.types import ToolAnnotations
+from mnema_wire.bases import Request
+from mnema_wire.facts import FactPage, FactQuestion, TopicKey
+from mnema_wire.fields import Identifier, Limit
+from mnema_wire.marks import TagNames
+from mnema_wire.memory import HistoryEntry, HistoryPage, NewMemory, Written
+from mnema_wire.recall import Question
 from pydantic import Field, model_validator
 
-from app.api.schemas.facts.facts import FactAnsweredOut, FactOut, FactPageOut, FactQuestionIn, TopicKey
-from app.api.schemas.fields import Identifier, Limit, Request
-from app.api.schemas.memory.memories import HistoryOut, HistoryPageOut, MemoryIn, WrittenOut
-from app.api.schemas.recall.query import AnswerOut, QueryIn
+from app.api.schemas.facts.facts import fact_body, fact_reply_body
+from app.api.schemas.memory.memories import to_new_memory
+from app.api.schemas.recall.query import answer_body, to_query
 from app.bootstrap import Application
 from app.config.settings import ToolKind
 from app.domain.facts.fact import FactFilter
-from app.domain.rendering.marks import TagNames
 from app.domain.rendering.model_text import ModelText
 from app.mcp.connection import Connection, Places
 from app.mcp.schemas import output_schema
@@ -23,10 +27,10 @@ from app.mcp.text import answer_text, fact_answer_text, facts_text, history_text
 
 Cursor = Annotated[str, Field(max_length=500)]
 CURSOR_HELP = "`next_cursor` of the previous page"
-FactQuestion = Annotated[str, Field(min_length=1, max_length=8000)]
+QuestionText = Annotated[str, Field(min_length=1, max_length=8000)]
 
 
-class RememberIn(MemoryIn):
+class RememberIn(NewMemory):
     """A memory to write."""
 
     trim: bool = Field(default=False, strict=True, description="shorten a text that is too long instead of refusing it")
@@ -48,7 +52,7 @@ class ReadFactsIn(Request):
         default=None, description="list only this thread's facts; answer from this thread first"
     )
     topic_key: TopicKey | None = Field(default=None, description="list only this topic")
-    question: FactQuestion | None = Field(
+    question: QuestionText | None = Field(
         default=None, description="answer this in place of a list", examples=["What's my second favorite color?"]
     )
     limit: Limit = 50
@@ -84,16 +88,16 @@ class Tool:
     run: Callable[[Application, Connection, Any], Awaitable[ToolOutcome]]
 
 
-async def _run_query(app: Application, connection: Connection, arguments: QueryIn) -> ToolOutcome:
-    answer = await app.recall.query.answer_query(connection.caller, arguments.to_domain())
-    body = AnswerOut.from_answer(answer, full=arguments.returns == "full", explain=arguments.explain)
+async def _run_query(app: Application, connection: Connection, arguments: Question) -> ToolOutcome:
+    answer = await app.recall.query.answer_query(connection.caller, to_query(arguments))
+    body = answer_body(answer, full=arguments.returns == "full", explain=arguments.explain)
     return ToolOutcome(answer_text(answer), body.model_dump(mode="json", by_alias=True, exclude_none=True))
 
 
 async def _run_remember(app: Application, connection: Connection, arguments: RememberIn) -> ToolOutcome:
-    draft = arguments.to_domain(app.parts.policies.of(connection.caller).write.default_importance)
+    draft = to_new_memory(arguments, app.parts.policies.of(connection.caller).write.default_importance)
     written = await app.memory.write.write_memory(connection.caller, draft, trim=arguments.trim)
-    body = WrittenOut.model_validate(written, from_attributes=True)
+    body = Written.model_validate(written, from_attributes=True)
     return ToolOutcome(written_text(body), body.model_dump(mode="json"))
 
 
@@ -103,7 +107,7 @@ async def _run_history(app: Application, connection: Connection, arguments: Hist
     rows = await app.memory.history.list_history(
         connection.caller, arguments.memory_id, arguments.cursor, arguments.limit
     )
-    page = HistoryPageOut(items=[HistoryOut.model_validate(row) for row in rows.items], next_cursor=rows.next_cursor)
+    page = HistoryPage(items=[HistoryEntry.model_validate(row) for row in rows.items], next_cursor=rows.next_cursor)
     return ToolOutcome(history_text(page, _names(app, connection)), page.model_dump(mode="json"))
 
 
@@ -112,13 +116,13 @@ async def _run_facts(app: Application, connection: Connection, arguments: ReadFa
     user = arguments.user_id
     thread = arguments.thread_id
     if arguments.question is not None:
-        question = FactQuestionIn(user_id=user, thread_id=thread, query=arguments.question)
+        question = FactQuestion(user_id=user, thread_id=thread, query=arguments.question)
         counted = await app.facts.answer.answer_question(principal, user, thread, question.query)
-        reply = FactAnsweredOut.from_answer(counted.answer, question)
+        reply = fact_reply_body(counted.answer, question)
         return ToolOutcome(fact_answer_text(reply, _names(app, connection)), reply.model_dump(mode="json"))
     filters = FactFilter(user, thread, arguments.topic_key)
     found = await app.facts.read.list_facts(principal, filters, arguments.cursor, arguments.limit)
-    page = FactPageOut(items=[FactOut.from_fact(fact) for fact in found.items], next_cursor=found.next_cursor)
+    page = FactPage(items=[fact_body(fact) for fact in found.items], next_cursor=found.next_cursor)
     return ToolOutcome(facts_text(page, _names(app, connection)), page.model_dump(mode="json"))
 
 
@@ -134,7 +138,7 @@ TOOLS = (
         "bullets within a token budget. Pass filters.user_id for the memories of one user; without it they are of all. "
         "With thread_id, the changes in that thread since the agent's last query come first.",
         scope="query",
-        takes=QueryIn,
+        takes=Question,
         places={"agent": ("agent",), "user": ("filters", "user_id"), "thread": ("thread_id",)},
         output_schema=output_schema(
             header="text", items="memories", related="memories", fact_answer="object", tokens="number", degraded="text"

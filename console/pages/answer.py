@@ -2,7 +2,7 @@
 
 from uuid import UUID
 
-from mnema_client.receipts import ToldQuery
+from mnema_wire.receipts import ToldQuery
 
 from console.context import PageContext
 from console.pages.told_items import explain_degraded, show_told

@@ -1,6 +1,7 @@
 """The page Bin: the memories in it, the time at which each is deleted for good, and the way back."""
 
-from mnema_client.models import Memory, Page
+from mnema_wire.bases import Page
+from mnema_wire.memory import Memory
 from nicegui import ui
 
 from console.context import PageContext

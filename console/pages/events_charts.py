@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, time, timedelta
 from typing import Any
 
-from mnema_client.models import Count
+from mnema_wire.recall import Count
 from nicegui import ui
 
 from console.context import PageContext

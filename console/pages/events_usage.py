@@ -3,8 +3,8 @@
 from datetime import UTC, date, timedelta
 
 from mnema_client import receipts
-from mnema_client.models import Page
-from mnema_client.receipts import Usage
+from mnema_wire.bases import Page
+from mnema_wire.receipts import Usage
 from nicegui import ui
 
 from console.context import PageContext

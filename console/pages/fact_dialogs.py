@@ -4,8 +4,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from mnema_client import MnemaError, facts
-from mnema_client.fact_models import Fact
-from mnema_client.models import HistoryEntry
+from mnema_wire.facts import Fact
+from mnema_wire.memory import HistoryEntry
 from nicegui import ui
 
 from console.context import PageContext, SessionOver

@@ -1,8 +1,8 @@
 """The page Facts: what a user stated in lists and single values, with ranks, history, edit and delete."""
 
 from mnema_client import facts
-from mnema_client.fact_models import Fact
-from mnema_client.models import Page
+from mnema_wire.bases import Page
+from mnema_wire.facts import Fact
 from nicegui import ui
 
 from console.context import PageContext

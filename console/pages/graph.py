@@ -2,8 +2,8 @@
 
 from uuid import UUID
 
-from mnema_client.models import Page
-from mnema_client.overview import RelatedMemory, Relation, Relations
+from mnema_wire.bases import Page
+from mnema_wire.overview import RelatedMemory, Relation, Relations
 from nicegui import ui
 
 from console.context import PageContext

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 from uuid import UUID
 
-from mnema_client.overview import RelatedMemory, Relation, Relations
+from mnema_wire.overview import RelatedMemory, Relation, Relations
 from nicegui import ui
 
 from console.context import page_address

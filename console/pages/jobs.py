@@ -4,8 +4,9 @@ import json
 from functools import partial
 from typing import Any, cast
 
-from mnema_client.models import Job, JobCounts, JobDetail, Page
 from mnema_client.requests import JobState
+from mnema_wire.bases import Page
+from mnema_wire.jobs import Job, JobCounts, JobDetail
 from nicegui import ui
 
 from console.context import PageContext, page_address

@@ -2,8 +2,9 @@
 
 from typing import cast
 
-from mnema_client.models import Memory, Page
 from mnema_client.requests import ListFields
+from mnema_wire.bases import Page
+from mnema_wire.memory import Memory
 from nicegui import ui
 
 from console.context import PageContext

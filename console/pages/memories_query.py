@@ -1,6 +1,6 @@
 """A query as an agent: the answer that it would get, with the parts of each score as bars."""
 
-from mnema_client.models import Answer, Dropped, Item
+from mnema_wire.recall import Answer, Dropped, Item
 from nicegui import ui
 
 from console.context import PageContext

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from uuid import UUID
 
 from mnema_client import AsyncMnema, receipts
-from mnema_client.models import Memory
-from mnema_client.receipts import MemoryUse
+from mnema_wire.memory import Memory
+from mnema_wire.receipts import MemoryUse
 from nicegui import ui
 
 from console.context import PageContext

@@ -3,8 +3,8 @@
 from collections.abc import Awaitable, Callable
 
 from mnema_client import MnemaError, VersionConflict
-from mnema_client.models import Memory
 from mnema_client.requests import ChangeFields
+from mnema_wire.memory import Memory
 from nicegui import ui
 
 from console.context import PageContext, SessionOver

@@ -7,7 +7,8 @@ from typing import Any
 from uuid import UUID
 
 from mnema_client import calls
-from mnema_client.models import HistoryEntry, Memory, Page
+from mnema_wire.bases import Page
+from mnema_wire.memory import HistoryEntry, Memory
 from nicegui import ui
 
 from console.context import PageContext

@@ -1,8 +1,9 @@
 """One person: counts, consented context, the consent inbox, export and erase."""
 
-from mnema_client import NotFound, consent
-from mnema_client.models import Receipt
-from mnema_client.overview import UserOverview
+from mnema_client import NotFound
+from mnema_wire.consent import Context, KnownValue
+from mnema_wire.memory import Receipt
+from mnema_wire.overview import UserOverview
 from nicegui import ui
 
 from console.context import PageContext
@@ -82,13 +83,13 @@ class PersonPage:
         with self._card.element:
             _show_receipt(receipt)
 
-    async def _fetch_context(self) -> consent.Context | None:
+    async def _fetch_context(self) -> Context | None:
         try:
             return await self._page.memory.context(self._user)
         except NotFound:
             return None
 
-    def _show_context(self, known: consent.Context | None) -> None:
+    def _show_context(self, known: Context | None) -> None:
         if known is None or not known.values:
             show_empty_state("Nothing is known", "Agents propose values; the person approves them, here or in a chat.")
             return
@@ -98,7 +99,7 @@ class PersonPage:
                 with ui.element("li").classes("entry"):
                     self._show_value(value)
 
-    def _show_value(self, known: consent.KnownValue) -> None:
+    def _show_value(self, known: KnownValue) -> None:
         with ui.element("div").classes("row"):
             ui.label(shorten_text(known.field, 60)).classes("chip")
             show_text(known.value)
@@ -107,7 +108,7 @@ class PersonPage:
                 button = ui.button("Withdraw", on_click=lambda: self._withdraw(known)).props("flat dense")
                 button.props["aria-label"] = f"Withdraw {shorten_text(known.field, 60)} {shorten_text(known.value, 60)}"
 
-    async def _withdraw(self, known: consent.KnownValue) -> None:
+    async def _withdraw(self, known: KnownValue) -> None:
         question = f"Withdraw {shorten_text(known.field, 60)}?"
         consequence = f"“{shorten_text(known.value)}” is no longer known of this person."
         if not await ask_confirmation(question, consequence, action="Withdraw value"):

@@ -7,7 +7,8 @@ from typing import cast
 from uuid import UUID
 
 from mnema_client import NotAllowed, NotFound, consent
-from mnema_client.models import Page
+from mnema_wire.bases import Page
+from mnema_wire.consent import Proposal, ProposalState
 from nicegui import ui
 
 from console.context import PageContext
@@ -28,7 +29,7 @@ STATES = {**{state: name_word(PROPOSAL_STATES, state) for state in PROPOSAL_STAT
 class Case:
     """A proposal and the texts of the memories that support it. A text is missing if the key may not see it."""
 
-    proposal: consent.Proposal
+    proposal: Proposal
     texts: Mapping[UUID, str]
 
 
@@ -59,7 +60,7 @@ class ConsentInbox:
         await self._list.refresh()
 
     async def _fetch(self, cursor: str | None) -> Page[Case]:
-        state = cast(consent.ProposalState, self._state.value) if self._state.value else None
+        state = cast(ProposalState, self._state.value) if self._state.value else None
         try:
             call = consent.proposals(self._user, state=state, limit=PAGE_ITEMS, cursor=cursor)
             found = await self._page.memory.send(call)
@@ -89,7 +90,7 @@ class ConsentInbox:
         if proposal.state == "pending" and self._page.key.allows("approve"):
             self._show_decision(proposal)
 
-    def _show_decision(self, proposal: consent.Proposal) -> None:
+    def _show_decision(self, proposal: Proposal) -> None:
         about = f"{shorten_text(proposal.field, 60)} {shorten_text(proposal.value, 60)}"
         with ui.element("div").classes("row"):
             approve = ui.button("Approve", on_click=lambda: self._decide(proposal, approved=True))
@@ -97,7 +98,7 @@ class ConsentInbox:
             reject = ui.button("Reject", on_click=lambda: self._decide(proposal, approved=False)).props("outline")
             reject.props["aria-label"] = f"Reject {about}"
 
-    async def _decide(self, proposal: consent.Proposal, *, approved: bool) -> None:
+    async def _decide(self, proposal: Proposal, *, approved: bool) -> None:
         api = self._page.memory
         call = api.approve(self._user, proposal.id) if approved else api.reject(self._user, proposal.id)
         if await self._page.attempt(call, "Approved" if approved else "Rejected"):
@@ -105,7 +106,7 @@ class ConsentInbox:
             await self._on_decided()
 
 
-def _show_origin(proposal: consent.Proposal) -> None:
+def _show_origin(proposal: Proposal) -> None:
     with ui.element("div").classes("row"):
         show_line(f"by {proposal.actor}", 80).classes("soft")
         show_time(proposal.created_at)

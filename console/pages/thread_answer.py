@@ -1,6 +1,6 @@
 """One answered query in a thread: what an agent was told, with the texts as they were then."""
 
-from mnema_client.receipts import QueryReceipt, ToldQuery
+from mnema_wire.receipts import QueryReceipt, ToldQuery
 from nicegui import ui
 
 from console.context import PageContext

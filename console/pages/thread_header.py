@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from mnema_client.models import ThreadDelta
-from mnema_client.receipts import QueryReceipt
+from mnema_wire.recall import ThreadDelta
+from mnema_wire.receipts import QueryReceipt
 from nicegui import ui
 
 from console.context import PageContext

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from mnema_client import citations
-from mnema_client.citations import ThreadTurn
-from mnema_client.models import Page
-from mnema_client.receipts import QueryReceipt
+from mnema_wire.bases import Page
+from mnema_wire.recall import ThreadTurn
+from mnema_wire.receipts import QueryReceipt
 from nicegui import ui
 
 from console.context import PageContext

@@ -1,6 +1,6 @@
 """The page Threads: the threads with their counts, and one thread."""
 
-from mnema_client.overview import ThreadOverview
+from mnema_wire.overview import ThreadOverview
 from nicegui import ui
 
 from console.context import PageContext

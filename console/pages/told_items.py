@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from mnema_client.models import Page
-from mnema_client.receipts import ToldItem, ToldQuery
+from mnema_wire.bases import Page
+from mnema_wire.receipts import ToldItem, ToldQuery
 from nicegui import ui
 
 from console.context import PageContext

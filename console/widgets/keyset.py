@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
-from mnema_client.models import Page
+from mnema_wire.bases import Page
 from nicegui import background_tasks, ui
 
 from console.context import PageContext

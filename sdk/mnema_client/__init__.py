@@ -5,8 +5,14 @@ with Mnema() as memory:
     print(memory.query("when do we deploy?", agent="planner", filters={"user_id": "maya"}).prompt())
 """
 
-from mnema_client.batches import Batch, BatchDone, BatchFilters
-from mnema_client.citations import Citation, SearchAnswer, SearchResult, ThreadTurn
+from mnema_wire.batches import Batch, BatchDone
+from mnema_wire.facts import Fact, FactReply, MemoryActions, NewFact, StoredFacts
+from mnema_wire.memory import Memory, NewMemory, Turn, Written
+from mnema_wire.recall import Answer, Citation, Filters, SearchAnswer, SearchResult, ThreadTurn
+from mnema_wire.receipts import MemoryUse, QueryReceipt, ToldItem, ToldQuery, Usage
+from mnema_wire.turn_trace import TurnTrace
+
+from mnema_client.batches import BatchFilters
 from mnema_client.client import AsyncMnema, Mnema
 from mnema_client.errors import (
     ApiError,
@@ -28,16 +34,11 @@ from mnema_client.errors import (
     UnexpectedAnswer,
     VersionConflict,
 )
-from mnema_client.fact_models import Fact, FactReply, MemoryActions, StoredFacts
-from mnema_client.facts import NewFact
-from mnema_client.models import Answer, BulkResult, Memory, Turn, Written
+from mnema_client.models import BulkResult
 from mnema_client.operator import AsyncMnemaOperator, MnemaOperator
 from mnema_client.recall import AsyncRecallValve, RecallPolicy, RecallValve
-from mnema_client.receipts import MemoryUse, QueryReceipt, ToldItem, ToldQuery, Usage
-from mnema_client.requests import Filters, NewMemory
 from mnema_client.sources import DocumentSource, IndexJob, SourceFile, UploadedFile
 from mnema_client.transport import Retry
-from mnema_client.turn_trace import TurnTrace
 
 __all__ = [
     "Answer",

@@ -1,12 +1,8 @@
-"""The bases of all response models."""
+"""The bases of the response models that the server and its clients do not share yet."""
 
-from pydantic import BaseModel, ConfigDict
+from mnema_wire.bases import Answered
 
-
-class Answered(BaseModel):
-    """The base of all response models. Pydantic before 2.10 warns of fields such as `model_label` if not told."""
-
-    model_config = ConfigDict(extra="ignore", frozen=True, protected_namespaces=())
+__all__ = ["Answered", "Stored"]
 
 
 class Stored(Answered):

@@ -4,10 +4,12 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from mnema_client.calls import ignore_body
+from mnema_wire.memory import MemoryLine, NewMemory
+
+from mnema_client.calls import build_body, ignore_body
 from mnema_client.errors import BrokenOff
 from mnema_client.models import BulkResult
-from mnema_client.requests import NewMemory
+from mnema_client.requests import encode_body
 from mnema_client.transport import Call
 
 LINES_A_REQUEST = 1000
@@ -21,7 +23,8 @@ def split_batches(memories: Iterable[NewMemory | Mapping[str, Any]], *, trim: bo
     first = 1
     size = 0
     for memory in memories:
-        line = (memory if isinstance(memory, NewMemory) else NewMemory.model_validate(memory)).body() + b"\n"
+        body = memory if isinstance(memory, NewMemory) else build_body(MemoryLine, **memory)
+        line = encode_body(body) + b"\n"
         if lines and (len(lines) == LINES_A_REQUEST or size + len(line) > BYTES_A_REQUEST):
             yield BulkRequest(lines, first, trim)
             lines, first, size = [], first + len(lines), 0

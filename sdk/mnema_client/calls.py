@@ -11,7 +11,11 @@ from urllib.parse import quote
 from uuid import UUID
 
 import httpx
-from pydantic import BaseModel
+from mnema_wire.bases import Page
+from mnema_wire.jobs import Job, JobCounts, JobDetail
+from mnema_wire.memory import Changes, HistoryEntry, Memory, MemoryChanges, NewMemory, NewTurn, Receipt, Turn, Written
+from mnema_wire.recall import Answer, Count, Counts, Question, ThreadDelta
+from pydantic import BaseModel, ValidationError
 
 from mnema_client import models, requests
 from mnema_client.errors import CannotBeSent
@@ -33,59 +37,59 @@ JSON = {"Content-Type": "application/json"}
 
 def remember(
     text: str, *, trim: bool = False, idempotency_key: str | None = None, **fields: Unpack[MemoryFields]
-) -> Call[models.Written]:
-    """Write a memory; `requests.NewMemory` explains each field.
+) -> Call[Written]:
+    """Write a memory; `mnema_wire.memory.NewMemory` explains each field.
 
     A semantic text that says the same as a stored memory of this user and category updates that memory. `trim`: shorten
     a too long text instead of refusing it. Give an `idempotency_key` to send the same write again later; retries within
     this call always have one.
     """
-    body = build_body(requests.NewMemory, text=text, **fields)
-    return _write_call("/memory", models.Written, body, trim, idempotency_key)
+    body = build_body(NewMemory, text=text, **fields)
+    return _write_call("/memory", Written, body, trim, idempotency_key)
 
 
 def add_turn(
     content: str, *, trim: bool = False, idempotency_key: str | None = None, **fields: Unpack[TurnFields]
-) -> Call[models.Turn]:
-    """Store a turn of a conversation; `requests.NewTurn` explains each field.
+) -> Call[Turn]:
+    """Store a turn of a conversation; `mnema_wire.memory.NewTurn` explains each field.
 
     The turn can be found at once. Background jobs extract facts from it.
     """
-    body = build_body(requests.NewTurn, content=content, **fields)
-    return _write_call("/turns", models.Turn, body, trim, idempotency_key)
+    body = build_body(NewTurn, content=content, **fields)
+    return _write_call("/turns", Turn, body, trim, idempotency_key)
 
 
-def query(query: str, **fields: Unpack[QuestionFields]) -> Call[models.Answer]:
-    """Ask the memory for what an agent should know (`memory.query`); `requests.Question` explains each field.
+def query(query: str, **fields: Unpack[QuestionFields]) -> Call[Answer]:
+    """Ask the memory for what an agent should know (`memory.query`); `mnema_wire.recall.Question` explains each field.
 
     Raise NotAllowed for a category or an agent that the key may not use.
     """
-    body = build_body(requests.Question, query=query, **fields)
-    return Call("POST", "/memory/query", model_reader(models.Answer), content=body.body(), headers=JSON)
+    content = json_body(Question, query=query, **fields)
+    return Call("POST", "/memory/query", model_reader(Answer), content=content, headers=JSON)
 
 
-def get(memory_id: UUID | str) -> Call[models.Memory]:
+def get(memory_id: UUID | str) -> Call[Memory]:
     """Return one memory, in any state."""
-    return Call("GET", _memory_path(memory_id), model_reader(models.Memory))
+    return Call("GET", _memory_path(memory_id), model_reader(Memory))
 
 
-def page(*, cursor: str | None = None, **fields: Unpack[ListFields]) -> Call[models.Page[models.Memory]]:
+def page(*, cursor: str | None = None, **fields: Unpack[ListFields]) -> Call[Page[Memory]]:
     """Return one page of memories, newest first unless `sort` and `order` say otherwise."""
     given: dict[str, Any] = {**fields}
     if (pairs := given.get("metadata")) is not None:
         given["metadata"] = metadata_pairs(pairs)
     params = query_params(cursor=cursor, **given)
-    return Call("GET", "/memory", model_reader(models.Page[models.Memory]), params)
+    return Call("GET", "/memory", model_reader(Page[Memory]), params)
 
 
-def changes(user_id: str, *, cursor: str | None = None, limit: int | None = None) -> Call[models.MemoryChanges]:
+def changes(user_id: str, *, cursor: str | None = None, limit: int | None = None) -> Call[MemoryChanges]:
     """Return the memories of a user that changed since the cursor, in any state.
 
     Without a cursor the answer has no items and says where changes begin now. A purged memory is missing. Raise
     CursorOfOtherDatabase after a restore: then list all memories again, and begin without a cursor.
     """
     params = query_params(user_id=user_id, cursor=cursor, limit=limit)
-    return Call("GET", "/memory/changes", model_reader(models.MemoryChanges), params)
+    return Call("GET", "/memory/changes", model_reader(MemoryChanges), params)
 
 
 def edit(
@@ -95,18 +99,16 @@ def edit(
     trim: bool = False,
     idempotency_key: str | None = None,
     **fields: Unpack[ChangeFields],
-) -> Call[models.Memory]:
+) -> Call[Memory]:
     """Change the named fields. With `version`, raise VersionConflict if the memory changed since that version."""
     headers = idempotency_headers(idempotency_key, JSON)
     if version is not None:
         headers["If-Match"] = f'"{version}"'
-    content = build_body(requests.Changes, **fields).body()
-    return Call("PATCH", _memory_path(memory_id), model_reader(models.Memory), _trim_params(trim), content, headers)
+    content = json_body(Changes, **fields)
+    return Call("PATCH", _memory_path(memory_id), model_reader(Memory), _trim_params(trim), content, headers)
 
 
-def delete(
-    memory_id: UUID | str, *, version: int | None = None, idempotency_key: str | None = None
-) -> Call[models.Memory]:
+def delete(memory_id: UUID | str, *, version: int | None = None, idempotency_key: str | None = None) -> Call[Memory]:
     """Soft-delete a memory: no answer contains it. It can be restored until its `purge_at`. Idempotent.
 
     With `version`, raise VersionConflict if the memory changed since that version.
@@ -114,7 +116,7 @@ def delete(
     headers = idempotency_headers(idempotency_key)
     if version is not None:
         headers["If-Match"] = f'"{version}"'
-    return Call("DELETE", _memory_path(memory_id), model_reader(models.Memory), headers=headers)
+    return Call("DELETE", _memory_path(memory_id), model_reader(Memory), headers=headers)
 
 
 def purge(memory_id: UUID | str, *, idempotency_key: str | None = None) -> Call[None]:
@@ -124,40 +126,38 @@ def purge(memory_id: UUID | str, *, idempotency_key: str | None = None) -> Call[
     )
 
 
-def restore(memory_id: UUID | str, *, idempotency_key: str | None = None) -> Call[models.Memory]:
+def restore(memory_id: UUID | str, *, idempotency_key: str | None = None) -> Call[Memory]:
     """Restore a soft-deleted or superseded memory."""
     return Call(
         "POST",
         f"{_memory_path(memory_id)}/restore",
-        model_reader(models.Memory),
+        model_reader(Memory),
         headers=idempotency_headers(idempotency_key),
     )
 
 
-def pin(memory_id: UUID | str, pinned: bool = True, *, idempotency_key: str | None = None) -> Call[models.Memory]:
+def pin(memory_id: UUID | str, pinned: bool = True, *, idempotency_key: str | None = None) -> Call[Memory]:
     """Pin or unpin a memory. A pinned memory is never forgotten because of its age."""
     content = b'{"pinned": true}' if pinned else b'{"pinned": false}'
     headers = idempotency_headers(idempotency_key, JSON)
-    return Call("POST", f"{_memory_path(memory_id)}/pin", model_reader(models.Memory), content=content, headers=headers)
+    return Call("POST", f"{_memory_path(memory_id)}/pin", model_reader(Memory), content=content, headers=headers)
 
 
-def history(
-    memory_id: UUID | str, *, limit: int | None = None, cursor: str | None = None
-) -> Call[models.Page[models.HistoryEntry]]:
+def history(memory_id: UUID | str, *, limit: int | None = None, cursor: str | None = None) -> Call[Page[HistoryEntry]]:
     """Return one page of a memory's history, newest first. `limit`: entries a page, 1 to 200."""
     params = query_params(limit=limit, cursor=cursor)
-    return Call("GET", f"{_memory_path(memory_id)}/history", model_reader(models.Page[models.HistoryEntry]), params)
+    return Call("GET", f"{_memory_path(memory_id)}/history", model_reader(Page[HistoryEntry]), params)
 
 
 def delta(
     thread_id: str, *, since_rev: int | None = None, agent: str | None = None, user_id: str | None = None
-) -> Call[models.ThreadDelta]:
+) -> Call[ThreadDelta]:
     """Return the net changes in a thread since a revision, or since the agent's last header. Move no cursor.
 
     `user_id`: only this user's memories.
     """
     params = query_params(since_rev=since_rev, agent=agent, user_id=user_id)
-    return Call("GET", f"/threads/{path_segment(thread_id)}/delta", model_reader(models.ThreadDelta), params)
+    return Call("GET", f"/threads/{path_segment(thread_id)}/delta", model_reader(ThreadDelta), params)
 
 
 def export(user_id: str) -> Call[None]:
@@ -165,17 +165,17 @@ def export(user_id: str) -> Call[None]:
     return Call("GET", f"/users/{path_segment(user_id)}/export", ignore_body)
 
 
-def erase(user_id: str) -> Call[models.Receipt]:
+def erase(user_id: str) -> Call[Receipt]:
     """Erase a user for good. Needs a key with scope admin."""
-    return Call("POST", f"/users/{path_segment(user_id)}/erase", model_reader(models.Receipt), repeatable=False)
+    return Call("POST", f"/users/{path_segment(user_id)}/erase", model_reader(Receipt), repeatable=False)
 
 
 def event_counts(
     by: Iterable[str] = ("op", "node"), *, since: Moment | None = None, until: Moment | None = None
-) -> Call[list[models.Count]]:
+) -> Call[list[Count]]:
     """Count events, grouped by any of node, op, status, category, user_id, thread_id and day (in UTC)."""
     params = query_params(by=",".join(by), since=since, until=until)
-    read = model_reader(models.Counts)
+    read = model_reader(Counts)
     return Call("GET", "/events/counts", lambda response: read(response).counts, params)
 
 
@@ -185,20 +185,20 @@ def jobs(
     kind: str | None = None,
     limit: int | None = None,
     cursor: str | None = None,
-) -> Call[models.Page[models.Job]]:
+) -> Call[Page[Job]]:
     """Return one page of background jobs, newest first. `state="dead"`: failed for good. Needs scope admin."""
     params = query_params(state=state, kind=kind, limit=limit, cursor=cursor)
-    return Call("GET", "/jobs", model_reader(models.Page[models.Job]), params)
+    return Call("GET", "/jobs", model_reader(Page[Job]), params)
 
 
-def job(job_id: UUID | str) -> Call[models.JobDetail]:
+def job(job_id: UUID | str) -> Call[JobDetail]:
     """Return one job and its report. Needs a key with scope admin."""
-    return Call("GET", f"/jobs/{path_id(job_id)}", model_reader(models.JobDetail))
+    return Call("GET", f"/jobs/{path_id(job_id)}", model_reader(JobDetail))
 
 
-def job_counts() -> Call[models.JobCounts]:
+def job_counts() -> Call[JobCounts]:
     """Count jobs by kind and state, and tell how late the oldest one is. Needs a key with scope admin."""
-    return Call("GET", "/jobs/counts", model_reader(models.JobCounts))
+    return Call("GET", "/jobs/counts", model_reader(JobCounts))
 
 
 def health() -> Call[models.Health]:
@@ -240,16 +240,34 @@ def path_id(value: UUID | str) -> str:
 
 
 def build_body(model: type[M], /, **fields: Any) -> M:
-    """Build a body from the fields that are not None."""
-    return model(**{name: value for name, value in fields.items() if value is not None})
+    """Build a body from the fields that are not None. Raise CannotBeSent for what the body refuses."""
+    known = model.model_fields
+    given = {name: value for name, value in fields.items() if value is not None}
+    try:
+        return model(**{(name in known and known[name].alias) or name: value for name, value in given.items()})
+    except ValidationError as error:
+        problems = [f"{'.'.join(map(str, problem['loc'])) or 'body'}: {problem['msg']}" for problem in error.errors()]
+        raise CannotBeSent(f"the body is refused: {'; '.join(problems)}") from error
+
+
+def json_body(model: type[BaseModel], /, **fields: Any) -> bytes:
+    """Return the fields that are not None as the JSON of a body. Raise CannotBeSent."""
+    return requests.encode_body(build_body(model, **fields))
 
 
 def _memory_path(memory_id: UUID | str) -> str:
     return f"/memory/{path_id(memory_id)}"
 
 
-def _write_call(path: str, model: type[M], body: requests.Sent, trim: bool, key: str | None) -> Call[M]:
-    return Call("POST", path, model_reader(model), _trim_params(trim), body.body(), idempotency_headers(key, JSON))
+def _write_call(path: str, model: type[M], body: BaseModel, trim: bool, key: str | None) -> Call[M]:
+    return Call(
+        "POST",
+        path,
+        model_reader(model),
+        _trim_params(trim),
+        requests.encode_body(body),
+        idempotency_headers(key, JSON),
+    )
 
 
 def idempotency_headers(key: str | None, headers: Mapping[str, str] = MappingProxyType({})) -> dict[str, str]:

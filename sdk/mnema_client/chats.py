@@ -6,9 +6,11 @@ The chat itself needs no method here: any OpenAI client sends it to the server's
 from datetime import datetime
 from uuid import UUID
 
+from mnema_wire.bases import Page
+from mnema_wire.memory import Turn
+
 from mnema_client.answered import Answered
 from mnema_client.calls import JSON, build_body, idempotency_headers, model_reader, path_segment, query_params
-from mnema_client.models import Page, Turn
 from mnema_client.requests import Sent
 from mnema_client.transport import Call
 

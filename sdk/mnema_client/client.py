@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from typing import Any, Self, TypeVar
 
+from mnema_wire.memory import NewMemory
 from pydantic import BaseModel
 
 from mnema_client import (
@@ -23,7 +24,6 @@ from mnema_client.errors import BrokenOff
 from mnema_client.methods import async_events, async_method, async_pages, sync_events, sync_method, sync_pages
 from mnema_client.model_events import EventCall, Restart, TextDelta
 from mnema_client.models import BulkResult
-from mnema_client.requests import NewMemory
 from mnema_client.source_methods import AsyncSourceMethods, SourceMethods
 from mnema_client.transport import AsyncSender, Call, Retry, Sender, build_connection
 

@@ -4,66 +4,25 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 from uuid import UUID
 
-from mnema_client.calls import JSON, build_body, idempotency_headers, model_reader, path_id, path_segment, query_params
-from mnema_client.fact_models import Fact, FactReply, MemoryActions, StoredFacts
-from mnema_client.models import HistoryEntry, Page
-from mnema_client.requests import Moment, Sent
+from mnema_wire.bases import Page
+from mnema_wire.facts import (
+    Fact,
+    FactQuestion,
+    FactReply,
+    MemoryActions,
+    NewFact,
+    NewValue,
+    QuestionMeta,
+    Statement,
+    StoredFacts,
+)
+from mnema_wire.memory import HistoryEntry
+
+from mnema_client.calls import JSON, idempotency_headers, json_body, model_reader, path_id, path_segment, query_params
+from mnema_client.requests import Moment
 from mnema_client.transport import Call
 
 FactKind = Literal["ranked", "single"]
-
-
-class NewFact(Sent):
-    """A value to store. Kind ranked needs a `rank` (from 1 to 10 by default), kind single has none."""
-
-    topic_key: str
-    value: str
-    kind: FactKind = "ranked"
-    rank: int | None = None
-
-
-class Statement(Sent):
-    """A user's own message, from which facts are read, or facts to store: `text` or `facts`."""
-
-    user_id: str
-    thread_id: str | None = None
-    text: str | None = None
-    facts: list[NewFact] | None = None
-    source_message_id: str | None = None
-    created_at: Moment | None = None
-    model: str | None = None
-
-
-class NewValue(Sent):
-    """The new value of a fact."""
-
-    value: str
-
-
-class ActionsSoFar(Sent):
-    """The counts of one response so far."""
-
-    S: int = 0
-    U: int = 0
-    R: int = 0
-    F: bool = False
-
-
-class QuestionMeta(Sent):
-    """The caller's notes on the response."""
-
-    usedWebSearch: bool = False
-
-
-class FactQuestion(Sent):
-    """A question about a user's facts."""
-
-    user_id: str
-    thread_id: str | None = None
-    query: str
-    model: str | None = None
-    meta: QuestionMeta | None = None
-    memory_actions: ActionsSoFar | None = None
 
 
 def store_facts(
@@ -82,7 +41,7 @@ def store_facts(
     A message that states no facts stores nothing. `created_at`: the time of the statement; an older one never
     overwrites a newer one. `model`: the name of the model in the label.
     """
-    body = build_body(
+    content = json_body(
         Statement,
         user_id=user_id,
         thread_id=thread_id,
@@ -93,7 +52,7 @@ def store_facts(
         model=model,
     )
     headers = idempotency_headers(idempotency_key, JSON)
-    return Call("POST", "/facts", model_reader(StoredFacts), content=body.body(), headers=headers)
+    return Call("POST", "/facts", model_reader(StoredFacts), content=content, headers=headers)
 
 
 def facts(
@@ -123,7 +82,7 @@ def fact_at(user_id: str, topic_key: str, rank: int, *, thread_id: str | None = 
 def set_fact(fact_id: UUID | str, value: str, *, idempotency_key: str | None = None) -> Call[Fact]:
     """Give a fact another value."""
     headers = idempotency_headers(idempotency_key, JSON)
-    content = NewValue(value=value).body()
+    content = json_body(NewValue, value=value)
     return Call("PATCH", _fact_path(fact_id), model_reader(Fact), content=content, headers=headers)
 
 
@@ -147,7 +106,7 @@ def answer_fact(
     `model`, `used_web_search`: for the label.
     """
     given = memory_actions.model_dump() if isinstance(memory_actions, MemoryActions) else memory_actions
-    body = build_body(
+    content = json_body(
         FactQuestion,
         user_id=user_id,
         thread_id=thread_id,
@@ -156,7 +115,7 @@ def answer_fact(
         meta=None if used_web_search is None else QuestionMeta(usedWebSearch=used_web_search),
         memory_actions=given,
     )
-    return Call("POST", "/facts/answer", model_reader(FactReply), content=body.body(), headers=JSON)
+    return Call("POST", "/facts/answer", model_reader(FactReply), content=content, headers=JSON)
 
 
 def fact_history(

@@ -5,36 +5,23 @@ All but the trace need scope admin.
 
 from uuid import UUID
 
+from mnema_wire.jobs import JobDetail, PausedKind, Pauses
+
 from mnema_client import calls
-from mnema_client.answered import Answered
-from mnema_client.calls import JSON, model_reader, path_id
+from mnema_client.calls import JSON, json_body, model_reader, path_id
 from mnema_client.methods import async_method, sync_method
-from mnema_client.models import JobDetail
-from mnema_client.requests import Sent
 from mnema_client.transport import Call
 from mnema_client.turn_trace import turn_trace
 
 
-class PausedKind(Sent):
-    """A kind of job, or `*` for all kinds."""
-
-    kind: str
-
-
-class Pauses(Answered):
-    """The kinds of job that are paused; `*`: all of them."""
-
-    paused: list[str]
-
-
 def pause_jobs(kind: str) -> Call[Pauses]:
     """Pause a kind of job, or all with `*`: running jobs finish, due jobs wait. Return the paused kinds."""
-    return Call("POST", "/jobs/pause", model_reader(Pauses), content=PausedKind(kind=kind).body(), headers=JSON)
+    return Call("POST", "/jobs/pause", model_reader(Pauses), content=json_body(PausedKind, kind=kind), headers=JSON)
 
 
 def resume_jobs(kind: str) -> Call[Pauses]:
     """End the pause of a kind; `*` ends every pause. Return the kinds that are still paused."""
-    return Call("POST", "/jobs/resume", model_reader(Pauses), content=PausedKind(kind=kind).body(), headers=JSON)
+    return Call("POST", "/jobs/resume", model_reader(Pauses), content=json_body(PausedKind, kind=kind), headers=JSON)
 
 
 def replay_job(job_id: UUID | str) -> Call[JobDetail]:

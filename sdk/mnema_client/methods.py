@@ -5,10 +5,10 @@ import inspect
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, get_args
 
+from mnema_wire.bases import Page
 from pydantic import BaseModel
 
 from mnema_client.model_events import EventCall, Restart, TextDelta
-from mnema_client.models import Page
 from mnema_client.transport import Call
 
 P = ParamSpec("P")

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Literal, Self, TypeVar
 from uuid import UUID
 
+from mnema_wire.bases import Page
+
 from mnema_client.answered import Answered
 from mnema_client.calls import JSON, build_body, ignore_body, model_reader, path_id, query_params
 from mnema_client.methods import async_method, async_pages, sync_method, sync_pages
-from mnema_client.models import Page
 from mnema_client.requests import Moment, Sent
 from mnema_client.transport import AsyncSender, Call, Connection, Retry, Sender, build_connection
 

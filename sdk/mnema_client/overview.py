@@ -1,120 +1,21 @@
 """Lists of what a tenant holds and what happened, and the description of the caller's own key."""
 
-from datetime import datetime
 from typing import Literal, TypedDict, Unpack
-from uuid import UUID
 
-from mnema_client.answered import Answered
+from mnema_wire.bases import Page
+from mnema_wire.overview import (
+    AgentOverview,
+    CategoryOverview,
+    Event,
+    KeyDescription,
+    Relations,
+    ThreadOverview,
+    UserOverview,
+)
+
 from mnema_client.calls import model_reader, query_params
-from mnema_client.models import Page
 from mnema_client.requests import Moment
 from mnema_client.transport import Call
-
-
-class KeyDescription(Answered):
-    """A key without its secret. `agents` None: bound to no agent; `categories` None: it may see every category."""
-
-    tenant_id: UUID
-    tenant: str
-    key_id: UUID
-    name: str
-    scopes: list[str]
-    agents: list[str] | None
-    categories: list[str] | None
-    expires_at: datetime | None
-
-
-class UserOverview(Answered):
-    """A user: the active memories, the threads they are in, and the last change of a memory or a fact."""
-
-    user_id: str
-    memories: int
-    threads: int
-    last_activity_at: datetime | None
-    created_at: datetime
-
-
-class ThreadOverview(Answered):
-    """A thread with active memories. `user_ids`: the first ten users; `turns` are counted in `memories` too.
-
-    `revision`: of the newest change that the key may see.
-    """
-
-    thread_id: str
-    users: int
-    user_ids: list[str]
-    turns: int
-    memories: int
-    revision: int
-    last_activity_at: datetime
-
-
-class AgentOverview(Answered):
-    """An agent with an allowlist. `memories`: the active ones that it may see; `written`: those with its name.
-
-    `last_activity_at`: the last change of one that it wrote.
-    """
-
-    agent: str
-    categories: list[str]
-    memories: int
-    written: int
-    last_activity_at: datetime | None
-
-
-class CategoryOverview(Answered):
-    """A configured category, its active memories, and the agents that may see it."""
-
-    name: str
-    context: str
-    label: str | None
-    description: str | None
-    memories: int
-    last_activity_at: datetime | None
-    agents: list[str]
-
-
-class Event(Answered):
-    """An operational event. It holds no text; `memory_id` may name a memory that is deleted by now."""
-
-    id: UUID
-    ts: datetime
-    node: str
-    op: str
-    status: str
-    user_id: str | None
-    thread_id: str | None
-    memory_id: str | None
-    category: str | None
-    similarity: float | None
-
-
-class RelatedMemory(Answered):
-    """A memory that has relations. `text`: the first 300 characters."""
-
-    id: UUID
-    text: str
-    category: str
-    type: str
-    importance: int
-    pinned: bool
-
-
-class Relation(Answered):
-    """A relation of two memories, from the newer one to the older one."""
-
-    from_id: UUID
-    to_id: UUID
-    relation_type: str
-    strength: float
-
-
-class Relations(Answered):
-    """The strongest relations of a user's active memories. `truncated`: there are more than `limit`."""
-
-    nodes: list[RelatedMemory]
-    edges: list[Relation]
-    truncated: bool
 
 
 class EventFields(TypedDict, total=False):

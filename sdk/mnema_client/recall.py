@@ -12,8 +12,9 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Unpack
 
+from mnema_wire.recall import Answer
+
 from mnema_client.client import AsyncMnema, Mnema
-from mnema_client.models import Answer
 from mnema_client.requests import QuestionFields
 
 log = logging.getLogger(__name__)

@@ -1,89 +1,15 @@
 """Receipts of answers, and usage: results and calls, with the field names of the HTTP API."""
 
-from datetime import date, datetime
+from datetime import date
 from typing import Literal
 from uuid import UUID
 
-from mnema_client.answered import Answered
+from mnema_wire.bases import Page
+from mnema_wire.receipts import MemoryUse, QueryReceipt, ToldQuery, Usage
+
 from mnema_client.calls import model_reader, path_id, query_params
-from mnema_client.models import Page
 from mnema_client.requests import Moment
 from mnema_client.transport import Call
-
-
-class QueryReceipt(Answered):
-    """The receipt of an answer. `query_id` is that of the answer; `memories`: how many memories and facts it told.
-
-    `via`: query or chat. `agent` is None in chat. `header_from`, `header_to`: the revisions that the header is about.
-    `relevance`: the best of all candidates.
-    """
-
-    query_id: UUID
-    ts: datetime
-    via: str
-    agent: str | None = None
-    key_id: UUID | None = None
-    user_id: str | None = None
-    thread_id: str | None = None
-    header_from: int | None = None
-    header_to: int | None = None
-    tokens: int | None = None
-    relevance: float | None = None
-    degraded: str | None = None
-    memories: int
-
-
-class ToldItem(Answered):
-    """A memory or a fact that an answer told. `part`: header, fact, item or related.
-
-    `text` is that of `version`, None if the memory is purged. `version_now` and `state_now` are the memory's now.
-    """
-
-    part: str
-    memory_id: UUID
-    category: str
-    version: int | None = None
-    relevance: float | None = None
-    text: str | None = None
-    version_now: int | None = None
-    state_now: str | None = None
-
-
-class ToldQuery(QueryReceipt):
-    """A receipt with the header and the texts as they were then."""
-
-    header: str
-    items: list[ToldItem]
-
-
-class MemoryUse(Answered):
-    """An answer that told a memory, with the memory's `part`, `version` and `relevance` in it."""
-
-    query_id: UUID
-    ts: datetime
-    via: str
-    agent: str | None = None
-    key_id: UUID | None = None
-    user_id: str | None = None
-    thread_id: str | None = None
-    part: str
-    version: int | None = None
-    relevance: float | None = None
-
-
-class Usage(Answered):
-    """The usage of a `day` (UTC) or of a user. `user_id` is None for what belongs to no user.
-
-    `tokens`: of the answers; `writes`: memories and facts that were stored, changed or deleted; `model_tokens`: of the
-    chat model, None where users are told apart.
-    """
-
-    day: date | None = None
-    user_id: str | None = None
-    queries: int
-    tokens: int
-    writes: int
-    model_tokens: int | None = None
 
 
 def query_page(

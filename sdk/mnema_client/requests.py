@@ -9,7 +9,9 @@ from datetime import date, datetime
 from typing import Any, Literal, Required, TypedDict
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field
+from mnema_wire.memory import Source
+from mnema_wire.recall import Filters
+from pydantic import BaseModel, ConfigDict
 from pydantic_core import to_jsonable_python
 
 from mnema_client.errors import CannotBeSent
@@ -43,127 +45,19 @@ def param_text(value: Any) -> str:
     return value.isoformat() if isinstance(value, date) else str(value)
 
 
+def encode_body(body: BaseModel) -> bytes:
+    """Return the set fields as JSON; the server's defaults apply to the others. Raise CannotBeSent."""
+    return encode_json(body.model_dump(exclude_unset=True, by_alias=True))
+
+
 class Sent(BaseModel):
-    """The base of all request bodies."""
+    """The base of the request bodies that the server and its clients do not share yet."""
 
     model_config = ConfigDict(extra="forbid", populate_by_name=True)
 
     def body(self) -> bytes:
         """Return the set fields as JSON; the server's defaults apply to the others. Raise CannotBeSent."""
-        return encode_json(self.model_dump(exclude_unset=True, by_alias=True))
-
-
-class Source(Sent):
-    """The source of a memory: a turn and the words in it (at most 2,000 characters)."""
-
-    turn_id: str
-    quote: str | None = None
-
-
-class NewMemory(Sent):
-    """A memory to write. Identifiers are the caller's own: 1 to 200 printable characters.
-
-    `text`: at most 280 characters if semantic; `importance`: 1 to 5; `seq`: its place in the thread; `steps_text`:
-    numbered imperative steps, only with type procedural; `created_at`: for imports, never in the future;
-    `idempotency_key`: of one line of `remember_many`.
-    """
-
-    user_id: str
-    category: str
-    text: str
-    type: MemoryType = "semantic"
-    thread_id: str | None = None
-    seq: int | None = None
-    agent_id: str | None = None
-    run_id: str | None = None
-    actor_id: str | None = None
-    role: str | None = None
-    steps_text: str | None = None
-    importance: int | None = None
-    pinned: bool = False
-    tags: list[str] = Field(default_factory=list)
-    source: Source | None = None
-    metadata: dict[str, Any] = Field(default_factory=dict)
-    created_at: Moment | None = None
-    idempotency_key: str | None = None
-
-
-class NewTurn(Sent):
-    """A turn of a conversation. `content`: at most 32,000 characters by default."""
-
-    user_id: str
-    thread_id: str
-    role: str
-    content: str
-    actor_id: str | None = None
-    agent_id: str | None = None
-    seq: int | None = None
-    created_at: Moment | None = None
-    metadata: dict[str, Any] = Field(default_factory=dict)
-
-
-class Changes(Sent):
-    """Fields of a memory to change; the others stay."""
-
-    text: str = ""
-    steps_text: str = ""
-    category: str = ""
-    importance: int = 1
-    pinned: bool = False
-    tags: list[str] = Field(default_factory=list)
-    metadata: dict[str, Any] = Field(default_factory=dict)
-
-
-class RowFilters(Sent):
-    """The filters that queries and batches share."""
-
-    user_id: str | None = None
-    agent_id: str | None = None
-    run_id: str | None = None
-    actor_id: str | None = None
-    role: str | None = None
-    pinned: bool | None = None
-    importance_min: int | None = None
-    importance_max: int | None = None
-    updated_after: Moment | None = None
-    updated_before: Moment | None = None
-
-
-class Filters(RowFilters):
-    """Filters, all of which must match. `pinned=False`: unpinned only; no `user_id`: the whole tenant."""
-
-    category: str | None = None
-
-
-class Question(Sent):
-    """A query of the memory.
-
-    `categories`: all of the agent's except procedural by default; `top_k`: 1 to 50; `budget_tokens`: 1 to 8192, never
-    exceeded; `threshold`: the similarity of an item, as the share of usual candidates that are less similar, 0 to 1;
-    `min_relevance`: the least relevance of an item, 0 to 1, by default the category's. `thread_id` selects the delta
-    header and breaks near ties, but never filters. The answer has no turns of that thread from `before_seq` on and
-    none of the memories `exclude_ids`. `neighbours`: chunks before and after each chunk that are answered with it, 0
-    to 3. Without `since_rev` the header shows each change since this agent's last one, once a key. `timezone`: an
-    IANA name, for words such as "yesterday" (default UTC).
-    """
-
-    agent: str
-    query: str
-    categories: list[str] | None = None
-    filters: Filters | None = None
-    top_k: int | None = None
-    returns: Literal["bullets", "full"] = Field(default="bullets", alias="return")
-    budget_tokens: int | None = None
-    threshold: float | None = None
-    min_relevance: float | None = None
-    thread_id: str | None = None
-    before_seq: int | None = None
-    exclude_ids: list[UUID] | None = None
-    since_rev: int | None = None
-    explain: bool = False
-    neighbours: int | None = None
-    profile: str | None = None
-    timezone: str = "UTC"
+        return encode_body(self)
 
 
 class MemoryFields(TypedDict, total=False):

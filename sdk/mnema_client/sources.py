@@ -6,6 +6,7 @@ from typing import Literal, TypedDict, Unpack
 from uuid import UUID
 
 import httpx
+from mnema_wire.bases import Page
 from pydantic import Field
 
 from mnema_client.answered import Answered, Stored
@@ -18,7 +19,6 @@ from mnema_client.calls import (
     path_id,
     query_params,
 )
-from mnema_client.models import Page
 from mnema_client.requests import Sent
 from mnema_client.transport import Call
 

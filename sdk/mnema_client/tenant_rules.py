@@ -5,12 +5,12 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from mnema_wire.bases import Page
 from pydantic import Field
 
 from mnema_client.answered import Answered
 from mnema_client.calls import JSON, idempotency_headers, model_reader, query_params
 from mnema_client.errors import CannotBeSent
-from mnema_client.models import Page
 from mnema_client.requests import Sent
 from mnema_client.transport import Call
 

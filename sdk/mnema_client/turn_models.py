@@ -4,10 +4,10 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from mnema_wire.bases import Page
 from pydantic import Field
 
 from mnema_client.answered import Answered, Stored
-from mnema_client.models import Page
 
 
 class StoredTurn(Answered):

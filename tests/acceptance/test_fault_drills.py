@@ -19,7 +19,7 @@ import asyncpg
 import httpx
 import pytest
 from mnema_client import AsyncMnema, Retry
-from mnema_client.models import Written
+from mnema_wire.memory import Written
 from pydantic import SecretStr
 
 from app.bootstrap import Doubles

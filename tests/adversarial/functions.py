@@ -8,6 +8,7 @@ from uuid import UUID
 
 from mnema_cli.mirror.rules import entries as mirror
 from mnema_cli.mirror.rules import names
+from mnema_wire import blocks, marks
 
 from app.config import tenant_documents as rule_documents
 from app.domain import client_prompts, equal_texts, ids, languages, text_rules, tombstones
@@ -30,7 +31,7 @@ from app.domain.reflection import echoes as own_words
 from app.domain.reflection import fact_extraction as multi_fact
 from app.domain.reflection import self_disclosure as telling
 from app.domain.reflection import writing_rules as writing
-from app.domain.rendering import blocks, lines, marks, model_text
+from app.domain.rendering import lines, model_text
 from app.domain.sources import chunk_matching
 from app.domain.sources import chunking as source_chunking
 from app.domain.sources import paths as source_paths

@@ -289,7 +289,7 @@ async def guarded(client: httpx.AsyncClient) -> list[Operation]:
 def _body(content: dict[str, Any]) -> dict[str, Any]:
     """Return the schema of a body; each line of a bulk body is a memory to write."""
     if "application/x-ndjson" in content:
-        return {"lines": True, "body": {"$ref": "#/components/schemas/MemoryIn"}}
+        return {"lines": True, "body": {"$ref": "#/components/schemas/NewMemory"}}
     if content.keys() == {"application/octet-stream"}:
         return {"raw": True}
     return {"body": content["application/json"]["schema"] if content else None}

@@ -5,13 +5,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from mnema_wire.fields import AN_IDENTIFIER
 
 from app.api.error_examples import CONFLICTS, MISSING, PROJECTS
 from app.api.errors import MEDIA_TYPE
 from app.api.field_descriptions import PARAMETERS, parameters, schema_fields
 from app.api.main import create_app
 from app.api.schemas.descriptions import FIELDS
-from app.api.schemas.fields import AN_IDENTIFIER
 from app.domain.errors import MnemaError
 
 LEAST_TEXT = 5

@@ -4,8 +4,8 @@ from typing import Any
 
 import httpx
 import pytest
+from mnema_wire.bases import MAX_REPORTED
 
-from app.api.schemas.fields import MAX_REPORTED
 from tests.api.calls import refused
 from tests.factories import Caller
 

@@ -6,11 +6,12 @@ from typing import Any, get_args
 import httpx
 import pytest
 from fastapi.routing import APIRoute
+from mnema_wire.bases import Stored
 from pydantic import BaseModel
 
 from app.api.deps import RequireScope
 from app.api.main import ROUTERS
-from app.api.schemas.stored import Stored, withhold_contents
+from app.api.schemas.stored import withhold_contents
 from app.api.transport.signature import signature_of
 from app.bootstrap import Application
 from tests.api.calls import remember
@@ -19,12 +20,12 @@ from tests.factories import Caller, make_caller
 SECRET = "Maya keeps a spare key under the zebrafish tank."
 TAG = "zebrafish"
 OWN = {
-    "WrittenOut": "ids and counts",
-    "TurnOut": "ids and counts",
-    "MemoryActionsOut": "counts",
-    "FactsOut": "facts are Stored",
-    "ProjectFactStoredOut": "an id and counts",
-    "ChatMessageOut": "ids and counts",
+    "Written": "ids and counts",
+    "Turn": "ids and counts",
+    "MemoryActions": "counts",
+    "StoredFacts": "facts are Stored",
+    "StoredProjectFact": "an id and counts",
+    "IndexedMessage": "ids and counts",
     "FingerprintOut": "what the request has",
     "StoredTurnOut": "ids and times",
     "DeletedTurnOut": "a count",
@@ -37,8 +38,8 @@ OWN = {
     "CheckpointCountOut": "a count",
     "Mem0AddedOut": "the results are Stored",
     "Mem0MessageOut": "a sentence without texts",
-    "MemoryBatchDoneOut": "the sample is Stored",
-    "LeftOut": "ids and codes",
+    "BatchDone": "the sample is Stored",
+    "LeftMemory": "ids and codes",
 }
 """The parts of answers to writes that have no stored contents, with the reason."""
 

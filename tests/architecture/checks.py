@@ -125,7 +125,7 @@ def shared_overrides(source: Source) -> list[str]:
     ]
 
 
-_ROOM = ("app/domain/rendering/", "sdk/mnema_client/turn_memory/blocks.py", "sdk/mnema_client/turn_memory/marks.py")
+_ROOM = ("app/domain/rendering/", "sdk/mnema_wire/blocks.py", "sdk/mnema_wire/marks.py")
 _FORMAT_OF_OURS = re.compile(
     r"^(- )?\[\{\}\] |\[M\{\}|Memory updates since rev|Long-term memory \(most relevant|Conversation summary:"
     r"|Current message:|^\[?(TURN MEMORIES|USER FEEDBACK|ASSISTANT SIGNALS|PRIOR TURNS|TURNS CANDIDATES|CURRENT TURN)"

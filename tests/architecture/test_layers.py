@@ -221,6 +221,7 @@ def test_the_import_contracts_are_kept() -> None:
 
 FORBIDDEN = [
     ("app/domain/bad.py", "import asyncpg", "The domain is pure"),
+    ("app/domain/memory/bad.py", "import mnema_wire.fields", "The domain is pure"),
     ("app/api/bad.py", "import app.storage.uow", "Faces never reach the database"),
     ("workers/bad.py", "import sqlalchemy", "Faces never reach the database"),
     ("app/storage/bad.py", "import app.usecases", "Layers"),

@@ -7,9 +7,8 @@ from uuid import uuid4
 
 import pytest
 from mnema_client import AsyncMnema
-from mnema_client.citations import ThreadTurn
-from mnema_client.models import Answer
-from mnema_client.receipts import QueryReceipt
+from mnema_wire.recall import Answer, ThreadTurn
+from mnema_wire.receipts import QueryReceipt
 from nicegui import ui
 from nicegui.testing import User
 
@@ -159,7 +158,9 @@ def test_an_answer_stands_after_all_turns_that_were_stored_before_it() -> None:
         return ThreadTurn(id=uuid4(), user_id="maya", created_at=begin + timedelta(minutes=minute), **empty)
 
     def answer(minute: int) -> QueryReceipt:
-        return QueryReceipt(query_id=uuid4(), ts=begin + timedelta(minutes=minute), via="query", memories=0)
+        absent = dict.fromkeys(set(QueryReceipt.model_fields) - {"query_id", "ts", "via", "memories"})
+        given = {"query_id": uuid4(), "ts": begin + timedelta(minutes=minute), "via": "query", "memories": 0}
+        return QueryReceipt.model_validate(absent | given)
 
     turns = [turn(1), turn(5), turn(3)]  # the order of a thread is that of seq, not of time
     early, between, late = answer(0), answer(4), answer(9)

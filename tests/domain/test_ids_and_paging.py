@@ -9,18 +9,10 @@ from uuid import UUID
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from mnema_wire.limits import MAX_IDENTIFIER, MAX_JSON_BYTES, MAX_JSON_DEPTH
 
 from app.domain.errors import InvalidCursor, InvalidInput, NulByte
-from app.domain.ids import (
-    MAX_JSON_BYTES,
-    MAX_JSON_DEPTH,
-    MAX_LENGTH,
-    MOST_LISTED,
-    check_identifier,
-    check_json,
-    check_storable,
-    list_names,
-)
+from app.domain.ids import MOST_LISTED, check_identifier, check_json, check_storable, list_names
 from app.domain.paging import MAX_SEQ, decode_cursor, decode_turn_cursor, encode_cursor, encode_turn_cursor
 from app.storage.identity import new_id
 
@@ -36,14 +28,14 @@ JSON = st.recursive(
 
 
 @pytest.mark.parametrize(
-    "value", ["maya", "a", "Zoë Müller", "用户-7", "o'neil; DROP TABLE", "\\x00", "a" * MAX_LENGTH, "👩"]
+    "value", ["maya", "a", "Zoë Müller", "用户-7", "o'neil; DROP TABLE", "\\x00", "a" * MAX_IDENTIFIER, "👩"]
 )
 def test_any_printable_text_is_an_identifier(value: str) -> None:
     assert check_identifier(value) == value
 
 
 @pytest.mark.parametrize(
-    "value", ["", " ", " a", "a ", "a\nb", "a\tb", "\u200b", "a" * (MAX_LENGTH + 1), "\x7f", "a\u2028b"]
+    "value", ["", " ", " a", "a ", "a\nb", "a\tb", "\u200b", "a" * (MAX_IDENTIFIER + 1), "\x7f", "a\u2028b"]
 )
 def test_what_nobody_can_see_is_not(value: str) -> None:
     with pytest.raises(InvalidInput):
@@ -66,7 +58,7 @@ def test_an_identifier_is_taken_as_it_is_or_not_at_all(value: str) -> None:
     except InvalidInput:
         return
     assert taken is value
-    assert 1 <= len(value) <= MAX_LENGTH
+    assert 1 <= len(value) <= MAX_IDENTIFIER
     assert value.isprintable()
     value.encode()
 

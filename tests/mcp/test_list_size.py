@@ -2,21 +2,21 @@
 
 import json
 
+from mnema_wire.facts import FactPage, FactReply
+from mnema_wire.memory import HistoryPage, Written
+from mnema_wire.recall import Answer
 from pydantic import BaseModel
 
-from app.api.schemas.facts.facts import FactAnsweredOut, FactPageOut
-from app.api.schemas.memory.memories import HistoryPageOut, WrittenOut
-from app.api.schemas.recall.query import AnswerOut
 from app.config.settings import ToolKind
 from app.mcp.tools import TOOLS
 from tests.factories import Caller
 from tests.mcp.connections import by_http
 
 ANSWERS: dict[ToolKind, tuple[type[BaseModel], ...]] = {
-    "query": (AnswerOut,),
-    "remember": (WrittenOut,),
-    "history": (HistoryPageOut,),
-    "facts": (FactPageOut, FactAnsweredOut),
+    "query": (Answer,),
+    "remember": (Written,),
+    "history": (HistoryPage,),
+    "facts": (FactPage, FactReply),
 }
 
 

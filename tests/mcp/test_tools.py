@@ -5,8 +5,8 @@ from uuid import UUID
 
 import pytest
 from mcp import Client, MCPError
+from mnema_wire.recall import Question
 
-from app.api.schemas.recall.query import QueryIn
 from app.bootstrap import Application
 from app.domain.recall.token_budget import line_tokens
 from app.mcp.schemas import GENERIC
@@ -142,7 +142,7 @@ async def test_the_schema_has_every_field_described(server: str, caller: Caller)
     async with by_http(server, caller.key) as client:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
     query = tools["memory_query"].input_schema["properties"]
-    assert set(query) == {field.alias or name for name, field in QueryIn.model_fields.items()}
+    assert set(query) == {field.alias or name for name, field in Question.model_fields.items()}
     filters = query["filters"]["properties"]
     conditions = (
         "user_id agent_id run_id actor_id role pinned importance_min importance_max updated_after updated_before"

@@ -4,8 +4,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from mnema_client import Citation, InvalidRequest, NotFound, SearchAnswer
-from pydantic import ValidationError
+from mnema_client import CannotBeSent, Citation, InvalidRequest, NotFound, SearchAnswer
 
 from app.bootstrap import Application
 from tests.factories import Caller
@@ -48,7 +47,7 @@ async def test_the_older_names_and_refusals(either: Either, app: Application, ca
     assert unknown.value.code == "unknown_project"
     with pytest.raises(InvalidRequest):
         await either.search("Lisbon", chat_id="a", thread_id="b")
-    with pytest.raises(ValidationError):
+    with pytest.raises(CannotBeSent, match=r"types\.0"):
         await either.search("Lisbon", types=["procedural"])
 
 

@@ -19,6 +19,7 @@ from tests.sdk.conftest import SOON, Either
 
 FACT_ID = "01999c1e-5e1c-7c1e-8b0e-2f6f0c3b9a11"
 COUNTS = {"S": 1, "U": 0, "R": 0, "F": False}
+NOTHING = {"S": 0, "U": 0, "R": 0, "F": False}
 LABEL = "Model: Memory-S(1) + GPT-5"
 NOBODY = "http://127.0.0.1:1"
 
@@ -60,7 +61,7 @@ class Projects:
 
     async def index(self, request: Request) -> JSONResponse:
         body = await self._read(request)
-        told = {"revision": 1, "memory_actions": COUNTS} if body["role"] == "user" else {}
+        told = {"revision": 1, "memory_actions": COUNTS} if body["role"] == "user" else {"memory_actions": NOTHING}
         named = {name: body[name] for name in ("chat_id", "message_id")}
         return JSONResponse({"id": str(uuid4()), **named, "model_label": LABEL, **told}, 201)
 
@@ -120,7 +121,7 @@ async def test_a_message_is_stored_with_its_place(asked: tuple[Either, Projects]
     assert (stored.chat_id, stored.message_id, stored.revision) == ("launch", "m1", 1)
     assert stored.memory_actions.S == 1
     said = await client.index_chat_message("acme", "launch", "m2", "assistant", "Noted.", user_id="maya")
-    assert (said.revision, said.memory_actions) == (None, None)
+    assert (said.revision, said.memory_actions.S) == (None, 0)
     first, second = projects.seen
     assert first == {
         **{"project_id": "acme", "chat_id": "launch", "message_id": "m1", "role": "user", "content": text},

@@ -4,8 +4,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from mnema_client import InvalidRequest, NotFound
-from pydantic import ValidationError
+from mnema_client import CannotBeSent, InvalidRequest, NotFound
 
 from app.bootstrap import Application
 from app.domain.jobs.job import JobKind
@@ -111,7 +110,7 @@ async def test_feedback_is_given_to_a_turn_and_by_text(either: Either) -> None:
 async def test_a_project_of_another_tenant_is_refused(either: Either) -> None:
     with pytest.raises(NotFound):
         await either.put_turn(TALK, "t1", user_text="Draw.", project_id="acme/other", **MAYA)
-    with pytest.raises(ValidationError):
+    with pytest.raises(CannotBeSent, match="urgency"):
         await either.put_fingerprint(TALK, "t1", assertions=[{"key": "x", "urgency": "must"}], **MAYA)
 
 

@@ -8,14 +8,14 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final
 
+from mnema_wire.fields import Moment
+from mnema_wire.near_names import nearest_hint
 from pydantic import TypeAdapter, ValidationError
 
 from app.api.mem0.identities import NAMES, Identities, identities_of
-from app.api.schemas.fields import Moment
 from app.domain.errors import InvalidInput
 from app.domain.ids import check_identifier
 from app.domain.memory.memory import Memory
-from app.domain.near_names import nearest_hint
 from app.domain.principal import Principal
 
 MAX_SCOPES: Final = 10

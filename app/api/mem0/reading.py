@@ -6,13 +6,14 @@ from functools import partial
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
+from mnema_wire.limits import MAX_JSON_BYTES
+
 from app.api.mem0.filters import Selection
 from app.api.mem0.identities import EntityType, split_stand_in
 from app.api.mem0.schemas import Mem0ChangeOut, Mem0EntityOut, Mem0FoundOut, Mem0SearchIn
 from app.bootstrap import Application
 from app.domain.errors import NotFound
 from app.domain.filters import Filters
-from app.domain.ids import MAX_JSON_BYTES
 from app.domain.memory.listing import MemoryListing
 from app.domain.memory.memory import Memory, MemoryState, MemoryType
 from app.domain.paging import Page

@@ -4,6 +4,7 @@ from typing import Annotated, Any
 from uuid import UUID
 
 from fastapi import APIRouter, Header, Path, Query
+from mnema_wire.fields import Identifier
 
 from app.api import links
 from app.api.deps import AnyPrincipal, App, Reader, Writer
@@ -26,7 +27,6 @@ from app.api.mem0.schemas import (
     Mem0UpdatedOut,
     Mem0UpdateIn,
 )
-from app.api.schemas.fields import Identifier
 from app.api.transport.idempotency import retry_key
 from app.api.transport.parameters import StrictRoute
 from app.bootstrap import Application

@@ -4,13 +4,13 @@ from datetime import UTC, datetime
 from typing import Annotated, Any, Final, Literal, Self
 from uuid import UUID
 
+from mnema_wire.bases import Change, Request, Stored
+from mnema_wire.fields import NOT_EMPTY, Identifier, Json, Moment, TypeName, Whole
+from mnema_wire.recall import Share
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.api.mem0.filters import Selection, read_filters
 from app.api.mem0.identities import NAMES, EntityType, Identities, identities_of
-from app.api.schemas.fields import NOT_EMPTY, Change, Identifier, Json, Moment, Request, TypeName, Whole
-from app.api.schemas.recall.query import Share
-from app.api.schemas.stored import Stored
 from app.domain.errors import InvalidInput
 from app.domain.memory.memory import Memory
 

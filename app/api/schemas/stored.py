@@ -4,45 +4,33 @@ Such a key sends what it knows; an answer must not tell it more: an empty change
 """
 
 from types import NoneType
-from typing import Any, ClassVar, Self, TypeVar, get_args, get_origin
+from typing import Any, TypeVar, get_args, get_origin
 
-from pydantic import BaseModel, Field
-
-from app.api.schemas.fields import is_absent
+from mnema_wire.bases import Stored
+from pydantic import BaseModel
 
 Answer = TypeVar("Answer")
-
-
-class Stored(BaseModel):
-    """The base of bodies that have stored contents. `told`: the fields for every key, such as ids, states and times."""
-
-    told: ClassVar[frozenset[str]] = frozenset({"id"})
-    withheld: bool | None = Field(
-        default=None,
-        exclude_if=is_absent,
-        description="true for a key without scope `query`: texts and names are empty",
-    )
-
-    def withhold(self) -> Self:
-        """Return a copy in which all fields but `told` are empty."""
-        empty = {
-            name: _empty_value(field.annotation)
-            for name, field in type(self).model_fields.items()
-            if name not in self.told
-        }
-        return self.model_copy(update=empty | {"withheld": True})
+Body = TypeVar("Body", bound=Stored)
 
 
 def withhold_contents(answer: Answer) -> Answer:
     """Return an answer without stored contents, wherever they are in it."""
     if isinstance(answer, Stored):
-        return answer.withhold()
+        return _withhold(answer)
     if isinstance(answer, list):
         return [withhold_contents(item) for item in answer]  # type: ignore[return-value]  # a list again
     if isinstance(answer, BaseModel):
         parts = {name: withhold_contents(getattr(answer, name)) for name in type(answer).model_fields}
         return answer.model_copy(update=parts)
     return answer
+
+
+def _withhold(body: Body) -> Body:
+    """Return a copy in which all fields but `told` are empty."""
+    empty = {
+        name: _empty_value(field.annotation) for name, field in type(body).model_fields.items() if name not in body.told
+    }
+    return body.model_copy(update=empty | {"withheld": True})
 
 
 def _empty_value(annotation: Any) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 
 import structlog
 from fastapi import APIRouter
+from mnema_wire.limits import MAX_IDENTIFIER
 from starlette.requests import ClientDisconnect, Request
 from starlette.routing import Match, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -16,7 +17,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from app.api.errors import IncompleteStream, chat_members, error_response, problem_response
 from app.bootstrap import Application
 from app.domain.errors import Unauthenticated
-from app.domain.ids import MAX_LENGTH
 
 log = structlog.get_logger(__name__)
 SECURITY_HEADERS = {
@@ -35,7 +35,7 @@ UNMATCHED = "unmatched"
 """The path in the logs for a request that matches no route."""
 PROBES = frozenset({"/health", "/ready", "/metrics"})
 HSTS = (b"strict-transport-security", b"max-age=31536000")
-SAFE_REQUEST_ID = re.compile(rf"[A-Za-z0-9._:-]{{1,{MAX_LENGTH}}}")
+SAFE_REQUEST_ID = re.compile(rf"[A-Za-z0-9._:-]{{1,{MAX_IDENTIFIER}}}")
 _ADDED = [(name.lower().encode(), value.encode()) for name, value in SECURITY_HEADERS.items()]
 _NAMES = frozenset(name for name, _value in (*_ADDED, HSTS))
 CLOSE = (b"connection", b"close")

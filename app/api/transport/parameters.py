@@ -8,13 +8,13 @@ from weakref import WeakSet
 from fastapi import Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
+from mnema_wire.near_names import MAX_NAME_CHARS, nearest_hint
 from starlette.convertors import Convertor, register_url_convertor
 
 from app.api.deps import has_scope
 from app.api.schemas.stored import withhold_contents
 from app.api.transport.direct import Decoder, Handler, direct_handler
 from app.api.transport.signature import signature_of
-from app.domain.near_names import MAX_NAME_CHARS, nearest_hint
 from app.domain.principal import Principal
 
 PARTS = (

@@ -5,11 +5,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from mnema_wire.near_names import MAX_NAME_CHARS, nearest_hint
+
 from app.domain.chat.json_places import Member, cut_members, find_items, find_members, skip_space
 from app.domain.chat.memories import MAX_TOP_K
 from app.domain.errors import InvalidInput, MalformedState
 from app.domain.ids import check_identifier
-from app.domain.near_names import MAX_NAME_CHARS, nearest_hint
 from app.domain.rendering.model_text import NOTHING, ModelText
 
 DEFAULT_CONVERSATION: Final = "default"

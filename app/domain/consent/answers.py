@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from typing import Final, Literal
 from uuid import UUID
 
-from app.domain.consent.patches import MAX_QUESTION, Question
+from mnema_wire.limits import MAX_CONSENT_QUESTION
+
+from app.domain.consent.patches import Question
 from app.domain.consent.statements import ends_with_words
 from app.domain.text_rules import normalise_text
 
@@ -76,7 +78,7 @@ class ThreadTurn:
 
     def asks_question(self, question: str) -> bool:
         """Tell whether this is an assistant's turn that ends with `question`."""
-        return self.role == ASSISTANT and ends_with_words(self.text[-2 * MAX_QUESTION :], question)
+        return self.role == ASSISTANT and ends_with_words(self.text[-2 * MAX_CONSENT_QUESTION :], question)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,6 @@ COUNTED_KINDS: Final = frozenset({"turn", "semantic"})
 
 Episodes come from several turns and insights from other memories, so they may repeat a counted signal.
 """
-MAX_QUESTION: Final = 500
 TONE: Final = "tone"
 _FIELD: Final = re.compile("[a-z][a-z_]{0,63}")
 DecisionWay = Literal["route", "chat", "signals", "insight", "expiry"]

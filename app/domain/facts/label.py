@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from app.domain.facts.fact import FactOutcome
+from mnema_wire.limits import DEFAULT_MODEL
 
-DEFAULT_MODEL = "GPT-5"
+from app.domain.facts.fact import FactOutcome
 
 
 def build_model_label(

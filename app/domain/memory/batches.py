@@ -8,8 +8,9 @@ from enum import StrEnum
 from typing import Any, Final
 from uuid import UUID
 
+from mnema_wire.limits import MAX_JSON_BYTES
+
 from app.domain.errors import InvalidInput, MnemaError
-from app.domain.ids import MAX_JSON_BYTES
 from app.domain.memory.memory import MemoryState, MemoryType
 
 MAX_TAGS: Final = 50

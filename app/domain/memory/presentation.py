@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
+from mnema_wire.marks import ROLES, TagNames
+
 from app.domain.memory.memory import Memory
 from app.domain.rendering.lines import bullet
-from app.domain.rendering.marks import ROLES, TagNames
 from app.domain.rendering.model_text import ModelText
 
 

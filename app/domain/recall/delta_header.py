@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
+from mnema_wire.marks import ROLES, TagNames
+
 from app.domain.rendering.lines import ChangeKind, header_bullet, header_title, merged_bullet
-from app.domain.rendering.marks import ROLES, TagNames
 from app.domain.rendering.model_text import ModelText, join_lines
 from app.domain.text_rules import normalise_text
 

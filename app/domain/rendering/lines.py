@@ -7,7 +7,8 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Final, Literal
 
-from app.domain.rendering.marks import ROLES, TagNames, collect_tag_names, defuse_marks, defuse_tag, fold_text
+from mnema_wire.marks import ROLES, TagNames, collect_tag_names, defuse_marks, defuse_tag, fold_text
+
 from app.domain.rendering.model_text import ModelText
 from app.domain.text_rules import ELLIPSIS, cut_at_word, normalise_text, one_line
 

@@ -4,7 +4,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from app.domain.rendering.marks import defuse_marks
+from mnema_wire.marks import defuse_marks
+
 from app.domain.rendering.model_text import ModelText
 from app.domain.text_rules import one_line
 

@@ -4,8 +4,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from app.domain.rendering import blocks
-from app.domain.rendering.blocks import NONE, format_minute, format_sections, one_line, quote_statement, sort_newest
+from mnema_wire import blocks
+from mnema_wire.blocks import NONE, format_minute, format_sections, one_line, quote_statement, sort_newest
+
 from app.domain.rendering.model_text import ModelText
 
 ORDER: Final = "newest->oldest"

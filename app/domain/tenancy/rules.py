@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from mnema_wire.limits import MAX_IDENTIFIER
+
 from app.domain.errors import InvalidInput, MnemaError
-from app.domain.ids import MAX_LENGTH
 
 MAX_DOCUMENT_BYTES = 256 << 10
 MAX_CATEGORIES = 200
@@ -62,10 +63,10 @@ def parse_moves(given: Sequence[str]) -> dict[str, str]:
     moves: dict[str, str] = {}
     for one in given:
         old, colon, new = one.partition(":")
-        if not (colon and old and new) or len(one) > 2 * MAX_LENGTH + 1:
+        if not (colon and old and new) or len(one) > 2 * MAX_IDENTIFIER + 1:
             raise InvalidInput("move: use old:new, two names of categories", param="move")
         if moves.setdefault(old, new) != new:
-            raise InvalidInput(f"move: {old[:MAX_LENGTH]!r} is given twice", param="move")
+            raise InvalidInput(f"move: {old[:MAX_IDENTIFIER]!r} is given twice", param="move")
     return moves
 
 

@@ -6,7 +6,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from app.domain.rendering.blocks import MAX_TURNS, sort_newest
+from mnema_wire.blocks import MAX_TURNS, sort_newest
+
 from app.domain.rendering.model_text import ModelText
 from app.domain.rendering.views import (
     ORDER,

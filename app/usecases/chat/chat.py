@@ -12,6 +12,7 @@ from typing import Any, Final, TypeAlias
 from uuid import UUID
 
 import structlog
+from mnema_wire.marks import ROLES, TagNames
 
 from app.config.tenant_policies import TenantPolicies
 from app.domain.chat.answer import added_members
@@ -31,7 +32,6 @@ from app.domain.memory.memory import MemoryType, NewMemory
 from app.domain.outages import EmbedderUnavailable
 from app.domain.principal import Principal
 from app.domain.rendering.lines import chat_preface
-from app.domain.rendering.marks import ROLES, TagNames
 from app.domain.text_rules import normalise_text
 from app.ports import Clock, Embedder, Embedding
 from app.storage.identity import new_id

@@ -3,8 +3,10 @@
 from dataclasses import replace
 from uuid import UUID
 
+from mnema_wire.limits import MAX_CONSENT_QUESTION
+
 from app.domain.consent.answers import Verdict, evaluate_reply
-from app.domain.consent.patches import MAX_QUESTION, Patch, PatchState, Question
+from app.domain.consent.patches import Patch, PatchState, Question
 from app.domain.consent.statements import contains_words
 from app.domain.errors import EmptyText, QuestionNotAsked, QuestionWithoutValue, TextTooLong
 from app.domain.idempotency import IdempotencyKey
@@ -46,8 +48,8 @@ class ConsentInChat:
         text = normalise_text(question)
         if not any(char.isalnum() for char in text):
             raise EmptyText
-        if len(text) > MAX_QUESTION:
-            raise TextTooLong(f"A question has at most {MAX_QUESTION} characters.", limit=MAX_QUESTION)
+        if len(text) > MAX_CONSENT_QUESTION:
+            raise TextTooLong(f"A question has at most {MAX_CONSENT_QUESTION} characters.", limit=MAX_CONSENT_QUESTION)
 
         async def bind_in_tx(tx: WriteTx) -> Patch:
             patch = await self._decisions.load_open_patch(tx, principal, user_id, patch_id, key)

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
+from mnema_wire.marks import TagNames
+
 from app.domain.facts.answers import FactAnswer
 from app.domain.memory.memory import Memory, MemoryType
 from app.domain.memory.presentation import render_bullet
@@ -16,7 +18,6 @@ from app.domain.recall.scoring import ScoredCandidate
 from app.domain.recall.selection import DroppedCandidate
 from app.domain.recall.token_budget import TokenBudget, line_tokens
 from app.domain.rendering.lines import citation_line, citation_mark, plain_line
-from app.domain.rendering.marks import TagNames
 from app.domain.rendering.model_text import NOTHING, ModelText
 from app.ports import TokenCounter
 from app.storage.recall.search import Related

@@ -8,6 +8,8 @@ from datetime import UTC, tzinfo
 from typing import Any, Final
 from uuid import UUID
 
+from mnema_wire.marks import TagNames
+
 from app.config.loader import Policies
 from app.config.tenant_policies import TenantPolicies
 from app.domain.filters import Filters
@@ -18,7 +20,6 @@ from app.domain.recall.passages import FoundChunk, Passage
 from app.domain.recall.selection import merge_ordered
 from app.domain.recall.token_budget import TokenBudget, line_tokens
 from app.domain.rendering.lines import citation_line, citation_mark
-from app.domain.rendering.marks import TagNames
 from app.domain.rendering.model_text import ModelText, join_lines
 from app.domain.text_rules import trim_text
 from app.ports import TokenCounter

@@ -3,13 +3,14 @@
 from dataclasses import dataclass
 from uuid import UUID
 
+from mnema_wire.marks import TagNames
+
 from app.config.tenant_policies import TenantPolicies
 from app.domain.errors import NotFound
 from app.domain.paging import Page, cut_page, decode_cursor, decode_use_cursor, encode_cursor, encode_use_cursor
 from app.domain.principal import Principal
 from app.domain.recall.delta_header import DeltaEntry, render_header
 from app.domain.receipts.stored import MemoryUse, ReceiptFilter, StoredItem, StoredReceipt
-from app.domain.rendering.marks import TagNames
 from app.domain.rendering.model_text import NOTHING, ModelText
 from app.storage.access_log import AccessLog
 from app.storage.memory.memories import MemoryStorage

@@ -4,9 +4,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from mnema_wire.blocks import MAX_TURNS
+
 from app.config.tenant_policies import TenantPolicies
 from app.domain.principal import Principal
-from app.domain.rendering.blocks import MAX_TURNS
 from app.domain.rendering.model_text import join_blocks
 from app.domain.turn_memory.artifacts import Conversation
 from app.domain.turn_memory.fingerprint import SIGNAL_TAG

@@ -14,9 +14,9 @@ from autogen_core import CancellationToken
 from autogen_core.memory import Memory, MemoryContent, MemoryMimeType, MemoryQueryResult, UpdateContextResult
 from autogen_core.model_context import ChatCompletionContext
 from autogen_core.models import SystemMessage, UserMessage
+from mnema_wire.recall import Answer, Item
 
 from mnema_client.client import AsyncMnema
-from mnema_client.models import Answer, Item
 
 T = TypeVar("T")
 SHOWN = ("category", "type", "relevance", "thread_id", "created_at")

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
+from mnema_wire.memory import Memory
+
 from mnema_client.client import Mnema
 from mnema_client.errors import CannotBeSent, InvalidRequest, VersionConflict
-from mnema_client.models import Memory
 
 ROOT = "/memories"
 TAG = "memory_file"

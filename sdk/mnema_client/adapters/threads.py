@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID, uuid4
 
-from mnema_client.citations import ThreadTurn
+from mnema_wire.memory import Memory
+from mnema_wire.recall import ThreadTurn
+
 from mnema_client.client import AsyncMnema
-from mnema_client.models import Memory
 
 PART_BYTES = 15_000
 """The JSON of a part, in bytes. A turn's metadata may have 16 KiB."""

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
-from mnema_client.turn_memory import blocks
-from mnema_client.turn_memory.blocks import NEWEST_FIRST, format_turn_memories_block, time_since
+from mnema_wire import blocks
+from mnema_wire.blocks import NEWEST_FIRST, format_turn_memories_block, time_since
 
 __all__ = ["format_assistant_signals_block", "format_feedback_block", "format_turn_memories_block", "time_since"]
 

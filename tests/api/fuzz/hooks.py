@@ -111,7 +111,7 @@ def before_load_schema(_context: schemathesis.HookContext, raw_schema: dict[str,
         for operation in methods.values():
             operation.get("requestBody", {}).get("content", {}).pop("application/msgpack", None)
     content = raw_schema["paths"][BULK]["post"]["requestBody"]["content"][NDJSON]
-    content["schema"] = {"type": "array", "items": {"$ref": "#/components/schemas/MemoryIn"}}
+    content["schema"] = {"type": "array", "items": {"$ref": "#/components/schemas/NewMemory"}}
     content["example"] = [json.loads(content["example"])]
 
 

@@ -9,9 +9,9 @@ from uuid import uuid4
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from mnema_wire.limits import MAX_JSON_BYTES
 
 from app.domain.errors import InvalidInput
-from app.domain.ids import MAX_JSON_BYTES
 from app.domain.memory.batches import (
     MAX_TAGS,
     UNDONE_FIELDS,

@@ -3,11 +3,11 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from mnema_wire.marks import collect_tag_names, defuse_marks, fold_text
 
 from app.domain.memory.presentation import embedded_text
 from app.domain.recall.delta_header import DeltaEntry, render_header
 from app.domain.rendering import lines
-from app.domain.rendering.marks import collect_tag_names, defuse_marks, fold_text
 from app.domain.rendering.model_text import join_lines
 from app.domain.text_rules import one_line
 from tests.forged_texts import CATEGORIES, FORGED, ORDINARY, find_marks

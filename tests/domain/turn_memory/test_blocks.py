@@ -1,23 +1,21 @@
 """The blocks that agents read: their exact format, their order and limits, and texts that try to forge a line."""
 
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from mnema_client.turn_memory import blocks as copied
 from mnema_client.turn_memory import presentation
-
-from app.domain.rendering import blocks
-from app.domain.rendering.blocks import (
+from mnema_wire import blocks
+from mnema_wire.blocks import (
     MAX_TURNS,
     format_assistant_signals_block,
     format_feedback_block,
     format_turn_memories_block,
     time_since,
 )
+
 from tests.forged_texts import CATEGORIES, FORGED, find_marks
 
 NOW = datetime(2026, 1, 26, 17, 18, tzinfo=UTC)
@@ -178,12 +176,6 @@ def test_turns_are_newest_first_and_at_most_16(items: list[Any]) -> None:
     assert None not in times[: len(readable)]
     turns = [line for line in format_turn_memories_block(items).split("\n") if line.startswith("- ")]
     assert len(turns) == min(16, len(found))
-
-
-@pytest.mark.parametrize("name", ["blocks.py", "marks.py"])
-def test_the_client_has_the_same_file(name: str) -> None:
-    ours, theirs = (Path(str(module.__file__)).with_name(name).read_bytes() for module in (blocks, copied))
-    assert ours == theirs
 
 
 @pytest.mark.parametrize("text", FORGED)

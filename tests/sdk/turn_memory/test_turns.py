@@ -187,4 +187,4 @@ def test_the_import_loads_nothing_more_than_the_client() -> None:
     done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
     loaded = json.loads(done.stdout)
     assert loaded
-    assert [name for name in loaded if not name.startswith("mnema_client.turn_memory")] == []
+    assert [name for name in loaded if not name.startswith(("mnema_client.turn_memory", "mnema_wire."))] == []

@@ -3,6 +3,8 @@
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query
+from mnema_wire.fields import Identifier, Limit
+from mnema_wire.memory import Turn
 
 from app.api import links
 from app.api.deps import App, Chatter, require_scope
@@ -15,8 +17,7 @@ from app.api.schemas.chat.conversations import (
     ConversationOut,
     EntryOut,
 )
-from app.api.schemas.fields import Identifier, Limit
-from app.api.schemas.memory.turns import TurnOut
+from app.api.schemas.memory.turns import turn_body
 from app.api.transport.idempotency import IdempotencyHeader, retry_key
 from app.api.transport.parameters import StrictRoute
 from app.domain.chat.conversation import default_user
@@ -43,10 +44,10 @@ async def search(app: App, principal: Chatter, body: ChatSearchIn) -> ChatSearch
 @router.post(
     "/v1/memory/add",
     status_code=201,
-    response_model=TurnOut,
+    response_model=Turn,
     responses={201: {"links": links.CHAT_ADDED}, **openapi_errors(400, 401, 403, 409, 413, 422, 503)},
 )
-async def add(app: App, principal: Chatter, body: ChatAddIn, idempotency_key: IdempotencyHeader = None) -> TurnOut:
+async def add(app: App, principal: Chatter, body: ChatAddIn, idempotency_key: IdempotencyHeader = None) -> Turn:
     """Remember a text as a message of the user, without a chat. Its facts are stored with it; background jobs draw
     memories and the summary from it later.
 
@@ -55,7 +56,7 @@ async def add(app: App, principal: Chatter, body: ChatAddIn, idempotency_key: Id
     key = retry_key("POST /v1/memory/add", idempotency_key, body)
     policies = app.parts.policies.of(principal)
     draft = body.to_domain(default_user(principal), policies.turn_category, policies.write.default_importance)
-    return TurnOut.from_turn(await app.memory.turns.store_turn(principal, draft, key=key))
+    return turn_body(await app.memory.turns.store_turn(principal, draft, key=key))
 
 
 @router.get(

@@ -8,21 +8,22 @@ from typing import Annotated
 from uuid import UUID
 
 from fastapi import APIRouter, Path, Query
+from mnema_wire.consent import (
+    Context,
+    NewProposal,
+    NewQuestion,
+    Proposal,
+    ProposalPage,
+    Proposed,
+    Withdrawal,
+    Withdrawn,
+)
+from mnema_wire.fields import Identifier, Limit
 
 from app.api import links
 from app.api.deps import App, Approver, Reader, Writer
 from app.api.errors import openapi_errors
-from app.api.schemas.consent.context import (
-    AskIn,
-    ContextOut,
-    PatchIn,
-    PatchOut,
-    PatchPageOut,
-    ProposedOut,
-    WithdrawIn,
-    WithdrawnOut,
-)
-from app.api.schemas.fields import Identifier, Limit
+from app.api.schemas.consent.context import context_body, proposal_body, proposed_body, to_proposal
 from app.api.transport.idempotency import IdempotencyHeader, retry_key
 from app.api.transport.parameters import StrictRoute
 from app.domain.consent.patches import PatchState
@@ -37,12 +38,12 @@ _DECIDED = {200: {"links": links.DECIDED}, **openapi_errors(401, 403, 404, 409, 
 @router.post(
     _CONTEXT + "/patches",
     status_code=201,
-    response_model=ProposedOut,
+    response_model=Proposed,
     responses={201: {"links": links.PROPOSED}, **openapi_errors(400, 401, 403, 409, 413, 422, 503)},
 )
 async def propose(
-    app: App, principal: Writer, user_id: UserId, body: PatchIn, idempotency_key: IdempotencyHeader = None
-) -> ProposedOut:
+    app: App, principal: Writer, user_id: UserId, body: NewProposal, idempotency_key: IdempotencyHeader = None
+) -> Proposed:
     """Propose a value of a user, who may be new.
 
     A sensitive value waits for the user's decision and expires without one. A benign value also applies by itself once
@@ -51,12 +52,12 @@ async def propose(
     Retry with the same `Idempotency-Key` and body to get the same proposal in its current state.
     """
     key = retry_key("POST context/patches", idempotency_key, user_id, body)
-    return ProposedOut.from_proposed(await app.consent.proposals.propose_value(principal, body.to_domain(user_id), key))
+    return proposed_body(await app.consent.proposals.propose_value(principal, to_proposal(body, user_id), key))
 
 
 @router.get(
     _CONTEXT + "/patches",
-    response_model=PatchPageOut,
+    response_model=ProposalPage,
     responses={200: {"links": links.PATCHES}, **openapi_errors(401, 403, 404, 422, 503)},
 )
 async def page(
@@ -66,38 +67,43 @@ async def page(
     state: Annotated[PatchState | None, Query()] = None,
     limit: Annotated[Limit, Query()] = 50,
     cursor: Annotated[str | None, Query(max_length=500, description="`next_cursor` of the previous page")] = None,
-) -> PatchPageOut:
+) -> ProposalPage:
     """List a user's proposals, newest first."""
     patches = await app.consent.list_patches(principal, user_id, state, cursor, limit)
-    return PatchPageOut(items=[PatchOut.from_patch(patch) for patch in patches.items], next_cursor=patches.next_cursor)
+    return ProposalPage(items=[proposal_body(patch) for patch in patches.items], next_cursor=patches.next_cursor)
 
 
-@router.post(_PATCH + "/approve", response_model=PatchOut, responses=_DECIDED)
+@router.post(_PATCH + "/approve", response_model=Proposal, responses=_DECIDED)
 async def approve(
     app: App, principal: Approver, user_id: UserId, patch_id: UUID, idempotency_key: IdempotencyHeader = None
-) -> PatchOut:
+) -> Proposal:
     """Approve a proposal, so that its value becomes known. Needs scope `approve`: this is the user's own decision."""
     key = retry_key("POST context/patches/approve", idempotency_key, user_id, patch_id)
-    return PatchOut.from_patch(await app.consent.decide_patch(principal, user_id, patch_id, approve=True, key=key))
+    return proposal_body(await app.consent.decide_patch(principal, user_id, patch_id, approve=True, key=key))
 
 
-@router.post(_PATCH + "/reject", response_model=PatchOut, responses=_DECIDED)
+@router.post(_PATCH + "/reject", response_model=Proposal, responses=_DECIDED)
 async def reject(
     app: App, principal: Approver, user_id: UserId, patch_id: UUID, idempotency_key: IdempotencyHeader = None
-) -> PatchOut:
+) -> Proposal:
     """Reject a proposal. The same value cannot be proposed again for some time. Needs scope `approve`."""
     key = retry_key("POST context/patches/reject", idempotency_key, user_id, patch_id)
-    return PatchOut.from_patch(await app.consent.decide_patch(principal, user_id, patch_id, approve=False, key=key))
+    return proposal_body(await app.consent.decide_patch(principal, user_id, patch_id, approve=False, key=key))
 
 
 @router.post(
     _PATCH + "/ask",
-    response_model=PatchOut,
+    response_model=Proposal,
     responses={200: {"links": links.DECIDED}, **openapi_errors(400, 401, 403, 404, 409, 413, 422, 503)},
 )
 async def ask(
-    app: App, principal: Writer, user_id: UserId, patch_id: UUID, body: AskIn, idempotency_key: IdempotencyHeader = None
-) -> PatchOut:
+    app: App,
+    principal: Writer,
+    user_id: UserId,
+    patch_id: UUID,
+    body: NewQuestion,
+    idempotency_key: IdempotencyHeader = None,
+) -> Proposal:
     """Bind a question about a proposal to the newest turn of a thread.
 
     That turn must be an assistant's turn for this user and end with the question, otherwise the answer is
@@ -109,26 +115,24 @@ async def ask(
     """
     key = retry_key("POST context/patches/ask", idempotency_key, user_id, patch_id, body)
     place = body.thread_id, body.question
-    return PatchOut.from_patch(
-        await app.consent.chat.ask_question(principal, user_id, patch_id, *place, key, body.turn_id)
-    )
+    return proposal_body(await app.consent.chat.ask_question(principal, user_id, patch_id, *place, key, body.turn_id))
 
 
 @router.get(
     _CONTEXT,
-    response_model=ContextOut,
+    response_model=Context,
     responses={200: {"links": links.CONTEXT}, **openapi_errors(401, 403, 404, 422, 503)},
 )
-async def context(app: App, principal: Reader, user_id: UserId) -> ContextOut:
+async def context(app: App, principal: Reader, user_id: UserId) -> Context:
     """Return the known values of a user, field by field and as one line for a prompt."""
-    return ContextOut.from_context(user_id, await app.consent.load_context(principal, user_id))
+    return context_body(user_id, await app.consent.load_context(principal, user_id))
 
 
 @router.post(
     _CONTEXT + "/withdraw",
-    response_model=WithdrawnOut,
+    response_model=Withdrawn,
     responses={200: {"links": links.CONTEXT}, **openapi_errors(400, 401, 403, 404, 413, 422, 503)},
 )
-async def withdraw(app: App, principal: Approver, user_id: UserId, body: WithdrawIn) -> WithdrawnOut:
+async def withdraw(app: App, principal: Approver, user_id: UserId, body: Withdrawal) -> Withdrawn:
     """Remove the known values of a field; history keeps a record. Needs scope `approve`. Idempotent."""
-    return WithdrawnOut(withdrawn=await app.consent.withdraw_values(principal, user_id, body.field, body.value))
+    return Withdrawn(withdrawn=await app.consent.withdraw_values(principal, user_id, body.field, body.value))

@@ -5,24 +5,32 @@ from typing import Annotated
 from uuid import UUID
 
 from fastapi import APIRouter, Path, Query, Response
+from mnema_wire.facts import (
+    ActionsSoFar,
+    Fact,
+    FactPage,
+    FactQuestion,
+    FactReply,
+    NewValue,
+    Statement,
+    StoredFacts,
+    TopicKey,
+)
+from mnema_wire.fields import Identifier, Limit, NameCursor
+from mnema_wire.memory import HistoryEntry, HistoryPage
 
 from app.api import links
 from app.api.deps import App, Reader, Writer, require_scope
 from app.api.errors import openapi_errors
 from app.api.schemas.facts.facts import (
-    ActionsIn,
-    FactAnsweredOut,
-    FactOut,
-    FactPageOut,
-    FactPatchIn,
-    FactQuestionIn,
-    FactsIn,
-    FactsOut,
-    TopicKey,
+    fact_body,
+    fact_reply_body,
     label_and_meta,
+    stored_facts_body,
+    to_actions,
+    to_new_fact,
+    to_place,
 )
-from app.api.schemas.fields import Identifier, Limit, NameCursor
-from app.api.schemas.memory.memories import HistoryOut, HistoryPageOut
 from app.api.transport.idempotency import IdempotencyHeader, retry_key
 from app.api.transport.parameters import StrictRoute
 from app.domain.facts.fact import FactFilter
@@ -37,49 +45,49 @@ _CHANGED = {200: {"links": links.FACT}, **openapi_errors(400, 401, 403, 404, 409
 @router.post(
     "",
     status_code=201,
-    response_model=FactsOut,
+    response_model=StoredFacts,
     responses={201: {"links": links.FACTS_STORED}, **openapi_errors(400, 401, 403, 409, 413, 422, 503)},
 )
-async def store(app: App, principal: Writer, body: FactsIn, idempotency_key: IdempotencyHeader = None) -> FactsOut:
+async def store(app: App, principal: Writer, body: Statement, idempotency_key: IdempotencyHeader = None) -> StoredFacts:
     """Store facts of a user: those that a message of the user states, or given ones.
 
     A message that states no facts stores nothing. Retry with the same `Idempotency-Key` and body to store once.
     """
     key = retry_key("POST /facts", idempotency_key, body)
-    place = body.to_place()
+    place = to_place(body)
     if body.text is not None:
         outcome = await app.facts.store.store_text(principal, place, body.text, key)
     else:
-        given = [fact.to_domain() for fact in body.facts or ()]
+        given = [to_new_fact(fact) for fact in body.facts or ()]
         outcome = await app.facts.store.store_values(principal, place, given, key)
-    return FactsOut.from_outcome(outcome, body.model)
+    return stored_facts_body(outcome, body.model)
 
 
 @router.post(
     "/answer",
-    response_model=FactAnsweredOut,
+    response_model=FactReply,
     responses={200: {"links": links.FACT_ANSWER}, **openapi_errors(400, 401, 403, 413, 422, 503)},
 )
-async def answer(app: App, principal: Reader, body: FactQuestionIn) -> FactAnsweredOut:
+async def answer(app: App, principal: Reader, body: FactQuestion) -> FactReply:
     """Answer an ordinal or list question, such as "What's my second favorite color?", from stored facts alone."""
     try:
         counted = await app.facts.answer.answer_question(principal, body.user_id, body.thread_id, body.query)
     except DatabaseUnavailable as error:
         error.extra |= _failure(body)
         raise
-    return FactAnsweredOut.from_answer(counted.answer, body)
+    return fact_reply_body(counted.answer, body)
 
 
-def _failure(body: FactQuestionIn) -> dict[str, object]:
+def _failure(body: FactQuestion) -> dict[str, object]:
     """Return the label and meta of a response without memory, with the counts so far: a chat can go on with them."""
-    actions = replace((body.memory_actions or ActionsIn()).to_domain(), failed=True)
+    actions = replace(to_actions(body.memory_actions or ActionsSoFar()), failed=True)
     fields = label_and_meta(actions, body)
     return {"model_label": fields["model_label"], "meta": fields["meta"].model_dump()}
 
 
 @router.get(
     "",
-    response_model=FactPageOut,
+    response_model=FactPage,
     responses={200: {"links": links.FACTS}, **openapi_errors(401, 403, 422, 503)},
 )
 async def page(
@@ -90,41 +98,41 @@ async def page(
     topic_key: Annotated[TopicKey | None, Query()] = None,
     limit: Annotated[Limit, Query()] = 50,
     cursor: Cursor = None,
-) -> FactPageOut:
+) -> FactPage:
     """List a user's facts by topic, thread and rank."""
     found = await app.facts.read.list_facts(principal, FactFilter(user_id, thread_id, topic_key), cursor, limit)
-    return FactPageOut(items=[FactOut.from_fact(fact) for fact in found.items], next_cursor=found.next_cursor)
+    return FactPage(items=[fact_body(fact) for fact in found.items], next_cursor=found.next_cursor)
 
 
 @router.get(
-    _FACT, response_model=FactOut, responses={200: {"links": links.FACT}, **openapi_errors(401, 403, 404, 422, 503)}
+    _FACT, response_model=Fact, responses={200: {"links": links.FACT}, **openapi_errors(401, 403, 404, 422, 503)}
 )
-async def get(app: App, principal: Reader, fact_id: UUID) -> FactOut:
+async def get(app: App, principal: Reader, fact_id: UUID) -> Fact:
     """Return one fact."""
-    return FactOut.from_fact(await app.facts.read.get_fact(principal, fact_id))
+    return fact_body(await app.facts.read.get_fact(principal, fact_id))
 
 
-@router.patch(_FACT, response_model=FactOut, responses=_CHANGED)
+@router.patch(_FACT, response_model=Fact, responses=_CHANGED)
 async def patch(
-    app: App, principal: Writer, fact_id: UUID, body: FactPatchIn, idempotency_key: IdempotencyHeader = None
-) -> FactOut:
+    app: App, principal: Writer, fact_id: UUID, body: NewValue, idempotency_key: IdempotencyHeader = None
+) -> Fact:
     """Give a fact another value."""
     key = retry_key("PATCH /facts", idempotency_key, fact_id, body)
-    return FactOut.from_fact(await app.facts.store.change_value(principal, fact_id, body.value, key))
+    return fact_body(await app.facts.store.change_value(principal, fact_id, body.value, key))
 
 
-@router.delete(_FACT, response_model=FactOut, responses={**_CHANGED, 204: {"description": "Purged"}})
+@router.delete(_FACT, response_model=Fact, responses={**_CHANGED, 204: {"description": "Purged"}})
 async def delete(
     app: App,
     principal: Writer,
     fact_id: UUID,
     purge: Annotated[bool, Query(description="delete the fact and its values for good; needs scope admin")] = False,
     idempotency_key: IdempotencyHeader = None,
-) -> FactOut | Response:
+) -> Fact | Response:
     """Remove a fact and return it. The other ranks of its list stay as they are, and history keeps a record."""
     key = retry_key("DELETE /facts", idempotency_key, fact_id, str(purge))
     if not purge:
-        return FactOut.from_fact(await app.facts.store.remove_fact(principal, fact_id, key))
+        return fact_body(await app.facts.store.remove_fact(principal, fact_id, key))
     require_scope(principal, "admin")
     await app.facts.store.purge_fact(principal, fact_id)
     return Response(status_code=204)
@@ -132,20 +140,20 @@ async def delete(
 
 @router.get(
     _FACT + "/history",
-    response_model=HistoryPageOut,
+    response_model=HistoryPage,
     responses={200: {"links": links.FACT_HISTORY}, **openapi_errors(401, 403, 404, 422, 503)},
 )
 async def history(
     app: App, principal: Reader, fact_id: UUID, limit: Annotated[Limit, Query()] = 50, cursor: Cursor = None
-) -> HistoryPageOut:
+) -> HistoryPage:
     """List every change of a fact, newest first."""
     rows, next_cursor = await app.facts.read.list_history(principal, fact_id, cursor, limit)
-    return HistoryPageOut(items=[HistoryOut.model_validate(row) for row in rows], next_cursor=next_cursor)
+    return HistoryPage(items=[HistoryEntry.model_validate(row) for row in rows], next_cursor=next_cursor)
 
 
 @router.get(
     "/{topic_key}/{rank:rank}",
-    response_model=FactOut,
+    response_model=Fact,
     responses={200: {"links": links.FACT}, **openapi_errors(401, 403, 404, 422, 503)},
 )
 async def at_rank(
@@ -155,6 +163,6 @@ async def at_rank(
     rank: Annotated[int, Path(ge=0, le=999_999_999)],
     user_id: Annotated[Identifier, Query()],
     thread_id: Annotated[Identifier | None, Query()] = None,
-) -> FactOut:
+) -> Fact:
     """Return the fact at a rank of a user's list in a thread; without `thread_id`, of the facts without a thread."""
-    return FactOut.from_fact(await app.facts.read.get_fact_at(principal, user_id, thread_id, topic_key, rank))
+    return fact_body(await app.facts.read.get_fact_at(principal, user_id, thread_id, topic_key, rank))

@@ -4,19 +4,19 @@ from typing import Annotated
 from uuid import UUID
 
 from fastapi import APIRouter, Query
+from mnema_wire.fields import Limit
+from mnema_wire.jobs import Job, JobCount, JobCounts, JobDetail, JobPage, PausedKind, Pauses
 
 from app.api import links
 from app.api.deps import Administrator, App
 from app.api.errors import openapi_errors
-from app.api.schemas.fields import Limit
-from app.api.schemas.jobs.jobs import JobCountOut, JobCountsOut, JobDetailOut, JobOut, JobPageOut, PauseIn, PausesOut
 from app.api.transport.parameters import StrictRoute
 from app.domain.jobs.job import JobKind, JobState
 
 router = APIRouter(prefix="/jobs", tags=["jobs"], route_class=StrictRoute)
 
 
-@router.get("", response_model=JobPageOut, responses={200: {"links": links.JOBS}, **openapi_errors(401, 403, 422, 503)})
+@router.get("", response_model=JobPage, responses={200: {"links": links.JOBS}, **openapi_errors(401, 403, 422, 503)})
 async def page(
     app: App,
     principal: Administrator,
@@ -24,47 +24,47 @@ async def page(
     kind: Annotated[JobKind | None, Query()] = None,
     limit: Annotated[Limit, Query()] = 50,
     cursor: Annotated[str | None, Query(max_length=500, description="`next_cursor` of the previous page")] = None,
-) -> JobPageOut:
+) -> JobPage:
     """List jobs, newest first. Jobs in state `dead` failed on every attempt."""
     job_page = await app.jobs.manage.list_jobs(principal, state, kind, cursor, limit)
-    return JobPageOut(items=[JobOut.model_validate(job) for job in job_page.items], next_cursor=job_page.next_cursor)
+    return JobPage(items=[Job.model_validate(job) for job in job_page.items], next_cursor=job_page.next_cursor)
 
 
-@router.get("/counts", response_model=JobCountsOut, responses=openapi_errors(401, 403, 503))
-async def counts(app: App, principal: Administrator) -> JobCountsOut:
+@router.get("/counts", response_model=JobCounts, responses=openapi_errors(401, 403, 503))
+async def counts(app: App, principal: Administrator) -> JobCounts:
     """Return the numbers of jobs by kind and state, the delay of the oldest due job, and the paused kinds."""
     summary = await app.jobs.manage.count_jobs(principal)
-    rows = [JobCountOut(kind=kind, state=state, count=count) for kind, state, count in summary.counts]
-    return JobCountsOut(counts=rows, oldest_due_s=summary.oldest_due_s, paused=list(summary.paused))
+    rows = [JobCount(kind=kind, state=state, count=count) for kind, state, count in summary.counts]
+    return JobCounts(counts=rows, oldest_due_s=summary.oldest_due_s, paused=list(summary.paused))
 
 
-@router.post("/pause", response_model=PausesOut, responses=openapi_errors(400, 401, 403, 413, 422, 503))
-async def pause(app: App, principal: Administrator, body: PauseIn) -> PausesOut:
+@router.post("/pause", response_model=Pauses, responses=openapi_errors(400, 401, 403, 413, 422, 503))
+async def pause(app: App, principal: Administrator, body: PausedKind) -> Pauses:
     """Pause a kind of job: running jobs finish, due jobs wait."""
-    return PausesOut(paused=await app.jobs.manage.pause_jobs(principal, body.kind))
+    return Pauses(paused=await app.jobs.manage.pause_jobs(principal, body.kind))
 
 
-@router.post("/resume", response_model=PausesOut, responses=openapi_errors(400, 401, 403, 413, 422, 503))
-async def resume(app: App, principal: Administrator, body: PauseIn) -> PausesOut:
+@router.post("/resume", response_model=Pauses, responses=openapi_errors(400, 401, 403, 413, 422, 503))
+async def resume(app: App, principal: Administrator, body: PausedKind) -> Pauses:
     """End the pause of a kind; `*` ends every pause."""
-    return PausesOut(paused=await app.jobs.manage.resume_jobs(principal, body.kind))
+    return Pauses(paused=await app.jobs.manage.resume_jobs(principal, body.kind))
 
 
 @router.get(
     "/{job_id:uuid}",
-    response_model=JobDetailOut,
+    response_model=JobDetail,
     responses={200: {"links": links.JOB}, **openapi_errors(401, 403, 404, 422, 503)},
 )
-async def get(app: App, principal: Administrator, job_id: UUID) -> JobDetailOut:
+async def get(app: App, principal: Administrator, job_id: UUID) -> JobDetail:
     """Return one job and its report."""
-    return JobDetailOut.model_validate(await app.jobs.manage.get_job(principal, job_id))
+    return JobDetail.model_validate(await app.jobs.manage.get_job(principal, job_id))
 
 
 @router.post(
     "/{job_id:uuid}/replay",
-    response_model=JobDetailOut,
+    response_model=JobDetail,
     responses={200: {"links": links.JOB}, **openapi_errors(401, 403, 404, 409, 422, 503)},
 )
-async def replay(app: App, principal: Administrator, job_id: UUID) -> JobDetailOut:
+async def replay(app: App, principal: Administrator, job_id: UUID) -> JobDetail:
     """Run a dead or done job again."""
-    return JobDetailOut.model_validate(await app.jobs.manage.replay_job(principal, job_id))
+    return JobDetail.model_validate(await app.jobs.manage.replay_job(principal, job_id))

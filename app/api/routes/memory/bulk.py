@@ -8,12 +8,13 @@ from typing import IO, Annotated, Any
 
 from fastapi import APIRouter, Header, Request
 from fastapi.responses import StreamingResponse
+from mnema_wire.memory import MemoryLine
 from pydantic import ValidationError
 
 from app.api.deps import App, Writer
 from app.api.errors import openapi_errors
 from app.api.routes.memory.memories import Trim
-from app.api.schemas.memory.bulk import BulkLineIn
+from app.api.schemas.memory.memories import to_new_memory
 from app.api.transport.client_name import ClientHeader
 from app.api.transport.complexity import check_json
 from app.api.transport.parameters import StrictRoute
@@ -119,14 +120,14 @@ def _read_lines(spool: IO[bytes], limit: int) -> Iterator[tuple[int, bytes | Non
 def _parse_line(raw: bytes, default_importance: int) -> tuple[NewMemory, str | None]:
     check_json(raw)
     try:
-        body = BulkLineIn.model_validate(json.loads(raw))
+        body = MemoryLine.model_validate(json.loads(raw))
     except ValidationError as error:
         problem = error.errors(include_url=False, include_input=False, include_context=False)[0]
         place = ".".join(str(part) for part in problem["loc"])
         raise InvalidInput(f"{place}: {problem['msg']}" if place else problem["msg"]) from error
     except (ValueError, RecursionError) as error:
         raise InvalidInput("the line is not JSON") from error
-    return body.to_domain(default_importance), body.idempotency_key
+    return to_new_memory(body, default_importance), body.idempotency_key
 
 
 def _result_fields(result: BulkResult) -> dict[str, Any]:

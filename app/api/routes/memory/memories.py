@@ -5,23 +5,25 @@ from typing import Annotated, Any
 from uuid import UUID
 
 from fastapi import APIRouter, Header, Query, Response
+from mnema_wire.fields import Identifier, Limit, MetadataPair, Moment, StateName, TypeName, Words
+from mnema_wire.memory import (
+    Changes,
+    HistoryEntry,
+    HistoryPage,
+    Memory,
+    MemoryChanges,
+    MemoryPage,
+    NewMemory,
+    PinChoice,
+    Written,
+)
+from mnema_wire.recall import Answer, Question
 
 from app.api import links
 from app.api.deps import App, Reader, Writer
 from app.api.errors import openapi_errors
-from app.api.schemas.fields import Identifier, Limit, MetadataPair, Moment, StateName, TypeName, Words
-from app.api.schemas.memory.memories import (
-    HistoryOut,
-    HistoryPageOut,
-    MemoryChangesOut,
-    MemoryIn,
-    MemoryOut,
-    MemoryPageOut,
-    MemoryPatchIn,
-    PinIn,
-    WrittenOut,
-)
-from app.api.schemas.recall.query import AnswerOut, QueryIn
+from app.api.schemas.memory.memories import memory_body, named_changes, to_new_memory
+from app.api.schemas.recall.query import answer_body, to_query
 from app.api.transport.client_name import ClientHeader
 from app.api.transport.idempotency import IdempotencyHeader, retry_key
 from app.api.transport.parameters import StrictRoute
@@ -43,30 +45,30 @@ ETAG_RESPONSE: dict[str, Any] = {
 @router.post(
     "",
     status_code=201,
-    response_model=WrittenOut,
+    response_model=Written,
     responses={201: {"links": links.WRITTEN}, **openapi_errors(400, 401, 403, 409, 413, 422, 503)},
 )
 async def remember(
     app: App,
     principal: Writer,
-    body: MemoryIn,
+    body: NewMemory,
     trim: Trim = False,
     idempotency_key: IdempotencyHeader = None,
     client: ClientHeader = None,
-) -> WrittenOut:
+) -> Written:
     """Write a memory.
 
     A semantic text that states the same fact as a stored memory of the same user and category updates that memory.
     Retry with the same `Idempotency-Key` and body to get the first answer again.
     """
     key = retry_key("POST /memory", idempotency_key, lambda: f"{trim}:{body.model_dump_json()}")
-    draft = body.to_domain(app.parts.policies.of(principal).write.default_importance)
+    draft = to_new_memory(body, app.parts.policies.of(principal).write.default_importance)
     written = await app.memory.write.write_memory(principal.writing_through(client), draft, trim=trim, key=key)
-    return WrittenOut.model_validate(written, from_attributes=True)
+    return Written.model_validate(written, from_attributes=True)
 
 
 @router.get(
-    "", response_model=MemoryPageOut, responses={200: {"links": links.MEMORIES}, **openapi_errors(401, 403, 422, 503)}
+    "", response_model=MemoryPage, responses={200: {"links": links.MEMORIES}, **openapi_errors(401, 403, 422, 503)}
 )
 async def page(
     app: App,
@@ -94,7 +96,7 @@ async def page(
     order: Annotated[OrderName, Query()] = "desc",
     limit: Annotated[Limit, Query()] = 50,
     cursor: Cursor = None,
-) -> MemoryPageOut:
+) -> MemoryPage:
     """List memories, newest first unless `sort` and `order` say otherwise. All filters must match."""
     whose: dict[str, Any] = {"user_id": user_id, "agent_id": agent_id, "run_id": run_id, "actor_id": actor_id}
     which: dict[str, Any] = {"role": role, "thread_id": thread_id, "tag": tag, "pinned": pinned}
@@ -105,12 +107,12 @@ async def page(
     kinds = tuple(category or ()), tuple(type or ())
     listing = MemoryListing(filters, state, q, *kinds, pairs, *created, sort, order)
     memories = await app.memory.read.list_memories(principal, listing, cursor, limit)
-    return MemoryPageOut(items=[MemoryOut.from_memory(m) for m in memories.items], next_cursor=memories.next_cursor)
+    return MemoryPage(items=[memory_body(m) for m in memories.items], next_cursor=memories.next_cursor)
 
 
 @router.get(
     "/changes",
-    response_model=MemoryChangesOut,
+    response_model=MemoryChanges,
     responses={200: {"links": links.CHANGES}, **openapi_errors(401, 403, 410, 422, 503)},
 )
 async def changes(
@@ -119,7 +121,7 @@ async def changes(
     user_id: Annotated[Identifier, Query()],
     limit: Annotated[int, Query(ge=1, le=1000, description="changes of the tenant to read")] = 1000,
     cursor: Annotated[str | None, Query(max_length=500, description="`next_cursor` of the answer before")] = None,
-) -> MemoryChangesOut:
+) -> MemoryChanges:
     """List the memories of a user that were written, changed, deleted or restored since the cursor.
 
     Without a cursor the answer has no items: take its cursor, list all memories, then ask for the changes. A purged
@@ -127,48 +129,48 @@ async def changes(
     After 410 begin again: take a new cursor without one, list all memories, then ask for the changes.
     """
     found = await app.memory.read.list_changes(principal, user_id, cursor, limit)
-    return MemoryChangesOut.model_validate(found)
+    return MemoryChanges.model_validate(found)
 
 
 @router.post(
     "/query",
-    response_model=AnswerOut,
+    response_model=Answer,
     response_model_exclude_none=True,
     responses={200: {"links": links.ANSWER}, **openapi_errors(400, 401, 403, 413, 422, 503)},
     operation_id="memory_query",
 )
-async def query(app: App, principal: Reader, body: QueryIn) -> AnswerOut:
+async def query(app: App, principal: Reader, body: Question) -> Answer:
     """Answer `memory.query`: the memories that an agent needs for a question, within its allowlist and token budget."""
-    answer = await app.recall.query.answer_query(principal, body.to_domain())
-    return AnswerOut.from_answer(answer, full=body.returns == "full", explain=body.explain)
+    answer = await app.recall.query.answer_query(principal, to_query(body))
+    return answer_body(answer, full=body.returns == "full", explain=body.explain)
 
 
 @router.get(
     "/{memory_id:uuid}",
-    response_model=MemoryOut,
+    response_model=Memory,
     responses={200: ETAG_RESPONSE, **openapi_errors(401, 403, 404, 422, 503)},
 )
-async def get(app: App, principal: Reader, memory_id: UUID, response: Response) -> MemoryOut:
+async def get(app: App, principal: Reader, memory_id: UUID, response: Response) -> Memory:
     """Return one memory in any state, with its version as ETag."""
-    return _with_etag(response, MemoryOut.from_memory(await app.memory.read.get_memory(principal, memory_id)))
+    return _with_etag(response, memory_body(await app.memory.read.get_memory(principal, memory_id)))
 
 
 @router.patch(
     "/{memory_id:uuid}",
-    response_model=MemoryOut,
+    response_model=Memory,
     responses={200: ETAG_RESPONSE, **openapi_errors(400, 401, 403, 404, 409, 412, 413, 422, 503)},
 )
 async def patch(
     app: App,
     principal: Writer,
     memory_id: UUID,
-    body: MemoryPatchIn,
+    body: Changes,
     response: Response,
     trim: Trim = False,
     if_match: IfMatch = None,
     idempotency_key: IdempotencyHeader = None,
     client: ClientHeader = None,
-) -> MemoryOut:
+) -> Memory:
     """Change the named fields. With `If-Match`, change them only if the memory still has that version.
 
     Retry with the same `Idempotency-Key` and body to get the memory in its current state. Delete, restore and pin work
@@ -181,14 +183,14 @@ async def patch(
 
     key = retry_key("PATCH /memory", idempotency_key, memory_id, request_text)
     memory = await app.memory.edit.patch_memory(
-        principal.writing_through(client), memory_id, body.named_changes(), version=version, trim=trim, key=key
+        principal.writing_through(client), memory_id, named_changes(body), version=version, trim=trim, key=key
     )
-    return _with_etag(response, MemoryOut.from_memory(memory))
+    return _with_etag(response, memory_body(memory))
 
 
 @router.delete(
     "/{memory_id:uuid}",
-    response_model=MemoryOut,
+    response_model=Memory,
     responses={
         200: {"links": links.MEMORY},
         204: {"description": "Purged"},
@@ -203,7 +205,7 @@ async def delete(
     if_match: IfMatch = None,
     idempotency_key: IdempotencyHeader = None,
     client: ClientHeader = None,
-) -> MemoryOut | Response:
+) -> Memory | Response:
     """Soft-delete a memory: no answer contains it. It can be restored until `purge_at`. With `If-Match`, delete it only
     if it still has that version.
     """
@@ -211,7 +213,7 @@ async def delete(
     key = retry_key("DELETE /memory", idempotency_key, memory_id, f"{purge}:{version}")
     actor = principal.writing_through(client)
     if not purge:
-        return MemoryOut.from_memory(await app.memory.edit.soft_delete_memory(actor, memory_id, key, version=version))
+        return memory_body(await app.memory.edit.soft_delete_memory(actor, memory_id, key, version=version))
     if "admin" not in principal.scopes:
         raise ScopeRequired("a purge needs a key with scope 'admin'")
     await app.memory.edit.purge_memory(actor, memory_id, key, version=version)
@@ -220,40 +222,44 @@ async def delete(
 
 @router.post(
     "/{memory_id:uuid}/restore",
-    response_model=MemoryOut,
+    response_model=Memory,
     responses={200: {"links": links.MEMORY}, **openapi_errors(401, 403, 404, 409, 422, 503)},
 )
-async def restore(app: App, principal: Writer, memory_id: UUID, idempotency_key: IdempotencyHeader = None) -> MemoryOut:
+async def restore(app: App, principal: Writer, memory_id: UUID, idempotency_key: IdempotencyHeader = None) -> Memory:
     """Restore a soft-deleted or superseded memory."""
     key = retry_key("POST /memory/restore", idempotency_key, memory_id)
-    return MemoryOut.from_memory(await app.memory.edit.restore_memory(principal, memory_id, key))
+    return memory_body(await app.memory.edit.restore_memory(principal, memory_id, key))
 
 
 @router.post(
     "/{memory_id:uuid}/pin",
-    response_model=MemoryOut,
+    response_model=Memory,
     responses={200: {"links": links.MEMORY}, **openapi_errors(400, 401, 403, 404, 409, 413, 422, 503)},
 )
 async def pin(
-    app: App, principal: Writer, memory_id: UUID, body: PinIn | None = None, idempotency_key: IdempotencyHeader = None
-) -> MemoryOut:
+    app: App,
+    principal: Writer,
+    memory_id: UUID,
+    body: PinChoice | None = None,
+    idempotency_key: IdempotencyHeader = None,
+) -> Memory:
     """Pin or unpin a memory. A pinned memory is never forgotten because of its age."""
     pinned = body.pinned if body else True
     key = retry_key("POST /memory/pin", idempotency_key, memory_id, str(pinned))
-    return MemoryOut.from_memory(await app.memory.edit.pin_memory(principal, memory_id, pinned, key))
+    return memory_body(await app.memory.edit.pin_memory(principal, memory_id, pinned, key))
 
 
 @router.get(
     "/{memory_id:uuid}/history",
-    response_model=HistoryPageOut,
+    response_model=HistoryPage,
     responses={200: {"links": links.HISTORY}, **openapi_errors(401, 403, 404, 422, 503)},
 )
 async def history(
     app: App, principal: Reader, memory_id: UUID, limit: Annotated[Limit, Query()] = 50, cursor: Cursor = None
-) -> HistoryPageOut:
+) -> HistoryPage:
     """List the history of a memory, newest first."""
     rows = await app.memory.history.list_history(principal, memory_id, cursor, limit)
-    return HistoryPageOut(items=[HistoryOut.model_validate(row) for row in rows.items], next_cursor=rows.next_cursor)
+    return HistoryPage(items=[HistoryEntry.model_validate(row) for row in rows.items], next_cursor=rows.next_cursor)
 
 
 def parse_version(if_match: str | None) -> int | None:
@@ -266,6 +272,6 @@ def parse_version(if_match: str | None) -> int | None:
     return int(match[3])
 
 
-def _with_etag(response: Response, memory: MemoryOut) -> MemoryOut:
+def _with_etag(response: Response, memory: Memory) -> Memory:
     response.headers["ETag"] = f'"{memory.version}"'
     return memory

@@ -4,12 +4,14 @@ from typing import Annotated
 from uuid import UUID
 
 from fastapi import APIRouter, Path, Query
+from mnema_wire.memory import NewTurn, Turn
+from mnema_wire.turn_trace import TurnTrace
 
 from app.api import links
 from app.api.deps import App, Reader, Writer, has_scope
 from app.api.errors import openapi_errors
-from app.api.schemas.memory.turn_trace import TurnTraceOut
-from app.api.schemas.memory.turns import TurnIn, TurnOut
+from app.api.schemas.memory.turn_trace import trace_body
+from app.api.schemas.memory.turns import to_turn, turn_body
 from app.api.transport.client_name import ClientHeader
 from app.api.transport.idempotency import IdempotencyHeader, retry_key
 from app.api.transport.parameters import StrictRoute
@@ -20,17 +22,17 @@ router = APIRouter(prefix="/turns", tags=["turns"], route_class=StrictRoute)
 @router.post(
     "",
     status_code=201,
-    response_model=TurnOut,
+    response_model=Turn,
     responses={201: {"links": links.TURN}, **openapi_errors(400, 401, 403, 409, 413, 422, 503)},
 )
 async def store(
     app: App,
     principal: Writer,
-    body: TurnIn,
+    body: NewTurn,
     trim: Annotated[bool, Query(description="shorten a turn that is too long at a sentence or word end")] = False,
     idempotency_key: IdempotencyHeader = None,
     client: ClientHeader = None,
-) -> TurnOut:
+) -> Turn:
     """Store a turn. Queries find it at once. The user's favorites that it states are stored with it as facts
     (`docs/facts.md`); background jobs draw memories, episodes and summaries from it later.
 
@@ -38,23 +40,23 @@ async def store(
     """
     key = retry_key("POST /turns", idempotency_key, lambda: f"{trim}:{body.model_dump_json()}")
     policies = app.parts.policies.of(principal)
-    draft = body.to_domain(policies.turn_category, policies.write.default_importance)
+    draft = to_turn(body, policies.turn_category, policies.write.default_importance)
     stored = await app.memory.turns.store_turn(principal.writing_through(client), draft, trim=trim, key=key)
-    return TurnOut.from_turn(stored)
+    return turn_body(stored)
 
 
 @router.get(
     "/{memory_id:uuid}/trace",
-    response_model=TurnTraceOut,
+    response_model=TurnTrace,
     responses={200: {"links": links.TRACE}, **openapi_errors(401, 403, 404, 422, 503)},
 )
 async def trace(
     app: App, principal: Reader, memory_id: Annotated[UUID, Path(description="`id` of the answer of POST /turns")]
-) -> TurnTraceOut:
+) -> TurnTrace:
     """Explain what the background work made of a turn, and why nothing was remembered.
 
     `reasons` has a code and a sentence each (`docs/operations.md`). A key bound to agents sees the memories of its
     categories and no counts; `tokens` and `last_error` need scope admin. Jobs and records of facts expire.
     """
     told = await app.operations.trace.trace_turn(principal, memory_id)
-    return TurnTraceOut.from_trace(told, counts=principal.categories is None, costs=has_scope(principal, "admin"))
+    return trace_body(told, counts=principal.categories is None, costs=has_scope(principal, "admin"))

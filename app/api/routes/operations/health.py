@@ -3,12 +3,12 @@
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
+from mnema_wire.fields import Moment
+from mnema_wire.recall import Count, Counts
 from pydantic import BaseModel, Field
 
 from app.api.deps import App, Reader
 from app.api.errors import openapi_errors
-from app.api.schemas.fields import Moment
-from app.api.schemas.recall.query import CountsOut, EventCountOut
 from app.api.transport.parameters import StrictRoute
 from app.config.version import VERSION
 
@@ -35,17 +35,17 @@ class Readiness(BaseModel):
     checks: dict[str, str]
 
 
-@router.get("/events/counts", response_model=CountsOut, responses=openapi_errors(401, 403, 422, 503))
+@router.get("/events/counts", response_model=Counts, responses=openapi_errors(401, 403, 422, 503))
 async def counts(
     app: App,
     principal: Reader,
     by: Annotated[str, Query(max_length=100, pattern=COLUMNS, description="columns, comma-separated")] = "op,node",
     since: Annotated[Moment | None, Query()] = None,
     until: Annotated[Moment | None, Query()] = None,
-) -> CountsOut:
+) -> Counts:
     """Count events by the columns in `by`. `day`: the day in UTC."""
     rows = await app.operations.count_events.count_events(principal, [c.strip() for c in by.split(",")], since, until)
-    return CountsOut(counts=[EventCountOut(**row) for row in rows])
+    return Counts(counts=[Count(**row) for row in rows])
 
 
 @router.get("/health", response_model=Health)

@@ -3,18 +3,18 @@
 from typing import Annotated
 
 from fastapi import APIRouter, Query
+from mnema_wire.fields import FirstCharacters, Identifier, Limit, NameCursor
+from mnema_wire.overview import (
+    AgentOverviewPage,
+    CategoryOverviewPage,
+    KeyDescription,
+    ThreadOverviewPage,
+    UserOverviewPage,
+)
 
 from app.api import links
 from app.api.deps import AnyPrincipal, App, Reader
 from app.api.errors import openapi_errors
-from app.api.schemas.fields import FirstCharacters, Identifier, Limit, NameCursor
-from app.api.schemas.operations.overview import (
-    AgentOverviewPageOut,
-    CategoryOverviewPageOut,
-    OwnKeyOut,
-    ThreadOverviewPageOut,
-    UserOverviewPageOut,
-)
 from app.api.transport.parameters import StrictRoute
 
 router = APIRouter(tags=["overview"], route_class=StrictRoute)
@@ -22,15 +22,15 @@ Cursor = Annotated[NameCursor | None, Query(description="`next_cursor` of the pr
 Prefix = Annotated[FirstCharacters | None, Query(description="the first characters of the name")]
 
 
-@router.get("/key", response_model=OwnKeyOut, responses=openapi_errors(401, 404, 422, 503))
-async def key(app: App, principal: AnyPrincipal) -> OwnKeyOut:
+@router.get("/key", response_model=KeyDescription, responses=openapi_errors(401, 404, 422, 503))
+async def key(app: App, principal: AnyPrincipal) -> KeyDescription:
     """Describe the key of the request: its tenant, its scopes, its agents and what it may see."""
-    return OwnKeyOut.model_validate(await app.operations.key.describe_key(principal))
+    return KeyDescription.model_validate(await app.operations.key.describe_key(principal))
 
 
 @router.get(
     "/users",
-    response_model=UserOverviewPageOut,
+    response_model=UserOverviewPage,
     responses={200: {"links": links.USERS}, **openapi_errors(401, 403, 422, 503)},
 )
 async def users(
@@ -39,18 +39,18 @@ async def users(
     prefix: Prefix = None,
     limit: Annotated[Limit, Query()] = 50,
     cursor: Cursor = None,
-) -> UserOverviewPageOut:
+) -> UserOverviewPage:
     """List users with the numbers of their memories and threads, by name.
 
     A key bound to agents sees the users with a memory, a fact, a source or a turn that it may see.
     """
     page = await app.operations.overview.list_users(principal, prefix, cursor, limit)
-    return UserOverviewPageOut.model_validate(page)
+    return UserOverviewPage.model_validate(page)
 
 
 @router.get(
     "/threads",
-    response_model=ThreadOverviewPageOut,
+    response_model=ThreadOverviewPage,
     responses={200: {"links": links.THREADS}, **openapi_errors(401, 403, 422, 503)},
 )
 async def threads(
@@ -60,33 +60,33 @@ async def threads(
     prefix: Prefix = None,
     limit: Annotated[Limit, Query()] = 50,
     cursor: Cursor = None,
-) -> ThreadOverviewPageOut:
+) -> ThreadOverviewPage:
     """List threads that hold active memories, by name."""
     page = await app.operations.overview.list_threads(principal, user_id, prefix, cursor, limit)
-    return ThreadOverviewPageOut.model_validate(page)
+    return ThreadOverviewPage.model_validate(page)
 
 
 @router.get(
     "/agents",
-    response_model=AgentOverviewPageOut,
+    response_model=AgentOverviewPage,
     responses={200: {"links": links.AGENTS}, **openapi_errors(401, 403, 422, 503)},
 )
 async def agents(
     app: App, principal: Reader, limit: Annotated[Limit, Query()] = 50, cursor: Cursor = None
-) -> AgentOverviewPageOut:
+) -> AgentOverviewPage:
     """List the agents that have an allowlist, by name. A key bound to agents sees its own."""
     page = await app.operations.overview.list_agents(principal, cursor, limit)
-    return AgentOverviewPageOut.model_validate(page)
+    return AgentOverviewPage.model_validate(page)
 
 
 @router.get(
     "/categories",
-    response_model=CategoryOverviewPageOut,
+    response_model=CategoryOverviewPage,
     responses={200: {"links": links.CATEGORIES}, **openapi_errors(401, 403, 422, 503)},
 )
 async def categories(
     app: App, principal: Reader, limit: Annotated[Limit, Query()] = 50, cursor: Cursor = None
-) -> CategoryOverviewPageOut:
+) -> CategoryOverviewPage:
     """List the configured categories that the key may see, by name."""
     page = await app.operations.overview.list_categories(principal, cursor, limit)
-    return CategoryOverviewPageOut.model_validate(page)
+    return CategoryOverviewPage.model_validate(page)

@@ -3,13 +3,13 @@
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query
+from mnema_wire.fields import Identifier, Limit
+from mnema_wire.recall import ThreadDelta, ThreadTurns
 
 from app.api import links
 from app.api.deps import App, Reader
 from app.api.errors import openapi_errors
-from app.api.schemas.fields import Identifier, Limit
-from app.api.schemas.recall.query import ThreadDeltaOut
-from app.api.schemas.recall.threads import ThreadTurnOut, ThreadTurnsOut
+from app.api.schemas.recall.threads import thread_turn_body
 from app.api.transport.parameters import StrictRoute
 
 router = APIRouter(prefix="/threads", tags=["threads"], route_class=StrictRoute)
@@ -17,7 +17,7 @@ router = APIRouter(prefix="/threads", tags=["threads"], route_class=StrictRoute)
 
 @router.get(
     "/{thread_id:path}/delta",
-    response_model=ThreadDeltaOut,
+    response_model=ThreadDelta,
     responses={200: {"links": links.DELTA}, **openapi_errors(401, 403, 422, 503)},
 )
 async def delta(
@@ -27,13 +27,13 @@ async def delta(
     since_rev: Annotated[int | None, Query(ge=0, le=2**62)] = None,
     agent: Annotated[Identifier | None, Query()] = None,
     user_id: Annotated[Identifier | None, Query(description="only changes of this user's memories")] = None,
-) -> ThreadDeltaOut:
+) -> ThreadDelta:
     """Return the net changes in a thread since a revision, or since the agent's last header with this key.
 
     This moves no cursor.
     """
     changes = await app.recall.delta.read_delta(principal, thread_id, since_rev, agent, user_id)
-    return ThreadDeltaOut(
+    return ThreadDelta(
         since_rev=changes.since_rev,
         rev=changes.rev,
         more=changes.more,
@@ -44,7 +44,7 @@ async def delta(
 
 @router.get(
     "/{thread_id:path}/turns",
-    response_model=ThreadTurnsOut,
+    response_model=ThreadTurns,
     responses={200: {"links": links.THREAD_TURNS}, **openapi_errors(401, 403, 422, 503)},
 )
 async def turns(
@@ -54,7 +54,7 @@ async def turns(
     user_id: Annotated[Identifier | None, Query(description="only turns of this user; absent: of all users")] = None,
     limit: Annotated[Limit, Query()] = 50,
     cursor: Annotated[str | None, Query(max_length=500, description="`next_cursor` of the previous page")] = None,
-) -> ThreadTurnsOut:
+) -> ThreadTurns:
     """Replay a thread: its turns in the order of `seq`, then those without one by time."""
     page = await app.recall.threads.list_turns(principal, thread_id, user_id, cursor, limit)
-    return ThreadTurnsOut(items=[ThreadTurnOut.from_memory(m) for m in page.items], next_cursor=page.next_cursor)
+    return ThreadTurns(items=[thread_turn_body(m) for m in page.items], next_cursor=page.next_cursor)

@@ -4,12 +4,13 @@ from typing import Annotated
 from uuid import UUID
 
 from fastapi import APIRouter, Query
+from mnema_wire.fields import Identifier, Limit, Moment
+from mnema_wire.receipts import MemoryUses, QueryReceiptPage, ToldQuery
 
 from app.api import links
 from app.api.deps import App, Reader
 from app.api.errors import openapi_errors
-from app.api.schemas.fields import Identifier, Limit, Moment
-from app.api.schemas.receipts.receipts import MemoryUsesOut, QueryReceiptDetailOut, QueryReceiptPageOut
+from app.api.schemas.receipts.receipts import memory_uses_body, receipt_page_body, told_query_body
 from app.api.transport.parameters import StrictRoute
 from app.domain.receipts.stored import ReceiptFilter
 
@@ -19,7 +20,7 @@ Cursor = Annotated[str | None, Query(max_length=500, description="`next_cursor` 
 
 @router.get(
     "/queries",
-    response_model=QueryReceiptPageOut,
+    response_model=QueryReceiptPage,
     responses={200: {"links": links.RECEIPTS}, **openapi_errors(401, 403, 422, 503)},
 )
 async def page(
@@ -32,36 +33,36 @@ async def page(
     until: Annotated[Moment | None, Query(description="only answers given earlier")] = None,
     limit: Annotated[Limit, Query()] = 50,
     cursor: Cursor = None,
-) -> QueryReceiptPageOut:
+) -> QueryReceiptPage:
     """List the receipts of answered queries, newest first.
 
     A receipt is there about a second after its answer. A key bound to agents sees the receipts of its agents, and its
     own of chat.
     """
     filters = ReceiptFilter(user_id, thread_id, agent, since, until)
-    return QueryReceiptPageOut.from_page(await app.receipts.read.list_receipts(principal, filters, cursor, limit))
+    return receipt_page_body(await app.receipts.read.list_receipts(principal, filters, cursor, limit))
 
 
 @router.get(
     "/queries/{query_id:uuid}",
-    response_model=QueryReceiptDetailOut,
+    response_model=ToldQuery,
     responses={200: {"links": links.RECEIPT}, **openapi_errors(401, 403, 404, 422, 503)},
 )
-async def get(app: App, principal: Reader, query_id: UUID) -> QueryReceiptDetailOut:
+async def get(app: App, principal: Reader, query_id: UUID) -> ToldQuery:
     """Return a receipt with the memories that the answer told, their texts as they were, and the header.
 
     `query_id` is that of the answer. A key bound to agents sees the memories of its categories.
     """
-    return QueryReceiptDetailOut.from_told(await app.receipts.read.get_receipt(principal, query_id))
+    return told_query_body(await app.receipts.read.get_receipt(principal, query_id))
 
 
 @router.get(
     "/memory/{memory_id:uuid}/uses",
-    response_model=MemoryUsesOut,
+    response_model=MemoryUses,
     responses={200: {"links": links.USES}, **openapi_errors(401, 403, 404, 422, 503)},
 )
 async def uses(
     app: App, principal: Reader, memory_id: UUID, limit: Annotated[Limit, Query()] = 50, cursor: Cursor = None
-) -> MemoryUsesOut:
+) -> MemoryUses:
     """List the answers that told a memory, newest first."""
-    return MemoryUsesOut.from_page(await app.receipts.read.list_uses(principal, memory_id, cursor, limit))
+    return memory_uses_body(await app.receipts.read.list_uses(principal, memory_id, cursor, limit))

@@ -3,12 +3,13 @@
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query
+from mnema_wire.fields import Day, Identifier, Limit, NameCursor
+from mnema_wire.receipts import UsagePage
 
 from app.api import links
 from app.api.deps import Administrator, App
 from app.api.errors import openapi_errors
-from app.api.schemas.fields import Day, Identifier, Limit, NameCursor
-from app.api.schemas.receipts.receipts import UsagePageOut
+from app.api.schemas.receipts.receipts import usage_page_body
 from app.api.transport.parameters import StrictRoute
 from app.domain.receipts.usage import UsageFilter
 
@@ -17,7 +18,7 @@ router = APIRouter(prefix="/usage", tags=["usage"], route_class=StrictRoute)
 
 @router.get(
     "",
-    response_model=UsagePageOut,
+    response_model=UsagePage,
     responses={200: {"links": links.USAGE}, **openapi_errors(401, 403, 422, 503)},
 )
 async def page(
@@ -29,11 +30,11 @@ async def page(
     until: Annotated[Day | None, Query(description="the day after the last one (UTC)")] = None,
     limit: Annotated[Limit, Query()] = 50,
     cursor: Annotated[NameCursor | None, Query(description="`next_cursor` of the previous page")] = None,
-) -> UsagePageOut:
+) -> UsagePage:
     """Count queries, tokens of answers, writes and tokens of the chat model, by day or by user.
 
     Needs scope `admin`. Days without usage and users without usage are missing. Without `since`, the last 31 days
     before `until` count, or those up to today.
     """
     filters = UsageFilter(user_id, since, until)
-    return UsagePageOut.from_page(await app.receipts.usage.list_usage(principal, by, filters, cursor, limit))
+    return usage_page_body(await app.receipts.usage.list_usage(principal, by, filters, cursor, limit))

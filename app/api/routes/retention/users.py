@@ -8,13 +8,13 @@ from typing import Annotated, Any
 import orjson
 from fastapi import APIRouter, Path
 from fastapi.responses import StreamingResponse
+from mnema_wire.fields import Identifier
+from mnema_wire.memory import Receipt
 
 from app.api import links
 from app.api.deps import Administrator, App, Reader
 from app.api.errors import IncompleteStream, openapi_errors
 from app.api.routes.memory.bulk import NDJSON
-from app.api.schemas.fields import Identifier
-from app.api.schemas.memory.bulk import ReceiptOut
 from app.api.transport.parameters import StrictRoute
 from app.domain.errors import MnemaError
 
@@ -51,16 +51,16 @@ async def export(app: App, principal: Reader, user_id: UserId) -> StreamingRespo
 
 @router.post(
     "/{user_id:path}/erase",
-    response_model=ReceiptOut,
+    response_model=Receipt,
     responses={200: {"links": links.ERASED}, **openapi_errors(401, 403, 404, 422, 503)},
 )
-async def erase(app: App, principal: Administrator, user_id: UserId) -> ReceiptOut:
+async def erase(app: App, principal: Administrator, user_id: UserId) -> Receipt:
     """Erase a user for good. Needs scope `admin`.
 
     Rows are deleted. Entries of history and delta stay without text. The erased texts are refused if they are sent
     again.
     """
-    return ReceiptOut.model_validate(await app.retention.erase.erase_user(principal, user_id))
+    return Receipt.model_validate(await app.retention.erase.erase_user(principal, user_id))
 
 
 def _record_line(record: dict[str, Any]) -> bytes:

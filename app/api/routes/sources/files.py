@@ -9,13 +9,13 @@ from uuid import UUID
 
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import StreamingResponse
+from mnema_wire.fields import Limit
 from starlette.types import Receive, Scope, Send
 
 from app.api import links
 from app.api.deps import Administrator, App, Reader, Writer
 from app.api.errors import openapi_errors
 from app.api.routes.sources.sources import SOURCE, Cursor
-from app.api.schemas.fields import Limit
 from app.api.schemas.sources.files import SourceFileOut, SourceFilePageOut, TreeEntryOut, TreePageOut, UploadedFileOut
 from app.api.transport.parameters import StrictRoute
 from app.api.transport.spooling import spool_body

@@ -4,11 +4,11 @@ from typing import Annotated
 from uuid import UUID
 
 from fastapi import APIRouter, Query
+from mnema_wire.fields import Identifier, Limit
 
 from app.api import links
 from app.api.deps import Administrator, AnyPrincipal, App, Reader, Writer, has_scope, require_scope
 from app.api.errors import openapi_errors
-from app.api.schemas.fields import Identifier, Limit
 from app.api.schemas.sources.sources import (
     IndexJobOut,
     IndexJobPageOut,

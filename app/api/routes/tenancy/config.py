@@ -5,12 +5,12 @@ from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import JSONResponse
+from mnema_wire.fields import Limit
 
 from app.api import links
 from app.api.deps import Administrator, App
 from app.api.errors import openapi_errors
 from app.api.routes.memory.memories import IfMatch, parse_version
-from app.api.schemas.fields import Limit
 from app.api.schemas.tenancy.config import (
     MAX_VERSION,
     EffectiveRulesOut,

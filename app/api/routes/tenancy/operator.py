@@ -4,11 +4,11 @@ from typing import Annotated
 from uuid import UUID
 
 from fastapi import APIRouter, Depends, Query, Response
+from mnema_wire.fields import Day, Limit, NameCursor
 
 from app.api import links
 from app.api.deps import App, require_operator
 from app.api.errors import openapi_errors
-from app.api.schemas.fields import Day, Limit, NameCursor
 from app.api.schemas.tenancy.operator import (
     ApiKeyIn,
     ApiKeyOut,

@@ -3,23 +3,24 @@
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query
+from mnema_wire.blocks import MAX_TURNS
+from mnema_wire.checks import check_storable
+from mnema_wire.fields import Identifier
+from mnema_wire.limits import MAX_IDENTIFIER
 from pydantic import AfterValidator, Field
 
 from app.api.deps import App, Reader
 from app.api.errors import openapi_errors
 from app.api.routes.turn_memory.turns import ConversationId, UserId
-from app.api.schemas.fields import Identifier, storable_text
 from app.api.schemas.turn_memory.context import ContextViewOut, SignalTurnOut, SignalTurnsOut
 from app.api.transport.parameters import StrictRoute
-from app.domain.ids import MAX_LENGTH
-from app.domain.rendering.blocks import MAX_TURNS
 from app.domain.turn_memory.artifacts import Conversation
 from app.domain.turn_memory.signals import MAX_KEY
 from app.domain.turn_memory.views import ViewName, ViewRequest
 
 router = APIRouter(tags=["turn_memory"], route_class=StrictRoute)
-SignalKey = Annotated[str, Field(max_length=MAX_KEY), AfterValidator(storable_text)]
-TurnName = Annotated[str, Field(max_length=MAX_LENGTH), AfterValidator(storable_text)]
+SignalKey = Annotated[str, Field(max_length=MAX_KEY), AfterValidator(check_storable)]
+TurnName = Annotated[str, Field(max_length=MAX_IDENTIFIER), AfterValidator(check_storable)]
 
 
 @router.get(

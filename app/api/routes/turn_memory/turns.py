@@ -3,11 +3,11 @@
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Response
+from mnema_wire.fields import Identifier, Limit
 
 from app.api import links
 from app.api.deps import App, Reader, Writer
 from app.api.errors import openapi_errors
-from app.api.schemas.fields import Identifier, Limit
 from app.api.schemas.turn_memory.turns import (
     ActiveSetIn,
     ActiveSetOut,

@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any
 
+from mnema_wire.bases import Request
+from mnema_wire.fields import Identifier, Json, Limit, Whole
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
-from app.api.schemas.fields import Identifier, Json, Limit, Request, Whole
 from app.domain.agent_state.checkpoints import ChannelValue, ChannelWrite, Checkpoint, CheckpointFilter, Thread
 from app.domain.errors import InvalidInput
 from app.domain.ids import check_storable

@@ -4,25 +4,27 @@ from datetime import datetime, timedelta
 from typing import Annotated, Any, Literal
 
 import orjson
+from mnema_wire.bases import Request
+from mnema_wire.checks import check_storable
+from mnema_wire.fields import Identifier, Json, Whole
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from app.api.schemas.fields import Identifier, Json, Request, Whole, storable_text
 from app.domain.agent_state import store_items as store
 
 _NO_NUL = {"pattern": r"^[^\x00]*$"}
 Label = Annotated[
     str,
     Field(min_length=1, max_length=store.MAX_LABEL, json_schema_extra={"pattern": r"^[^\x00\x01]*$"}),
-    AfterValidator(storable_text),
+    AfterValidator(check_storable),
 ]
 Path = Annotated[list[Label], Field(max_length=store.MAX_LABELS)]
 Key = Annotated[
-    str, Field(min_length=1, max_length=store.MAX_KEY, json_schema_extra=_NO_NUL), AfterValidator(storable_text)
+    str, Field(min_length=1, max_length=store.MAX_KEY, json_schema_extra=_NO_NUL), AfterValidator(check_storable)
 ]
 Most = Annotated[int, Field(ge=0, le=store.MAX_ANSWERED, strict=True), Whole]
 Offset = Annotated[int, Field(ge=0, le=store.MAX_OFFSET, strict=True), Whole]
-Query = Annotated[str, Field(min_length=1, max_length=8000, json_schema_extra=_NO_NUL), AfterValidator(storable_text)]
-IndexPath = Annotated[str, Field(max_length=200, json_schema_extra=_NO_NUL), AfterValidator(storable_text)]
+Query = Annotated[str, Field(min_length=1, max_length=8000, json_schema_extra=_NO_NUL), AfterValidator(check_storable)]
+IndexPath = Annotated[str, Field(max_length=200, json_schema_extra=_NO_NUL), AfterValidator(check_storable)]
 Flag = Annotated[bool, Field(strict=True)]
 
 

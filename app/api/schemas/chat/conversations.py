@@ -4,10 +4,11 @@ from datetime import datetime
 from typing import Annotated, Any, Final
 from uuid import UUID
 
+from mnema_wire.bases import Request, is_absent
+from mnema_wire.fields import NOT_EMPTY, Identifier, TypeName, Whole
+from mnema_wire.recall import Share
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.api.schemas.fields import NOT_EMPTY, Identifier, Request, TypeName, Whole, is_absent
-from app.api.schemas.recall.query import Share
 from app.domain.chat.memories import MAX_TOP_K, ChatMemories, RetrievalOptions
 from app.domain.memory.memory import Memory, MemoryType, NewMemory
 

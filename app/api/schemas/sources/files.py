@@ -4,11 +4,10 @@ from datetime import datetime
 from typing import Literal
 from uuid import UUID
 
+from mnema_wire.bases import Stored, is_absent
 from pydantic import BaseModel, Field
 
-from app.api.schemas.fields import is_absent
 from app.api.schemas.sources.sources import IndexJobOut
-from app.api.schemas.stored import Stored
 from app.domain.sources.folder import EntryKind
 from app.domain.sources.rejection import Rejection, RejectionReason
 from app.domain.sources.source import FileState, SourceFile

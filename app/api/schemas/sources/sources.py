@@ -4,19 +4,20 @@ from datetime import datetime
 from typing import Annotated, Literal
 from uuid import UUID
 
+from mnema_wire.bases import Change, Request, Stored, is_absent
+from mnema_wire.checks import check_storable
+from mnema_wire.fields import Identifier
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from app.api.schemas.fields import Change, Identifier, Request, is_absent, storable_text
-from app.api.schemas.stored import Stored
 from app.domain.sources.index_job import IndexCause, IndexJob, IndexJobKind, IndexJobState
 from app.domain.sources.patterns import MAX_PATTERN, MAX_PATTERNS
 from app.domain.sources.source import SHARED_USER, NewSource, SourceKind, SourceState
 from app.usecases.sources.manage import SourceChange, SourceView
 
 MAX_ROOT = 4_096
-Pattern = Annotated[str, Field(min_length=1, max_length=MAX_PATTERN), AfterValidator(storable_text)]
+Pattern = Annotated[str, Field(min_length=1, max_length=MAX_PATTERN), AfterValidator(check_storable)]
 Patterns = Annotated[list[Pattern], Field(max_length=MAX_PATTERNS)]
-RootPath = Annotated[str, Field(min_length=1, max_length=MAX_ROOT), AfterValidator(storable_text)]
+RootPath = Annotated[str, Field(min_length=1, max_length=MAX_ROOT), AfterValidator(check_storable)]
 Switch = Annotated[bool, Field(strict=True)]
 
 

@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
+from mnema_wire.bases import Request
+from mnema_wire.fields import Identifier, Whole
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.api.schemas.fields import Identifier, Request, Whole
 from app.config.loader import Policies
 from app.domain.tenancy.rules import RulesChange, RulesVersion
 

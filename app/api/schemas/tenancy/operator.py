@@ -4,9 +4,10 @@ from datetime import date, datetime
 from typing import Annotated, Literal
 from uuid import UUID
 
+from mnema_wire.bases import Request
+from mnema_wire.fields import Identifier, Moment
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.api.schemas.fields import Identifier, Moment, Request
 from app.usecases.receipts.tenant_usage import TenantUsage
 
 ScopeName = Literal["query", "write", "chat", "approve", "admin"]

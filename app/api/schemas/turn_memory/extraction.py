@@ -2,10 +2,11 @@
 
 from typing import Annotated, Any
 
+from mnema_wire.bases import Request, Stored
+from mnema_wire.checks import check_storable
+from mnema_wire.fields import Identifier, Zone
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from app.api.schemas.fields import Identifier, Request, Zone, storable_text
-from app.api.schemas.stored import Stored
 from app.api.schemas.turn_memory.turns import LongText, TurnMemoryIn
 from app.domain.reflection.model_usage import Usage
 from app.domain.turn_memory.active_set import MAX_BUCKETS, MAX_SELECTED
@@ -110,10 +111,10 @@ class ReconciledOut(Stored):
 class SpecEntryIn(Request):
     """A kind of assistant signal to look for."""
 
-    key: Annotated[str, Field(min_length=1, max_length=MAX_KEY, pattern=r"\w"), AfterValidator(storable_text)]
-    description: Annotated[str, Field(max_length=MAX_DESCRIPTION), AfterValidator(storable_text)] = ""
+    key: Annotated[str, Field(min_length=1, max_length=MAX_KEY, pattern=r"\w"), AfterValidator(check_storable)]
+    description: Annotated[str, Field(max_length=MAX_DESCRIPTION), AfterValidator(check_storable)] = ""
     values: Annotated[
-        list[Annotated[str, Field(max_length=MAX_SPEC_VALUE), AfterValidator(storable_text)]],
+        list[Annotated[str, Field(max_length=MAX_SPEC_VALUE), AfterValidator(check_storable)]],
         Field(max_length=MAX_SPEC_VALUES, description="the only values that count; empty: any"),
     ] = Field(default=[])
 
@@ -140,7 +141,7 @@ class SummarizeIn(TurnMemoryIn):
     assistant_text: LongText | None = Field(default=None, description="absent: that of the stored turn")
     assistant_signal_spec: (
         Annotated[list[SpecEntryIn], Field(max_length=MAX_SPEC_ENTRIES)]
-        | Annotated[str, Field(max_length=MAX_SPEC), AfterValidator(storable_text)]
+        | Annotated[str, Field(max_length=MAX_SPEC), AfterValidator(check_storable)]
         | None
     ) = Field(
         default=None,

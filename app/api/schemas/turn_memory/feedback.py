@@ -2,9 +2,10 @@
 
 from typing import Annotated, Any, Final, Literal
 
+from mnema_wire.checks import check_storable
+from mnema_wire.fields import NOT_EMPTY, Identifier
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from app.api.schemas.fields import NOT_EMPTY, Identifier, storable_text
 from app.api.schemas.turn_memory.turns import TurnMemoryIn
 from app.domain.turn_memory.feedback import (
     CANDIDATES,
@@ -18,7 +19,7 @@ from app.domain.turn_memory.feedback import (
 from app.usecases.turn_memory.feedback import Chosen
 
 VerdictName = Literal["ok", "not_ok"]
-FeedbackText = Annotated[str, Field(max_length=MAX_FEEDBACK), AfterValidator(storable_text)]
+FeedbackText = Annotated[str, Field(max_length=MAX_FEEDBACK), AfterValidator(check_storable)]
 Confidence = Annotated[float, Field(ge=0, le=1, description=f"a machine needs at least {MIN_CONFIDENCE}")]
 InLog = Annotated[bool, Field(description="show the reaction in the turn log too")]
 _MACHINE_SAYS: Final[dict[str, Any]] = {"reaction": "not_ok", "text": "The arrows are wrong.", "confidence": 0.9}

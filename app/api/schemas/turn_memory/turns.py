@@ -4,10 +4,11 @@ from datetime import datetime
 from typing import Annotated, Any, Final, Literal
 from uuid import UUID
 
+from mnema_wire.bases import Change, Request, Stored
+from mnema_wire.checks import check_storable
+from mnema_wire.fields import Identifier, Json, Moment
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from app.api.schemas.fields import Change, Identifier, Json, Moment, Request, storable_text
-from app.api.schemas.stored import Stored
 from app.domain.turn_memory.active_set import MAX_BUCKETS, MAX_SELECTED, ActiveSet
 from app.domain.turn_memory.artifacts import ArtifactKind
 from app.domain.turn_memory.fingerprint import (
@@ -28,8 +29,8 @@ from app.usecases.turn_memory.turns import MAX_TAG, MAX_TAGS, NewTurn, StoredTur
 MAX_TEXT: Final = 100_000
 MAX_NAMED: Final = 100
 SignalScope = Literal["conversation", "objective", "artifact", "thread"]
-LongText = Annotated[str, Field(max_length=MAX_TEXT), AfterValidator(storable_text)]
-Title = Annotated[str, Field(max_length=MAX_TITLE), AfterValidator(storable_text)]
+LongText = Annotated[str, Field(max_length=MAX_TEXT), AfterValidator(check_storable)]
+Title = Annotated[str, Field(max_length=MAX_TITLE), AfterValidator(check_storable)]
 _PLACE: Final[dict[str, Any]] = {"user_id": "maya", "track_id": "main"}
 
 
@@ -51,7 +52,7 @@ class TurnLogIn(TurnMemoryIn, Change):
     )
     user_text: LongText
     assistant_text: LongText | None = None
-    summary: Annotated[str, Field(max_length=8000), AfterValidator(storable_text)] | None = None
+    summary: Annotated[str, Field(max_length=8000), AfterValidator(check_storable)] | None = None
     extra: Json | None = Field(default=None, description="anything else to keep with the turn, at most 16 KiB")
     track_id: Identifier | None = None
     made_at: Moment | None = Field(default=None, description="when the turn was made; by default now")
@@ -65,10 +66,10 @@ class TurnLogIn(TurnMemoryIn, Change):
 class SignalIn(Request):
     """The parts that statements of all kinds have. Each kind has severities of its own."""
 
-    key: Annotated[str, Field(min_length=1, max_length=MAX_KEY), AfterValidator(storable_text)]
+    key: Annotated[str, Field(min_length=1, max_length=MAX_KEY), AfterValidator(check_storable)]
     value: Any = None
     scope: SignalScope = "conversation"
-    applies_to: Annotated[str, Field(max_length=MAX_APPLIES_TO), AfterValidator(storable_text)] = ""
+    applies_to: Annotated[str, Field(max_length=MAX_APPLIES_TO), AfterValidator(check_storable)] = ""
 
 
 class AssertionIn(SignalIn):
@@ -111,22 +112,22 @@ class FingerprintIn(TurnMemoryIn, Change):
             ]
         },
     )
-    objective: Annotated[str, Field(max_length=MAX_OBJECTIVE), AfterValidator(storable_text)] = ""
+    objective: Annotated[str, Field(max_length=MAX_OBJECTIVE), AfterValidator(check_storable)] = ""
     topics: Annotated[
-        list[Annotated[str, Field(max_length=MAX_TOPIC), AfterValidator(storable_text)]], Field(max_length=MAX_TOPICS)
+        list[Annotated[str, Field(max_length=MAX_TOPIC), AfterValidator(check_storable)]], Field(max_length=MAX_TOPICS)
     ] = Field(default=[])
     assertions: Annotated[list[AssertionIn], Field(max_length=MAX_SIGNALS)] = Field(default=[])
     exceptions: Annotated[list[ExceptionIn], Field(max_length=MAX_SIGNALS)] = Field(default=[])
     facts: Annotated[list[FactSignalIn], Field(max_length=MAX_SIGNALS)] = Field(default=[])
     assistant_signals: Annotated[list[AssistantSignalIn], Field(max_length=MAX_SIGNALS)] = Field(default=[])
     ctx_retrieval_queries: Annotated[
-        list[Annotated[str, Field(max_length=MAX_QUERY), AfterValidator(storable_text)]], Field(max_length=MAX_QUERIES)
+        list[Annotated[str, Field(max_length=MAX_QUERY), AfterValidator(check_storable)]], Field(max_length=MAX_QUERIES)
     ] = Field(default=[])
     conversation_title: Title = ""
     track_id: Identifier | None = None
     made_at: Moment | None = Field(default=None, description="by default now, or the time of the one before")
     extra_tags: Annotated[
-        list[Annotated[str, Field(min_length=1, max_length=MAX_TAG, pattern="^[^_]"), AfterValidator(storable_text)]],
+        list[Annotated[str, Field(min_length=1, max_length=MAX_TAG, pattern="^[^_]"), AfterValidator(check_storable)]],
         Field(max_length=MAX_TAGS),
     ] = Field(default=[])
 

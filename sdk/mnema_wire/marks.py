@@ -4,8 +4,7 @@ A model that reads a rendered text takes a mark in it, such as `[M1]` or `Curren
 that a raw text contains gets another, readable form before it is rendered: `(M1)`, `(Current-message)`. A mark counts
 in any spelling that looks the same: other brackets, letters of other scripts, full width, with invisible characters.
 
-The module uses the standard library alone: the server and its Python client are installed apart, and each has this
-file, word for word.
+The module uses the standard library alone, because the domain of the server uses it.
 """
 
 import re

@@ -3,7 +3,7 @@
 The items are JSON objects as the server answers them. An item or a part of one that is malformed is left out. Every
 text is put on one line without marks of Mnema's formats, so that no text of a user looks like a header or a line of its
 own, and in quotes if it has signs that part the statements of a line. The module uses the
-standard library alone: the server and its Python client are installed apart, and each has this file, word for word.
+standard library alone, because the domain of the server uses it.
 """
 
 import json
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from .marks import defuse_marks
+from mnema_wire.marks import defuse_marks
 
 MAX_TURNS: Final = 16
 """The most turns of a block of turn memories."""

@@ -1,13 +1,70 @@
-"""Bodies of /key, /users, /threads, /agents and /categories (`docs/contract.md`, Overview)."""
+"""Lists of what a tenant holds and what happened: users, threads, agents, categories, events and relations."""
 
 from datetime import datetime
-from typing import Literal
+from typing import Annotated, Literal, get_args
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
+
+from mnema_wire.bases import Answered, Page, words
+from mnema_wire.fields import TypeWord
+
+NodeName = Literal["hotpath", "context", "episodic", "worker"]
+StatusName = Literal["ok", "error", "skipped"]
 
 
-class OwnKeyOut(BaseModel):
+class Event(Answered):
+    """An operational event: what was done, where, and with which result. It holds no text."""
+
+    model_config = ConfigDict(from_attributes=True)
+    id: UUID
+    ts: datetime
+    node: Annotated[str, words(*get_args(NodeName))]
+    op: str
+    status: Annotated[str, words(*get_args(StatusName))]
+    user_id: str | None
+    thread_id: str | None
+    memory_id: str | None = Field(description="the memory that it is about; it may be deleted by now")
+    category: str | None
+    similarity: float | None = Field(description="the cosine to the memory that a write was compared with")
+
+
+class EventPage(Page[Event]):
+    """A page of events, newest first. Pass `next_cursor` as `cursor` for the next page."""
+
+
+class RelatedMemory(Answered):
+    """A memory that has relations."""
+
+    model_config = ConfigDict(from_attributes=True)
+    id: UUID
+    text: str = Field(description="the first 300 characters")
+    category: str
+    type: TypeWord
+    importance: int
+    pinned: bool
+
+
+class Relation(Answered):
+    """A relation of two memories, from the newer one to the older one."""
+
+    model_config = ConfigDict(from_attributes=True)
+    from_id: UUID
+    to_id: UUID
+    relation_type: str
+    strength: float = Field(description="the cosine of the two memories when they were related")
+
+
+class Relations(Answered):
+    """The strongest relations of a user's active memories, and the memories at their ends."""
+
+    model_config = ConfigDict(from_attributes=True)
+    nodes: list[RelatedMemory] = Field(description="oldest first")
+    edges: list[Relation] = Field(description="strongest first")
+    truncated: bool = Field(description="true: there are more relations than `limit`")
+
+
+class KeyDescription(Answered):
     """The key of the request. `agents` null: it is bound to no agent; `categories` null: it may see every category."""
 
     model_config = ConfigDict(from_attributes=True)
@@ -21,7 +78,7 @@ class OwnKeyOut(BaseModel):
     expires_at: datetime | None
 
 
-class UserOverviewOut(BaseModel):
+class UserOverview(Answered):
     """A user of the tenant."""
 
     model_config = ConfigDict(from_attributes=True)
@@ -32,16 +89,16 @@ class UserOverviewOut(BaseModel):
     created_at: datetime = Field(description="when the user was first stored")
 
 
-class UserOverviewPageOut(BaseModel):
+class UserOverviewPage(Answered):
     """A page of users, by name. Pass `next_cursor` as `cursor` for the next page."""
 
     model_config = ConfigDict(from_attributes=True)
 
-    items: list[UserOverviewOut]
+    items: list[UserOverview]
     next_cursor: str | None = None
 
 
-class ThreadOverviewOut(BaseModel):
+class ThreadOverview(Answered):
     """A thread with active memories. With `user_id`, its counts are those of this user."""
 
     model_config = ConfigDict(from_attributes=True)
@@ -54,16 +111,16 @@ class ThreadOverviewOut(BaseModel):
     last_activity_at: datetime
 
 
-class ThreadOverviewPageOut(BaseModel):
+class ThreadOverviewPage(Answered):
     """A page of threads, by name. Pass `next_cursor` as `cursor` for the next page."""
 
     model_config = ConfigDict(from_attributes=True)
 
-    items: list[ThreadOverviewOut]
+    items: list[ThreadOverview]
     next_cursor: str | None = None
 
 
-class AgentOverviewOut(BaseModel):
+class AgentOverview(Answered):
     """An agent with an allowlist."""
 
     model_config = ConfigDict(from_attributes=True)
@@ -74,21 +131,23 @@ class AgentOverviewOut(BaseModel):
     last_activity_at: datetime | None = Field(description="when one of the memories that it wrote last changed")
 
 
-class AgentOverviewPageOut(BaseModel):
+class AgentOverviewPage(Answered):
     """A page of agents, by name. Pass `next_cursor` as `cursor` for the next page."""
 
     model_config = ConfigDict(from_attributes=True)
 
-    items: list[AgentOverviewOut]
+    items: list[AgentOverview]
     next_cursor: str | None = None
 
 
-class CategoryOverviewOut(BaseModel):
+class CategoryOverview(Answered):
     """A configured category."""
 
     model_config = ConfigDict(from_attributes=True)
     name: str
-    context: Literal["all", "rag"] = Field(description="all: a query answers every memory of it; rag: the best ones")
+    context: Annotated[str, words("all", "rag")] = Field(
+        description="all: a query answers every memory of it; rag: the best ones"
+    )
     label: str | None
     description: str | None
     memories: int = Field(description="active memories")
@@ -96,10 +155,10 @@ class CategoryOverviewOut(BaseModel):
     agents: list[str] = Field(description="the agents that may see it; for a key bound to agents, those of the key")
 
 
-class CategoryOverviewPageOut(BaseModel):
+class CategoryOverviewPage(Answered):
     """A page of categories, by name. Pass `next_cursor` as `cursor` for the next page."""
 
     model_config = ConfigDict(from_attributes=True)
 
-    items: list[CategoryOverviewOut]
+    items: list[CategoryOverview]
     next_cursor: str | None = None

@@ -1,22 +1,40 @@
-"""Bodies of /jobs."""
+"""Background jobs and their pauses."""
 
 from datetime import datetime
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
-from app.api.schemas.fields import Request
-from app.domain.jobs.job import JobKind, JobState
+from mnema_wire.bases import Answered, Page, Request, words
+
+JobKind = Literal[
+    "ttl",
+    "purge",
+    "evict",
+    "retention",
+    "consolidate",
+    "consent",
+    "after_turn",
+    "reflect_turn",
+    "reflect",
+    "same_fact",
+    "embed",
+    "blobs",
+    "memory_reconcile",
+    "index_source",
+    "turn_chunks",
+]
+JobStateWord = Annotated[str, words("queued", "running", "done", "dead")]
 
 
-class JobOut(BaseModel):
+class Job(Answered):
     """A background job."""
 
     model_config = ConfigDict(from_attributes=True)
     id: UUID
     kind: str
-    state: JobState
+    state: JobStateWord
     user_id: str | None = Field(description="the user that the job is about")
     payload: dict[str, Any]
     slot: str | None = Field(description="start of the period of a scheduled job")
@@ -32,42 +50,39 @@ class JobOut(BaseModel):
     updated_at: datetime
 
 
-class JobDetailOut(JobOut):
+class JobDetail(Job):
     """A job and its report."""
 
     report: dict[str, Any] | None = Field(description="the result of the last finished run")
 
 
-class JobPageOut(BaseModel):
+class JobPage(Page[Job]):
     """A page of jobs, newest first. Pass `next_cursor` as `cursor` for the next page."""
 
-    items: list[JobOut]
-    next_cursor: str | None = None
 
-
-class JobCountOut(BaseModel):
+class JobCount(Answered):
     """The number of jobs of a kind in a state."""
 
     kind: str
-    state: JobState
+    state: JobStateWord
     count: int
 
 
-class JobCountsOut(BaseModel):
+class JobCounts(Answered):
     """The jobs of the tenant in numbers, and the paused kinds."""
 
-    counts: list[JobCountOut]
+    counts: list[JobCount]
     oldest_due_s: float | None = Field(description="seconds that the oldest due job has waited; null if no job is due")
     paused: list[str]
 
 
-class PauseIn(Request):
+class PausedKind(Request):
     """A kind of job, or `*` for all."""
 
     kind: JobKind | Literal["*"]
 
 
-class PausesOut(BaseModel):
+class Pauses(Answered):
     """The kinds of job that are paused."""
 
     paused: list[str]

@@ -1,0 +1,120 @@
+"""Field types shared by the schemas."""
+
+import contextlib
+from datetime import UTC, date, datetime, time
+from typing import Annotated, Any, Literal
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
+from pydantic_core import to_jsonable_python
+
+from mnema_wire.bases import words
+from mnema_wire.checks import check_identifier, check_json, check_moment, check_storable
+from mnema_wire.limits import MAX_IDENTIFIER
+
+
+def _valid_json(value: Any) -> Any:
+    try:
+        return check_json(value)
+    except TypeError:
+        # a Python program gives times and tuples, which no JSON text has
+        return check_json(to_jsonable_python(value))
+
+
+def _valid_zone(value: str) -> str:
+    try:
+        ZoneInfo(value)
+    except (ValueError, OSError, ZoneInfoNotFoundError):
+        raise ValueError("not an IANA time zone such as Europe/Lisbon") from None
+    return value
+
+
+def _parse_moment(value: Any) -> Any:
+    """Return a datetime in UTC for an ISO 8601 text or a date. Raise ValueError for a number or any other type.
+
+    A date without a time is midnight UTC. A time without a zone is UTC.
+    """
+    if value is None or isinstance(value, datetime):
+        return value
+    if isinstance(value, date):
+        return datetime.combine(value, time(), UTC)
+    if not isinstance(value, str):
+        raise ValueError("expected an ISO 8601 date or time as a string")  # noqa: TRY004 - pydantic reports ValueError
+    try:
+        if len(value) == len("2026-01-31"):
+            return datetime.combine(date.fromisoformat(value), time(), UTC)
+        moment = datetime.fromisoformat(value)
+        # PostgreSQL takes zone offsets of up to 16 hours, ISO 8601 allows 24: convert to UTC here
+        return check_moment(moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
+    except ValueError:
+        # the message does not repeat the value
+        raise ValueError("expected an ISO 8601 date or time in the years 1 to 9999") from None
+
+
+def _parse_day(value: Any) -> Any:
+    """Return a date for a text such as 2026-01-31. Raise ValueError for anything else."""
+    if value is None or isinstance(value, date):
+        return value
+    if isinstance(value, str) and len(value) == len("2026-01-31"):
+        with contextlib.suppress(ValueError):
+            return date.fromisoformat(value)
+    raise ValueError("expected an ISO 8601 date")
+
+
+def _whole_number(value: Any) -> Any:
+    """Return 3 for 3.0, which JSON Schema counts as an integer. Return any other value unchanged."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+_TEXT = r"[^\x00-\x20\x7f-\xa0]+"
+# the part of the rule that a JSON Schema pattern can express: no control characters, no outer blanks
+_IDENTIFIER = {"pattern": f"^{_TEXT}( +{_TEXT})*$"}
+Quote = Annotated[
+    str, Field(max_length=2000, json_schema_extra={"pattern": r"^[^\x00]*$"}), AfterValidator(check_storable)
+]
+FirstCharacters = Annotated[
+    str,
+    Field(min_length=1, max_length=MAX_IDENTIFIER, json_schema_extra={"pattern": r"^[^\x00]*$"}),
+    AfterValidator(check_storable),
+]
+Words = Annotated[
+    str,
+    Field(min_length=1, max_length=500, json_schema_extra={"pattern": r"^[^\x00]*$"}),
+    AfterValidator(check_storable),
+]
+MetadataPair = Annotated[
+    str,
+    Field(max_length=500, pattern=r"^[^:\x00]+:[^\x00]*$", json_schema_extra={"examples": ["source:import"]}),
+    AfterValidator(check_storable),
+]
+Zone = Annotated[str, Field(pattern=r"^[A-Za-z0-9_+/-]{1,64}$"), AfterValidator(_valid_zone)]
+AN_IDENTIFIER = "an identifier of the caller"
+"""The description of an identifier where the document has no word for the field's name."""
+Identifier = Annotated[
+    str,
+    AfterValidator(check_identifier),
+    Field(min_length=1, max_length=MAX_IDENTIFIER, description=AN_IDENTIFIER, json_schema_extra=_IDENTIFIER),
+]
+Json = Annotated[dict[str, Any], AfterValidator(_valid_json)]
+Moment = Annotated[
+    datetime,
+    BeforeValidator(_parse_moment),
+    WithJsonSchema({"type": "string", "anyOf": [{"format": "date"}, {"format": "date-time"}]}),
+]
+Day = Annotated[date, BeforeValidator(_parse_day), WithJsonSchema({"type": "string", "format": "date"})]
+# documented here but checked later: the text must not be empty after normalisation (error code `empty_text`)
+NOT_EMPTY = {"minLength": 1, "pattern": r"\S"}
+Text = Annotated[
+    str, Field(description="the type sets the limit: 280 characters for semantic", json_schema_extra=NOT_EMPTY)
+]
+Tags = Annotated[list[Identifier], Field(max_length=50)]
+Whole = BeforeValidator(_whole_number)
+Importance = Annotated[int, Field(ge=1, le=5, strict=True), Whole]
+Sequence = Annotated[int, Field(ge=0, le=2**62, strict=True), Whole]
+NameCursor = Annotated[str, Field(max_length=4000)]
+"""A cursor that holds a name of the caller: each of its 200 characters may take 16."""
+Limit = Annotated[int, Field(ge=1, le=200)]
+TypeName = Literal["semantic", "episodic", "procedural", "insight", "turn", "summary", "chunk"]
+StateName = Literal["active", "superseded", "soft_deleted"]
+TypeWord = Annotated[str, words("semantic", "episodic", "procedural", "insight", "turn", "summary", "chunk")]
+StateWord = Annotated[str, words("active", "superseded", "soft_deleted")]

@@ -1,0 +1,12 @@
+"""Limits and defaults that the requests and the rules of the server share."""
+
+from typing import Final
+
+MAX_IDENTIFIER: Final = 200
+"""Characters of an identifier of the caller."""
+MAX_JSON_BYTES: Final = 16_384
+MAX_JSON_DEPTH: Final = 16
+DEFAULT_MODEL: Final = "GPT-5"
+"""The name of the model in a label if the request names none."""
+MAX_CONSENT_QUESTION: Final = 500
+"""Characters of a question that asks a user for consent."""
