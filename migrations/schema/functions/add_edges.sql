@@ -9,7 +9,8 @@ BEGIN
         -- lock all of them in order, so that two transactions cannot deadlock
         PERFORM 1 FROM relations WHERE tenant_id = p_tenant AND (from_id = ANY (p_retold) OR to_id = ANY (p_retold))
             ORDER BY id FOR UPDATE;
-        DELETE FROM relations r WHERE r.tenant_id = p_tenant AND (r.from_id = ANY (p_retold) OR r.to_id = ANY (p_retold))
+        DELETE FROM relations r WHERE r.tenant_id = p_tenant
+            AND (r.from_id = ANY (p_retold) OR r.to_id = ANY (p_retold))
             AND NOT EXISTS (SELECT 1 FROM jsonb_to_recordset(p_edges) AS e(from_id text, to_id text)
                             WHERE least(e.from_id, e.to_id) = least(r.from_id, r.to_id)
                               AND greatest(e.from_id, e.to_id) = greatest(r.from_id, r.to_id));
@@ -17,14 +18,17 @@ BEGIN
     IF p_edges = '[]' THEN RETURN '{}'; END IF;
     WITH asked AS MATERIALIZED (
         SELECT DISTINCT ON (least(from_id, to_id), greatest(from_id, to_id)) *
-        FROM jsonb_to_recordset(p_edges) AS e(id uuid, memory_id text, link_id uuid, actor text, from_id text, to_id text,
+        FROM jsonb_to_recordset(p_edges) AS e(id uuid, memory_id text, link_id uuid, actor text,
+            from_id text, to_id text,
             category text, strength real)
-        WHERE (SELECT count(*) FROM memories m WHERE m.tenant_id = p_tenant AND m.id IN (e.from_id::uuid, e.to_id::uuid)) = 2
+        WHERE (SELECT count(*) FROM memories m WHERE m.tenant_id = p_tenant
+            AND m.id IN (e.from_id::uuid, e.to_id::uuid)) = 2
         ORDER BY least(from_id, to_id), greatest(from_id, to_id)),
     made AS (
         INSERT INTO relations AS r (tenant_id, id, from_id, to_id, strength)
             SELECT p_tenant, id, from_id, to_id, strength FROM asked
-            ON CONFLICT (tenant_id, least(from_id, to_id), greatest(from_id, to_id)) DO UPDATE SET strength = excluded.strength
+            ON CONFLICT (tenant_id, least(from_id, to_id), greatest(from_id, to_id)) DO UPDATE
+                SET strength = excluded.strength
                 WHERE r.from_id = ANY (p_retold) OR r.to_id = ANY (p_retold)
             RETURNING least(from_id, to_id) AS low, greatest(from_id, to_id) AS high),
     linked AS (

@@ -8,7 +8,8 @@ DECLARE
 BEGIN
     WITH missing AS MATERIALIZED (
         SELECT DISTINCT a.place, a.memory_id, a.event, a.meta, c.thread_id
-        FROM ROWS FROM (jsonb_to_recordset(p_batch->'also') AS (memory_id text, event text, meta jsonb, of text[], threads text[]))
+        FROM ROWS FROM (jsonb_to_recordset(p_batch->'also') AS (memory_id text, event text, meta jsonb, of text[],
+            threads text[]))
             WITH ORDINALITY AS a(memory_id, event, meta, of, threads, place)
         JOIN change_log c ON c.tenant_id = p_tenant AND c.memory_id = ANY (a.of) AND c.thread_id <> ALL (a.threads)
         WHERE a.event <> 'deleted' OR p_images#>>ARRAY[a.memory_id, 'before', 'state'] = 'active'),

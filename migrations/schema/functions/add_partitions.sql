@@ -29,7 +29,8 @@ BEGIN
                     v_moved := v_moved + v_rows;
                     v_added := v_added || ARRAY(SELECT partition_name(t, v_week) FROM unnest(v_family.tables) t);
                 END IF;
-            EXCEPTION WHEN lock_not_available OR deadlock_detected OR check_violation THEN  -- or a row of the week just came
+            -- or a row of the week just came
+            EXCEPTION WHEN lock_not_available OR deadlock_detected OR check_violation THEN
                 v_busy := true;
             END;
         END LOOP;

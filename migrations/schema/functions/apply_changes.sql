@@ -3,7 +3,7 @@ CREATE OR REPLACE FUNCTION public.apply_changes_minilm_l6_v2(p_tenant uuid, p_ba
  RETURNS jsonb
  LANGUAGE plpgsql
  SET plan_cache_mode TO 'force_generic_plan'
-AS $function$  -- planning costs as much as writing
+AS $function$
 DECLARE
     v_images jsonb := '{}';
     v_related jsonb := coalesce(p_batch->'related', '{}');
@@ -24,12 +24,14 @@ BEGIN
     END IF;
     IF p_batch ? 'relations' THEN
         PERFORM 1 FROM users WHERE tenant_id = p_tenant
-            AND user_id = ANY (ARRAY (SELECT jsonb_array_elements_text(p_batch->'users'))) ORDER BY user_id FOR KEY SHARE;
+            AND user_id = ANY (ARRAY (SELECT jsonb_array_elements_text(p_batch->'users'))) ORDER BY user_id
+                FOR KEY SHARE;
     END IF;
     IF p_batch ? 'edges' THEN
         PERFORM 1 FROM users WHERE tenant_id = p_tenant AND user_pk = ANY (ARRAY (
             SELECT m.user_pk FROM memories m WHERE m.tenant_id = p_tenant AND m.id = ANY (ARRAY (
-                SELECT (e->>'memory_id')::uuid FROM jsonb_array_elements(p_batch->'edges') e)))) ORDER BY user_id FOR KEY SHARE;
+                SELECT (e->>'memory_id')::uuid FROM jsonb_array_elements(p_batch->'edges') e)))) ORDER BY user_id
+                    FOR KEY SHARE;
     END IF;
     IF p_keys IS NOT NULL THEN
         v_revs := claim_keys(p_tenant, p_keys);
@@ -37,14 +39,17 @@ BEGIN
     END IF;
     -- a batch usually has one user, who exists already
     SELECT EXISTS (SELECT 1 FROM tombstones WHERE tenant_id = p_tenant AND hash = ANY (p_tombstones)),
-           EXISTS (SELECT 1 FROM users WHERE tenant_id = p_tenant AND user_id = p_batch->'users'->>0) INTO v_erased, v_known;
+           EXISTS (SELECT 1 FROM users WHERE tenant_id = p_tenant AND user_id = p_batch->'users'->>0)
+           INTO v_erased, v_known;
     IF p_batch ? 'waited' THEN  -- turns that a server kept meanwhile: their users may have been erased since
         SELECT v_erased OR EXISTS (
             SELECT 1 FROM jsonb_to_recordset(p_batch->'waited') AS w(hash bytea, said_at timestamptz)
-            JOIN tombstones t ON t.tenant_id = p_tenant AND t.hash = w.hash AND t.created_at >= w.said_at) INTO v_erased;
+            JOIN tombstones t ON t.tenant_id = p_tenant AND t.hash = w.hash AND t.created_at >= w.said_at)
+                INTO v_erased;
     END IF;
     IF v_erased THEN RAISE EXCEPTION 'this text was erased' USING ERRCODE = 'MN410'; END IF;
-    IF p_batch ? 'factless' AND EXISTS (SELECT 1 FROM facts WHERE tenant_id = p_tenant AND user_id = p_batch->>'factless'
+    IF p_batch ? 'factless' AND EXISTS (SELECT 1 FROM facts WHERE tenant_id = p_tenant
+        AND user_id = p_batch->>'factless'
                                                               AND removed_at IS NULL) THEN
         RAISE EXCEPTION 'this user has facts' USING ERRCODE = 'MN426';  -- the turn may take one of them back
     END IF;
@@ -68,12 +73,15 @@ BEGIN
         v_told := v_facts->'memories';
         v_facts := v_facts->'answers';
         IF v_told @? '$[*] ? (@.version > 1)' THEN  -- a new memory has no vector that could be wrong
-            PERFORM put_vectors_minilm_l6_v2(p_tenant, '{}', '{}', '{}', ARRAY (SELECT (t->>'id')::uuid FROM jsonb_array_elements(v_told) t),
-                         ARRAY (SELECT (t->>'id')::uuid FROM jsonb_array_elements(v_told) t WHERE (t->>'retold')::boolean));
+            PERFORM put_vectors_minilm_l6_v2(p_tenant, '{}', '{}', '{}',
+                ARRAY (SELECT (t->>'id')::uuid FROM jsonb_array_elements(v_told) t),
+                         ARRAY (SELECT (t->>'id')::uuid FROM jsonb_array_elements(v_told) t
+                             WHERE (t->>'retold')::boolean));
         END IF;
     END IF;
     IF v_images <> '{}' THEN
-        PERFORM put_vectors_minilm_l6_v2(p_tenant, p_vector_ids, p_vectors, p_tokens, ARRAY (SELECT id::uuid FROM jsonb_object_keys(v_images) id),
+        PERFORM put_vectors_minilm_l6_v2(p_tenant, p_vector_ids, p_vectors, p_tokens,
+            ARRAY (SELECT id::uuid FROM jsonb_object_keys(v_images) id),
                      '{}');
     END IF;
     IF p_batch ? 'edges' OR p_batch ? 'retold' THEN
@@ -82,7 +90,8 @@ BEGIN
     END IF;
     IF p_batch ? 'jobs' THEN
         INSERT INTO jobs (tenant_id, id, kind, user_id, payload)
-            SELECT p_tenant, j.* FROM jsonb_to_recordset(p_batch->'jobs') AS j(id uuid, kind text, user_id text, payload jsonb)
+            SELECT p_tenant, j.* FROM jsonb_to_recordset(p_batch->'jobs') AS j(id uuid, kind text, user_id text,
+                payload jsonb)
             WHERE j.kind <> 'same_fact';
         IF p_batch @? '$.jobs[*].kind ? (@ == "same_fact")' THEN
             PERFORM queue_comparisons(p_tenant, p_batch->'jobs');

@@ -16,7 +16,8 @@ BEGIN
     ELSIF o->>'op' = 'swap' THEN
         v_two := ARRAY (SELECT f FROM facts_of_topic(p_tenant, p_said, p_topic) f
                         WHERE f.removed_at IS NULL AND o->'ranks' @> to_jsonb(f.rank) ORDER BY f.rank);
-        IF cardinality(v_two) = 2 AND greatest(v_two[1].created_at, v_two[2].created_at) <= (p_said->>'stated_at')::timestamptz THEN
+        IF cardinality(v_two) = 2 AND greatest(v_two[1].created_at,
+            v_two[2].created_at) <= (p_said->>'stated_at')::timestamptz THEN
             FOR i IN 1 .. 2 LOOP
                 RETURN NEXT put_fact(p_tenant, p_said, p_topic, v_two[i].rank,
                     jsonb_build_object('value', v_two[3 - i].value, 'key', v_two[3 - i].value_key), NULL);
@@ -33,7 +34,8 @@ BEGIN
         END IF;
         RETURN NEXT rank_single(p_tenant, p_said, p_topic, false);
         FOR e IN SELECT * FROM jsonb_array_elements(o->'entries') LOOP
-            SELECT CASE WHEN bool_or(f.value_key = e->>'key') THEN NULL ELSE coalesce(max(f.rank), 0) + 1 END INTO v_rank
+            SELECT CASE WHEN bool_or(f.value_key = e->>'key') THEN NULL ELSE coalesce(max(f.rank), 0) + 1
+                END INTO v_rank
                 FROM facts_of_topic(p_tenant, p_said, p_topic) f WHERE f.kind = 'ranked' AND f.removed_at IS NULL;
             IF v_rank <= (p_said->>'max_rank')::int THEN
                 RETURN NEXT put_fact(p_tenant, p_said, p_topic, v_rank, e, NULL);

@@ -12,12 +12,14 @@ BEGIN
     UPDATE index_jobs i SET state = 'failed', ended_at = clock_timestamp(), updated_at = clock_timestamp(),
             error = 'job_failed: its job is gone'
         WHERE tenant_id = p_tenant AND source_id = v_job.source_id AND id <> p_id AND state IN ('queued', 'running')
-          AND NOT EXISTS (SELECT FROM jobs j WHERE j.tenant_id = p_tenant AND j.id = i.job_id AND j.state IN ('queued', 'running'));
+          AND NOT EXISTS (SELECT FROM jobs j WHERE j.tenant_id = p_tenant AND j.id = i.job_id
+              AND j.state IN ('queued', 'running'));
     SELECT * INTO v_job FROM index_jobs WHERE tenant_id = p_tenant AND id = p_id;
     IF v_job.state = 'done' THEN RETURN 'ended'; END IF;
     IF EXISTS (SELECT FROM index_jobs WHERE tenant_id = p_tenant AND source_id = v_job.source_id AND id <> p_id
                AND state = 'running') THEN RETURN 'busy'; END IF;
-    UPDATE index_jobs SET state = 'running', error = NULL, ended_at = NULL, started_at = coalesce(started_at, clock_timestamp()),
+    UPDATE index_jobs SET state = 'running', error = NULL, ended_at = NULL,
+        started_at = coalesce(started_at, clock_timestamp()),
             updated_at = clock_timestamp()
         WHERE tenant_id = p_tenant AND id = p_id;
     RETURN 'running';

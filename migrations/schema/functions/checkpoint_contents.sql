@@ -5,9 +5,11 @@ CREATE OR REPLACE FUNCTION public.checkpoint_contents(p_tenant uuid, p_thread uu
 AS $function$
     SELECT h.*, w.* FROM (
         SELECT array_agg(n.key), array_agg(v.type), array_agg(v.data)
-        FROM jsonb_each_text(p_versions) n CROSS JOIN LATERAL (  -- one index probe each, however many versions there are
+        -- one index probe each, however many versions there are
+        FROM jsonb_each_text(p_versions) n CROSS JOIN LATERAL (
             SELECT c.type, c.data FROM checkpoint_values c
-            WHERE c.tenant_id = p_tenant AND c.thread_pk = p_thread AND c.ns = p_ns AND c.channel = n.key AND c.version = n.value
+            WHERE c.tenant_id = p_tenant AND c.thread_pk = p_thread AND c.ns = p_ns AND c.channel = n.key
+                AND c.version = n.value
             LIMIT 1) v) h,
        (SELECT array_agg(o.task_id), array_agg(o.idx), array_agg(o.task_path), array_agg(o.channel), array_agg(o.type),
                array_agg(o.data)

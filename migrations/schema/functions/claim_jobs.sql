@@ -5,7 +5,8 @@ CREATE OR REPLACE FUNCTION public.claim_jobs(p_limit integer, p_again interval)
  SET search_path TO 'pg_catalog', 'public', 'pg_temp'
 AS $function$
     SELECT d.tenant_id, d.id, d.kind FROM (VALUES (false), (true)) late(compares) CROSS JOIN LATERAL (
-        SELECT j.tenant_id, j.id, j.kind, j.next_run FROM due_times() t JOIN jobs j ON j.next_run > t.after AND j.next_run <= t.until
+        SELECT j.tenant_id, j.id, j.kind, j.next_run FROM due_times() t JOIN jobs j ON j.next_run > t.after
+            AND j.next_run <= t.until
         WHERE j.state IN ('queued', 'running') AND (j.state = 'queued' OR is_lease_over(j.lease_until))
           AND (j.published_at IS NULL OR is_publication_lost(j.published_at, p_again)
                OR j.state = 'running' AND j.published_at < j.lease_until)

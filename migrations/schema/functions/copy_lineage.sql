@@ -12,21 +12,28 @@ BEGIN
         AND s.thread_id = p_source AND s.kind = 'lineage';
     IF v_source IS NULL OR p_source = p_target THEN RETURN 0; END IF;
     v_target := lineage_of(p_tenant, p_id, p_user, p_target);
-    PERFORM 1 FROM supervisor_checkpoints s WHERE s.tenant_id = p_tenant AND s.id IN (v_source, v_target) ORDER BY s.id FOR UPDATE;
+    PERFORM 1 FROM supervisor_checkpoints s WHERE s.tenant_id = p_tenant AND s.id IN (v_source, v_target)
+        ORDER BY s.id FOR UPDATE;
     INSERT INTO checkpoint_values (tenant_id, thread_pk, ns, channel, version, type, data)
         SELECT tenant_id, v_target, ns, channel, version, type, data FROM checkpoint_values
         WHERE tenant_id = p_tenant AND thread_pk = v_source
-        ON CONFLICT (tenant_id, thread_pk, ns, channel, version) DO UPDATE SET type = excluded.type, data = excluded.data;
-    INSERT INTO checkpoint_writes (tenant_id, thread_pk, ns, checkpoint_id, task_id, idx, task_path, channel, type, data)
-        SELECT tenant_id, v_target, ns, checkpoint_id, task_id, idx, task_path, channel, type, data FROM checkpoint_writes
+        ON CONFLICT (tenant_id, thread_pk, ns, channel, version) DO UPDATE
+            SET type = excluded.type, data = excluded.data;
+    INSERT INTO checkpoint_writes (tenant_id, thread_pk, ns, checkpoint_id, task_id, idx, task_path,
+        channel, type, data)
+        SELECT tenant_id, v_target, ns, checkpoint_id, task_id, idx, task_path, channel, type, data
+            FROM checkpoint_writes
         WHERE tenant_id = p_tenant AND thread_pk = v_source
         ON CONFLICT (tenant_id, thread_pk, ns, checkpoint_id, task_id, idx) DO UPDATE
             SET task_path = excluded.task_path, channel = excluded.channel, type = excluded.type, data = excluded.data;
-    INSERT INTO checkpoint_lineage (tenant_id, thread_pk, ns, checkpoint_id, parent_id, type, data, metadata, versions, created_at)
-        SELECT tenant_id, v_target, ns, checkpoint_id, parent_id, type, data, metadata, versions, created_at FROM checkpoint_lineage
+    INSERT INTO checkpoint_lineage (tenant_id, thread_pk, ns, checkpoint_id, parent_id, type, data, metadata,
+        versions, created_at)
+        SELECT tenant_id, v_target, ns, checkpoint_id, parent_id, type, data, metadata, versions, created_at
+            FROM checkpoint_lineage
         WHERE tenant_id = p_tenant AND thread_pk = v_source
         ON CONFLICT (tenant_id, thread_pk, ns, checkpoint_id) DO UPDATE
-            SET parent_id = excluded.parent_id, type = excluded.type, data = excluded.data, metadata = excluded.metadata,
+            SET parent_id = excluded.parent_id, type = excluded.type, data = excluded.data,
+                metadata = excluded.metadata,
                 versions = excluded.versions;
     GET DIAGNOSTICS v_count = ROW_COUNT;
     PERFORM settle_lineage(p_tenant, v_target);

@@ -9,25 +9,29 @@ DECLARE
     v_order text := CASE WHEN v_wide THEN format('v.signs <~> binary_quantize(p_vector)::bit(%s)', v_dimension)
                          ELSE 'v.embedding <=> p_vector' END;
     v_more int := CASE WHEN v_wide THEN 8 ELSE 1 END;
-    v_scope text := 'v.tenant_id = p_tenant AND v.user_pk BETWEEN v_first AND v_last AND v.state = ''active'' AND v.type = ''chunk''
+    v_scope text :=
+        'v.tenant_id = p_tenant AND v.user_pk BETWEEN v_first AND v_last AND v.state = ''active'' AND v.type = ''chunk''
         AND v.category = ANY (p_categories) AND (v_thread IS NULL OR v.thread_key = v_thread)
         AND (v_shared IS NULL OR v.thread_key IS NULL OR v.thread_key = v_shared)';
     v_rows text := format('memories m JOIN %I v ON v.tenant_id = p_tenant AND v.memory_id = m.id WHERE %s
-        AND m.tenant_id = p_tenant AND m.user_pk BETWEEN v_first AND v_last AND m.state = ''active'' AND m.type = ''chunk''
+        AND m.tenant_id = p_tenant AND m.user_pk BETWEEN v_first AND v_last AND m.state = ''active''
+            AND m.type = ''chunk''
         AND memory_matches(m, v_filters)', v_table, v_scope);
     -- few chunks are of turns, and these are found by their thread
     v_of_thread text := v_rows || ' AND m.thread_id = p_filters->>''thread_id''';
 BEGIN
     PERFORM '[1]'::halfvec;  -- load the extension, whose settings are named below
     EXECUTE format($ddl$
-CREATE OR REPLACE FUNCTION %1$I(p_tenant uuid, p_user bigint, p_thread bigint, p_shared bigint, p_vector halfvec, p_categories text[],
+CREATE OR REPLACE FUNCTION %1$I(p_tenant uuid, p_user bigint, p_thread bigint, p_shared bigint, p_vector halfvec,
+    p_categories text[],
         p_filters jsonb, p_dense int) RETURNS uuid[]
     LANGUAGE plpgsql STABLE SET plan_cache_mode = force_custom_plan SET enable_sort = off SET hnsw.ef_search = 200
     SET hnsw.iterative_scan = relaxed_order SET hnsw.max_scan_tuples = 10000 AS $fn$
 BEGIN
     RETURN ARRAY(SELECT x.memory_id FROM (
         (SELECT v.memory_id FROM %2$I v
-         WHERE v.tenant_id = p_tenant AND v.indexed AND v.state = 'active' AND v.type = 'chunk' AND v.category = ANY (p_categories)
+         WHERE v.tenant_id = p_tenant AND v.indexed AND v.state = 'active' AND v.type = 'chunk'
+         AND v.category = ANY (p_categories)
            AND (p_user IS NULL OR v.user_pk = p_user) AND (p_thread IS NULL OR v.thread_key = p_thread)
            AND (p_shared IS NULL OR v.thread_key IS NULL OR v.thread_key = p_shared)
            AND (p_filters IS NULL OR EXISTS (SELECT FROM memories m WHERE m.tenant_id = p_tenant AND m.id = v.memory_id
@@ -35,7 +39,8 @@ BEGIN
          ORDER BY %3$s LIMIT %4$s * p_dense)
         UNION ALL
         (SELECT v.memory_id FROM %2$I v
-         WHERE v.tenant_id = p_tenant AND NOT v.indexed AND v.state = 'active' AND v.type = 'chunk' AND v.category = ANY (p_categories)
+         WHERE v.tenant_id = p_tenant AND NOT v.indexed AND v.state = 'active' AND v.type = 'chunk'
+         AND v.category = ANY (p_categories)
            AND (p_user IS NULL OR v.user_pk = p_user) AND (p_thread IS NULL OR v.thread_key = p_thread)
            AND (p_shared IS NULL OR v.thread_key IS NULL OR v.thread_key = p_shared)
            AND (p_filters IS NULL OR EXISTS (SELECT FROM memories m WHERE m.tenant_id = p_tenant AND m.id = v.memory_id
@@ -46,7 +51,8 @@ BEGIN
 END $fn$
     $ddl$, 'near_chunks_' || p_name, v_table, v_order, v_more);
     EXECUTE format($ddl$
-CREATE OR REPLACE FUNCTION %1$I(p_tenant uuid, p_user text, p_vector halfvec, p_categories text[], p_filters jsonb, p_query text,
+CREATE OR REPLACE FUNCTION %1$I(p_tenant uuid, p_user text, p_vector halfvec, p_categories text[], p_filters jsonb,
+    p_query text,
         p_wanted int, p_exact int, OUT near uuid[], OUT worded uuid[], OUT ranks real[])
     LANGUAGE plpgsql STABLE SET plan_cache_mode = force_generic_plan AS $fn$
 DECLARE
@@ -55,7 +61,8 @@ DECLARE
     v_thread bigint := thread_key(p_filters->>'thread_id');
     v_shared bigint := thread_key(p_filters->>'shared_thread');
     -- the filters that neither the vectors' table nor the places below apply
-    v_filters jsonb := nullif(p_filters - '{type,thread_id,shared_thread,embedded,before_seq,before_thread}'::text[], '{}');
+    v_filters jsonb := nullif(p_filters - '{type,thread_id,shared_thread,embedded,before_seq,before_thread}'::text[],
+        '{}');
     v_removed jsonb := (SELECT jsonb_build_object('exclude_sources', jsonb_agg(s.id)) FROM sources s
                         WHERE s.tenant_id = p_tenant AND s.removed_at IS NOT NULL HAVING count(*) > 0);
     v_users bigint[];
@@ -68,7 +75,8 @@ BEGIN
     %3$s
     v_filters := CASE WHEN v_removed IS NULL THEN v_filters ELSE coalesce(v_filters, '{}') || v_removed END;
     v_users := CASE WHEN p_user IS NULL THEN ARRAY[NULL::bigint]
-                    ELSE ARRAY(SELECT u.user_pk FROM users u WHERE u.tenant_id = p_tenant AND u.user_id IN (p_user, '_shared')) END;
+                    ELSE ARRAY(SELECT u.user_pk FROM users u WHERE u.tenant_id = p_tenant
+                        AND u.user_id IN (p_user, '_shared')) END;
     FOREACH v_user IN ARRAY v_users LOOP
         v_first := coalesce(v_user, 0);  -- bounds in variables, so that the index is used
         v_last := coalesce(v_user, 9223372036854775807);
@@ -76,28 +84,35 @@ BEGIN
             v_part := NULL;
             IF v_thread IS NOT NULL THEN
                 v_part := ARRAY(%8$s);
-            ELSIF (SELECT count(*) FROM (SELECT FROM memories m WHERE m.tenant_id = p_tenant AND m.user_pk BETWEEN v_first AND v_last
-                                      AND m.state = 'active' AND m.type = 'chunk' LIMIT p_exact + 1) counted) > p_exact THEN
+            ELSIF (SELECT count(*) FROM (SELECT FROM memories m WHERE m.tenant_id = p_tenant
+                AND m.user_pk BETWEEN v_first AND v_last
+                                      AND m.state = 'active' AND m.type = 'chunk'
+                                      LIMIT p_exact + 1) counted) > p_exact THEN
                 v_part := %4$I(p_tenant, v_user, v_thread, v_shared, p_vector, p_categories, v_filters, p_wanted);
             END IF;
-            IF v_thread IS NULL AND (v_part IS NULL OR cardinality(v_part) < p_wanted) THEN  -- not many, or the approximate search found too few
+            -- not many, or the approximate search found too few
+            IF v_thread IS NULL AND (v_part IS NULL OR cardinality(v_part) < p_wanted) THEN
                 v_part := CASE WHEN v_filters IS NULL THEN ARRAY(%5$s) ELSE ARRAY(%6$s) END;
             END IF;
             near := near || v_part;
         END IF;
         SELECT worded || array_agg(l.memory_id), ranks || array_agg(l.rank) INTO worded, ranks
-            FROM search_chunks(v_user, p_query, p_categories, nullif(coalesce(p_filters - 'type', '{}') || coalesce(v_removed, '{}'), '{}'), p_wanted) l;
+            FROM search_chunks(v_user, p_query, p_categories,
+                nullif(coalesce(p_filters - 'type', '{}') || coalesce(v_removed, '{}'), '{}'), p_wanted) l;
     END LOOP;
     IF cardinality(v_users) > 1 THEN
         near := ARRAY(SELECT v.memory_id FROM %7$I v WHERE v.tenant_id = p_tenant AND v.memory_id = ANY (near)
                       ORDER BY v.embedding <=> p_vector, v.memory_id LIMIT p_wanted);
         SELECT array_agg(w.id), array_agg(w.rank) INTO worded, ranks
-            FROM (SELECT u.id, u.rank FROM unnest(worded, ranks) AS u(id, rank) ORDER BY u.rank DESC, u.id LIMIT p_wanted) w;
+            FROM (SELECT u.id, u.rank FROM unnest(worded, ranks) AS u(id, rank) ORDER BY u.rank DESC, u.id
+                LIMIT p_wanted) w;
     END IF;
     IF p_filters ?| '{before_seq,exclude_ids}' THEN  -- a chunk goes with its turn
         v_part := ARRAY(SELECT c.memory_id FROM chunks c JOIN memories t ON t.tenant_id = p_tenant AND t.id = c.turn_id
-                        WHERE c.tenant_id = p_tenant AND c.memory_id = ANY (near || worded) AND NOT memory_matches(t, p_filters - 'type'));
-        near := ARRAY(SELECT i.id FROM unnest(near) WITH ORDINALITY AS i(id, at) WHERE i.id <> ALL (v_part) ORDER BY i.at);
+                        WHERE c.tenant_id = p_tenant AND c.memory_id = ANY (near || worded)
+                            AND NOT memory_matches(t, p_filters - 'type'));
+        near := ARRAY(SELECT i.id FROM unnest(near) WITH ORDINALITY AS i(id, at) WHERE i.id <> ALL (v_part)
+            ORDER BY i.at);
         SELECT array_agg(w.id), array_agg(w.rank) INTO worded, ranks
             FROM unnest(worded, ranks) AS w(id, rank) WHERE w.id <> ALL (v_part);
     END IF;

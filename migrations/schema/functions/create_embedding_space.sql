@@ -9,7 +9,8 @@ DECLARE
 BEGIN
     IF p_name !~ '^[a-z][a-z0-9_]{0,40}$' THEN RAISE EXCEPTION 'invalid space name %', p_name; END IF;
     EXECUTE format('CREATE TABLE %I (
-        tenant_id uuid NOT NULL, user_pk bigint NOT NULL, memory_id uuid NOT NULL, type text NOT NULL, category text NOT NULL,
+        tenant_id uuid NOT NULL, user_pk bigint NOT NULL, memory_id uuid NOT NULL, type text NOT NULL,
+            category text NOT NULL,
         state text NOT NULL, thread_key bigint, embedding halfvec(%s) NOT NULL, tokens bytea STORAGE EXTERNAL,
         indexed boolean NOT NULL DEFAULT false%s, PRIMARY KEY (tenant_id, memory_id),
         FOREIGN KEY (tenant_id, memory_id) REFERENCES memories (tenant_id, id) ON DELETE CASCADE
@@ -26,9 +27,11 @@ BEGIN
         EXECUTE format('CREATE INDEX ON %I (tenant_id, user_pk) INCLUDE (memory_id, type, category, thread_key, %s)
                         WHERE state = ''active'' AND type %s ''chunk''', v_table,
                        CASE WHEN v_wide THEN 'signs' ELSE 'embedding' END, v_which);
-        EXECUTE format('CREATE INDEX ON %I (tenant_id, memory_id) WHERE NOT indexed AND state = ''active'' AND type %s ''chunk''',
+        EXECUTE format('CREATE INDEX ON %I (tenant_id, memory_id)
+                        WHERE NOT indexed AND state = ''active'' AND type %s ''chunk''',
                        v_table, v_which);
-        EXECUTE format('CREATE INDEX ON %I USING hnsw (%s) WHERE indexed AND state = ''active'' AND type %s ''chunk''', v_table,
+        EXECUTE format('CREATE INDEX ON %I USING hnsw (%s) WHERE indexed AND state = ''active'' AND type %s ''chunk''',
+            v_table,
                        CASE WHEN v_wide THEN 'signs bit_hamming_ops' ELSE 'embedding halfvec_cosine_ops' END, v_which);
     END LOOP;
     PERFORM plan_for_largest_tenant(format('%I', v_table)::regclass);

@@ -8,7 +8,8 @@ BEGIN
     -- hash joins costs 5 % of a call with one memory; with 16 they make no difference, with 256 they would save an
     -- eighth.
     EXECUTE format($ddl$
-CREATE OR REPLACE FUNCTION %1$I(p_tenant uuid, p_batch jsonb, p_vector_ids uuid[], p_vectors halfvec[], p_tokens bytea[],
+CREATE OR REPLACE FUNCTION %1$I(p_tenant uuid, p_batch jsonb, p_vector_ids uuid[], p_vectors halfvec[],
+    p_tokens bytea[],
                      p_images jsonb)
     RETURNS jsonb LANGUAGE plpgsql AS $fn$
 DECLARE
@@ -22,21 +23,26 @@ BEGIN
             ON CONFLICT (tenant_id, thread_id) DO UPDATE SET rev = t.rev + excluded.rev
             RETURNING thread_id, rev),
     fresh AS (
-        INSERT INTO memories AS m (tenant_id, id, user_pk, user_id, thread_id, seq, agent_id, run_id, actor_id, role, type,
+        INSERT INTO memories AS m (tenant_id, id, user_pk, user_id, thread_id, seq, agent_id, run_id,
+            actor_id, role, type,
                 category, text, steps_text, text_hash, importance, pinned, tags, state, source, metadata, version,
                 created_at, updated_at)
             -- 0: the user was erased meanwhile, so the foreign key fails
             SELECT p_tenant, r.id,
                 coalesce((SELECT u.user_pk FROM users u WHERE u.tenant_id = p_tenant AND u.user_id = r.user_id), 0),
                 r.user_id, r.thread_id, r.seq, r.agent_id, r.run_id, r.actor_id, r.role, r.type, r.category, r.text,
-                r.steps_text, r.text_hash, r.importance, r.pinned, r.tags, 'active', r.source, r.metadata, 1, r.created_at,
+                r.steps_text, r.text_hash, r.importance, r.pinned, r.tags, 'active', r.source, r.metadata, 1,
+                    r.created_at,
                 r.updated_at
-            FROM jsonb_to_recordset(p_batch->'memories') AS r(id uuid, user_id text, thread_id text, seq bigint, agent_id text,
-                run_id text, actor_id text, role text, type text, category text, text text, steps_text text, text_hash bytea,
+            FROM jsonb_to_recordset(p_batch->'memories') AS r(id uuid, user_id text, thread_id text, seq bigint,
+                agent_id text,
+                run_id text, actor_id text, role text, type text, category text, text text, steps_text text,
+                    text_hash bytea,
                 importance smallint, pinned boolean, tags text[], source jsonb, metadata jsonb, created_at timestamptz,
                 updated_at timestamptz)
             WHERE (SELECT count(*) FROM threads) >= 0  -- after the threads are locked
-            RETURNING m.id, m.user_pk, m.type, m.category, m.thread_id, jsonb_build_object('after', memory_json(m)) AS image),
+            RETURNING m.id, m.user_pk, m.type, m.category, m.thread_id,
+                jsonb_build_object('after', memory_json(m)) AS image),
     embedded AS (
         INSERT INTO %2$I (tenant_id, user_pk, memory_id, type, category, state, thread_key, embedding, tokens)
             SELECT p_tenant, f.user_pk, f.id, f.type, f.category, 'active', thread_key(f.thread_id), p_vectors[f.place],
@@ -55,16 +61,20 @@ BEGIN
                                       p_images->h.memory_id::text) END
                    || coalesce(h.meta, '{}'),
                    clock_timestamp()
-            FROM jsonb_to_recordset(p_batch->'history') AS h(id uuid, memory_id uuid, event text, old_ref text, new_ref text,
+            FROM jsonb_to_recordset(p_batch->'history') AS h(id uuid, memory_id uuid, event text, old_ref text,
+                new_ref text,
                 actor text, meta jsonb)),
     linked AS (
         INSERT INTO relations (tenant_id, id, from_id, to_id, strength)
             SELECT p_tenant, r.id, r.from_id,
-                CASE WHEN r.other IS NULL OR (SELECT true FROM memories o WHERE o.tenant_id = p_tenant AND o.id = r.other LIMIT 1)
+                CASE WHEN r.other IS NULL OR (SELECT true FROM memories o WHERE o.tenant_id = p_tenant
+                    AND o.id = r.other LIMIT 1)
                      THEN r.to_id ELSE purged_meanwhile() END, r.strength
-            FROM jsonb_to_recordset(p_batch->'relations') AS r(id uuid, from_id text, to_id text, strength real, other uuid)),
+            FROM jsonb_to_recordset(p_batch->'relations') AS r(id uuid, from_id text, to_id text, strength real,
+                other uuid)),
     told AS (
-        INSERT INTO change_log (tenant_id, id, thread_id, rev, memory_id, event, category_before, category_after, meta, ts,
+        INSERT INTO change_log (tenant_id, id, thread_id, rev, memory_id, event, category_before,
+            category_after, meta, ts,
                 user_pk, type, state_before)
             SELECT p_tenant, d.id, d.thread_id, (SELECT t.rev FROM threads t WHERE t.thread_id = d.thread_id) - d.back,
                    d.memory_id::text, d.event, i.before->>'category', coalesce(f.category, i.after->>'category'),
@@ -77,7 +87,8 @@ BEGIN
                    coalesce(f.user_pk, (SELECT u.user_pk FROM users u WHERE u.tenant_id = p_tenant
                                                                         AND u.user_id = i.before->>'user_id')),
                    coalesce(f.type, i.before->>'type'), i.before->>'state'
-            FROM jsonb_to_recordset(p_batch->'delta') AS d(id uuid, memory_id uuid, thread_id text, back bigint, event text,
+            FROM jsonb_to_recordset(p_batch->'delta') AS d(id uuid, memory_id uuid, thread_id text,
+                back bigint, event text,
                 meta jsonb)
             LEFT JOIN LATERAL (SELECT * FROM fresh f WHERE f.id = d.memory_id LIMIT 1) f ON true
             CROSS JOIN LATERAL (SELECT p_images#>ARRAY[d.memory_id::text, 'before'] AS before,
@@ -88,9 +99,11 @@ BEGIN
 END $fn$
     $ddl$, 'record_changes_' || p_space, 'vec_' || p_space);
     EXECUTE format($ddl$
-CREATE OR REPLACE FUNCTION %1$I(p_tenant uuid, p_batch jsonb, p_vector_ids uuid[], p_vectors halfvec[], p_tokens bytea[],
+CREATE OR REPLACE FUNCTION %1$I(p_tenant uuid, p_batch jsonb, p_vector_ids uuid[], p_vectors halfvec[],
+    p_tokens bytea[],
                      p_tombstones bytea[], p_keys jsonb)
-    RETURNS jsonb LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan AS $fn$  -- planning costs as much as writing
+    -- planning costs as much as writing
+    RETURNS jsonb LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan AS $fn$
 DECLARE
     v_images jsonb := '{}';
     v_related jsonb := coalesce(p_batch->'related', '{}');
@@ -111,12 +124,14 @@ BEGIN
     END IF;
     IF p_batch ? 'relations' THEN
         PERFORM 1 FROM users WHERE tenant_id = p_tenant
-            AND user_id = ANY (ARRAY (SELECT jsonb_array_elements_text(p_batch->'users'))) ORDER BY user_id FOR KEY SHARE;
+            AND user_id = ANY (ARRAY (SELECT jsonb_array_elements_text(p_batch->'users'))) ORDER BY user_id
+                FOR KEY SHARE;
     END IF;
     IF p_batch ? 'edges' THEN
         PERFORM 1 FROM users WHERE tenant_id = p_tenant AND user_pk = ANY (ARRAY (
             SELECT m.user_pk FROM memories m WHERE m.tenant_id = p_tenant AND m.id = ANY (ARRAY (
-                SELECT (e->>'memory_id')::uuid FROM jsonb_array_elements(p_batch->'edges') e)))) ORDER BY user_id FOR KEY SHARE;
+                SELECT (e->>'memory_id')::uuid FROM jsonb_array_elements(p_batch->'edges') e)))) ORDER BY user_id
+                    FOR KEY SHARE;
     END IF;
     IF p_keys IS NOT NULL THEN
         v_revs := claim_keys(p_tenant, p_keys);
@@ -124,14 +139,17 @@ BEGIN
     END IF;
     -- a batch usually has one user, who exists already
     SELECT EXISTS (SELECT 1 FROM tombstones WHERE tenant_id = p_tenant AND hash = ANY (p_tombstones)),
-           EXISTS (SELECT 1 FROM users WHERE tenant_id = p_tenant AND user_id = p_batch->'users'->>0) INTO v_erased, v_known;
+           EXISTS (SELECT 1 FROM users WHERE tenant_id = p_tenant AND user_id = p_batch->'users'->>0)
+           INTO v_erased, v_known;
     IF p_batch ? 'waited' THEN  -- turns that a server kept meanwhile: their users may have been erased since
         SELECT v_erased OR EXISTS (
             SELECT 1 FROM jsonb_to_recordset(p_batch->'waited') AS w(hash bytea, said_at timestamptz)
-            JOIN tombstones t ON t.tenant_id = p_tenant AND t.hash = w.hash AND t.created_at >= w.said_at) INTO v_erased;
+            JOIN tombstones t ON t.tenant_id = p_tenant AND t.hash = w.hash AND t.created_at >= w.said_at)
+                INTO v_erased;
     END IF;
     IF v_erased THEN RAISE EXCEPTION 'this text was erased' USING ERRCODE = 'MN410'; END IF;
-    IF p_batch ? 'factless' AND EXISTS (SELECT 1 FROM facts WHERE tenant_id = p_tenant AND user_id = p_batch->>'factless'
+    IF p_batch ? 'factless' AND EXISTS (SELECT 1 FROM facts WHERE tenant_id = p_tenant
+        AND user_id = p_batch->>'factless'
                                                               AND removed_at IS NULL) THEN
         RAISE EXCEPTION 'this user has facts' USING ERRCODE = 'MN426';  -- the turn may take one of them back
     END IF;
@@ -155,12 +173,15 @@ BEGIN
         v_told := v_facts->'memories';
         v_facts := v_facts->'answers';
         IF v_told @? '$[*] ? (@.version > 1)' THEN  -- a new memory has no vector that could be wrong
-            PERFORM %3$I(p_tenant, '{}', '{}', '{}', ARRAY (SELECT (t->>'id')::uuid FROM jsonb_array_elements(v_told) t),
-                         ARRAY (SELECT (t->>'id')::uuid FROM jsonb_array_elements(v_told) t WHERE (t->>'retold')::boolean));
+            PERFORM %3$I(p_tenant, '{}', '{}', '{}',
+                ARRAY (SELECT (t->>'id')::uuid FROM jsonb_array_elements(v_told) t),
+                         ARRAY (SELECT (t->>'id')::uuid FROM jsonb_array_elements(v_told) t
+                             WHERE (t->>'retold')::boolean));
         END IF;
     END IF;
     IF v_images <> '{}' THEN
-        PERFORM %3$I(p_tenant, p_vector_ids, p_vectors, p_tokens, ARRAY (SELECT id::uuid FROM jsonb_object_keys(v_images) id),
+        PERFORM %3$I(p_tenant, p_vector_ids, p_vectors, p_tokens,
+            ARRAY (SELECT id::uuid FROM jsonb_object_keys(v_images) id),
                      '{}');
     END IF;
     IF p_batch ? 'edges' OR p_batch ? 'retold' THEN
@@ -169,7 +190,8 @@ BEGIN
     END IF;
     IF p_batch ? 'jobs' THEN
         INSERT INTO jobs (tenant_id, id, kind, user_id, payload)
-            SELECT p_tenant, j.* FROM jsonb_to_recordset(p_batch->'jobs') AS j(id uuid, kind text, user_id text, payload jsonb)
+            SELECT p_tenant, j.* FROM jsonb_to_recordset(p_batch->'jobs') AS j(id uuid, kind text, user_id text,
+                payload jsonb)
             WHERE j.kind <> 'same_fact';
         IF p_batch @? '$.jobs[*].kind ? (@ == "same_fact")' THEN
             PERFORM queue_comparisons(p_tenant, p_batch->'jobs');

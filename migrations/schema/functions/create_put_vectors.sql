@@ -20,7 +20,8 @@ BEGIN
     IF p_stale <> '{}' THEN DELETE FROM %2$I WHERE tenant_id = p_tenant AND memory_id = ANY (p_stale); END IF;
     INSERT INTO %2$I AS v (tenant_id, user_pk, memory_id, type, category, state, thread_key, embedding, tokens)
         SELECT m.tenant_id, m.user_pk, m.id, m.type, m.category, m.state, thread_key(m.thread_id), x.embedding, x.tokens
-        FROM unnest(p_ids, p_vectors, p_tokens) AS x(id, embedding, tokens) JOIN memories m ON m.tenant_id = p_tenant AND m.id = x.id
+        FROM unnest(p_ids, p_vectors, p_tokens) AS x(id, embedding, tokens) JOIN memories m ON m.tenant_id = p_tenant
+            AND m.id = x.id
         WHERE x.id = ANY (p_changed)
         ON CONFLICT (tenant_id, memory_id)
             DO UPDATE SET embedding = excluded.embedding, tokens = excluded.tokens, category = excluded.category,
@@ -58,16 +59,19 @@ DECLARE
     v_count bigint;
 BEGIN
     PERFORM set_config('app.tenant_id', p_tenant::text, true);
-    v_ids := ARRAY(SELECT memory_id FROM %2$I WHERE tenant_id = p_tenant AND NOT indexed AND state = 'active' AND type <> 'chunk'
+    v_ids := ARRAY(SELECT memory_id FROM %2$I WHERE tenant_id = p_tenant AND NOT indexed AND state = 'active'
+        AND type <> 'chunk'
                    ORDER BY memory_id LIMIT p_limit FOR UPDATE SKIP LOCKED);
-    v_ids := v_ids || ARRAY(SELECT memory_id FROM %2$I WHERE tenant_id = p_tenant AND NOT indexed AND state = 'active' AND type = 'chunk'
+    v_ids := v_ids || ARRAY(SELECT memory_id FROM %2$I WHERE tenant_id = p_tenant AND NOT indexed AND state = 'active'
+        AND type = 'chunk'
                    ORDER BY memory_id LIMIT p_limit - cardinality(v_ids) FOR UPDATE SKIP LOCKED);
     UPDATE %2$I SET indexed = true WHERE tenant_id = p_tenant AND memory_id = ANY (v_ids);
     GET DIAGNOSTICS v_count = ROW_COUNT;
     RETURN v_count;
 END $fn$
     $ddl$, 'index_vectors_' || p_name, 'vec_' || p_name);
-    EXECUTE format('GRANT EXECUTE ON FUNCTION %I, %I, %I TO mnema_app', 'put_vectors_' || p_name, 'fill_vectors_' || p_name,
+    EXECUTE format('GRANT EXECUTE ON FUNCTION %I, %I, %I TO mnema_app', 'put_vectors_'
+        || p_name, 'fill_vectors_' || p_name,
                    'index_vectors_' || p_name);
 END $function$;
 COMMENT ON FUNCTION create_put_vectors(text) IS 'Make the functions of a space that store vectors.

@@ -8,32 +8,39 @@ DECLARE
     v_wide boolean := v_dimension > widest_exact();
     v_all text := format('%I v WHERE v.tenant_id = p_tenant AND v.state = ''active'' AND v.type <> ''chunk''
         AND v.category = ANY (p_categories)', v_table);
-    v_few text := format('unnest(v_found) AS f(id) JOIN %I v ON v.tenant_id = p_tenant AND v.memory_id = f.id', v_table);
-    v_matching text := format('memories m JOIN %I v ON v.tenant_id = p_tenant AND v.memory_id = m.id AND v.state = ''active''
-        WHERE m.tenant_id = p_tenant AND m.category = ANY (p_categories) AND m.state = ''active'' AND m.type <> ''chunk''
+    v_few text := format('unnest(v_found) AS f(id) JOIN %I v ON v.tenant_id = p_tenant AND v.memory_id = f.id',
+        v_table);
+    v_matching text :=
+        format('memories m JOIN %I v ON v.tenant_id = p_tenant AND v.memory_id = m.id AND v.state = ''active''
+        WHERE m.tenant_id = p_tenant AND m.category = ANY (p_categories) AND m.state = ''active''
+            AND m.type <> ''chunk''
         AND memory_matches(m, p_filters)', v_table);
     v_active text := 'SELECT m.id FROM memories m WHERE m.tenant_id = p_tenant AND m.category = ANY (p_categories)
         AND m.state = ''active'' AND m.type <> ''chunk'' AND memory_matches(m, p_filters)';
     -- filters that the vectors' own index can apply, which is four times as fast
     v_threads text := v_all || ' AND v.user_pk = v_user AND (v_thread IS NULL OR v.thread_key = v_thread)
-        AND (v_shared IS NULL OR v.thread_key IS NULL OR v.thread_key = v_shared OR v.type IN (''semantic'', ''episodic'', ''insight''))
+        AND (v_shared IS NULL OR v.thread_key IS NULL OR v.thread_key = v_shared
+            OR v.type IN (''semantic'', ''episodic'', ''insight''))
         AND (v_types IS NULL OR v.type = ANY (v_types))';
 BEGIN
     PERFORM '[1]'::halfvec;  -- load the extension, whose settings are named below
     EXECUTE format($ddl$
-CREATE OR REPLACE FUNCTION %1$I(p_tenant uuid, p_vector halfvec, p_categories text[], p_filters jsonb, p_dense int) RETURNS uuid[]
+CREATE OR REPLACE FUNCTION %1$I(p_tenant uuid, p_vector halfvec, p_categories text[], p_filters jsonb,
+    p_dense int) RETURNS uuid[]
     LANGUAGE plpgsql STABLE SET plan_cache_mode = force_custom_plan SET enable_sort = off SET hnsw.ef_search = %5$s
     SET hnsw.iterative_scan = relaxed_order SET hnsw.max_scan_tuples = 10000 AS $fn$
 BEGIN
     RETURN ARRAY(SELECT x.memory_id FROM (
         (SELECT v.memory_id FROM %2$I v
-         WHERE v.tenant_id = p_tenant AND v.indexed AND v.state = 'active' AND v.type <> 'chunk' AND v.category = ANY (p_categories)
+         WHERE v.tenant_id = p_tenant AND v.indexed AND v.state = 'active' AND v.type <> 'chunk'
+         AND v.category = ANY (p_categories)
            AND (p_filters IS NULL OR EXISTS (SELECT FROM memories m WHERE m.tenant_id = p_tenant AND m.id = v.memory_id
                                              AND memory_matches(m, p_filters) OFFSET 0))
          ORDER BY %3$s LIMIT %4$s * p_dense)
         UNION ALL
         (SELECT v.memory_id FROM %2$I v
-         WHERE v.tenant_id = p_tenant AND NOT v.indexed AND v.state = 'active' AND v.type <> 'chunk' AND v.category = ANY (p_categories)
+         WHERE v.tenant_id = p_tenant AND NOT v.indexed AND v.state = 'active' AND v.type <> 'chunk'
+         AND v.category = ANY (p_categories)
            AND (p_filters IS NULL OR EXISTS (SELECT FROM memories m WHERE m.tenant_id = p_tenant AND m.id = v.memory_id
                                              AND memory_matches(m, p_filters) OFFSET 0))
          ORDER BY (%3$s) + 0, v.memory_id LIMIT %4$s * p_dense)) s
@@ -45,10 +52,12 @@ END $fn$
              ELSE 'v.embedding <=> p_vector' END, CASE WHEN v_wide THEN 8 ELSE 1 END,
         CASE WHEN v_wide THEN 200 ELSE 120 END);  -- of a million vectors, 120 find the same ten as 200
     EXECUTE format($ddl$
-CREATE OR REPLACE FUNCTION %1$I(p_tenant uuid, p_user text, p_categories text[], p_filters jsonb, p_query text, p_vector halfvec, p_dense int,
+CREATE OR REPLACE FUNCTION %1$I(p_tenant uuid, p_user text, p_categories text[], p_filters jsonb, p_query text,
+    p_vector halfvec, p_dense int,
         p_lexical int, p_beside int, p_related int, p_exact int, p_tokens boolean, p_vectors boolean, p_chunks int,
         p_chunk_categories text[])
-    RETURNS TABLE (id uuid[], category text[], type text[], importance smallint[], pinned boolean[], created_at timestamptz[],
+    RETURNS TABLE (id uuid[], category text[], type text[], importance smallint[], pinned boolean[],
+        created_at timestamptz[],
         updated_at timestamptz[], thread_id text[], seq bigint[], actor_id text[], asks boolean[], similarity float8[],
         lexical real[], strength real[], lengths int[], tokens bytea, embeddings halfvec[], text_hashes bytea[])
     LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan AS $fn$
@@ -92,7 +101,8 @@ BEGIN
         IF cardinality(v_dense) < p_dense THEN
             v_found := CASE WHEN p_filters ? 'embedded' THEN v_dense ELSE ARRAY(
                 SELECT m.id FROM memories m WHERE m.tenant_id = p_tenant AND m.user_pk = v_user
-                AND m.state = 'active' AND m.type <> 'chunk' AND m.category = ANY (p_categories) AND memory_matches(m, p_filters)) END;
+                AND m.state = 'active' AND m.type <> 'chunk' AND m.category = ANY (p_categories)
+                    AND memory_matches(m, p_filters)) END;
         END IF;
     ELSIF v_user IS NOT NULL THEN
         v_found := ARRAY(SELECT m.id FROM memories m WHERE m.tenant_id = p_tenant AND m.user_pk = v_user
@@ -115,8 +125,10 @@ BEGIN
             v_dense := ARRAY(%9$s);
         ELSE
             v_found := NULL;  -- incomplete
-            IF (SELECT count(*) FROM (SELECT FROM memories m WHERE m.tenant_id = p_tenant AND m.category = ANY (p_categories)
-                                      AND m.state = 'active' AND m.type <> 'chunk' LIMIT p_exact + 1) counted) > p_exact THEN
+            IF (SELECT count(*) FROM (SELECT FROM memories m WHERE m.tenant_id = p_tenant
+                AND m.category = ANY (p_categories)
+                                      AND m.state = 'active' AND m.type <> 'chunk'
+                                      LIMIT p_exact + 1) counted) > p_exact THEN
                 v_dense := %6$I(p_tenant, p_vector, p_categories, p_filters, p_dense);
             ELSIF p_filters IS NULL THEN
                 v_dense := ARRAY(%4$s);
@@ -133,7 +145,8 @@ BEGIN
         v_last := coalesce(v_user, 9223372036854775807);
         v_dense := v_dense || ARRAY(SELECT m.id FROM memories m
             WHERE m.tenant_id = p_tenant AND m.user_pk BETWEEN v_first AND v_last
-              AND m.state = 'active' AND m.type <> 'chunk' AND m.category = ANY (p_categories) AND memory_matches(m, p_filters)
+              AND m.state = 'active' AND m.type <> 'chunk' AND m.category = ANY (p_categories)
+              AND memory_matches(m, p_filters)
               AND m.id <> ALL (v_dense)
             ORDER BY m.pinned DESC, m.importance DESC, m.updated_at DESC, m.id LIMIT p_dense - cardinality(v_dense));
     END IF;
@@ -150,31 +163,41 @@ BEGIN
     END IF;
     IF p_beside > 0 THEN
         v_beside := ARRAY(SELECT n.id FROM memories b CROSS JOIN LATERAL (
-            SELECT m.id FROM memories m WHERE m.tenant_id = p_tenant AND m.thread_id = b.thread_id AND m.seq IN (b.seq - 1, b.seq + 1)
+            SELECT m.id FROM memories m WHERE m.tenant_id = p_tenant AND m.thread_id = b.thread_id
+                AND m.seq IN (b.seq - 1, b.seq + 1)
               AND m.state = 'active' AND m.category = ANY (p_categories) AND (v_user IS NULL OR m.user_pk = v_user)
               AND memory_matches(m, p_filters) OFFSET 0) n
-            WHERE b.tenant_id = p_tenant AND b.id = ANY (v_dense[:p_beside] || v_found[:p_beside]) AND b.seq IS NOT NULL);
+            WHERE b.tenant_id = p_tenant AND b.id = ANY (v_dense[:p_beside] || v_found[:p_beside])
+                AND b.seq IS NOT NULL);
     END IF;
-    IF p_chunks > 0 AND EXISTS (SELECT FROM memories m WHERE m.tenant_id = p_tenant AND m.state = 'active' AND m.type = 'chunk') THEN
+    IF p_chunks > 0 AND EXISTS (SELECT FROM memories m WHERE m.tenant_id = p_tenant AND m.state = 'active'
+        AND m.type = 'chunk') THEN
         SELECT f.near, f.worded, f.ranks INTO v_chunks, v_worded, v_chunk_ranks
             FROM %11$I(p_tenant, p_user, p_vector, p_chunk_categories, p_filters, p_query, p_chunks, p_exact) f;
     END IF;
-    RETURN QUERY SELECT array_agg(c.id), array_agg(c.category), array_agg(c.type), array_agg(c.importance), array_agg(c.pinned),
-        array_agg(c.created_at), array_agg(c.updated_at), array_agg(c.thread_id), array_agg(c.seq), array_agg(c.actor_id),
-        array_agg(c.asks), array_agg(c.similarity), array_agg(c.rank), array_agg(c.strength), array_agg(length(c.tokens)),
+    RETURN QUERY SELECT array_agg(c.id), array_agg(c.category), array_agg(c.type), array_agg(c.importance),
+        array_agg(c.pinned),
+        array_agg(c.created_at), array_agg(c.updated_at), array_agg(c.thread_id), array_agg(c.seq),
+            array_agg(c.actor_id),
+        array_agg(c.asks), array_agg(c.similarity), array_agg(c.rank), array_agg(c.strength),
+            array_agg(length(c.tokens)),
         string_agg(c.tokens, ''), CASE WHEN p_vectors THEN array_agg(c.embedding) END,
         CASE WHEN p_vectors THEN array_agg(c.text_hash) END
     FROM (
-        SELECT m.id, m.category, m.type, m.importance, m.pinned, m.created_at, m.updated_at, m.thread_id, m.seq, m.actor_id,
+        SELECT m.id, m.category, m.type, m.importance, m.pinned, m.created_at, m.updated_at, m.thread_id,
+            m.seq, m.actor_id,
                m.text LIKE '%%?' AS asks, 1 - (v.embedding <=> p_vector) AS similarity, l.rank,
                CASE WHEN i.id = ANY (v_dense[:p_related] || v_found[:p_related]) THEN (
                    -- from the strongest down; the first visible one is enough
                    SELECT e.strength FROM (SELECT x.other, x.strength FROM (
-                       SELECT r.to_id AS other, r.strength FROM relations r WHERE r.tenant_id = p_tenant AND r.from_id = i.id::text
+                       SELECT r.to_id AS other, r.strength FROM relations r WHERE r.tenant_id = p_tenant
+                       AND r.from_id = i.id::text
                        UNION ALL
-                       SELECT r.from_id, r.strength FROM relations r WHERE r.tenant_id = p_tenant AND r.to_id = i.id::text) x
+                       SELECT r.from_id, r.strength FROM relations r WHERE r.tenant_id = p_tenant
+                       AND r.to_id = i.id::text) x
                        ORDER BY x.strength DESC OFFSET 0) e
-                   WHERE EXISTS (SELECT FROM memories o WHERE o.tenant_id = p_tenant AND o.id = e.other::uuid AND o.state = 'active'
+                   WHERE EXISTS (SELECT FROM memories o WHERE o.tenant_id = p_tenant AND o.id = e.other::uuid
+                       AND o.state = 'active'
                        AND o.category = ANY (p_categories) AND (v_user IS NULL OR o.user_pk = v_user)
                        AND memory_matches(o, p_filters) OFFSET 0) LIMIT 1) END AS strength,
                CASE WHEN p_tokens THEN v.tokens END AS tokens, CASE WHEN p_vectors THEN v.embedding END AS embedding,
@@ -189,7 +212,8 @@ END $fn$
     $ddl$, 'recall_' || p_name, v_table, nearest_sql(v_table, v_wide, v_all || ' AND v.user_pk = v_user'),
         nearest_sql(v_table, v_wide, v_all), nearest_sql(v_table, v_wide, v_matching), 'near_' || p_name, v_dimension,
         CASE WHEN v_wide THEN format('v_signs := binary_quantize(p_vector)::bit(%s);', v_dimension) ELSE '' END,
-        nearest_sql(v_table, v_wide, v_few), nearest_sql(v_table, v_wide, v_threads), 'find_chunks_' || p_name, v_active);
+        nearest_sql(v_table, v_wide, v_few), nearest_sql(v_table, v_wide, v_threads), 'find_chunks_'
+            || p_name, v_active);
     EXECUTE format('GRANT EXECUTE ON FUNCTION %I, %I TO mnema_app', 'near_' || p_name, 'recall_' || p_name);
 END $function$;
 COMMENT ON FUNCTION create_recall(text) IS 'Make near_<space> and recall_<space>.

@@ -9,8 +9,10 @@ BEGIN
         PERFORM 1 FROM users WHERE tenant_id = p_tenant AND user_id = p_row->>'user_id' FOR KEY SHARE;
         EXIT WHEN FOUND;
     END LOOP;
-    RETURN QUERY INSERT INTO sources AS s (tenant_id, id, user_id, name, kind, root_path, category, agent_id, include, exclude, watch)
-        SELECT p_tenant, r.id, r.user_id, r.name, r.kind, r.root_path, r.category, r.agent_id, r.include, r.exclude, r.watch
+    RETURN QUERY INSERT INTO sources AS s (tenant_id, id, user_id, name, kind, root_path, category, agent_id, include,
+        exclude, watch)
+        SELECT p_tenant, r.id, r.user_id, r.name, r.kind, r.root_path, r.category, r.agent_id, r.include,
+            r.exclude, r.watch
         FROM jsonb_to_record(p_row) AS r(id uuid, user_id text, name text, kind text, root_path text, category text,
             agent_id text, include text[], exclude text[], watch boolean)
         RETURNING s.*;

@@ -8,14 +8,18 @@ DECLARE
     v_all bigint := 0;
 BEGIN
     PERFORM set_config('app.tenant_id', p_tenant::text, true);
-    FOR v_thread IN SELECT s.id FROM supervisor_checkpoints s WHERE s.tenant_id = p_tenant AND (p_user IS NULL OR s.user_id = p_user)
-            AND s.id IN (SELECT l.thread_pk FROM checkpoint_lineage l WHERE l.tenant_id = p_tenant AND l.run_id = ANY (p_runs))
+    FOR v_thread IN SELECT s.id FROM supervisor_checkpoints s WHERE s.tenant_id = p_tenant
+        AND (p_user IS NULL OR s.user_id = p_user)
+            AND s.id IN (SELECT l.thread_pk FROM checkpoint_lineage l WHERE l.tenant_id = p_tenant
+                AND l.run_id = ANY (p_runs))
             ORDER BY s.id FOR UPDATE LOOP
         WITH gone AS (
-            DELETE FROM checkpoint_lineage l WHERE l.tenant_id = p_tenant AND l.thread_pk = v_thread AND l.run_id = ANY (p_runs)
+            DELETE FROM checkpoint_lineage l WHERE l.tenant_id = p_tenant AND l.thread_pk = v_thread
+                AND l.run_id = ANY (p_runs)
             RETURNING l.ns, l.checkpoint_id),
         written AS (
-            DELETE FROM checkpoint_writes w USING gone WHERE w.tenant_id = p_tenant AND w.thread_pk = v_thread AND w.ns = gone.ns
+            DELETE FROM checkpoint_writes w USING gone WHERE w.tenant_id = p_tenant AND w.thread_pk = v_thread
+                AND w.ns = gone.ns
                 AND w.checkpoint_id = gone.checkpoint_id)
         SELECT count(*) INTO v_gone FROM gone;
         v_all := v_all + v_gone;

@@ -20,12 +20,14 @@ BEGIN
     IF NOT pg_try_advisory_xact_lock(7305211905) THEN RETURN NULL; END IF;
     SELECT * INTO v_kept FROM longest_kept(p_events, p_receipts);
     FOR v_family IN SELECT * FROM partition_families() LOOP
-        v_before := p_now - make_interval(days => CASE v_family.tables[1] WHEN 'events' THEN v_kept.events ELSE v_kept.receipts END);
+        v_before := p_now - make_interval(days => CASE v_family.tables[1] WHEN 'events' THEN v_kept.events
+            ELSE v_kept.receipts END);
         FOR v_week IN SELECT * FROM partition_weeks(v_family.tables[1], v_before) LOOP
             v_parts := ARRAY(SELECT format('partitions.%I', partition_name(t, v_week)) FROM unnest(v_family.tables) t);
             v_rows := '{}';
             FOR i IN 1 .. cardinality(v_parts) LOOP
-                IF NOT p_dry_run THEN EXECUTE format('LOCK TABLE %s IN SHARE MODE', v_parts[i]); END IF;  -- the count stays true
+                -- the count stays true
+                IF NOT p_dry_run THEN EXECUTE format('LOCK TABLE %s IN SHARE MODE', v_parts[i]); END IF;
                 EXECUTE format('SELECT count(*), %s FROM %s', CASE i WHEN 1 THEN 'max(ts)' ELSE 'NULL' END, v_parts[i])
                     INTO v_count, v_last;
                 EXIT WHEN v_last >= v_before;

@@ -2,7 +2,8 @@ CREATE OR REPLACE FUNCTION public.erase_items(p_tenant uuid, p_user text)
  RETURNS integer
  LANGUAGE sql
 AS $function$
-    WITH gone AS (DELETE FROM store_items WHERE tenant_id = p_tenant AND id = ANY (ARRAY (SELECT items_of(p_tenant, p_user)))
+    WITH gone AS (DELETE FROM store_items WHERE tenant_id = p_tenant
+        AND id = ANY (ARRAY (SELECT items_of(p_tenant, p_user)))
                   RETURNING 1)
     SELECT count(*)::int FROM gone
 $function$;

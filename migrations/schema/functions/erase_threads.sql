@@ -18,7 +18,8 @@ DECLARE
     v_new jsonb;
 BEGIN
     -- Lock the threads in the order of writers. This waits for a concurrent write, which then counts below.
-    PERFORM FROM thread_revision WHERE tenant_id = p_tenant AND thread_id = ANY (v_threads) ORDER BY thread_id FOR UPDATE;
+    PERFORM FROM thread_revision WHERE tenant_id = p_tenant AND thread_id = ANY (v_threads)
+        ORDER BY thread_id FOR UPDATE;
     SELECT coalesce(jsonb_object_agg(t, 'erased:' || gen_random_uuid()), '{}') INTO v_new FROM unnest(v_threads) t;
     UPDATE thread_revision t SET erased = t.erased || n.erased FROM (  -- so that no reader is told an older revision
         SELECT g.thread_id, jsonb_object_agg(g.category, greatest(g.rev, (r.erased->>g.category)::bigint)) AS erased
@@ -31,9 +32,11 @@ BEGIN
         WHERE tenant_id = p_tenant AND memory_id = ANY (v_ids)
           AND rev > (SELECT min(o.rev) FROM change_log o WHERE o.tenant_id = p_tenant AND o.thread_id = c.thread_id);
     SELECT coalesce(jsonb_object_agg(t, v_new->>t), '{}') INTO v_new FROM unnest(v_threads) t
-        WHERE NOT EXISTS (SELECT FROM memories WHERE tenant_id = p_tenant AND thread_id = t AND user_pk IS DISTINCT FROM v_pk)
+        WHERE NOT EXISTS (SELECT FROM memories WHERE tenant_id = p_tenant AND thread_id = t AND user_pk
+            IS DISTINCT FROM v_pk)
           AND NOT EXISTS (SELECT FROM facts WHERE tenant_id = p_tenant AND thread_id = t AND user_id <> p_user)
-          AND NOT EXISTS (SELECT FROM context_questions WHERE tenant_id = p_tenant AND thread_id = t AND user_id <> p_user)
+          AND NOT EXISTS (SELECT FROM context_questions WHERE tenant_id = p_tenant AND thread_id = t
+              AND user_id <> p_user)
           AND t NOT IN (SELECT thread_id FROM reflections WHERE tenant_id = p_tenant AND user_id <> p_user);
     v_threads := ARRAY (SELECT jsonb_object_keys(v_new));
     UPDATE change_log SET thread_id = v_new->>thread_id WHERE tenant_id = p_tenant AND thread_id = ANY (v_threads);

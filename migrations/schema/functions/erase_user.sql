@@ -11,7 +11,8 @@ DECLARE
     v_count int;
 BEGIN
     PERFORM keep_epoch();
-    INSERT INTO tombstones AS t (tenant_id, hash, created_at) SELECT p_tenant, h, clock_timestamp() FROM unnest(p_hashes) h
+    INSERT INTO tombstones AS t (tenant_id, hash, created_at) SELECT p_tenant, h, clock_timestamp()
+        FROM unnest(p_hashes) h
         ON CONFLICT (tenant_id, hash) DO UPDATE SET created_at = excluded.created_at;
     v_done := v_done || jsonb_build_object('history_blanked', blank_history(p_tenant, v_ids));
     INSERT INTO history (tenant_id, id, memory_id, event, actor)
@@ -29,7 +30,8 @@ BEGIN
     UPDATE idempotency_keys SET response = response || jsonb_build_object(
             'sample', (response->'sample') - v_ids,
             'left', (SELECT coalesce(jsonb_agg(l ORDER BY place), '[]')
-                     FROM jsonb_array_elements(response->'left') WITH ORDINALITY e(l, place) WHERE l->>0 <> ALL (v_ids)))
+                     FROM jsonb_array_elements(response->'left') WITH ORDINALITY e(l, place)
+                     WHERE l->>0 <> ALL (v_ids)))
         WHERE tenant_id = p_tenant AND user_id IS NULL AND response ? 'batch_id'
           AND (response->'sample' ?| v_ids
                OR EXISTS (SELECT FROM jsonb_array_elements(response->'left') l WHERE l->>0 = ANY (v_ids)));

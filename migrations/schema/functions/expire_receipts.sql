@@ -15,7 +15,8 @@ BEGIN
     END IF;
     WITH gone AS (
         DELETE FROM receipts WHERE tenant_id = p_tenant AND id = ANY (ARRAY (
-            SELECT id FROM receipts WHERE tenant_id = p_tenant AND ts < p_receipts ORDER BY ts LIMIT p_limit)) RETURNING id),
+            SELECT id FROM receipts WHERE tenant_id = p_tenant AND ts < p_receipts ORDER BY ts LIMIT p_limit))
+                RETURNING id),
     emptied AS (
         DELETE FROM receipt_items i USING gone g WHERE i.tenant_id = p_tenant AND i.receipt_id = g.id)
     SELECT count(*) INTO v_receipts FROM gone;

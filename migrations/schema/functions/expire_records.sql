@@ -13,10 +13,13 @@ BEGIN
             'change_log', (SELECT count(*) FROM change_log c JOIN thread_revision t USING (tenant_id, thread_id)
                            WHERE c.tenant_id = p_tenant AND c.rev <= t.rev - p_revisions),
             'events', (SELECT count(*) FROM events WHERE tenant_id = p_tenant AND ts < p_events),
-            'memory_batches', (SELECT count(*) FROM memory_batches WHERE tenant_id = p_tenant AND created_at < p_records),
-            'idempotency_keys', (SELECT count(*) FROM idempotency_keys WHERE tenant_id = p_tenant AND created_at < p_keys),
+            'memory_batches', (SELECT count(*) FROM memory_batches WHERE tenant_id = p_tenant
+                AND created_at < p_records),
+            'idempotency_keys', (SELECT count(*) FROM idempotency_keys WHERE tenant_id = p_tenant
+                AND created_at < p_keys),
             'jobs', (SELECT count(*) FROM jobs WHERE tenant_id = p_tenant AND (state = 'done' AND updated_at < p_keys
-                                                                            OR state = 'dead' AND updated_at < p_records)));
+                                                                            OR state = 'dead'
+                                                                                AND updated_at < p_records)));
     END IF;
     DELETE FROM events WHERE tenant_id = p_tenant AND id = ANY (ARRAY (
         SELECT id FROM events WHERE tenant_id = p_tenant AND ts < p_events ORDER BY ts LIMIT p_limit));
@@ -31,7 +34,8 @@ BEGIN
     GET DIAGNOSTICS v_count = ROW_COUNT; v_done := v_done || jsonb_build_object('idempotency_keys', v_count);
     DELETE FROM jobs WHERE tenant_id = p_tenant AND id = ANY (ARRAY (
         SELECT id FROM jobs WHERE tenant_id = p_tenant AND state IN ('done', 'dead')
-            AND updated_at < CASE state WHEN 'done' THEN p_keys ELSE p_records END AND updated_at < greatest(p_keys, p_records)
+            AND updated_at < CASE state WHEN 'done' THEN p_keys ELSE p_records END
+                AND updated_at < greatest(p_keys, p_records)
         ORDER BY updated_at LIMIT p_limit FOR UPDATE SKIP LOCKED));  -- skips a job that is being queued again
     GET DIAGNOSTICS v_count = ROW_COUNT; v_done := v_done || jsonb_build_object('jobs', v_count);
     WITH deleted AS (

@@ -5,12 +5,14 @@ AS $function$
 DECLARE
     v_images jsonb := '{}';
     v_image jsonb;
-    v_event text := CASE WHEN p_new.state = p_old.state THEN 'UPDATE' WHEN p_new.state = 'active' THEN 'RESTORE' ELSE 'DELETE' END;
+    v_event text := CASE WHEN p_new.state = p_old.state THEN 'UPDATE' WHEN p_new.state = 'active' THEN 'RESTORE'
+        ELSE 'DELETE' END;
     v_set jsonb := jsonb_build_object('state', p_new.state, 'purge_at', p_new.purge_at, 'category', p_new.category,
                                       'updated_at', p_new.updated_at);
     r memories;
 BEGIN
-    IF (p_new.text, p_new.state, p_new.category) IS NOT DISTINCT FROM (p_old.text, p_old.state, p_old.category) THEN RETURN v_images; END IF;
+    IF (p_new.text, p_new.state, p_new.category) IS NOT DISTINCT FROM (p_old.text, p_old.state, p_old.category)
+        THEN RETURN v_images; END IF;
     FOR r IN SELECT m.* FROM chunks c JOIN memories m ON m.tenant_id = c.tenant_id AND m.id = c.memory_id
              WHERE c.tenant_id = p_old.tenant_id AND c.turn_id = p_old.id ORDER BY c.ordinal FOR UPDATE OF m LOOP
         IF p_new.text IS DISTINCT FROM p_old.text THEN

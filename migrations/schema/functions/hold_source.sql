@@ -9,7 +9,8 @@ BEGIN
         AND user_id = (SELECT user_id FROM sources WHERE tenant_id = p_tenant AND id = p_source) FOR KEY SHARE;
     SELECT removed_at INTO v_removed FROM sources WHERE tenant_id = p_tenant AND id = p_source FOR SHARE;
     IF NOT FOUND THEN RETURN 'lost'; END IF;
-    PERFORM 1 FROM jobs WHERE tenant_id = p_tenant AND id = p_job AND worker = p_worker AND state = 'running' FOR KEY SHARE;
+    PERFORM 1 FROM jobs WHERE tenant_id = p_tenant AND id = p_job AND worker = p_worker AND state = 'running'
+        FOR KEY SHARE;
     IF NOT FOUND THEN RETURN 'lost'; END IF;
     RETURN CASE WHEN v_removed IS NULL THEN 'held' ELSE 'removed' END;
 END $function$;

@@ -19,7 +19,8 @@ BEGIN
     SELECT min(f.rank) INTO v_from FROM facts_of_topic(p_tenant, p_said, p_topic) f
         WHERE f.kind = 'ranked' AND f.removed_at IS NULL AND f.value_key = p_entry->>'key';
     -- the other values after the old place has closed: [{rank, value, key, id}]
-    SELECT coalesce(jsonb_agg(jsonb_build_object('rank', f.rank - CASE WHEN f.rank > v_from THEN 1 ELSE 0 END, 'was', f.rank,
+    SELECT coalesce(jsonb_agg(jsonb_build_object('rank', f.rank - CASE WHEN f.rank > v_from THEN 1 ELSE 0 END,
+        'was', f.rank,
                                                  'value', f.value, 'key', f.value_key, 'id', new_id())), '[]')
         INTO v_places FROM facts_of_topic(p_tenant, p_said, p_topic) f
         WHERE f.kind = 'ranked' AND f.removed_at IS NULL AND f.rank IS DISTINCT FROM v_from;
@@ -38,7 +39,8 @@ BEGIN
              WHERE (x->>'rank')::int <= (p_said->>'max_rank')::int AND x->'rank' IS DISTINCT FROM x->'was' LOOP
         RETURN NEXT put_fact(p_tenant, p_said, p_topic, (p->>'rank')::int, p, NULL);
     END LOOP;
-    RETURN QUERY SELECT * FROM remove_facts(p_tenant, p_said, p_topic, jsonb_build_object('entries', '[]'::jsonb, 'ranks', (
+    RETURN QUERY SELECT * FROM remove_facts(p_tenant, p_said, p_topic,
+        jsonb_build_object('entries', '[]'::jsonb, 'ranks', (
         SELECT coalesce(jsonb_agg(f.rank), '[0]') FROM facts_of_topic(p_tenant, p_said, p_topic) f
         WHERE f.kind = 'ranked' AND f.removed_at IS NULL
           AND NOT v_places @> jsonb_build_array(jsonb_build_object('rank', f.rank)))), NULL);

@@ -9,7 +9,8 @@ AS $function$
     WHERE EXISTS (
         SELECT FROM unnest(store_labels(i.path) || i.key) l
         WHERE l = p_user OR p_user !~ '^(.{1,2}|[0-9]{1,5})$'
-            AND l ~ ('(^|[!-/:-@[-`{-~])' || regexp_replace(p_user, '([!-/:-@[-`{-~])', '\\\1', 'g') || '($|[!-/:-@[-`{-~])')
+            AND l ~ ('(^|[!-/:-@[-`{-~])' || regexp_replace(p_user, '([!-/:-@[-`{-~])', '\\\1', 'g')
+                || '($|[!-/:-@[-`{-~])')
             AND NOT EXISTS (SELECT FROM users u WHERE u.tenant_id = p_tenant AND u.user_id = l)
             AND NOT EXISTS (SELECT FROM store_items o WHERE o.tenant_id = p_tenant AND o.user_id = l)
             AND NOT EXISTS (SELECT FROM supervisor_checkpoints c WHERE c.tenant_id = p_tenant AND c.user_id = l))

@@ -11,7 +11,8 @@ BEGIN
     IF v_id IS NULL THEN
         INSERT INTO supervisor_checkpoints AS s (tenant_id, id, user_id, thread_id, kind, checkpoint_data)
             VALUES (p_tenant, p_id, p_user, p_thread, 'lineage', '{}')
-            ON CONFLICT (tenant_id, user_id, thread_id) DO UPDATE SET kind = s.kind RETURNING id, kind INTO v_id, v_kind;
+            ON CONFLICT (tenant_id, user_id, thread_id) DO UPDATE SET kind = s.kind RETURNING id, kind
+                INTO v_id, v_kind;
     END IF;
     IF v_kind <> 'lineage' THEN
         RAISE EXCEPTION 'this thread holds a state that was put as a whole' USING ERRCODE = 'MN409';

@@ -12,7 +12,8 @@ BEGIN
             FROM checkpoint_lineage l JOIN supervisor_checkpoints s ON s.tenant_id = l.tenant_id AND s.id = l.thread_pk
             WHERE l.tenant_id = p_tenant AND s.tenant_id = p_tenant AND (p_user IS NULL OR s.user_id = p_user)
               AND (p_thread IS NULL OR s.thread_id = p_thread) AND (p_ns IS NULL OR l.ns = p_ns)
-              AND (p_checkpoint IS NULL OR l.checkpoint_id = p_checkpoint) AND (p_before IS NULL OR l.checkpoint_id < p_before)
+              AND (p_checkpoint IS NULL OR l.checkpoint_id = p_checkpoint)
+              AND (p_before IS NULL OR l.checkpoint_id < p_before)
               AND (p_after IS NULL OR (l.checkpoint_id, l.thread_pk, l.ns) < (p_after[1], p_after[2]::uuid, p_after[3]))
               AND NOT EXISTS (SELECT 1 FROM jsonb_each(p_filter) f
                               WHERE coalesce(l.metadata->f.key, 'null') <> f.value)
@@ -30,7 +31,8 @@ BEGIN
         chosen AS (
             SELECT z.*, count(*) OVER () < all_found AS more FROM sized z
             WHERE z.place <= p_limit AND (z.bytes <= p_bytes OR z.place = 1))
-        SELECT c.user_id, c.thread_id, c.ns, ARRAY[c.checkpoint_id, c.id::text, c.ns], c.more, l.checkpoint_id, l.parent_id, l.type,
+        SELECT c.user_id, c.thread_id, c.ns, ARRAY[c.checkpoint_id, c.id::text, c.ns], c.more, l.checkpoint_id,
+            l.parent_id, l.type,
                l.data, held.*
         FROM chosen c JOIN checkpoint_lineage l ON l.tenant_id = p_tenant AND l.thread_pk = c.id AND l.ns = c.ns
             AND l.checkpoint_id = c.checkpoint_id

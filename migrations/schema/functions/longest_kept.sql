@@ -4,7 +4,8 @@ CREATE OR REPLACE FUNCTION public.longest_kept(p_events integer, p_receipts inte
  STABLE SECURITY DEFINER
  SET search_path TO 'pg_catalog', 'public', 'pg_temp'
 AS $function$
-    SELECT greatest(p_events, max((n.lifecycle->'events_days')::int)), greatest(p_receipts, max((n.lifecycle->'receipts_days')::int))
+    SELECT greatest(p_events, max((n.lifecycle->'events_days')::int)),
+        greatest(p_receipts, max((n.lifecycle->'receipts_days')::int))
     FROM (SELECT DISTINCT ON (tenant_id) document->'lifecycle' AS lifecycle FROM tenant_configs
           ORDER BY tenant_id, version DESC) n;
 $function$;

@@ -12,13 +12,15 @@ AS $function$
 BEGIN
     RETURN ARRAY(SELECT x.memory_id FROM (
         (SELECT v.memory_id FROM vec_minilm_l6_v2 v
-         WHERE v.tenant_id = p_tenant AND v.indexed AND v.state = 'active' AND v.type <> 'chunk' AND v.category = ANY (p_categories)
+         WHERE v.tenant_id = p_tenant AND v.indexed AND v.state = 'active' AND v.type <> 'chunk'
+         AND v.category = ANY (p_categories)
            AND (p_filters IS NULL OR EXISTS (SELECT FROM memories m WHERE m.tenant_id = p_tenant AND m.id = v.memory_id
                                              AND memory_matches(m, p_filters) OFFSET 0))
          ORDER BY v.embedding <=> p_vector LIMIT 1 * p_dense)
         UNION ALL
         (SELECT v.memory_id FROM vec_minilm_l6_v2 v
-         WHERE v.tenant_id = p_tenant AND NOT v.indexed AND v.state = 'active' AND v.type <> 'chunk' AND v.category = ANY (p_categories)
+         WHERE v.tenant_id = p_tenant AND NOT v.indexed AND v.state = 'active' AND v.type <> 'chunk'
+         AND v.category = ANY (p_categories)
            AND (p_filters IS NULL OR EXISTS (SELECT FROM memories m WHERE m.tenant_id = p_tenant AND m.id = v.memory_id
                                              AND memory_matches(m, p_filters) OFFSET 0))
          ORDER BY (v.embedding <=> p_vector) + 0, v.memory_id LIMIT 1 * p_dense)) s

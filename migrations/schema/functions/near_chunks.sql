@@ -12,7 +12,8 @@ AS $function$
 BEGIN
     RETURN ARRAY(SELECT x.memory_id FROM (
         (SELECT v.memory_id FROM vec_minilm_l6_v2 v
-         WHERE v.tenant_id = p_tenant AND v.indexed AND v.state = 'active' AND v.type = 'chunk' AND v.category = ANY (p_categories)
+         WHERE v.tenant_id = p_tenant AND v.indexed AND v.state = 'active' AND v.type = 'chunk'
+         AND v.category = ANY (p_categories)
            AND (p_user IS NULL OR v.user_pk = p_user) AND (p_thread IS NULL OR v.thread_key = p_thread)
            AND (p_shared IS NULL OR v.thread_key IS NULL OR v.thread_key = p_shared)
            AND (p_filters IS NULL OR EXISTS (SELECT FROM memories m WHERE m.tenant_id = p_tenant AND m.id = v.memory_id
@@ -20,7 +21,8 @@ BEGIN
          ORDER BY v.embedding <=> p_vector LIMIT 1 * p_dense)
         UNION ALL
         (SELECT v.memory_id FROM vec_minilm_l6_v2 v
-         WHERE v.tenant_id = p_tenant AND NOT v.indexed AND v.state = 'active' AND v.type = 'chunk' AND v.category = ANY (p_categories)
+         WHERE v.tenant_id = p_tenant AND NOT v.indexed AND v.state = 'active' AND v.type = 'chunk'
+         AND v.category = ANY (p_categories)
            AND (p_user IS NULL OR v.user_pk = p_user) AND (p_thread IS NULL OR v.thread_key = p_thread)
            AND (p_shared IS NULL OR v.thread_key IS NULL OR v.thread_key = p_shared)
            AND (p_filters IS NULL OR EXISTS (SELECT FROM memories m WHERE m.tenant_id = p_tenant AND m.id = v.memory_id

@@ -25,14 +25,17 @@ BEGIN
                  JOIN vec_minilm_l6_v2 v ON v.tenant_id = p_tenant AND v.memory_id = newest.memory_id)
                 UNION ALL SELECT p_vector - p_vector FROM generate_series(1, 10)) x) m),
         picked AS (
-            (SELECT memory_id, true AS near, false AS link FROM scan WHERE category = p_category ORDER BY distance LIMIT p_near)
+            (SELECT memory_id, true AS near, false AS link FROM scan WHERE category = p_category ORDER BY distance
+                LIMIT p_near)
             UNION ALL
-            (SELECT l.memory_id, false, true FROM linkable l WHERE l.distance <= 1 - p_link_min ORDER BY l.distance LIMIT p_link)
+            (SELECT l.memory_id, false, true FROM linkable l WHERE l.distance <= 1 - p_link_min ORDER BY l.distance
+                LIMIT p_link)
             UNION ALL
             SELECT m.id, false, false FROM memories m WHERE m.tenant_id = p_tenant AND m.user_pk = v_user
                 AND m.category = p_category AND m.text_hash = p_hash AND m.type = 'semantic' AND m.state = 'active')
         SELECT m.id, 1 - min(s.distance), bool_or(p.near), bool_or(p.link),
-               m.text_hash = p_hash AND m.category = p_category, m.category, m.text, m.thread_id, m.importance, m.pinned,
+               m.text_hash = p_hash AND m.category = p_category, m.category, m.text, m.thread_id,
+               m.importance, m.pinned,
                m.tags, m.version, m.created_at
         FROM picked p JOIN memories m ON m.tenant_id = p_tenant AND m.id = p.memory_id AND m.state = 'active'
         LEFT JOIN scan s ON s.memory_id = p.memory_id

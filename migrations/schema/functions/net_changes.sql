@@ -8,7 +8,8 @@ WITH RECURSIVE logged AS MATERIALIZED (
     WHERE c.tenant_id = p_tenant AND c.thread_id = p_thread AND c.rev > p_since AND outside_delta(c.type) IS NOT TRUE
       AND (p_user IS NULL OR c.user_pk = p_user)),
 replaced AS MATERIALIZED (  -- a memory that another one replaces has no row of its own
-    SELECT l.rev, o.id AS memory_id, l.memory_id AS heir, l.event, coalesce(l.category_before, l.category_after) AS category,
+    SELECT l.rev, o.id AS memory_id, l.memory_id AS heir, l.event,
+        coalesce(l.category_before, l.category_after) AS category,
            l.user_pk
     FROM logged l CROSS JOIN jsonb_array_elements_text(l.meta->'replaces') o(id) WHERE l.meta ? 'replaces'),
 lineage AS (
@@ -16,12 +17,15 @@ lineage AS (
     UNION SELECT n.heir, r.memory_id FROM lineage n JOIN replaced r ON r.heir = n.memory_id),
 steps AS (
     SELECT l.memory_id, l.rev, l.event, l.state_before, l.category_before, l.category_after, l.user_pk,
-           l.meta->>'was' AS was, l.meta->>'now' AS now, l.meta->>'importance' AS importance, l.meta->>'combined' AS combined,
-           NULL AS heir, l.event = 'created' OR l.category_before IS NULL AS new, l.event IN ('deleted', 'soft_deleted') AS gone,
+           l.meta->>'was' AS was, l.meta->>'now' AS now, l.meta->>'importance' AS importance,
+           l.meta->>'combined' AS combined,
+           NULL AS heir, l.event = 'created' OR l.category_before IS NULL AS new,
+           l.event IN ('deleted', 'soft_deleted') AS gone,
            l.type
     FROM logged l
     UNION ALL
-    SELECT r.memory_id, r.rev, 'superseded', 'active', r.category, r.category, r.user_pk, NULL, NULL, NULL, NULL, r.heir, false, true,
+    SELECT r.memory_id, r.rev, 'superseded', 'active', r.category, r.category, r.user_pk, NULL, NULL, NULL, NULL,
+        r.heir, false, true,
            NULL
     FROM replaced r),
 ends AS (  -- all aggregates read the rows in one order: one sort
@@ -31,7 +35,8 @@ ends AS (  -- all aggregates read the rows in one order: one sort
            (array_agg(s.new ORDER BY s.rev))[1] AS new, count(*)::int AS last,
            (array_agg(s.was ORDER BY s.rev) FILTER (WHERE s.was IS NOT NULL))[1] AS was,
            (array_agg(s.now ORDER BY s.rev) FILTER (WHERE s.now IS NOT NULL))[count(s.now)::int] AS now,
-           max(s.rev) FILTER (WHERE s.heir IS NOT NULL) > coalesce(max(s.rev) FILTER (WHERE s.event = 'restored'), 0) AS merged_away,
+           max(s.rev) FILTER (WHERE s.heir IS NOT NULL) > coalesce(max(s.rev) FILTER (WHERE s.event = 'restored'),
+               0) AS merged_away,
            (array_agg(s.heir ORDER BY s.rev) FILTER (WHERE s.heir IS NOT NULL))[count(s.heir)::int]::uuid AS heir,
            max(s.user_pk) AS user_pk, max(s.type) AS type,
            bool_or(s.was IS NULL AND s.heir IS NULL AND NOT s.new) AS unknown,
@@ -41,14 +46,18 @@ ends AS (  -- all aggregates read the rows in one order: one sort
                p_categories IS NULL OR s.category_after = ANY (p_categories))) AS told_combined
     FROM steps s GROUP BY s.memory_id),
 states AS MATERIALIZED (
-    SELECT e.*, e.rows[1][1] AS event, e.rows[1][2] AS state, e.rows[1][3] AS category, e.rows[e.last][4] AS last_category,
+    SELECT e.*, e.rows[1][1] AS event, e.rows[1][2] AS state, e.rows[1][3] AS category,
+        e.rows[e.last][4] AS last_category,
            e.rows[e.last][5]::int AS importance, coalesce(m.id, f.id) AS present,
-           coalesce(m.state, CASE WHEN f.id IS NULL THEN 'purged' WHEN f.removed_at IS NULL THEN 'active' ELSE 'soft_deleted' END)
+           coalesce(m.state, CASE WHEN f.id IS NULL THEN 'purged' WHEN f.removed_at IS NULL THEN 'active'
+               ELSE 'soft_deleted' END)
                AS state_now,
-           coalesce(m.category, f.category) AS category_now, coalesce(m.text, fact_text(f)) AS text, m.importance AS importance_now,
+           coalesce(m.category, f.category) AS category_now, coalesce(m.text, fact_text(f)) AS text,
+           m.importance AS importance_now,
            m.version,
            NOT p_complete OR e.unknown OR e.was IS DISTINCT FROM e.now AS changed,
-           NOT p_complete OR e.unknown OR split_part(e.was, ':', 1) IS DISTINCT FROM split_part(e.now, ':', 1) AS retold,
+           NOT p_complete OR e.unknown OR split_part(e.was, ':', 1)
+           IS DISTINCT FROM split_part(e.now, ':', 1) AS retold,
            p_categories IS NULL OR e.rows[1][3] = ANY (p_categories) AS seen_then,
            p_categories IS NULL OR coalesce(m.category, f.category, e.rows[e.last][4]) = ANY (p_categories) AS seen_now
     FROM ends e
@@ -64,24 +73,29 @@ told AS MATERIALIZED (  -- so that `kind` is computed once
                 SELECT FROM lineage n JOIN logged l ON l.memory_id = n.memory_id AND l.event = 'created'
                 WHERE n.heir = s.id::text)) THEN 'created'
             WHEN s.new THEN 'updated'
-            WHEN coalesce(s.state, CASE s.event WHEN 'restored' THEN 'soft_deleted' END, 'active') <> 'active' THEN 'restored'
+            WHEN coalesce(s.state, CASE s.event WHEN 'restored' THEN 'soft_deleted' END, 'active') <> 'active'
+                THEN 'restored'
             WHEN s.changed THEN 'updated' END
         WHEN NOT s.seen_then OR s.new THEN NULL
-        WHEN p_complete AND coalesce(s.state, CASE s.event WHEN 'restored' THEN 'soft_deleted' END, 'active') <> 'active' THEN NULL
+        WHEN p_complete AND coalesce(s.state, CASE s.event WHEN 'restored' THEN 'soft_deleted' END,
+            'active') <> 'active' THEN NULL
         WHEN p_whole AND NOT EXISTS (  -- the thread told of it for the first time after p_since
-            SELECT FROM change_log o WHERE o.tenant_id = p_tenant AND o.memory_id = s.id::text AND o.thread_id = p_thread
+            SELECT FROM change_log o WHERE o.tenant_id = p_tenant AND o.memory_id = s.id::text
+                AND o.thread_id = p_thread
                 AND o.rev <= p_since) THEN NULL
         WHEN s.merged_away AND EXISTS (
             SELECT FROM active_successor(p_tenant, s.heir) h
             WHERE h.id IS NOT NULL AND (p_categories IS NULL OR h.category = ANY (p_categories))) THEN NULL
         WHEN s.present IS NOT NULL THEN 'soft_deleted'
-        WHEN EXISTS (SELECT FROM users u WHERE u.tenant_id = p_tenant AND u.user_pk = s.user_pk) THEN 'deleted' END AS kind
+        WHEN EXISTS (SELECT FROM users u WHERE u.tenant_id = p_tenant AND u.user_pk = s.user_pk)
+            THEN 'deleted' END AS kind
     FROM states s CROSS JOIN LATERAL (
         SELECT CASE WHEN s.told_combined IS NULL THEN NULL ELSE 1 + coalesce((
             SELECT count(DISTINCT r.memory_id) FROM replaced r
             LEFT JOIN memories a ON a.tenant_id = p_tenant AND a.id = r.memory_id::uuid
             WHERE r.heir = s.id::text AND r.event = 'merged' AND (a.id IS NULL OR a.superseded_by = s.id)
-            HAVING EXISTS (SELECT FROM replaced x WHERE x.heir = s.id::text AND x.event = 'merged')), s.told_combined) END AS combined) c)
+            HAVING EXISTS (SELECT FROM replaced x WHERE x.heir = s.id::text AND x.event = 'merged')), s.told_combined)
+                END AS combined) c)
 SELECT t.rev, t.id, t.kind, coalesce(t.category_now, t.last_category),
        CASE WHEN t.kind <> 'deleted' AND NOT (t.kind = 'soft_deleted' AND t.retold) THEN left(t.text, 300) END,
        coalesce(t.importance_now, t.importance, 1), CASE WHEN t.kind = 'merged' THEN t.combined::int END,

@@ -19,7 +19,8 @@ BEGIN
             UNION ALL
             SELECT p.ns, p.checkpoint_id, p.parent_id, p.versions, c.depth + 1, ARRAY (
                 SELECT w FROM unnest(c.wanting) w WHERE NOT EXISTS (
-                    SELECT 1 FROM checkpoint_values v WHERE v.tenant_id = p_tenant AND v.thread_pk = v_thread AND v.ns = p.ns
+                    SELECT 1 FROM checkpoint_values v WHERE v.tenant_id = p_tenant AND v.thread_pk = v_thread
+                        AND v.ns = p.ns
                         AND v.channel = w AND v.version = p.versions->>w))
             FROM chain c JOIN checkpoint_lineage p ON p.tenant_id = p_tenant AND p.thread_pk = v_thread AND p.ns = c.ns
                 AND p.checkpoint_id = c.parent_id AND p.checkpoint_id < c.checkpoint_id
@@ -29,7 +30,8 @@ BEGIN
                 SELECT 1 FROM chain c WHERE c.ns = l.ns AND c.checkpoint_id = l.checkpoint_id)
             RETURNING l.ns, l.checkpoint_id),
         written AS (
-            DELETE FROM checkpoint_writes w USING gone WHERE w.tenant_id = p_tenant AND w.thread_pk = v_thread AND w.ns = gone.ns
+            DELETE FROM checkpoint_writes w USING gone WHERE w.tenant_id = p_tenant AND w.thread_pk = v_thread
+                AND w.ns = gone.ns
                 AND w.checkpoint_id = gone.checkpoint_id)
         SELECT count(*) INTO v_gone FROM gone;
         v_all := v_all + v_gone;

@@ -6,7 +6,8 @@ DECLARE
     v_ids text[];
 BEGIN
     PERFORM 1 FROM memories WHERE tenant_id = p_tenant AND id = ANY (p_ids) AND type = 'chunk' ORDER BY id FOR UPDATE;
-    v_ids := ARRAY (SELECT id::text FROM memories WHERE tenant_id = p_tenant AND id = ANY (p_ids) AND type = 'chunk' ORDER BY id);
+    v_ids := ARRAY (SELECT id::text FROM memories WHERE tenant_id = p_tenant AND id = ANY (p_ids) AND type = 'chunk'
+        ORDER BY id);
     PERFORM blank_history(p_tenant, v_ids);
     INSERT INTO history (tenant_id, id, memory_id, event, actor)
         SELECT p_tenant, gen_random_uuid(), i, 'PURGE', p_actor FROM unnest(v_ids) i;

@@ -7,7 +7,8 @@ DECLARE
     v_memory memories;
 BEGIN
     FOREACH v_topic SLICE 1 IN ARRAY p_topics LOOP
-        SELECT * INTO v_memory FROM memories m WHERE m.tenant_id = p_tenant AND m.user_pk = user_pk_of(p_tenant, v_topic[1])
+        SELECT * INTO v_memory FROM memories m WHERE m.tenant_id = p_tenant
+            AND m.user_pk = user_pk_of(p_tenant, v_topic[1])
             AND m.fact_topic = v_topic[2] FOR UPDATE;
         CONTINUE WHEN NOT FOUND;
         PERFORM blank_history(p_tenant, ARRAY[v_memory.id::text]);

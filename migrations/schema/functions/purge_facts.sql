@@ -6,7 +6,8 @@ DECLARE
     v_ids uuid[];
 BEGIN
     PERFORM set_config('app.tenant_id', p_tenant::text, true);
-    v_ids := ARRAY (SELECT id FROM facts WHERE tenant_id = p_tenant AND (p_id IS NULL OR id = p_id) AND removed_at < p_before
+    v_ids := ARRAY (SELECT id FROM facts WHERE tenant_id = p_tenant AND (p_id IS NULL OR id = p_id)
+        AND removed_at < p_before
                     ORDER BY removed_at LIMIT CASE WHEN NOT p_dry_run THEN p_limit END);
     IF p_dry_run THEN RETURN cardinality(v_ids); END IF;
     PERFORM 1 FROM users WHERE tenant_id = p_tenant AND user_id IN (
@@ -18,7 +19,8 @@ BEGIN
     INSERT INTO history (tenant_id, id, memory_id, event, actor)
         SELECT p_tenant, gen_random_uuid(), i::text, 'PURGE', p_actor FROM unnest(v_ids) i;
     PERFORM purge_fact_memories(p_tenant, array_agg(ARRAY[f.user_id, f.topic_key]), p_actor) FROM (
-        SELECT DISTINCT user_id, topic_key FROM facts WHERE tenant_id = p_tenant AND id = ANY (v_ids)) f HAVING count(*) > 0;
+        SELECT DISTINCT user_id, topic_key FROM facts WHERE tenant_id = p_tenant
+            AND id = ANY (v_ids)) f HAVING count(*) > 0;
     DELETE FROM facts WHERE tenant_id = p_tenant AND id = ANY (v_ids);
     RETURN cardinality(v_ids);
 END $function$;

@@ -13,7 +13,8 @@ BEGIN
         PERFORM 1 FROM users WHERE tenant_id = p_tenant AND user_id = p_user FOR KEY SHARE;
         EXIT WHEN FOUND;
     END LOOP;
-    FOR r IN SELECT * FROM jsonb_to_recordset(p_rows) AS x(id uuid, kind text, place text, turn_id text, track_id text, text text,
+    FOR r IN SELECT * FROM jsonb_to_recordset(p_rows) AS x(id uuid, kind text, place text, turn_id text,
+        track_id text, text text,
                  tags jsonb, hosted_uri text, made_at timestamptz, expect bigint) ORDER BY kind, place
     LOOP
         SELECT version INTO v_old FROM conv_messages c WHERE c.tenant_id = p_tenant AND c.user_id = p_user
@@ -26,12 +27,14 @@ BEGIN
                 AND c.conversation_id = p_conversation AND c.kind = r.kind AND c.place = r.place;
             CONTINUE;
         END IF;
-        INSERT INTO conv_messages AS c (tenant_id, id, user_id, conversation_id, turn_id, track_id, kind, place, text, tags,
+        INSERT INTO conv_messages AS c (tenant_id, id, user_id, conversation_id, turn_id, track_id, kind,
+            place, text, tags,
                                         hosted_uri, made_at)
             VALUES (p_tenant, r.id, p_user, p_conversation, r.turn_id, r.track_id, r.kind, r.place, r.text,
                     ARRAY (SELECT jsonb_array_elements_text(r.tags)), r.hosted_uri, r.made_at)
             ON CONFLICT (tenant_id, user_id, conversation_id, kind, place) DO UPDATE
-                SET turn_id = excluded.turn_id, track_id = excluded.track_id, text = excluded.text, tags = excluded.tags,
+                SET turn_id = excluded.turn_id, track_id = excluded.track_id, text = excluded.text,
+                    tags = excluded.tags,
                     hosted_uri = excluded.hosted_uri, made_at = excluded.made_at, version = c.version + 1,
                     updated_at = clock_timestamp()
                 WHERE r.expect IS NULL OR c.version = r.expect

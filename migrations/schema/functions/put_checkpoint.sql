@@ -14,7 +14,8 @@ BEGIN
                                        'metadata', p_metadata, 'channel_versions', p_versions))
             ON CONFLICT (tenant_id, user_id, thread_id) DO UPDATE
                 SET head = greatest(s.head, excluded.head), version = s.version + 1, updated_at = now(),
-                    checkpoint_data = CASE WHEN s.head > excluded.head THEN s.checkpoint_data ELSE excluded.checkpoint_data END
+                    checkpoint_data = CASE WHEN s.head > excluded.head THEN s.checkpoint_data
+                        ELSE excluded.checkpoint_data END
                 WHERE s.kind = 'lineage'
             RETURNING id INTO v_thread;
     END IF;
@@ -22,15 +23,18 @@ BEGIN
     INSERT INTO checkpoint_lineage (tenant_id, thread_pk, ns, checkpoint_id, parent_id, type, data, metadata, versions)
         VALUES (p_tenant, v_thread, p_ns, p_checkpoint, p_parent, p_type, p_data, p_metadata, p_versions)
         ON CONFLICT (tenant_id, thread_pk, ns, checkpoint_id) DO UPDATE
-            SET parent_id = excluded.parent_id, type = excluded.type, data = excluded.data, metadata = excluded.metadata,
+            SET parent_id = excluded.parent_id, type = excluded.type, data = excluded.data,
+                metadata = excluded.metadata,
                 versions = excluded.versions;
     INSERT INTO checkpoint_values AS v (tenant_id, thread_pk, ns, channel, version, type, data)
         SELECT p_tenant, v_thread, p_ns, n.* FROM unnest(p_channels, p_channel_versions, p_types, p_values) n
-        ON CONFLICT (tenant_id, thread_pk, ns, channel, version) DO UPDATE SET type = excluded.type, data = excluded.data
+        ON CONFLICT (tenant_id, thread_pk, ns, channel, version) DO UPDATE
+            SET type = excluded.type, data = excluded.data
             WHERE (v.type, v.data) IS DISTINCT FROM (excluded.type, excluded.data);
     PERFORM 1 FROM jsonb_each_text(p_versions) n CROSS JOIN LATERAL (
             SELECT octet_length(v.data) AS bytes FROM checkpoint_values v
-            WHERE v.tenant_id = p_tenant AND v.thread_pk = v_thread AND v.ns = p_ns AND v.channel = n.key AND v.version = n.value
+            WHERE v.tenant_id = p_tenant AND v.thread_pk = v_thread AND v.ns = p_ns AND v.channel = n.key
+                AND v.version = n.value
             LIMIT 1) held
         HAVING sum(held.bytes) > p_most;
     IF FOUND THEN RAISE EXCEPTION 'the checkpoint is too large' USING ERRCODE = 'MN413'; END IF;

@@ -8,7 +8,8 @@ DECLARE
     v_new facts;
 BEGIN
     SELECT * INTO v_old FROM facts_of_topic(p_tenant, p_said, p_topic) f
-        WHERE f.kind = CASE WHEN p_rank IS NULL THEN 'single' ELSE 'ranked' END AND coalesce(f.rank, 0) = coalesce(p_rank, 0);
+        WHERE f.kind = CASE WHEN p_rank IS NULL THEN 'single' ELSE 'ranked' END
+            AND coalesce(f.rank, 0) = coalesce(p_rank, 0);
     IF v_old.id IS NULL OR v_old.removed_at IS NOT NULL THEN
         IF EXISTS (SELECT FROM facts_of_topic(p_tenant, p_said, p_topic) f
                    WHERE f.listed_at > v_at AND f.list_length < coalesce(p_rank, f.list_length + 1)
@@ -20,7 +21,8 @@ BEGIN
         INSERT INTO facts (tenant_id, id, user_id, thread_id, topic_key, kind, rank, value, value_key, category,
                            source_message_id, list_length, listed_at, created_at, updated_at)
             VALUES (p_tenant, (p_entry->>'id')::uuid, p_said->>'user_id', p_said->>'thread_id', p_topic,
-                    CASE WHEN p_rank IS NULL THEN 'single' ELSE 'ranked' END, p_rank, p_entry->>'value', p_entry->>'key',
+                    CASE WHEN p_rank IS NULL THEN 'single' ELSE 'ranked' END, p_rank, p_entry->>'value',
+                        p_entry->>'key',
                     p_said->>'category', p_said->>'source_message_id', p_length,
                     CASE WHEN p_length IS NOT NULL THEN v_at END, v_at, clock_timestamp())
             RETURNING * INTO v_new;

@@ -7,12 +7,14 @@ BEGIN
     PERFORM set_config('app.tenant_id', p_tenant::text, true);
     IF p_version > 0 THEN
         RETURN QUERY UPDATE supervisor_checkpoints s
-            SET checkpoint_data = p_json::jsonb, checkpoint_binary = p_binary, version = s.version + 1, updated_at = now()
+            SET checkpoint_data = p_json::jsonb, checkpoint_binary = p_binary, version = s.version + 1,
+                updated_at = now()
             WHERE s.tenant_id = p_tenant AND s.user_id = p_user AND s.thread_id = p_thread AND s.kind = 'state'
               AND s.version = p_version
             RETURNING s.kind, s.version, s.created_at, s.updated_at;
     ELSE
-        RETURN QUERY INSERT INTO supervisor_checkpoints AS s (tenant_id, id, user_id, thread_id, checkpoint_data, checkpoint_binary)
+        RETURN QUERY INSERT INTO supervisor_checkpoints AS s (tenant_id, id, user_id, thread_id, checkpoint_data,
+            checkpoint_binary)
             VALUES (p_tenant, p_id, p_user, p_thread, p_json::jsonb, p_binary)
             ON CONFLICT (tenant_id, user_id, thread_id) DO UPDATE
                 SET checkpoint_data = excluded.checkpoint_data, checkpoint_binary = excluded.checkpoint_binary,

@@ -7,7 +7,8 @@ BEGIN
     IF p_stale <> '{}' THEN DELETE FROM vec_minilm_l6_v2 WHERE tenant_id = p_tenant AND memory_id = ANY (p_stale); END IF;
     INSERT INTO vec_minilm_l6_v2 AS v (tenant_id, user_pk, memory_id, type, category, state, thread_key, embedding, tokens)
         SELECT m.tenant_id, m.user_pk, m.id, m.type, m.category, m.state, thread_key(m.thread_id), x.embedding, x.tokens
-        FROM unnest(p_ids, p_vectors, p_tokens) AS x(id, embedding, tokens) JOIN memories m ON m.tenant_id = p_tenant AND m.id = x.id
+        FROM unnest(p_ids, p_vectors, p_tokens) AS x(id, embedding, tokens) JOIN memories m ON m.tenant_id = p_tenant
+            AND m.id = x.id
         WHERE x.id = ANY (p_changed)
         ON CONFLICT (tenant_id, memory_id)
             DO UPDATE SET embedding = excluded.embedding, tokens = excluded.tokens, category = excluded.category,

@@ -8,7 +8,8 @@ DECLARE
 BEGIN
     PERFORM set_config('app.tenant_id', p_tenant::text, true);
     v_thread := lineage_of(p_tenant, p_id, p_user, p_thread);
-    INSERT INTO checkpoint_writes (tenant_id, thread_pk, ns, checkpoint_id, task_id, idx, task_path, channel, type, data)
+    INSERT INTO checkpoint_writes (tenant_id, thread_pk, ns, checkpoint_id, task_id, idx, task_path,
+        channel, type, data)
         SELECT p_tenant, v_thread, p_ns, p_checkpoint, n.*
         FROM unnest(p_tasks, p_idxs, p_paths, p_channels, p_types, p_values) AS n(task, idx, path, channel, type, data)
         ORDER BY n.task, n.idx

@@ -9,8 +9,10 @@ BEGIN
     PERFORM set_config('app.tenant_id', p_tenant::text, true);
     SELECT * INTO v_source FROM sources WHERE tenant_id = p_tenant AND id = p_source FOR UPDATE;
     IF NOT FOUND THEN RETURN; END IF;
-    SELECT j.* INTO v_waiting FROM index_jobs j WHERE j.tenant_id = p_tenant AND j.source_id = p_source AND j.state = 'queued';
-    IF FOUND AND EXISTS (SELECT FROM jobs WHERE tenant_id = p_tenant AND id = v_waiting.job_id AND state IN ('queued', 'running')) THEN
+    SELECT j.* INTO v_waiting FROM index_jobs j WHERE j.tenant_id = p_tenant AND j.source_id = p_source
+        AND j.state = 'queued';
+    IF FOUND AND EXISTS (SELECT FROM jobs WHERE tenant_id = p_tenant AND id = v_waiting.job_id
+        AND state IN ('queued', 'running')) THEN
         IF v_source.removed_at IS NOT NULL AND v_waiting.kind <> 'removal' THEN
             UPDATE index_jobs SET kind = 'removal', cause = p_cause, updated_at = clock_timestamp()
                 WHERE tenant_id = p_tenant AND id = v_waiting.id RETURNING * INTO v_waiting;

@@ -7,7 +7,8 @@ DECLARE
     v_new facts;
     v_said jsonb;
 BEGIN
-    SELECT * INTO v_old FROM facts_of_topic(p_tenant, p_said, p_topic) f WHERE f.kind = 'single' AND f.removed_at IS NULL;
+    SELECT * INTO v_old FROM facts_of_topic(p_tenant, p_said, p_topic) f WHERE f.kind = 'single'
+        AND f.removed_at IS NULL;
     IF v_old.id IS NULL THEN RETURN NULL; END IF;
     v_new := v_old;
     v_said := p_said || jsonb_build_object('stated_at', v_old.created_at, 'source_message_id', v_old.source_message_id);

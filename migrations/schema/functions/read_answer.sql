@@ -15,7 +15,8 @@ BEGIN
     PERFORM set_config('app.tenant_id', p_tenant::text, true);
     v_user := CASE WHEN p_user IS NOT NULL THEN coalesce(user_pk_of(p_tenant, p_user), -1) END;
     IF p_whole <> '{}' THEN
-        v_whole := ARRAY(SELECT m.id FROM memories m WHERE m.tenant_id = p_tenant AND (v_user IS NULL OR m.user_pk = v_user)
+        v_whole := ARRAY(SELECT m.id FROM memories m WHERE m.tenant_id = p_tenant
+            AND (v_user IS NULL OR m.user_pk = v_user)
             AND m.state = 'active' AND m.type <> 'chunk' AND m.category = ANY (p_whole) AND memory_matches(m, p_filters)
             ORDER BY m.pinned DESC, m.importance DESC, m.updated_at DESC, m.id LIMIT p_whole_limit);
     END IF;
@@ -34,11 +35,14 @@ BEGIN
                   ORDER BY d.strength DESC, d.other OFFSET 0) e
             CROSS JOIN LATERAL (  -- from the strongest down, until there are enough
                 SELECT m.id FROM memories m WHERE m.tenant_id = p_tenant AND m.id = e.other AND m.state = 'active'
-                AND m.category = ANY (p_categories) AND (v_user IS NULL OR m.user_pk = v_user) AND memory_matches(m, p_filters) OFFSET 0) o
+                AND m.category = ANY (p_categories) AND (v_user IS NULL OR m.user_pk = v_user)
+                    AND memory_matches(m, p_filters) OFFSET 0) o
             ORDER BY e.strength DESC, e.other LIMIT p_related) x;
     END IF;
-    RETURN QUERY SELECT a.part, a.strength, a.via, m.id, m.user_id, m.thread_id, m.seq, m.agent_id, m.run_id, m.actor_id, m.role,
-        m.type, m.category, m.text, m.steps_text, m.importance, m.pinned, m.tags, m.state, m.source, m.metadata, m.superseded_by,
+    RETURN QUERY SELECT a.part, a.strength, a.via, m.id, m.user_id, m.thread_id, m.seq, m.agent_id, m.run_id,
+        m.actor_id, m.role,
+        m.type, m.category, m.text, m.steps_text, m.importance, m.pinned, m.tags, m.state, m.source, m.metadata,
+            m.superseded_by,
         m.purge_at, m.version, m.created_at, m.updated_at, m.fact_topic
     FROM (SELECT 1 AS rank, 'whole' AS part, w.at, w.id, NULL::real AS strength, NULL::uuid AS via
               FROM unnest(v_whole) WITH ORDINALITY AS w(id, at)

@@ -27,20 +27,27 @@ BEGIN
                        WHEN c.turn_id IS NULL THEN s.removed_at IS NULL AND length(m.text) = c.end_at - c.start_at
                        ELSE t.state = 'active' AND memory_matches(t, p_filters - 'type')
                             AND substr(t.text, c.start_at + 1, c.end_at - c.start_at) = m.text END)
-        SELECT p.hit, n.ordinal, n.start_at, n.end_at, n.page, n.heading, n.gap, p.source_id, p.file_id, p.path, p.turn_id, m.id, m.user_id,
-            m.thread_id, m.seq, m.agent_id, m.run_id, m.actor_id, m.role, m.type, m.category, m.text, m.steps_text, m.importance,
-            m.pinned, m.tags, m.state, m.source, m.metadata, m.superseded_by, m.purge_at, m.version, m.created_at, m.updated_at
+        SELECT p.hit, n.ordinal, n.start_at, n.end_at, n.page, n.heading, n.gap, p.source_id, p.file_id, p.path,
+            p.turn_id, m.id, m.user_id,
+            m.thread_id, m.seq, m.agent_id, m.run_id, m.actor_id, m.role, m.type, m.category, m.text, m.steps_text,
+                m.importance,
+            m.pinned, m.tags, m.state, m.source, m.metadata, m.superseded_by, m.purge_at, m.version,
+                m.created_at, m.updated_at
         FROM placed p
         CROSS JOIN LATERAL (
-            SELECT c.memory_id, c.ordinal, c.start_at, c.end_at, c.page, c.heading, c.gap FROM chunks c WHERE c.tenant_id = p_tenant
+            SELECT c.memory_id, c.ordinal, c.start_at, c.end_at, c.page, c.heading, c.gap FROM chunks c
+                WHERE c.tenant_id = p_tenant
                 AND c.file_id = p.file_id AND c.ordinal BETWEEN p.ordinal - p_beside AND p.ordinal + p_beside
             UNION ALL
-            SELECT c.memory_id, c.ordinal, c.start_at, c.end_at, c.page, c.heading, c.gap FROM chunks c WHERE c.tenant_id = p_tenant
+            SELECT c.memory_id, c.ordinal, c.start_at, c.end_at, c.page, c.heading, c.gap FROM chunks c
+                WHERE c.tenant_id = p_tenant
                 AND c.turn_id = p.turn_id AND c.ordinal BETWEEN p.ordinal - p_beside AND p.ordinal + p_beside
             UNION ALL
             SELECT p.hit, NULL, NULL, NULL, NULL, NULL, NULL WHERE NOT p.known) n
-        JOIN memories m ON m.tenant_id = p_tenant AND m.id = n.memory_id AND m.state = 'active' AND m.category = ANY (p_categories)
-            AND (v_users IS NULL OR m.user_pk = ANY (v_users)) AND (NOT p.known OR length(m.text) = n.end_at - n.start_at)
+        JOIN memories m ON m.tenant_id = p_tenant AND m.id = n.memory_id AND m.state = 'active'
+            AND m.category = ANY (p_categories)
+            AND (v_users IS NULL OR m.user_pk = ANY (v_users))
+                AND (NOT p.known OR length(m.text) = n.end_at - n.start_at)
         ORDER BY p.hit, n.ordinal;
 END $function$;
 COMMENT ON FUNCTION read_chunks(uuid,text,text[],jsonb,uuid[],integer) IS 'Return the chunks p_chosen that may still be answered, with their places, and up to p_beside chunks before and after

@@ -16,7 +16,8 @@ DECLARE
     v_truncated boolean;
 BEGIN
     -- changes shown for all users (user '') were also shown for each user
-    SELECT coalesce(p_since, r.cursor), greatest(n.rev, p.rev, e.rev, CASE WHEN p_since IS NULL THEN r.cursor END, 0), t.rev,
+    SELECT coalesce(p_since, r.cursor), greatest(n.rev, p.rev, e.rev,
+        CASE WHEN p_since IS NULL THEN r.cursor END, 0), t.rev,
            o.rev, coalesce(p.rev, 0), coalesce((t.pruned->>'')::bigint, 0)
         INTO v_since, v_told, v_newest, v_oldest, v_pruned, v_pruned_all
         FROM (SELECT coalesce(max(c.rev), 0) AS cursor FROM delta_cursors c
@@ -56,7 +57,8 @@ BEGIN
     END IF;
     IF v_told > v_since THEN
         RETURN QUERY
-            SELECT v_since, v_told, v_truncated, count(*) OVER (), c.rev, c.memory_id, c.kind, c.category, c.text, c.importance,
+            SELECT v_since, v_told, v_truncated, count(*) OVER (), c.rev, c.memory_id, c.kind, c.category, c.text,
+                c.importance,
                    c.combined, c.version, c.user_pk
             FROM net_changes(p_tenant, p_thread, v_since, p_categories, v_user, NOT v_truncated, v_oldest = 1) c
             ORDER BY c.importance DESC, c.rev DESC LIMIT p_limit;

@@ -43,12 +43,14 @@ BEGIN
         IF 'semantic' = ANY (v_types) THEN v_types := v_types || 'fact'::text; END IF;  -- the memories of facts
         v_dense := ARRAY(SELECT v.memory_id FROM vec_minilm_l6_v2 v WHERE v.tenant_id = p_tenant AND v.state = 'active' AND v.type <> 'chunk'
         AND v.category = ANY (p_categories) AND v.user_pk = v_user AND (v_thread IS NULL OR v.thread_key = v_thread)
-        AND (v_shared IS NULL OR v.thread_key IS NULL OR v.thread_key = v_shared OR v.type IN ('semantic', 'episodic', 'insight'))
+        AND (v_shared IS NULL OR v.thread_key IS NULL OR v.thread_key = v_shared
+            OR v.type IN ('semantic', 'episodic', 'insight'))
         AND (v_types IS NULL OR v.type = ANY (v_types)) ORDER BY (v.embedding <=> p_vector) + 0, v.memory_id LIMIT p_dense);
         IF cardinality(v_dense) < p_dense THEN
             v_found := CASE WHEN p_filters ? 'embedded' THEN v_dense ELSE ARRAY(
                 SELECT m.id FROM memories m WHERE m.tenant_id = p_tenant AND m.user_pk = v_user
-                AND m.state = 'active' AND m.type <> 'chunk' AND m.category = ANY (p_categories) AND memory_matches(m, p_filters)) END;
+                AND m.state = 'active' AND m.type <> 'chunk' AND m.category = ANY (p_categories)
+                    AND memory_matches(m, p_filters)) END;
         END IF;
     ELSIF v_user IS NOT NULL THEN
         v_found := ARRAY(SELECT m.id FROM memories m WHERE m.tenant_id = p_tenant AND m.user_pk = v_user
@@ -74,8 +76,10 @@ BEGIN
             v_dense := ARRAY(SELECT v.memory_id FROM unnest(v_found) AS f(id) JOIN vec_minilm_l6_v2 v ON v.tenant_id = p_tenant AND v.memory_id = f.id ORDER BY (v.embedding <=> p_vector) + 0, v.memory_id LIMIT p_dense);
         ELSE
             v_found := NULL;  -- incomplete
-            IF (SELECT count(*) FROM (SELECT FROM memories m WHERE m.tenant_id = p_tenant AND m.category = ANY (p_categories)
-                                      AND m.state = 'active' AND m.type <> 'chunk' LIMIT p_exact + 1) counted) > p_exact THEN
+            IF (SELECT count(*) FROM (SELECT FROM memories m WHERE m.tenant_id = p_tenant
+                AND m.category = ANY (p_categories)
+                                      AND m.state = 'active' AND m.type <> 'chunk'
+                                      LIMIT p_exact + 1) counted) > p_exact THEN
                 v_dense := near_minilm_l6_v2(p_tenant, p_vector, p_categories, p_filters, p_dense);
             ELSIF p_filters IS NULL THEN
                 v_dense := ARRAY(SELECT v.memory_id FROM vec_minilm_l6_v2 v WHERE v.tenant_id = p_tenant AND v.state = 'active' AND v.type <> 'chunk'
@@ -83,7 +87,8 @@ BEGIN
             END IF;
             IF v_dense IS NULL OR cardinality(v_dense) < p_dense THEN
                 v_dense := ARRAY(SELECT v.memory_id FROM memories m JOIN vec_minilm_l6_v2 v ON v.tenant_id = p_tenant AND v.memory_id = m.id AND v.state = 'active'
-        WHERE m.tenant_id = p_tenant AND m.category = ANY (p_categories) AND m.state = 'active' AND m.type <> 'chunk'
+        WHERE m.tenant_id = p_tenant AND m.category = ANY (p_categories) AND m.state = 'active'
+            AND m.type <> 'chunk'
         AND memory_matches(m, p_filters) ORDER BY (v.embedding <=> p_vector) + 0, v.memory_id LIMIT p_dense);  -- a small tenant, or the approximate search found too few
             END IF;
         END IF;
@@ -95,7 +100,8 @@ BEGIN
         v_last := coalesce(v_user, 9223372036854775807);
         v_dense := v_dense || ARRAY(SELECT m.id FROM memories m
             WHERE m.tenant_id = p_tenant AND m.user_pk BETWEEN v_first AND v_last
-              AND m.state = 'active' AND m.type <> 'chunk' AND m.category = ANY (p_categories) AND memory_matches(m, p_filters)
+              AND m.state = 'active' AND m.type <> 'chunk' AND m.category = ANY (p_categories)
+              AND memory_matches(m, p_filters)
               AND m.id <> ALL (v_dense)
             ORDER BY m.pinned DESC, m.importance DESC, m.updated_at DESC, m.id LIMIT p_dense - cardinality(v_dense));
     END IF;
@@ -112,31 +118,41 @@ BEGIN
     END IF;
     IF p_beside > 0 THEN
         v_beside := ARRAY(SELECT n.id FROM memories b CROSS JOIN LATERAL (
-            SELECT m.id FROM memories m WHERE m.tenant_id = p_tenant AND m.thread_id = b.thread_id AND m.seq IN (b.seq - 1, b.seq + 1)
+            SELECT m.id FROM memories m WHERE m.tenant_id = p_tenant AND m.thread_id = b.thread_id
+                AND m.seq IN (b.seq - 1, b.seq + 1)
               AND m.state = 'active' AND m.category = ANY (p_categories) AND (v_user IS NULL OR m.user_pk = v_user)
               AND memory_matches(m, p_filters) OFFSET 0) n
-            WHERE b.tenant_id = p_tenant AND b.id = ANY (v_dense[:p_beside] || v_found[:p_beside]) AND b.seq IS NOT NULL);
+            WHERE b.tenant_id = p_tenant AND b.id = ANY (v_dense[:p_beside] || v_found[:p_beside])
+                AND b.seq IS NOT NULL);
     END IF;
-    IF p_chunks > 0 AND EXISTS (SELECT FROM memories m WHERE m.tenant_id = p_tenant AND m.state = 'active' AND m.type = 'chunk') THEN
+    IF p_chunks > 0 AND EXISTS (SELECT FROM memories m WHERE m.tenant_id = p_tenant AND m.state = 'active'
+        AND m.type = 'chunk') THEN
         SELECT f.near, f.worded, f.ranks INTO v_chunks, v_worded, v_chunk_ranks
             FROM find_chunks_minilm_l6_v2(p_tenant, p_user, p_vector, p_chunk_categories, p_filters, p_query, p_chunks, p_exact) f;
     END IF;
-    RETURN QUERY SELECT array_agg(c.id), array_agg(c.category), array_agg(c.type), array_agg(c.importance), array_agg(c.pinned),
-        array_agg(c.created_at), array_agg(c.updated_at), array_agg(c.thread_id), array_agg(c.seq), array_agg(c.actor_id),
-        array_agg(c.asks), array_agg(c.similarity), array_agg(c.rank), array_agg(c.strength), array_agg(length(c.tokens)),
+    RETURN QUERY SELECT array_agg(c.id), array_agg(c.category), array_agg(c.type), array_agg(c.importance),
+        array_agg(c.pinned),
+        array_agg(c.created_at), array_agg(c.updated_at), array_agg(c.thread_id), array_agg(c.seq),
+            array_agg(c.actor_id),
+        array_agg(c.asks), array_agg(c.similarity), array_agg(c.rank), array_agg(c.strength),
+            array_agg(length(c.tokens)),
         string_agg(c.tokens, ''), CASE WHEN p_vectors THEN array_agg(c.embedding) END,
         CASE WHEN p_vectors THEN array_agg(c.text_hash) END
     FROM (
-        SELECT m.id, m.category, m.type, m.importance, m.pinned, m.created_at, m.updated_at, m.thread_id, m.seq, m.actor_id,
+        SELECT m.id, m.category, m.type, m.importance, m.pinned, m.created_at, m.updated_at, m.thread_id,
+            m.seq, m.actor_id,
                m.text LIKE '%?' AS asks, 1 - (v.embedding <=> p_vector) AS similarity, l.rank,
                CASE WHEN i.id = ANY (v_dense[:p_related] || v_found[:p_related]) THEN (
                    -- from the strongest down; the first visible one is enough
                    SELECT e.strength FROM (SELECT x.other, x.strength FROM (
-                       SELECT r.to_id AS other, r.strength FROM relations r WHERE r.tenant_id = p_tenant AND r.from_id = i.id::text
+                       SELECT r.to_id AS other, r.strength FROM relations r WHERE r.tenant_id = p_tenant
+                       AND r.from_id = i.id::text
                        UNION ALL
-                       SELECT r.from_id, r.strength FROM relations r WHERE r.tenant_id = p_tenant AND r.to_id = i.id::text) x
+                       SELECT r.from_id, r.strength FROM relations r WHERE r.tenant_id = p_tenant
+                       AND r.to_id = i.id::text) x
                        ORDER BY x.strength DESC OFFSET 0) e
-                   WHERE EXISTS (SELECT FROM memories o WHERE o.tenant_id = p_tenant AND o.id = e.other::uuid AND o.state = 'active'
+                   WHERE EXISTS (SELECT FROM memories o WHERE o.tenant_id = p_tenant AND o.id = e.other::uuid
+                       AND o.state = 'active'
                        AND o.category = ANY (p_categories) AND (v_user IS NULL OR o.user_pk = v_user)
                        AND memory_matches(o, p_filters) OFFSET 0) LIMIT 1) END AS strength,
                CASE WHEN p_tokens THEN v.tokens END AS tokens, CASE WHEN p_vectors THEN v.embedding END AS embedding,

@@ -5,7 +5,8 @@ AS $function$
 DECLARE
     v_now timestamptz := clock_timestamp();
     v_users text[] := ARRAY (
-        SELECT r->>'user_id' FROM jsonb_array_elements(p_receipts) r UNION SELECT i->>'user_id' FROM jsonb_array_elements(p_items) i);
+        SELECT r->>'user_id' FROM jsonb_array_elements(p_receipts) r UNION SELECT i->>'user_id'
+            FROM jsonb_array_elements(p_items) i);
     v_pks bigint[] := ARRAY (SELECT DISTINCT (i->>'user_pk')::bigint FROM jsonb_array_elements(p_items) i);
     v_count bigint;
 BEGIN
@@ -20,14 +21,16 @@ BEGIN
         WHERE tenant_id = p_tenant AND (user_id = ANY (v_users) OR user_pk = ANY (v_pks))),
     given AS MATERIALIZED (
         SELECT r.*, v_now - make_interval(secs => r.age) AS ts
-        FROM jsonb_to_recordset(p_receipts) AS r(id uuid, age double precision, via text, agent text, key_id uuid, user_id text,
+        FROM jsonb_to_recordset(p_receipts) AS r(id uuid, age double precision, via text, agent text, key_id uuid,
+            user_id text,
              thread_id text, header_from bigint, header_to bigint, tokens int, relevance real, degraded text)),
     new AS (
         INSERT INTO receipts (tenant_id, id, ts, via, agent, key_id, user_id, thread_id, header_from, header_to, tokens,
                               relevance, degraded)
         SELECT p_tenant, g.id, g.ts, g.via, g.agent, g.key_id, k.user_id, CASE WHEN CASE
                    WHEN g.user_id IS NOT NULL THEN k.user_id IS NOT NULL
-                   ELSE EXISTS (SELECT FROM thread_revision t WHERE t.tenant_id = p_tenant AND t.thread_id = g.thread_id)
+                   ELSE EXISTS (SELECT FROM thread_revision t WHERE t.tenant_id = p_tenant
+                       AND t.thread_id = g.thread_id)
                END THEN g.thread_id END, g.header_from, g.header_to, g.tokens, g.relevance, g.degraded
         FROM given g LEFT JOIN known k ON k.user_id = g.user_id AND k.created_at <= g.ts
         ON CONFLICT DO NOTHING RETURNING id, ts, user_id, tokens),

@@ -7,7 +7,8 @@ DECLARE
     r memories := CASE WHEN tg_op = 'DELETE' THEN old ELSE new END;
 BEGIN
     -- OFFSET 0: not by history_by_transaction, which holds every other memory of the transaction
-    PERFORM 1 FROM (SELECT h.stamp FROM history h WHERE h.tenant_id = r.tenant_id AND h.memory_id = r.id::text OFFSET 0) o
+    PERFORM 1 FROM (SELECT h.stamp FROM history h WHERE h.tenant_id = r.tenant_id
+        AND h.memory_id = r.id::text OFFSET 0) o
       WHERE o.stamp = transaction_stamp();
     IF NOT FOUND THEN
         RAISE EXCEPTION 'memory % was changed (%) without a history row in the same transaction', r.id, tg_op

@@ -17,7 +17,8 @@ BEGIN
     ELSIF p_new->>'key' <> p_old->>'key' AND EXISTS (SELECT FROM facts_of_topic(p_tenant, p_said, p_topic) f
               WHERE f.removed_at IS NULL AND f.kind = v_old.kind AND f.value_key = p_new->>'key') THEN
         RETURN QUERY SELECT * FROM remove_facts(p_tenant, p_said, p_topic,
-                                                jsonb_build_object('ranks', '[]'::jsonb, 'entries', jsonb_build_array(p_old)), NULL);
+                                                jsonb_build_object('ranks', '[]'::jsonb, 'entries',
+                                                    jsonb_build_array(p_old)), NULL);
     ELSE
         RETURN NEXT put_fact(p_tenant, p_said, p_topic, v_old.rank, p_new, NULL);
     END IF;

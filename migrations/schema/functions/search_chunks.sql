@@ -18,7 +18,8 @@ BEGIN
     RETURN QUERY
         SELECT m.id, ts_rank(m.tsv, v_words) AS r
         FROM (SELECT * FROM memories w WHERE w.tsv @@ (v_scope::tsquery && v_words) OFFSET 0) m  -- as in search_lexical
-        WHERE m.tenant_id = v_tenant AND m.state = 'active' AND m.type = 'chunk' AND (p_user IS NULL OR m.user_pk = p_user)
+        WHERE m.tenant_id = v_tenant AND m.state = 'active' AND m.type = 'chunk'
+            AND (p_user IS NULL OR m.user_pk = p_user)
           AND m.category = ANY (p_categories) AND memory_matches(m, p_filters)
         ORDER BY r DESC, m.id LIMIT p_limit;
 END $function$;

@@ -16,7 +16,8 @@ BEGIN
         RETURN false;
     END IF;
     IF length(v_text) <= v_longest AND length(w_text) <= v_longest AND v_text ~ v_number AND w_text ~ v_number THEN
-        v_order := CASE WHEN v_text::numeric < w_text::numeric THEN -1 WHEN v_text::numeric > w_text::numeric THEN 1 ELSE 0 END;
+        v_order := CASE WHEN v_text::numeric < w_text::numeric THEN -1 WHEN v_text::numeric > w_text::numeric
+            THEN 1 ELSE 0 END;
     ELSIF jsonb_typeof(v) = 'string' AND jsonb_typeof(w) = 'string' THEN
         v_order := CASE WHEN v_text COLLATE "C" < w_text THEN -1 WHEN v_text COLLATE "C" > w_text THEN 1 ELSE 0 END;
     ELSE

@@ -3,7 +3,8 @@ CREATE OR REPLACE FUNCTION public.thread_changes_since(p_tenant uuid, p_thread t
  LANGUAGE sql
  STABLE
 AS $function$
-SELECT c.rev, c.memory_id::uuid, c.event = 'created' AND (m.id IS NULL OR m.type = 'turn'), m.user_id, m.actor_id, m.role,
+SELECT c.rev, c.memory_id::uuid, c.event = 'created'
+    AND (m.id IS NULL OR m.type = 'turn'), m.user_id, m.actor_id, m.role,
        left(m.text, 1000), m.version,
        coalesce(m.state = 'active' AND m.created_at >= asked.at, false),  -- said before the question: no answer
        k.key_id
@@ -15,7 +16,8 @@ CROSS JOIN (
 LEFT JOIN memories m ON m.tenant_id = p_tenant AND m.id = c.memory_id::uuid
 LEFT JOIN LATERAL (
     SELECT CASE WHEN pg_input_is_valid(h.meta->>'key', 'uuid') THEN (h.meta->>'key')::uuid END AS key_id FROM history h
-    WHERE h.tenant_id = p_tenant AND h.memory_id = c.memory_id AND h.event = 'ADD' AND m.type = 'turn' LIMIT 1) k ON true
+    WHERE h.tenant_id = p_tenant AND h.memory_id = c.memory_id AND h.event = 'ADD' AND m.type = 'turn'
+        LIMIT 1) k ON true
 WHERE c.tenant_id = p_tenant AND c.thread_id = p_thread AND c.rev > p_rev ORDER BY c.rev LIMIT p_limit
 $function$;
 COMMENT ON FUNCTION thread_changes_since(uuid,text,bigint,integer) IS 'Return what happened in a thread after a revision, oldest first. A memory that no longer exists counts as a turn.

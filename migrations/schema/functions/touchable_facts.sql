@@ -17,7 +17,8 @@ BEGIN
             WHERE m.tenant_id = p_tenant AND m.user_pk = user_pk_of(p_tenant, p_user) AND m.created_at > v_stated
               AND m.thread_id = p_thread AND m.type = 'turn' AND m.role = 'user' AND m.state = 'active' LIMIT 1;
     END IF;
-    RETURN QUERY SELECT f.thread_id, f.topic_key, f.rank, f.value, v_said IS NULL AND f.created_at = v_stated FROM facts f
+    RETURN QUERY SELECT f.thread_id, f.topic_key, f.rank, f.value, v_said IS NULL
+        AND f.created_at = v_stated FROM facts f
         WHERE f.tenant_id = p_tenant AND f.user_id = p_user AND thread_place(f.thread_id) = thread_place(p_thread)
           AND f.removed_at IS NULL AND (p_categories IS NULL OR f.category = ANY (p_categories))
         ORDER BY f.created_at DESC, f.rank LIMIT p_limit;

@@ -29,7 +29,8 @@ BEGIN
         END IF;
         SELECT max(f.created_at) INTO v_at FROM unnest(v_facts) f;
         v_event := CASE WHEN v_old.id IS NULL THEN 'ADD' WHEN v_old.state = 'active' THEN 'UPDATE' ELSE 'RESTORE' END;
-        v_set := jsonb_build_object('text', v_text, 'category', v_facts[1].category, 'state', 'active', 'purge_at', NULL,
+        v_set := jsonb_build_object('text', v_text, 'category', v_facts[1].category, 'state', 'active',
+            'purge_at', NULL,
             'source', v_source, 'created_at', v_at,
             -- never the key of a memory that a user writes: those are of texts in lower case on one line
             'text_hash', sha256(convert_to(E'FACT
@@ -39,9 +40,11 @@ BEGIN
     v_set := v_set || jsonb_build_object('updated_at', clock_timestamp());
     IF v_old.id IS NULL THEN
         v_new := jsonb_populate_record(NULL::memories, v_set);
-        INSERT INTO memories (tenant_id, id, user_pk, user_id, type, category, text, text_hash, importance, pinned, tags, state,
+        INSERT INTO memories (tenant_id, id, user_pk, user_id, type, category, text, text_hash, importance,
+            pinned, tags, state,
                               source, metadata, version, created_at, updated_at, fact_topic)
-            VALUES (p_tenant, new_id(), v_pk, p_user, 'semantic', v_new.category, v_new.text, v_new.text_hash, 3, false, '{}',
+            VALUES (p_tenant, new_id(), v_pk, p_user, 'semantic', v_new.category, v_new.text, v_new.text_hash,
+                3, false, '{}',
                     'active', v_source, '{}', 1, v_at, v_new.updated_at, p_topic)
             RETURNING * INTO v_new;
     ELSE

@@ -60,7 +60,8 @@ CREATE TABLE checkpoint_writes (                    -- writes of an unfinished s
     ns             text COLLATE "C" NOT NULL,
     checkpoint_id  text COLLATE "C" NOT NULL,
     task_id        text COLLATE "C" NOT NULL,
-    idx            integer NOT NULL,                -- below 0: a special write, which may be replaced (error, interrupt, …)
+    -- below 0: a special write, which may be replaced (error, interrupt, …)
+    idx            integer NOT NULL,
     task_path      text COLLATE "C" NOT NULL,
     channel        text COLLATE "C" NOT NULL,
     type           text NOT NULL,
@@ -73,19 +74,22 @@ GRANT SELECT, INSERT, DELETE, UPDATE (task_path, channel, type, data) ON checkpo
 -- Put the whole state of a thread: p_json, or p_binary with an empty object as p_json. p_version NULL puts it whatever
 -- is there, 0 only if the thread has no state, else only if the state has that version. Returns no row if the version
 -- does not match; a row of kind `lineage` says that a saver keeps this thread.
-CREATE FUNCTION put_state(p_tenant uuid, p_id uuid, p_user text, p_thread text, p_json text, p_binary bytea, p_version bigint)
+CREATE FUNCTION put_state(p_tenant uuid, p_id uuid, p_user text, p_thread text, p_json text, p_binary bytea,
+    p_version bigint)
     RETURNS TABLE (kind text, version bigint, created_at timestamptz, updated_at timestamptz) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 BEGIN
     PERFORM set_config('app.tenant_id', p_tenant::text, true);
     IF p_version > 0 THEN
         RETURN QUERY UPDATE supervisor_checkpoints s
-            SET checkpoint_data = p_json::jsonb, checkpoint_binary = p_binary, version = s.version + 1, updated_at = now()
+            SET checkpoint_data = p_json::jsonb, checkpoint_binary = p_binary, version = s.version + 1,
+                updated_at = now()
             WHERE s.tenant_id = p_tenant AND s.user_id = p_user AND s.thread_id = p_thread AND s.kind = 'state'
               AND s.version = p_version
             RETURNING s.kind, s.version, s.created_at, s.updated_at;
     ELSE
-        RETURN QUERY INSERT INTO supervisor_checkpoints AS s (tenant_id, id, user_id, thread_id, checkpoint_data, checkpoint_binary)
+        RETURN QUERY INSERT INTO supervisor_checkpoints AS s (tenant_id, id, user_id, thread_id, checkpoint_data,
+            checkpoint_binary)
             VALUES (p_tenant, p_id, p_user, p_thread, p_json::jsonb, p_binary)
             ON CONFLICT (tenant_id, user_id, thread_id) DO UPDATE
                 SET checkpoint_data = excluded.checkpoint_data, checkpoint_binary = excluded.checkpoint_binary,
@@ -101,7 +105,8 @@ END $$;
 
 -- Return the state of a thread; of a saver's thread, a description of its newest checkpoint.
 CREATE FUNCTION get_state(p_tenant uuid, p_user text, p_thread text)
-    RETURNS TABLE (version bigint, state text, bytes bytea, created_at timestamptz, updated_at timestamptz) LANGUAGE plpgsql AS $$
+    RETURNS TABLE (version bigint, state text, bytes bytea, created_at timestamptz, updated_at timestamptz)
+        LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM set_config('app.tenant_id', p_tenant::text, true);
     RETURN QUERY SELECT s.version, s.checkpoint_data::text, s.checkpoint_binary, s.created_at, s.updated_at
@@ -109,13 +114,15 @@ BEGIN
 END $$;
 
 -- Delete a thread with its checkpoints if it has p_version or p_version is NULL. Returns `gone`, `conflict` or `none`.
-CREATE FUNCTION delete_state(p_tenant uuid, p_user text, p_thread text, p_version bigint) RETURNS text LANGUAGE plpgsql AS $$
+CREATE FUNCTION delete_state(p_tenant uuid, p_user text, p_thread text, p_version bigint) RETURNS text
+    LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM set_config('app.tenant_id', p_tenant::text, true);
     DELETE FROM supervisor_checkpoints s WHERE s.tenant_id = p_tenant AND s.user_id = p_user AND s.thread_id = p_thread
         AND (p_version IS NULL OR s.version = p_version);
     IF FOUND THEN RETURN 'gone'; END IF;
-    PERFORM 1 FROM supervisor_checkpoints s WHERE s.tenant_id = p_tenant AND s.user_id = p_user AND s.thread_id = p_thread;
+    PERFORM 1 FROM supervisor_checkpoints s WHERE s.tenant_id = p_tenant AND s.user_id = p_user
+        AND s.thread_id = p_thread;
     RETURN CASE WHEN FOUND THEN 'conflict' ELSE 'none' END;
 END $$;
 
@@ -142,7 +149,8 @@ BEGIN
     IF v_id IS NULL THEN
         INSERT INTO supervisor_checkpoints AS s (tenant_id, id, user_id, thread_id, kind, checkpoint_data)
             VALUES (p_tenant, p_id, p_user, p_thread, 'lineage', '{}')
-            ON CONFLICT (tenant_id, user_id, thread_id) DO UPDATE SET kind = s.kind RETURNING id, kind INTO v_id, v_kind;
+            ON CONFLICT (tenant_id, user_id, thread_id) DO UPDATE SET kind = s.kind RETURNING id, kind
+                INTO v_id, v_kind;
     END IF;
     IF v_kind <> 'lineage' THEN
         RAISE EXCEPTION 'this thread holds a state that was put as a whole' USING ERRCODE = 'MN409';
@@ -152,7 +160,8 @@ END $$;
 
 -- Put a checkpoint with the values of the changed channels; it replaces a checkpoint with the same id. Raises MN413 if
 -- its values have more than p_most bytes.
-CREATE FUNCTION put_checkpoint(p_tenant uuid, p_id uuid, p_user text, p_thread text, p_ns text, p_checkpoint text, p_parent text,
+CREATE FUNCTION put_checkpoint(p_tenant uuid, p_id uuid, p_user text, p_thread text, p_ns text, p_checkpoint text,
+    p_parent text,
         p_type text, p_data bytea, p_metadata jsonb, p_versions jsonb, p_channels text[], p_channel_versions text[],
         p_types text[], p_values bytea[], p_most bigint)
     RETURNS void LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan AS $$
@@ -167,7 +176,8 @@ BEGIN
                                        'metadata', p_metadata, 'channel_versions', p_versions))
             ON CONFLICT (tenant_id, user_id, thread_id) DO UPDATE
                 SET head = greatest(s.head, excluded.head), version = s.version + 1, updated_at = now(),
-                    checkpoint_data = CASE WHEN s.head > excluded.head THEN s.checkpoint_data ELSE excluded.checkpoint_data END
+                    checkpoint_data = CASE WHEN s.head > excluded.head THEN s.checkpoint_data
+                        ELSE excluded.checkpoint_data END
                 WHERE s.kind = 'lineage'
             RETURNING id INTO v_thread;
     END IF;
@@ -175,15 +185,18 @@ BEGIN
     INSERT INTO checkpoint_lineage (tenant_id, thread_pk, ns, checkpoint_id, parent_id, type, data, metadata, versions)
         VALUES (p_tenant, v_thread, p_ns, p_checkpoint, p_parent, p_type, p_data, p_metadata, p_versions)
         ON CONFLICT (tenant_id, thread_pk, ns, checkpoint_id) DO UPDATE
-            SET parent_id = excluded.parent_id, type = excluded.type, data = excluded.data, metadata = excluded.metadata,
+            SET parent_id = excluded.parent_id, type = excluded.type, data = excluded.data,
+                metadata = excluded.metadata,
                 versions = excluded.versions;
     INSERT INTO checkpoint_values AS v (tenant_id, thread_pk, ns, channel, version, type, data)
         SELECT p_tenant, v_thread, p_ns, n.* FROM unnest(p_channels, p_channel_versions, p_types, p_values) n
-        ON CONFLICT (tenant_id, thread_pk, ns, channel, version) DO UPDATE SET type = excluded.type, data = excluded.data
+        ON CONFLICT (tenant_id, thread_pk, ns, channel, version) DO UPDATE
+            SET type = excluded.type, data = excluded.data
             WHERE (v.type, v.data) IS DISTINCT FROM (excluded.type, excluded.data);
     PERFORM 1 FROM jsonb_each_text(p_versions) n CROSS JOIN LATERAL (
             SELECT octet_length(v.data) AS bytes FROM checkpoint_values v
-            WHERE v.tenant_id = p_tenant AND v.thread_pk = v_thread AND v.ns = p_ns AND v.channel = n.key AND v.version = n.value
+            WHERE v.tenant_id = p_tenant AND v.thread_pk = v_thread AND v.ns = p_ns AND v.channel = n.key
+                AND v.version = n.value
             LIMIT 1) held
         HAVING sum(held.bytes) > p_most;
     IF FOUND THEN RAISE EXCEPTION 'the checkpoint is too large' USING ERRCODE = 'MN413'; END IF;
@@ -191,7 +204,8 @@ END $$;
 
 -- Put the writes of tasks. An existing write is kept, unless its idx is below 0. Raises MN413 if the writes of the
 -- checkpoint have more than p_most bytes.
-CREATE FUNCTION put_writes(p_tenant uuid, p_id uuid, p_user text, p_thread text, p_ns text, p_checkpoint text, p_tasks text[],
+CREATE FUNCTION put_writes(p_tenant uuid, p_id uuid, p_user text, p_thread text, p_ns text, p_checkpoint text,
+    p_tasks text[],
         p_idxs int[], p_paths text[], p_channels text[], p_types text[], p_values bytea[], p_most bigint)
     RETURNS void LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
@@ -199,7 +213,8 @@ DECLARE
 BEGIN
     PERFORM set_config('app.tenant_id', p_tenant::text, true);
     v_thread := lineage_of(p_tenant, p_id, p_user, p_thread);
-    INSERT INTO checkpoint_writes (tenant_id, thread_pk, ns, checkpoint_id, task_id, idx, task_path, channel, type, data)
+    INSERT INTO checkpoint_writes (tenant_id, thread_pk, ns, checkpoint_id, task_id, idx, task_path,
+        channel, type, data)
         SELECT p_tenant, v_thread, p_ns, p_checkpoint, n.*
         FROM unnest(p_tasks, p_idxs, p_paths, p_channels, p_types, p_values) AS n(task, idx, path, channel, type, data)
         ORDER BY n.task, n.idx
@@ -214,13 +229,16 @@ END $$;
 
 -- Return the values of a checkpoint, and its pending writes in the order in which they are applied.
 CREATE FUNCTION checkpoint_contents(p_tenant uuid, p_thread uuid, p_ns text, p_checkpoint text, p_versions jsonb)
-    RETURNS TABLE (channels text[], channel_types text[], channel_values bytea[], tasks text[], idxs int[], paths text[],
+    RETURNS TABLE (channels text[], channel_types text[], channel_values bytea[], tasks text[], idxs int[],
+        paths text[],
                    write_channels text[], write_types text[], write_values bytea[]) LANGUAGE sql STABLE AS $$
     SELECT h.*, w.* FROM (
         SELECT array_agg(n.key), array_agg(v.type), array_agg(v.data)
-        FROM jsonb_each_text(p_versions) n CROSS JOIN LATERAL (  -- one index probe each, however many versions there are
+        -- one index probe each, however many versions there are
+        FROM jsonb_each_text(p_versions) n CROSS JOIN LATERAL (
             SELECT c.type, c.data FROM checkpoint_values c
-            WHERE c.tenant_id = p_tenant AND c.thread_pk = p_thread AND c.ns = p_ns AND c.channel = n.key AND c.version = n.value
+            WHERE c.tenant_id = p_tenant AND c.thread_pk = p_thread AND c.ns = p_ns AND c.channel = n.key
+                AND c.version = n.value
             LIMIT 1) v) h,
        (SELECT array_agg(o.task_id), array_agg(o.idx), array_agg(o.task_path), array_agg(o.channel), array_agg(o.type),
                array_agg(o.data)
@@ -232,7 +250,8 @@ $$;
 -- Return a checkpoint, the newest of the namespace if p_checkpoint is NULL; no row if there is none.
 CREATE FUNCTION get_checkpoint(p_tenant uuid, p_user text, p_thread text, p_ns text, p_checkpoint text)
     RETURNS TABLE (checkpoint_id text, parent_id text, type text, data bytea, channels text[], channel_types text[],
-                   channel_values bytea[], tasks text[], idxs int[], paths text[], write_channels text[], write_types text[],
+                   channel_values bytea[], tasks text[], idxs int[], paths text[], write_channels text[],
+                   write_types text[],
                    write_values bytea[]) LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_column
 DECLARE
@@ -263,7 +282,8 @@ END $$;
 -- checkpoints and, after the first, at most p_bytes; `more` says whether others follow.
 CREATE FUNCTION list_checkpoints(p_tenant uuid, p_user text, p_thread text, p_ns text, p_checkpoint text, p_before text,
         p_filter jsonb, p_after text[], p_limit int, p_bytes bigint)
-    RETURNS TABLE (user_id text, thread_id text, ns text, place text[], more boolean, checkpoint_id text, parent_id text,
+    RETURNS TABLE (user_id text, thread_id text, ns text, place text[], more boolean, checkpoint_id text,
+        parent_id text,
                    type text, data bytea, channels text[], channel_types text[], channel_values bytea[], tasks text[],
                    idxs int[], paths text[], write_channels text[], write_types text[], write_values bytea[])
     LANGUAGE plpgsql SET plan_cache_mode = force_custom_plan AS $$
@@ -276,7 +296,8 @@ BEGIN
             FROM checkpoint_lineage l JOIN supervisor_checkpoints s ON s.tenant_id = l.tenant_id AND s.id = l.thread_pk
             WHERE l.tenant_id = p_tenant AND s.tenant_id = p_tenant AND (p_user IS NULL OR s.user_id = p_user)
               AND (p_thread IS NULL OR s.thread_id = p_thread) AND (p_ns IS NULL OR l.ns = p_ns)
-              AND (p_checkpoint IS NULL OR l.checkpoint_id = p_checkpoint) AND (p_before IS NULL OR l.checkpoint_id < p_before)
+              AND (p_checkpoint IS NULL OR l.checkpoint_id = p_checkpoint)
+              AND (p_before IS NULL OR l.checkpoint_id < p_before)
               AND (p_after IS NULL OR (l.checkpoint_id, l.thread_pk, l.ns) < (p_after[1], p_after[2]::uuid, p_after[3]))
               AND NOT EXISTS (SELECT 1 FROM jsonb_each(p_filter) f
                               WHERE coalesce(l.metadata->f.key, 'null') <> f.value)
@@ -294,7 +315,8 @@ BEGIN
         chosen AS (
             SELECT z.*, count(*) OVER () < all_found AS more FROM sized z
             WHERE z.place <= p_limit AND (z.bytes <= p_bytes OR z.place = 1))
-        SELECT c.user_id, c.thread_id, c.ns, ARRAY[c.checkpoint_id, c.id::text, c.ns], c.more, l.checkpoint_id, l.parent_id, l.type,
+        SELECT c.user_id, c.thread_id, c.ns, ARRAY[c.checkpoint_id, c.id::text, c.ns], c.more, l.checkpoint_id,
+            l.parent_id, l.type,
                l.data, held.*
         FROM chosen c JOIN checkpoint_lineage l ON l.tenant_id = p_tenant AND l.thread_pk = c.id AND l.ns = c.ns
             AND l.checkpoint_id = c.checkpoint_id
@@ -337,14 +359,18 @@ DECLARE
     v_all bigint := 0;
 BEGIN
     PERFORM set_config('app.tenant_id', p_tenant::text, true);
-    FOR v_thread IN SELECT s.id FROM supervisor_checkpoints s WHERE s.tenant_id = p_tenant AND (p_user IS NULL OR s.user_id = p_user)
-            AND s.id IN (SELECT l.thread_pk FROM checkpoint_lineage l WHERE l.tenant_id = p_tenant AND l.run_id = ANY (p_runs))
+    FOR v_thread IN SELECT s.id FROM supervisor_checkpoints s WHERE s.tenant_id = p_tenant
+        AND (p_user IS NULL OR s.user_id = p_user)
+            AND s.id IN (SELECT l.thread_pk FROM checkpoint_lineage l WHERE l.tenant_id = p_tenant
+                AND l.run_id = ANY (p_runs))
             ORDER BY s.id FOR UPDATE LOOP
         WITH gone AS (
-            DELETE FROM checkpoint_lineage l WHERE l.tenant_id = p_tenant AND l.thread_pk = v_thread AND l.run_id = ANY (p_runs)
+            DELETE FROM checkpoint_lineage l WHERE l.tenant_id = p_tenant AND l.thread_pk = v_thread
+                AND l.run_id = ANY (p_runs)
             RETURNING l.ns, l.checkpoint_id),
         written AS (
-            DELETE FROM checkpoint_writes w USING gone WHERE w.tenant_id = p_tenant AND w.thread_pk = v_thread AND w.ns = gone.ns
+            DELETE FROM checkpoint_writes w USING gone WHERE w.tenant_id = p_tenant AND w.thread_pk = v_thread
+                AND w.ns = gone.ns
                 AND w.checkpoint_id = gone.checkpoint_id)
         SELECT count(*) INTO v_gone FROM gone;
         v_all := v_all + v_gone;
@@ -374,7 +400,8 @@ BEGIN
             UNION ALL
             SELECT p.ns, p.checkpoint_id, p.parent_id, p.versions, c.depth + 1, ARRAY (
                 SELECT w FROM unnest(c.wanting) w WHERE NOT EXISTS (
-                    SELECT 1 FROM checkpoint_values v WHERE v.tenant_id = p_tenant AND v.thread_pk = v_thread AND v.ns = p.ns
+                    SELECT 1 FROM checkpoint_values v WHERE v.tenant_id = p_tenant AND v.thread_pk = v_thread
+                        AND v.ns = p.ns
                         AND v.channel = w AND v.version = p.versions->>w))
             FROM chain c JOIN checkpoint_lineage p ON p.tenant_id = p_tenant AND p.thread_pk = v_thread AND p.ns = c.ns
                 AND p.checkpoint_id = c.parent_id AND p.checkpoint_id < c.checkpoint_id
@@ -384,7 +411,8 @@ BEGIN
                 SELECT 1 FROM chain c WHERE c.ns = l.ns AND c.checkpoint_id = l.checkpoint_id)
             RETURNING l.ns, l.checkpoint_id),
         written AS (
-            DELETE FROM checkpoint_writes w USING gone WHERE w.tenant_id = p_tenant AND w.thread_pk = v_thread AND w.ns = gone.ns
+            DELETE FROM checkpoint_writes w USING gone WHERE w.tenant_id = p_tenant AND w.thread_pk = v_thread
+                AND w.ns = gone.ns
                 AND w.checkpoint_id = gone.checkpoint_id)
         SELECT count(*) INTO v_gone FROM gone;
         v_all := v_all + v_gone;
@@ -394,7 +422,8 @@ BEGIN
 END $$;
 
 -- Copy a thread to another thread of the same user; a copy replaces what has the same id. Returns how many checkpoints.
-CREATE FUNCTION copy_lineage(p_tenant uuid, p_id uuid, p_user text, p_source text, p_target text) RETURNS bigint LANGUAGE plpgsql AS $$
+CREATE FUNCTION copy_lineage(p_tenant uuid, p_id uuid, p_user text, p_source text, p_target text) RETURNS bigint
+    LANGUAGE plpgsql AS $$
 DECLARE
     v_source uuid;
     v_target uuid;
@@ -405,21 +434,28 @@ BEGIN
         AND s.thread_id = p_source AND s.kind = 'lineage';
     IF v_source IS NULL OR p_source = p_target THEN RETURN 0; END IF;
     v_target := lineage_of(p_tenant, p_id, p_user, p_target);
-    PERFORM 1 FROM supervisor_checkpoints s WHERE s.tenant_id = p_tenant AND s.id IN (v_source, v_target) ORDER BY s.id FOR UPDATE;
+    PERFORM 1 FROM supervisor_checkpoints s WHERE s.tenant_id = p_tenant AND s.id IN (v_source, v_target)
+        ORDER BY s.id FOR UPDATE;
     INSERT INTO checkpoint_values (tenant_id, thread_pk, ns, channel, version, type, data)
         SELECT tenant_id, v_target, ns, channel, version, type, data FROM checkpoint_values
         WHERE tenant_id = p_tenant AND thread_pk = v_source
-        ON CONFLICT (tenant_id, thread_pk, ns, channel, version) DO UPDATE SET type = excluded.type, data = excluded.data;
-    INSERT INTO checkpoint_writes (tenant_id, thread_pk, ns, checkpoint_id, task_id, idx, task_path, channel, type, data)
-        SELECT tenant_id, v_target, ns, checkpoint_id, task_id, idx, task_path, channel, type, data FROM checkpoint_writes
+        ON CONFLICT (tenant_id, thread_pk, ns, channel, version) DO UPDATE
+            SET type = excluded.type, data = excluded.data;
+    INSERT INTO checkpoint_writes (tenant_id, thread_pk, ns, checkpoint_id, task_id, idx, task_path,
+        channel, type, data)
+        SELECT tenant_id, v_target, ns, checkpoint_id, task_id, idx, task_path, channel, type, data
+            FROM checkpoint_writes
         WHERE tenant_id = p_tenant AND thread_pk = v_source
         ON CONFLICT (tenant_id, thread_pk, ns, checkpoint_id, task_id, idx) DO UPDATE
             SET task_path = excluded.task_path, channel = excluded.channel, type = excluded.type, data = excluded.data;
-    INSERT INTO checkpoint_lineage (tenant_id, thread_pk, ns, checkpoint_id, parent_id, type, data, metadata, versions, created_at)
-        SELECT tenant_id, v_target, ns, checkpoint_id, parent_id, type, data, metadata, versions, created_at FROM checkpoint_lineage
+    INSERT INTO checkpoint_lineage (tenant_id, thread_pk, ns, checkpoint_id, parent_id, type, data, metadata,
+        versions, created_at)
+        SELECT tenant_id, v_target, ns, checkpoint_id, parent_id, type, data, metadata, versions, created_at
+            FROM checkpoint_lineage
         WHERE tenant_id = p_tenant AND thread_pk = v_source
         ON CONFLICT (tenant_id, thread_pk, ns, checkpoint_id) DO UPDATE
-            SET parent_id = excluded.parent_id, type = excluded.type, data = excluded.data, metadata = excluded.metadata,
+            SET parent_id = excluded.parent_id, type = excluded.type, data = excluded.data,
+                metadata = excluded.metadata,
                 versions = excluded.versions;
     GET DIAGNOSTICS v_count = ROW_COUNT;
     PERFORM settle_lineage(p_tenant, v_target);
@@ -428,8 +464,10 @@ END $$;
 
 GRANT EXECUTE ON FUNCTION put_state(uuid, uuid, text, text, text, bytea, bigint), get_state(uuid, text, text),
     delete_state(uuid, text, text, bigint), delete_lineages(uuid, text, text[]), lineage_of(uuid, uuid, text, text),
-    put_checkpoint(uuid, uuid, text, text, text, text, text, text, bytea, jsonb, jsonb, text[], text[], text[], bytea[], bigint),
+    put_checkpoint(uuid, uuid, text, text, text, text, text, text, bytea, jsonb, jsonb, text[], text[], text[],
+        bytea[], bigint),
     put_writes(uuid, uuid, text, text, text, text, text[], int[], text[], text[], text[], bytea[], bigint),
     checkpoint_contents(uuid, uuid, text, text, jsonb), get_checkpoint(uuid, text, text, text, text),
     list_checkpoints(uuid, text, text, text, text, text, jsonb, text[], int, bigint), settle_lineage(uuid, uuid),
-    delete_runs(uuid, text, text[]), prune_lineages(uuid, text, text[]), copy_lineage(uuid, uuid, text, text, text) TO mnema_app;
+    delete_runs(uuid, text, text[]), prune_lineages(uuid, text, text[]),
+        copy_lineage(uuid, uuid, text, text, text) TO mnema_app;

@@ -36,7 +36,8 @@ GRANT SELECT, INSERT, DELETE ON store_vectors TO mnema_app;
 
 -- Compare two values with `$eq`, `$ne`, `$gt`, `$gte`, `$lt` or `$lte`. The last four compare numbers, which may be
 -- written as texts, or else texts; values that cannot be compared do not match. A missing value is null.
-CREATE FUNCTION store_compares(v jsonb, p_operator text, w jsonb) RETURNS boolean LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+CREATE FUNCTION store_compares(v jsonb, p_operator text, w jsonb) RETURNS boolean
+    LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
     AS $$
 DECLARE
     v_number constant text := '^[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]{1,3})?$';
@@ -51,7 +52,8 @@ BEGIN
         RETURN false;
     END IF;
     IF length(v_text) <= v_longest AND length(w_text) <= v_longest AND v_text ~ v_number AND w_text ~ v_number THEN
-        v_order := CASE WHEN v_text::numeric < w_text::numeric THEN -1 WHEN v_text::numeric > w_text::numeric THEN 1 ELSE 0 END;
+        v_order := CASE WHEN v_text::numeric < w_text::numeric THEN -1 WHEN v_text::numeric > w_text::numeric
+            THEN 1 ELSE 0 END;
     ELSIF jsonb_typeof(v) = 'string' AND jsonb_typeof(w) = 'string' THEN
         v_order := CASE WHEN v_text COLLATE "C" < w_text THEN -1 WHEN v_text COLLATE "C" > w_text THEN 1 ELSE 0 END;
     ELSE
@@ -137,7 +139,8 @@ CREATE FUNCTION items_of(p_tenant uuid, p_user text) RETURNS SETOF uuid LANGUAGE
     WHERE EXISTS (
         SELECT FROM unnest(store_labels(i.path) || i.key) l
         WHERE l = p_user OR p_user !~ '^(.{1,2}|[0-9]{1,5})$'
-            AND l ~ ('(^|[!-/:-@[-`{-~])' || regexp_replace(p_user, '([!-/:-@[-`{-~])', '\\\1', 'g') || '($|[!-/:-@[-`{-~])')
+            AND l ~ ('(^|[!-/:-@[-`{-~])' || regexp_replace(p_user, '([!-/:-@[-`{-~])', '\\\1', 'g')
+                || '($|[!-/:-@[-`{-~])')
             AND NOT EXISTS (SELECT FROM users u WHERE u.tenant_id = p_tenant AND u.user_id = l)
             AND NOT EXISTS (SELECT FROM store_items o WHERE o.tenant_id = p_tenant AND o.user_id = l)
             AND NOT EXISTS (SELECT FROM supervisor_checkpoints c WHERE c.tenant_id = p_tenant AND c.user_id = l))
@@ -145,7 +148,8 @@ $$;
 
 -- Delete a user's items and return how many. One that names several users goes with the first of them.
 CREATE FUNCTION erase_items(p_tenant uuid, p_user text) RETURNS int LANGUAGE sql AS $$
-    WITH gone AS (DELETE FROM store_items WHERE tenant_id = p_tenant AND id = ANY (ARRAY (SELECT items_of(p_tenant, p_user)))
+    WITH gone AS (DELETE FROM store_items WHERE tenant_id = p_tenant
+        AND id = ANY (ARRAY (SELECT items_of(p_tenant, p_user)))
                   RETURNING 1)
     SELECT count(*)::int FROM gone
 $$;

@@ -9,7 +9,8 @@ CREATE TABLE context_patches (
     value        text NOT NULL CHECK (length(value) BETWEEN 1 AND 500),
     value_key    bytea NOT NULL,                    -- equal for values that say the same
     sensitive    boolean NOT NULL,
-    state        text NOT NULL DEFAULT 'pending' CHECK (state IN ('pending', 'approved', 'rejected', 'expired', 'applied')),
+    state        text NOT NULL DEFAULT 'pending' CHECK (state IN ('pending', 'approved', 'rejected',
+        'expired', 'applied')),
     signals      jsonb NOT NULL,                    -- the memories that the value was learnt from
     actor        text NOT NULL,                     -- the author of the proposal
     thread_id    text,
@@ -33,12 +34,15 @@ CREATE TABLE context_patches (
                       WHEN 'expired' THEN way = 'expiry' AND decided_at >= expires_at ELSE true END),
     CONSTRAINT context_patches_answer CHECK ((way = 'chat') IS NOT TRUE OR answer_id IS NOT NULL)
 );
-CREATE UNIQUE INDEX context_patches_pending ON context_patches (tenant_id, user_id, field, value_key) WHERE state = 'pending';
+CREATE UNIQUE INDEX context_patches_pending ON context_patches (tenant_id, user_id, field, value_key)
+    WHERE state = 'pending';
 CREATE INDEX context_patches_by_user ON context_patches (tenant_id, user_id, created_at DESC, id DESC);
 CREATE INDEX context_patches_due ON context_patches (tenant_id, expires_at) WHERE state = 'pending';
 -- A new proposal is undecided, and its field and value never change.
-GRANT SELECT, DELETE, INSERT (tenant_id, id, user_id, field, value, value_key, sensitive, signals, actor, thread_id, created_at,
-      expires_at, keys), UPDATE (state, signals, decided_at, decided_by, way, keys, answer_id) ON context_patches TO mnema_app;
+GRANT SELECT, DELETE, INSERT (tenant_id, id, user_id, field, value, value_key, sensitive, signals, actor,
+    thread_id, created_at,
+      expires_at, keys), UPDATE (state, signals, decided_at, decided_by, way, keys, answer_id)
+          ON context_patches TO mnema_app;
 
 CREATE TABLE user_context (
     tenant_id   uuid NOT NULL,
@@ -60,7 +64,8 @@ CREATE TABLE context_questions (                    -- the open question of a th
     user_id    text NOT NULL,
     patch_id   uuid NOT NULL,
     question   text NOT NULL CHECK (length(question) BETWEEN 1 AND 1000),
-    rev        bigint NOT NULL,                     -- the thread's revision with the question; an answer has a higher one
+    -- the thread's revision with the question; an answer has a higher one
+    rev        bigint NOT NULL,
     asked_at   timestamptz NOT NULL,
     turn_id    uuid NOT NULL,                       -- the assistant's turn that asks
     key_id     uuid,                                -- the API key that bound the question to the turn
@@ -77,7 +82,8 @@ CREATE FUNCTION ascii_words(p_text text) RETURNS text[] LANGUAGE sql IMMUTABLE
 
 -- Return whether a text contains the words of a value, apart from function words.
 CREATE FUNCTION has_words(p_text text, p_value text) RETURNS boolean LANGUAGE sql IMMUTABLE
-    RETURN ARRAY (SELECT w FROM unnest(ascii_words(p_value)) w WHERE w NOT IN ('a', 'an', 'and', 'but', 'or', 'the', 'with'))
+    RETURN ARRAY (SELECT w FROM unnest(ascii_words(p_value)) w
+        WHERE w NOT IN ('a', 'an', 'and', 'but', 'or', 'the', 'with'))
         <@ ascii_words(p_text);
 
 -- Return what memories of a user say about that user. A turn must be the user's own. `root` is the origin: of a turn or
@@ -110,7 +116,8 @@ CREATE FUNCTION thread_changes_since(p_tenant uuid, p_thread text, p_rev bigint,
     RETURNS TABLE (rev bigint, memory_id uuid, is_turn boolean, user_id text, actor_id text, role text, said text,
                    version int, active boolean, key_id uuid)
     LANGUAGE sql STABLE AS $$
-SELECT c.rev, c.memory_id::uuid, c.event = 'created' AND (m.id IS NULL OR m.type = 'turn'), m.user_id, m.actor_id, m.role,
+SELECT c.rev, c.memory_id::uuid, c.event = 'created'
+    AND (m.id IS NULL OR m.type = 'turn'), m.user_id, m.actor_id, m.role,
        left(m.text, 1000), m.version,
        coalesce(m.state = 'active' AND m.created_at >= asked.at, false),  -- said before the question: no answer
        k.key_id
@@ -122,7 +129,8 @@ CROSS JOIN (
 LEFT JOIN memories m ON m.tenant_id = p_tenant AND m.id = c.memory_id::uuid
 LEFT JOIN LATERAL (
     SELECT CASE WHEN pg_input_is_valid(h.meta->>'key', 'uuid') THEN (h.meta->>'key')::uuid END AS key_id FROM history h
-    WHERE h.tenant_id = p_tenant AND h.memory_id = c.memory_id AND h.event = 'ADD' AND m.type = 'turn' LIMIT 1) k ON true
+    WHERE h.tenant_id = p_tenant AND h.memory_id = c.memory_id AND h.event = 'ADD' AND m.type = 'turn'
+        LIMIT 1) k ON true
 WHERE c.tenant_id = p_tenant AND c.thread_id = p_thread AND c.rev > p_rev ORDER BY c.rev LIMIT p_limit
 $$;
 
@@ -146,22 +154,26 @@ $$;
 CREATE FUNCTION answered_in_chat(p context_patches) RETURNS boolean LANGUAGE sql STABLE AS $$
 SELECT EXISTS (
     SELECT FROM context_questions q
-    JOIN memories a ON a.tenant_id = p.tenant_id AND a.id = q.turn_id AND a.user_id = p.user_id AND a.thread_id = q.thread_id
+    JOIN memories a ON a.tenant_id = p.tenant_id AND a.id = q.turn_id AND a.user_id = p.user_id
+        AND a.thread_id = q.thread_id
         AND a.type = 'turn' AND a.role = 'assistant' AND a.state = 'active' AND a.version = 1
         AND has_words(a.text, q.question)
     JOIN change_log c ON c.tenant_id = p.tenant_id AND c.memory_id = q.turn_id::text AND c.thread_id = q.thread_id
         AND c.event = 'created' AND c.rev = q.rev
     CROSS JOIN LATERAL (
-        SELECT * FROM thread_changes_since(p.tenant_id, q.thread_id, q.rev, 1000) t WHERE t.is_turn ORDER BY t.rev LIMIT 1) t
+        SELECT * FROM thread_changes_since(p.tenant_id, q.thread_id, q.rev, 1000) t WHERE t.is_turn
+            ORDER BY t.rev LIMIT 1) t
     WHERE q.tenant_id = p.tenant_id AND q.patch_id = p.id AND q.user_id = p.user_id AND has_words(q.question, p.value)
       AND t.memory_id = p.answer_id AND t.role = 'user' AND t.user_id = p.user_id
       AND coalesce(t.actor_id, t.user_id) = p.user_id AND t.version = 1 AND t.active
       AND t.key_id IS NOT NULL AND t.key_id <> ALL (p.keys) AND t.key_id IS DISTINCT FROM q.key_id
       AND t.rev - q.rev = (SELECT count(*) FROM change_log l  -- no revision was deleted from the log
-                           WHERE l.tenant_id = p.tenant_id AND l.thread_id = q.thread_id AND l.rev > q.rev AND l.rev <= t.rev))
+                           WHERE l.tenant_id = p.tenant_id AND l.thread_id = q.thread_id AND l.rev > q.rev
+                           AND l.rev <= t.rev))
 $$;
 GRANT EXECUTE ON FUNCTION ascii_words(text), has_words(text, text), evidence_of(uuid, text, uuid[]),
-    thread_changes_since(uuid, text, bigint, int), signals_agree(context_patches), answered_in_chat(context_patches) TO mnema_app;
+    thread_changes_since(uuid, text, bigint, int), signals_agree(context_patches),
+        answered_in_chat(context_patches) TO mnema_app;
 
 -- Refuse a second decision, and note the transaction of the first. The evidence may have changed since the application
 -- read it: that is a serialization failure, so that the caller decides again.
@@ -186,7 +198,8 @@ END $$;
 CREATE TRIGGER context_patches_decide_once BEFORE UPDATE ON context_patches FOR EACH ROW EXECUTE FUNCTION decide_once();
 
 -- Refuse a value unless its own proposal is decided in this transaction: an old decision cannot be used again.
-CREATE FUNCTION refuse_undecided_value() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, public, pg_temp AS $$
+CREATE FUNCTION refuse_undecided_value() RETURNS trigger LANGUAGE plpgsql
+    SET search_path = pg_catalog, public, pg_temp AS $$
 BEGIN
     IF tg_op = 'UPDATE' AND new IS NOT DISTINCT FROM old THEN RETURN NULL; END IF;
     PERFORM 1 FROM context_patches p
@@ -197,11 +210,13 @@ BEGIN
     END IF;
     RETURN NULL;
 END $$;
-CREATE TRIGGER user_context_decided AFTER INSERT OR UPDATE ON user_context  -- AFTER: row-level security is checked first
+-- AFTER: row-level security is checked first
+CREATE TRIGGER user_context_decided AFTER INSERT OR UPDATE ON user_context
     FOR EACH ROW EXECUTE FUNCTION refuse_undecided_value();
 
 -- Refuse, at commit, a change of a proposal or a value without a history row of the same transaction.
-CREATE FUNCTION refuse_silent_consent() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, public, pg_temp AS $$
+CREATE FUNCTION refuse_silent_consent() RETURNS trigger LANGUAGE plpgsql
+    SET search_path = pg_catalog, public, pg_temp AS $$
 DECLARE
     r jsonb := to_jsonb(CASE WHEN tg_op = 'DELETE' THEN old ELSE new END);
 BEGIN

@@ -10,7 +10,8 @@ BEGIN
     EXECUTE (
         SELECT format('DROP FUNCTION %s', string_agg(oid::regprocedure::text, ', ')) FROM pg_proc
         WHERE pronamespace = 'public'::regnamespace
-          AND pg_get_userbyid(proowner) IN ('mnema_owner', 'mnema_search', 'mnema_auth', 'mnema_jobs', 'mnema_partitions'));
+          AND pg_get_userbyid(proowner) IN ('mnema_owner', 'mnema_search', 'mnema_auth', 'mnema_jobs',
+              'mnema_partitions'));
 END $$;
 REVOKE SELECT ON alembic_version FROM mnema_app;
 DROP SCHEMA partitions;

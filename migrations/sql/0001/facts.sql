@@ -25,26 +25,32 @@ CREATE TABLE facts (
     created_at         timestamptz NOT NULL,         -- when the value, or its removal, was stated
     updated_at         timestamptz NOT NULL,         -- when the row changed
     doubted_at         timestamptz,                  -- a later message may take the value back; it answers no question
-    removed_at         timestamptz,                  -- the row stays, so that an older statement cannot bring the value back
+    -- the row stays, so that an older statement cannot bring the value back
+    removed_at         timestamptz,
     PRIMARY KEY (tenant_id, id),
     FOREIGN KEY (tenant_id, user_id) REFERENCES users (tenant_id, user_id),
     CHECK ((kind = 'ranked') = (rank IS NOT NULL)),
     CHECK (rank >= 1)
 );
 -- One fact for each rank. Facts without a thread, and single values without a rank, are equal too.
-CREATE UNIQUE INDEX facts_place ON facts (tenant_id, user_id, topic_key, thread_place(thread_id), kind, rank) NULLS NOT DISTINCT;
-CREATE INDEX facts_by_thread ON facts (tenant_id, user_id, thread_place(thread_id), created_at DESC) WHERE removed_at IS NULL;
+CREATE UNIQUE INDEX facts_place ON facts (tenant_id, user_id, topic_key, thread_place(thread_id), kind,
+    rank) NULLS NOT DISTINCT;
+CREATE INDEX facts_by_thread ON facts (tenant_id, user_id, thread_place(thread_id), created_at DESC)
+    WHERE removed_at IS NULL;
 -- The thread in which a topic was stated last.
-CREATE INDEX facts_by_topic ON facts (tenant_id, user_id, topic_key, created_at DESC, updated_at DESC) WHERE removed_at IS NULL;
+CREATE INDEX facts_by_topic ON facts (tenant_id, user_id, topic_key, created_at DESC, updated_at DESC)
+    WHERE removed_at IS NULL;
 CREATE INDEX facts_purgeable ON facts (tenant_id, removed_at) WHERE removed_at IS NOT NULL;
 GRANT SELECT, INSERT, DELETE ON facts TO mnema_app;
-GRANT UPDATE (kind, rank, value, value_key, category, source_message_id, list_length, listed_at, created_at, updated_at, removed_at,
+GRANT UPDATE (kind, rank, value, value_key, category, source_message_id, list_length, listed_at, created_at,
+    updated_at, removed_at,
               doubted_at)
     ON facts TO mnema_app;
 
 -- Refuse, at commit, a change of a fact without a history row of the same transaction. The time of a statement that
 -- says the same again is no change.
-CREATE FUNCTION refuse_silent_fact() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, public, pg_temp AS $$
+CREATE FUNCTION refuse_silent_fact() RETURNS trigger LANGUAGE plpgsql
+    SET search_path = pg_catalog, public, pg_temp AS $$
 DECLARE
     r facts := CASE WHEN tg_op = 'DELETE' THEN old ELSE new END;
 BEGIN
@@ -105,7 +111,8 @@ DECLARE
     v_new facts;
 BEGIN
     SELECT * INTO v_old FROM facts_of_topic(p_tenant, p_said, p_topic) f
-        WHERE f.kind = CASE WHEN p_rank IS NULL THEN 'single' ELSE 'ranked' END AND coalesce(f.rank, 0) = coalesce(p_rank, 0);
+        WHERE f.kind = CASE WHEN p_rank IS NULL THEN 'single' ELSE 'ranked' END
+            AND coalesce(f.rank, 0) = coalesce(p_rank, 0);
     IF v_old.id IS NULL OR v_old.removed_at IS NOT NULL THEN
         IF EXISTS (SELECT FROM facts_of_topic(p_tenant, p_said, p_topic) f
                    WHERE f.listed_at > v_at AND f.list_length < coalesce(p_rank, f.list_length + 1)
@@ -117,7 +124,8 @@ BEGIN
         INSERT INTO facts (tenant_id, id, user_id, thread_id, topic_key, kind, rank, value, value_key, category,
                            source_message_id, list_length, listed_at, created_at, updated_at)
             VALUES (p_tenant, (p_entry->>'id')::uuid, p_said->>'user_id', p_said->>'thread_id', p_topic,
-                    CASE WHEN p_rank IS NULL THEN 'single' ELSE 'ranked' END, p_rank, p_entry->>'value', p_entry->>'key',
+                    CASE WHEN p_rank IS NULL THEN 'single' ELSE 'ranked' END, p_rank, p_entry->>'value',
+                        p_entry->>'key',
                     p_said->>'category', p_said->>'source_message_id', p_length,
                     CASE WHEN p_length IS NOT NULL THEN v_at END, v_at, clock_timestamp())
             RETURNING * INTO v_new;
@@ -147,13 +155,15 @@ END $$;
 
 -- Make the single value of a topic rank 1, unless the statement is about rank 1: then the value goes. A value that was
 -- stated later than p_said keeps its time, so that the statement cannot overwrite it.
-CREATE FUNCTION rank_single(p_tenant uuid, p_said jsonb, p_topic text, p_replaced boolean) RETURNS jsonb LANGUAGE plpgsql AS $$
+CREATE FUNCTION rank_single(p_tenant uuid, p_said jsonb, p_topic text, p_replaced boolean) RETURNS jsonb
+    LANGUAGE plpgsql AS $$
 DECLARE
     v_old facts;
     v_new facts;
     v_said jsonb;
 BEGIN
-    SELECT * INTO v_old FROM facts_of_topic(p_tenant, p_said, p_topic) f WHERE f.kind = 'single' AND f.removed_at IS NULL;
+    SELECT * INTO v_old FROM facts_of_topic(p_tenant, p_said, p_topic) f WHERE f.kind = 'single'
+        AND f.removed_at IS NULL;
     IF v_old.id IS NULL THEN RETURN NULL; END IF;
     v_new := v_old;
     v_said := p_said || jsonb_build_object('stated_at', v_old.created_at, 'source_message_id', v_old.source_message_id);
@@ -212,7 +222,8 @@ BEGIN
     SELECT min(f.rank) INTO v_from FROM facts_of_topic(p_tenant, p_said, p_topic) f
         WHERE f.kind = 'ranked' AND f.removed_at IS NULL AND f.value_key = p_entry->>'key';
     -- the other values after the old place has closed: [{rank, value, key, id}]
-    SELECT coalesce(jsonb_agg(jsonb_build_object('rank', f.rank - CASE WHEN f.rank > v_from THEN 1 ELSE 0 END, 'was', f.rank,
+    SELECT coalesce(jsonb_agg(jsonb_build_object('rank', f.rank - CASE WHEN f.rank > v_from THEN 1 ELSE 0 END,
+        'was', f.rank,
                                                  'value', f.value, 'key', f.value_key, 'id', new_id())), '[]')
         INTO v_places FROM facts_of_topic(p_tenant, p_said, p_topic) f
         WHERE f.kind = 'ranked' AND f.removed_at IS NULL AND f.rank IS DISTINCT FROM v_from;
@@ -231,7 +242,8 @@ BEGIN
              WHERE (x->>'rank')::int <= (p_said->>'max_rank')::int AND x->'rank' IS DISTINCT FROM x->'was' LOOP
         RETURN NEXT put_fact(p_tenant, p_said, p_topic, (p->>'rank')::int, p, NULL);
     END LOOP;
-    RETURN QUERY SELECT * FROM remove_facts(p_tenant, p_said, p_topic, jsonb_build_object('entries', '[]'::jsonb, 'ranks', (
+    RETURN QUERY SELECT * FROM remove_facts(p_tenant, p_said, p_topic,
+        jsonb_build_object('entries', '[]'::jsonb, 'ranks', (
         SELECT coalesce(jsonb_agg(f.rank), '[0]') FROM facts_of_topic(p_tenant, p_said, p_topic) f
         WHERE f.kind = 'ranked' AND f.removed_at IS NULL
           AND NOT v_places @> jsonb_build_array(jsonb_build_object('rank', f.rank)))), NULL);
@@ -256,13 +268,15 @@ BEGIN
     ELSIF p_new->>'key' <> p_old->>'key' AND EXISTS (SELECT FROM facts_of_topic(p_tenant, p_said, p_topic) f
               WHERE f.removed_at IS NULL AND f.kind = v_old.kind AND f.value_key = p_new->>'key') THEN
         RETURN QUERY SELECT * FROM remove_facts(p_tenant, p_said, p_topic,
-                                                jsonb_build_object('ranks', '[]'::jsonb, 'entries', jsonb_build_array(p_old)), NULL);
+                                                jsonb_build_object('ranks', '[]'::jsonb, 'entries',
+                                                    jsonb_build_array(p_old)), NULL);
     ELSE
         RETURN NEXT put_fact(p_tenant, p_said, p_topic, v_old.rank, p_new, NULL);
     END IF;
 END $$;
 -- Put in doubt the values of a topic that an operation names. A value that was stated later is in no doubt.
-CREATE FUNCTION doubt_facts(p_tenant uuid, p_said jsonb, p_topic text, p_operation jsonb) RETURNS void LANGUAGE sql AS $$
+CREATE FUNCTION doubt_facts(p_tenant uuid, p_said jsonb, p_topic text, p_operation jsonb) RETURNS void
+    LANGUAGE sql AS $$
 UPDATE facts f SET doubted_at = (p_said->>'stated_at')::timestamptz
 WHERE f.tenant_id = p_tenant AND f.removed_at IS NULL AND f.created_at <= (p_said->>'stated_at')::timestamptz
   AND f.id IN (SELECT t.id FROM facts_of_topic(p_tenant, p_said, p_topic) t)
@@ -270,7 +284,8 @@ WHERE f.tenant_id = p_tenant AND f.removed_at IS NULL AND f.created_at <= (p_sai
 $$;
 
 -- Apply one operation (domain/facts/fact.py: FactOperation) and return what it did, one row a fact.
-CREATE FUNCTION apply_fact_operation(p_tenant uuid, p_said jsonb, p_topic text, o jsonb) RETURNS SETOF jsonb LANGUAGE plpgsql AS $$
+CREATE FUNCTION apply_fact_operation(p_tenant uuid, p_said jsonb, p_topic text, o jsonb) RETURNS SETOF jsonb
+    LANGUAGE plpgsql AS $$
 DECLARE
     e jsonb;
     v_rank int;
@@ -285,7 +300,8 @@ BEGIN
     ELSIF o->>'op' = 'swap' THEN
         v_two := ARRAY (SELECT f FROM facts_of_topic(p_tenant, p_said, p_topic) f
                         WHERE f.removed_at IS NULL AND o->'ranks' @> to_jsonb(f.rank) ORDER BY f.rank);
-        IF cardinality(v_two) = 2 AND greatest(v_two[1].created_at, v_two[2].created_at) <= (p_said->>'stated_at')::timestamptz THEN
+        IF cardinality(v_two) = 2 AND greatest(v_two[1].created_at,
+            v_two[2].created_at) <= (p_said->>'stated_at')::timestamptz THEN
             FOR i IN 1 .. 2 LOOP
                 RETURN NEXT put_fact(p_tenant, p_said, p_topic, v_two[i].rank,
                     jsonb_build_object('value', v_two[3 - i].value, 'key', v_two[3 - i].value_key), NULL);
@@ -302,7 +318,8 @@ BEGIN
         END IF;
         RETURN NEXT rank_single(p_tenant, p_said, p_topic, false);
         FOR e IN SELECT * FROM jsonb_array_elements(o->'entries') LOOP
-            SELECT CASE WHEN bool_or(f.value_key = e->>'key') THEN NULL ELSE coalesce(max(f.rank), 0) + 1 END INTO v_rank
+            SELECT CASE WHEN bool_or(f.value_key = e->>'key') THEN NULL ELSE coalesce(max(f.rank), 0) + 1
+                END INTO v_rank
                 FROM facts_of_topic(p_tenant, p_said, p_topic) f WHERE f.kind = 'ranked' AND f.removed_at IS NULL;
             IF v_rank <= (p_said->>'max_rank')::int THEN
                 RETURN NEXT put_fact(p_tenant, p_said, p_topic, v_rank, e, NULL);
@@ -332,7 +349,8 @@ DECLARE
 BEGIN
     WITH changed AS MATERIALIZED (
         SELECT d.*, d.place AS n, d.after->>'id' AS id,
-               CASE WHEN d.before->>'removed_at' IS NOT NULL THEN 'soft_deleted' WHEN d.before IS NOT NULL THEN 'active' END AS state
+               CASE WHEN d.before->>'removed_at' IS NOT NULL THEN 'soft_deleted' WHEN d.before IS NOT NULL
+                   THEN 'active' END AS state
         FROM ROWS FROM (jsonb_to_recordset(p_done) AS (action text, before jsonb, after jsonb, was text, now text))
             WITH ORDINALITY AS d(action, before, after, was, now, place)
         WHERE d.now IS NOT NULL),
@@ -342,7 +360,8 @@ BEGIN
     kept AS (
         INSERT INTO history (tenant_id, id, memory_id, event, actor, meta, ts)
             SELECT p_tenant, gen_random_uuid(), c.id,
-                   CASE c.event WHEN 'created' THEN 'ADD' WHEN 'soft_deleted' THEN 'DELETE' WHEN 'restored' THEN 'RESTORE'
+                   CASE c.event WHEN 'created' THEN 'ADD' WHEN 'soft_deleted' THEN 'DELETE' WHEN 'restored'
+                       THEN 'RESTORE'
                                 ELSE 'UPDATE' END,
                    p_said->>'actor', jsonb_strip_nulls(jsonb_build_object('before', c.before, 'after', c.after)),
                    clock_timestamp() FROM named c),
@@ -352,15 +371,18 @@ BEGIN
                    'ok', c.id, p_said->>'category' FROM named c WHERE c.action IS NOT NULL),
     thread AS (
         INSERT INTO thread_revision AS t (tenant_id, thread_id, rev)
-            SELECT p_tenant, p_said->>'thread_id', count(*) FROM changed WHERE p_said->>'thread_id' IS NOT NULL HAVING count(*) > 0
+            SELECT p_tenant, p_said->>'thread_id', count(*) FROM changed
+                WHERE p_said->>'thread_id' IS NOT NULL HAVING count(*) > 0
             ON CONFLICT (tenant_id, thread_id) DO UPDATE SET rev = t.rev + excluded.rev RETURNING rev),
     told AS (
-        INSERT INTO change_log (tenant_id, id, thread_id, rev, memory_id, event, category_before, category_after, meta, ts,
+        INSERT INTO change_log (tenant_id, id, thread_id, rev, memory_id, event, category_before,
+            category_after, meta, ts,
                                 user_pk, type, state_before)
             SELECT p_tenant, gen_random_uuid(), p_said->>'thread_id',
                    t.rev - count(*) OVER () + row_number() OVER (ORDER BY c.n), c.id, c.event,
                    CASE WHEN c.before IS NOT NULL THEN p_said->>'category' END, p_said->>'category',
-                   jsonb_build_object('text', left(c.now, 300), 'importance', 2, 'was', md5(c.was) || ':2', 'now', md5(c.now) || ':2'),
+                   jsonb_build_object('text', left(c.now, 300), 'importance', 2, 'was', md5(c.was)
+                       || ':2', 'now', md5(c.now) || ':2'),
                    clock_timestamp(), (SELECT user_pk_of(p_tenant, p_said->>'user_id')), 'fact', c.state
             FROM named c CROSS JOIN thread t)
     SELECT t.rev INTO v_rev FROM thread t;
@@ -416,7 +438,8 @@ END $$;
 -- the actor, and the topic's names `one` and `many` (null: those that the memory has). The delta tells the facts
 -- themselves, so the memory is no bullet. A soft-deleted memory goes with the facts that it told: purge_facts purges
 -- it. Returns {id, version, text, retold: its text is new}, NULL if nothing changed.
-CREATE FUNCTION write_fact_memory(p_tenant uuid, p_user text, p_topic text, p_by jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
+CREATE FUNCTION write_fact_memory(p_tenant uuid, p_user text, p_topic text, p_by jsonb) RETURNS jsonb
+    LANGUAGE plpgsql AS $$
 DECLARE
     v_facts facts[] := ARRAY (SELECT f FROM told_facts(p_tenant, p_user, p_topic) f);
     v_pk bigint := user_pk_of(p_tenant, p_user);
@@ -444,7 +467,8 @@ BEGIN
         END IF;
         SELECT max(f.created_at) INTO v_at FROM unnest(v_facts) f;
         v_event := CASE WHEN v_old.id IS NULL THEN 'ADD' WHEN v_old.state = 'active' THEN 'UPDATE' ELSE 'RESTORE' END;
-        v_set := jsonb_build_object('text', v_text, 'category', v_facts[1].category, 'state', 'active', 'purge_at', NULL,
+        v_set := jsonb_build_object('text', v_text, 'category', v_facts[1].category, 'state', 'active',
+            'purge_at', NULL,
             'source', v_source, 'created_at', v_at,
             -- never the key of a memory that a user writes: those are of texts in lower case on one line
             'text_hash', sha256(convert_to(E'FACT
@@ -454,9 +478,11 @@ BEGIN
     v_set := v_set || jsonb_build_object('updated_at', clock_timestamp());
     IF v_old.id IS NULL THEN
         v_new := jsonb_populate_record(NULL::memories, v_set);
-        INSERT INTO memories (tenant_id, id, user_pk, user_id, type, category, text, text_hash, importance, pinned, tags, state,
+        INSERT INTO memories (tenant_id, id, user_pk, user_id, type, category, text, text_hash, importance,
+            pinned, tags, state,
                               source, metadata, version, created_at, updated_at, fact_topic)
-            VALUES (p_tenant, new_id(), v_pk, p_user, 'semantic', v_new.category, v_new.text, v_new.text_hash, 3, false, '{}',
+            VALUES (p_tenant, new_id(), v_pk, p_user, 'semantic', v_new.category, v_new.text, v_new.text_hash,
+                3, false, '{}',
                     'active', v_source, '{}', 1, v_at, v_new.updated_at, p_topic)
             RETURNING * INTO v_new;
     ELSE
@@ -478,7 +504,8 @@ DECLARE
     v_memory memories;
 BEGIN
     FOREACH v_topic SLICE 1 IN ARRAY p_topics LOOP
-        SELECT * INTO v_memory FROM memories m WHERE m.tenant_id = p_tenant AND m.user_pk = user_pk_of(p_tenant, v_topic[1])
+        SELECT * INTO v_memory FROM memories m WHERE m.tenant_id = p_tenant
+            AND m.user_pk = user_pk_of(p_tenant, v_topic[1])
             AND m.fact_topic = v_topic[2] FOR UPDATE;
         CONTINUE WHEN NOT FOUND;
         PERFORM blank_history(p_tenant, ARRAY[v_memory.id::text]);
@@ -530,7 +557,8 @@ BEGIN
 END $$;
 
 -- Return the topic that a user stated last in a thread, in categories that the caller may see (NULL: all).
-CREATE FUNCTION last_topic(p_tenant uuid, p_user text, p_thread text, p_categories text[]) RETURNS text LANGUAGE sql STABLE AS $$
+CREATE FUNCTION last_topic(p_tenant uuid, p_user text, p_thread text, p_categories text[]) RETURNS text
+    LANGUAGE sql STABLE AS $$
 SELECT f.topic_key FROM facts f
 WHERE f.tenant_id = p_tenant AND f.user_id = p_user AND f.removed_at IS NULL
   AND thread_place(f.thread_id) = thread_place(p_thread)
@@ -550,7 +578,8 @@ $$;
 -- Return the facts that answer a question, each topic's together and by rank: of this thread, else (p_across) of the
 -- user's other thread in which the topic was stated last. A NULL in p_topics is the topic stated last in this thread;
 -- `place` is the place of the topic in p_topics.
-CREATE FUNCTION answer_facts(p_tenant uuid, p_user text, p_thread text, p_topics text[], p_across boolean, p_categories text[])
+CREATE FUNCTION answer_facts(p_tenant uuid, p_user text, p_thread text, p_topics text[], p_across boolean,
+    p_categories text[])
     RETURNS TABLE (place int, fact facts)
     LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
@@ -575,7 +604,8 @@ END $$;
 -- Return at most p_limit facts that a message in a thread may take back: of the thread, then (p_across) of the user's
 -- other threads, the newest first, in categories that the caller may see (NULL: all). `latest`: the last statement of
 -- the thread made the fact, and no turn of the user came after it.
-CREATE FUNCTION touchable_facts(p_tenant uuid, p_user text, p_thread text, p_across boolean, p_categories text[], p_limit int)
+CREATE FUNCTION touchable_facts(p_tenant uuid, p_user text, p_thread text, p_across boolean,
+    p_categories text[], p_limit int)
     RETURNS TABLE (thread_id text, topic_key text, rank int, value text, latest boolean)
     LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
@@ -592,7 +622,8 @@ BEGIN
             WHERE m.tenant_id = p_tenant AND m.user_pk = user_pk_of(p_tenant, p_user) AND m.created_at > v_stated
               AND m.thread_id = p_thread AND m.type = 'turn' AND m.role = 'user' AND m.state = 'active' LIMIT 1;
     END IF;
-    RETURN QUERY SELECT f.thread_id, f.topic_key, f.rank, f.value, v_said IS NULL AND f.created_at = v_stated FROM facts f
+    RETURN QUERY SELECT f.thread_id, f.topic_key, f.rank, f.value, v_said IS NULL
+        AND f.created_at = v_stated FROM facts f
         WHERE f.tenant_id = p_tenant AND f.user_id = p_user AND thread_place(f.thread_id) = thread_place(p_thread)
           AND f.removed_at IS NULL AND (p_categories IS NULL OR f.category = ANY (p_categories))
         ORDER BY f.created_at DESC, f.rank LIMIT p_limit;
@@ -607,13 +638,15 @@ END $$;
 -- Delete removed facts for good, with their values in history and in the change log: the fact p_id, else (NULL) the
 -- p_limit facts that were removed first, before p_before. Returns their number; with p_dry_run, the number of all that
 -- would go.
-CREATE FUNCTION purge_facts(p_tenant uuid, p_id uuid, p_before timestamptz, p_limit int, p_actor text, p_dry_run boolean)
+CREATE FUNCTION purge_facts(p_tenant uuid, p_id uuid, p_before timestamptz, p_limit int, p_actor text,
+    p_dry_run boolean)
     RETURNS int LANGUAGE plpgsql AS $$
 DECLARE
     v_ids uuid[];
 BEGIN
     PERFORM set_config('app.tenant_id', p_tenant::text, true);
-    v_ids := ARRAY (SELECT id FROM facts WHERE tenant_id = p_tenant AND (p_id IS NULL OR id = p_id) AND removed_at < p_before
+    v_ids := ARRAY (SELECT id FROM facts WHERE tenant_id = p_tenant AND (p_id IS NULL OR id = p_id)
+        AND removed_at < p_before
                     ORDER BY removed_at LIMIT CASE WHEN NOT p_dry_run THEN p_limit END);
     IF p_dry_run THEN RETURN cardinality(v_ids); END IF;
     PERFORM 1 FROM users WHERE tenant_id = p_tenant AND user_id IN (
@@ -625,7 +658,8 @@ BEGIN
     INSERT INTO history (tenant_id, id, memory_id, event, actor)
         SELECT p_tenant, gen_random_uuid(), i::text, 'PURGE', p_actor FROM unnest(v_ids) i;
     PERFORM purge_fact_memories(p_tenant, array_agg(ARRAY[f.user_id, f.topic_key]), p_actor) FROM (
-        SELECT DISTINCT user_id, topic_key FROM facts WHERE tenant_id = p_tenant AND id = ANY (v_ids)) f HAVING count(*) > 0;
+        SELECT DISTINCT user_id, topic_key FROM facts WHERE tenant_id = p_tenant
+            AND id = ANY (v_ids)) f HAVING count(*) > 0;
     DELETE FROM facts WHERE tenant_id = p_tenant AND id = ANY (v_ids);
     RETURN cardinality(v_ids);
 END $$;

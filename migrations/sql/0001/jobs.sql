@@ -93,7 +93,8 @@ CREATE FUNCTION claim_jobs(p_limit int, p_again interval)
     RETURNS TABLE (tenant_id uuid, id uuid, kind text) LANGUAGE sql STABLE SECURITY DEFINER
     SET search_path = pg_catalog, public, pg_temp AS $$
     SELECT d.tenant_id, d.id, d.kind FROM (VALUES (false), (true)) late(compares) CROSS JOIN LATERAL (
-        SELECT j.tenant_id, j.id, j.kind, j.next_run FROM due_times() t JOIN jobs j ON j.next_run > t.after AND j.next_run <= t.until
+        SELECT j.tenant_id, j.id, j.kind, j.next_run FROM due_times() t JOIN jobs j ON j.next_run > t.after
+            AND j.next_run <= t.until
         WHERE j.state IN ('queued', 'running') AND (j.state = 'queued' OR is_lease_over(j.lease_until))
           AND (j.published_at IS NULL OR is_publication_lost(j.published_at, p_again)
                OR j.state = 'running' AND j.published_at < j.lease_until)
@@ -133,20 +134,23 @@ BEGIN
               AND j.attempts >= p_most
             RETURNING j.*;
     RETURN QUERY
-        UPDATE jobs j SET state = 'running', attempts = j.attempts + 1, worker = p_worker, lease_until = now() + p_lease,
+        UPDATE jobs j SET state = 'running', attempts = j.attempts + 1, worker = p_worker,
+            lease_until = now() + p_lease,
                           updated_at = now()
             WHERE j.tenant_id = p_tenant AND j.id = p_id AND is_due(j.next_run)
               AND (j.state = 'queued' OR j.state = 'running' AND is_lease_over(j.lease_until))
               AND NOT EXISTS (SELECT 1 FROM job_pauses p WHERE p.tenant_id = p_tenant AND p.kind IN (j.kind, '*'))
               -- after ten minutes it starts all the same, or a steady stream of turns would hold it back for ever
-              AND (j.kind <> 'same_fact' OR j.next_run NOT BETWEEN now() - interval '10 minutes' AND now() OR NOT EXISTS (
+              AND (j.kind <> 'same_fact' OR j.next_run NOT BETWEEN now() - interval '10 minutes' AND now()
+                  OR NOT EXISTS (
                   SELECT 1 FROM jobs o WHERE o.tenant_id = p_tenant AND o.state = 'queued' AND is_due(o.next_run)
                       AND o.kind IN ('after_turn', 'reflect_turn', 'index_source', 'turn_chunks')
                       AND NOT EXISTS (SELECT 1 FROM job_pauses p WHERE p.tenant_id = p_tenant
                                                                    AND p.kind IN (o.kind, '*'))))
             RETURNING j.*;
 END $$;
-GRANT EXECUTE ON FUNCTION longest_job_wait(), longest_job_lease(), due_times(), is_due(timestamptz), is_lease_over(timestamptz),
+GRANT EXECUTE ON FUNCTION longest_job_wait(), longest_job_lease(), due_times(), is_due(timestamptz),
+    is_lease_over(timestamptz),
     is_publication_lost(timestamptz, interval) TO mnema_app, mnema_jobs;
 GRANT EXECUTE ON FUNCTION claim_jobs(int, interval), jobs_behind(), paused_jobs(),
     queue_comparisons(uuid, jsonb), start_job(uuid, uuid, text, interval, int) TO mnema_app;

@@ -12,7 +12,8 @@ CREATE TABLE memories (
     run_id         text,
     actor_id       text,
     role           text,
-    type           text NOT NULL CHECK (type IN ('semantic', 'episodic', 'procedural', 'insight', 'turn', 'summary', 'chunk')),
+    type           text NOT NULL CHECK (type IN ('semantic', 'episodic', 'procedural', 'insight', 'turn',
+        'summary', 'chunk')),
     category       text NOT NULL,
     text           text NOT NULL CHECK (text <> ''),
     steps_text     text,
@@ -68,7 +69,8 @@ CREATE INDEX memories_chunks ON memories (tenant_id, user_pk)
     WHERE state = 'active' AND type = 'chunk';
 GRANT SELECT, INSERT, DELETE ON memories TO mnema_app;
 GRANT UPDATE (text, steps_text, text_hash, category, importance, pinned, tags, state, source, metadata, superseded_by,
-              purge_at, version, created_at, updated_at) ON memories TO mnema_app;  -- a merge keeps the oldest created_at
+              -- a merge keeps the oldest created_at
+              purge_at, version, created_at, updated_at) ON memories TO mnema_app;
 
 CREATE TABLE relations (
     tenant_id      uuid NOT NULL,
@@ -135,7 +137,8 @@ CREATE TABLE history (                              -- append-only; the rows out
 CREATE INDEX history_by_time ON history (tenant_id, memory_id, ts DESC, id DESC);
 CREATE INDEX history_by_transaction ON history (tenant_id, stamp, id);  -- GET /memory/changes
 -- The stamp has only its default, so no row can claim to be of another transaction. Rows are blanked, never deleted.
-GRANT SELECT, INSERT (tenant_id, id, memory_id, event, old_ref, new_ref, actor, meta, ts), UPDATE (meta, actor) ON history TO mnema_app;
+GRANT SELECT, INSERT (tenant_id, id, memory_id, event, old_ref, new_ref, actor, meta, ts), UPDATE (meta, actor)
+    ON history TO mnema_app;
 
 -- An actor can be taken from a row, but not replaced.
 CREATE FUNCTION refuse_other_actor() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -174,12 +177,14 @@ CREATE INDEX idempotency_keys_by_age ON idempotency_keys (tenant_id, created_at)
 GRANT SELECT, INSERT, UPDATE, DELETE ON idempotency_keys TO mnema_app;
 
 -- Refuse, at commit, a change of a memory without a history row of the same transaction.
-CREATE FUNCTION refuse_silent_change() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, public, pg_temp AS $$
+CREATE FUNCTION refuse_silent_change() RETURNS trigger LANGUAGE plpgsql
+    SET search_path = pg_catalog, public, pg_temp AS $$
 DECLARE
     r memories := CASE WHEN tg_op = 'DELETE' THEN old ELSE new END;
 BEGIN
     -- OFFSET 0: not by history_by_transaction, which holds every other memory of the transaction
-    PERFORM 1 FROM (SELECT h.stamp FROM history h WHERE h.tenant_id = r.tenant_id AND h.memory_id = r.id::text OFFSET 0) o
+    PERFORM 1 FROM (SELECT h.stamp FROM history h WHERE h.tenant_id = r.tenant_id
+        AND h.memory_id = r.id::text OFFSET 0) o
       WHERE o.stamp = transaction_stamp();
     IF NOT FOUND THEN
         RAISE EXCEPTION 'memory % was changed (%) without a history row in the same transaction', r.id, tg_op

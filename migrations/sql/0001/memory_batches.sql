@@ -24,7 +24,8 @@ CREATE INDEX memory_batches_listed ON memory_batches (tenant_id, created_at DESC
 CREATE INDEX memory_batches_of_user ON memory_batches (tenant_id, user_id) WHERE user_id IS NOT NULL;
 CREATE INDEX memory_batches_undone ON memory_batches (tenant_id, undoes) WHERE undoes IS NOT NULL;
 -- The stamp has only its default, so a batch has the rows of its own transaction.
-GRANT SELECT, DELETE, INSERT (tenant_id, id, action, undoes, user_id, user_pks, filters, changes, categories, matched, changed,
+GRANT SELECT, DELETE, INSERT (tenant_id, id, action, undoes, user_id, user_pks, filters, changes, categories,
+    matched, changed,
                               skipped, actor) ON memory_batches TO mnema_app;
 GRANT UPDATE (filters, changes) ON memory_batches TO mnema_app;  -- an erasure
 

@@ -9,11 +9,13 @@
 --   sort, ascending                created_at, updated_at, importance (the older ones of equal importance come last) or
 -- id
 --   after                          {value, created_at, id} of the last row seen, as far as the order has them
-CREATE FUNCTION list_memories(p_tenant uuid, p_user bigint, p_words tsquery, p_categories text[], p_filters jsonb, p_list jsonb,
+CREATE FUNCTION list_memories(p_tenant uuid, p_user bigint, p_words tsquery, p_categories text[], p_filters jsonb,
+    p_list jsonb,
                               p_limit int)
     RETURNS TABLE (memory_id uuid) LANGUAGE plpgsql STABLE ROWS 50 AS $$
 DECLARE
-    v_columns text[] := CASE p_list->>'sort' WHEN 'updated_at' THEN '{updated_at,id}' WHEN 'importance' THEN '{importance,created_at,id}'
+    v_columns text[] := CASE p_list->>'sort' WHEN 'updated_at' THEN '{updated_at,id}' WHEN 'importance'
+        THEN '{importance,created_at,id}'
                                              WHEN 'id' THEN '{id}' ELSE '{created_at,id}' END;
     v_up boolean := coalesce((p_list->>'ascending')::boolean, false);
     v_metadata text;
@@ -21,11 +23,13 @@ DECLARE
     v_after text;
     v_order text;
 BEGIN
-    SELECT string_agg(format('AND (m.metadata @> ($9->%1$s->0) OR m.metadata @> ($9->%1$s->1))', n - 1), ' ') INTO v_metadata
+    SELECT string_agg(format('AND (m.metadata @> ($9->%1$s->0) OR m.metadata @> ($9->%1$s->1))', n - 1), ' ')
+        INTO v_metadata
         FROM generate_series(1, jsonb_array_length(p_list->'metadata')) n;
     SELECT string_agg(format('m.%I', c), ', ' ORDER BY place),
            string_agg(format('($10->''after''->>%L)::%s', CASE place WHEN 1 THEN 'value' ELSE c END,
-               CASE c WHEN 'importance' THEN 'smallint' WHEN 'id' THEN 'uuid' ELSE 'timestamptz' END), ', ' ORDER BY place),
+               CASE c WHEN 'importance' THEN 'smallint' WHEN 'id' THEN 'uuid' ELSE 'timestamptz' END), ', '
+                   ORDER BY place),
            string_agg(format('m.%I %s', c, CASE WHEN v_up THEN 'ASC' ELSE 'DESC' END), ', ' ORDER BY place)
         INTO v_row, v_after, v_order FROM unnest(v_columns) WITH ORDINALITY u(c, place);
     RETURN QUERY EXECUTE format($list$
@@ -35,19 +39,22 @@ BEGIN
           AND ($7 IS NULL OR m.created_at >= $7) AND ($8 IS NULL OR m.created_at < $8)
           %5$s AND ($10->'after' IS NULL OR (%1$s) %2$s (%3$s))
         ORDER BY %4$s LIMIT $11$list$, v_row, CASE WHEN v_up THEN '>' ELSE '<' END, v_after, v_order, v_metadata)
-        USING p_tenant, p_list->>'state', p_words, p_user, p_categories, p_filters, (p_list->>'created_after')::timestamptz,
+        USING p_tenant, p_list->>'state', p_words, p_user, p_categories, p_filters,
+            (p_list->>'created_after')::timestamptz,
               (p_list->>'created_before')::timestamptz, p_list->'metadata', p_list, p_limit;
 END $$;
 
 -- Return a search for all words of a query, "phrases", or, -without. A dash excludes what follows it only behind a
 -- blank and before a word or a phrase. PostgreSQL takes each other dash for an operator too, and fails on 32 in a row.
 CREATE FUNCTION parse_words(p_query text) RETURNS tsquery LANGUAGE sql IMMUTABLE PARALLEL SAFE
-    RETURN websearch_to_tsquery('english', regexp_replace(p_query, '-(?![^\s!#-/:-@[-`{-~])|(?<=[!-/:-@[-`{-~])-', ' ', 'g'));
+    RETURN websearch_to_tsquery('english', regexp_replace(p_query,
+        '-(?![^\s!#-/:-@[-`{-~])|(?<=[!-/:-@[-`{-~])-', ' ', 'g'));
 GRANT EXECUTE ON FUNCTION parse_words(text) TO mnema_search;
 
 -- As list_memories, of memories with the words of a search: all words, "phrases", or, -without. It sees what row-level
 -- security hides from the index of words, so the tenant comes from the transaction (security.sql).
-CREATE FUNCTION list_worded(p_user bigint, p_query text, p_categories text[], p_filters jsonb, p_list jsonb, p_limit int)
+CREATE FUNCTION list_worded(p_user bigint, p_query text, p_categories text[], p_filters jsonb,
+    p_list jsonb, p_limit int)
     RETURNS TABLE (memory_id uuid) LANGUAGE plpgsql STABLE ROWS 50 SECURITY DEFINER
     SET search_path = pg_catalog, public, pg_temp AS $$
 DECLARE

@@ -105,7 +105,8 @@ CREATE FUNCTION purge_memory(r memories) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     DELETE FROM relations WHERE tenant_id = r.tenant_id AND (from_id = r.id::text OR to_id = r.id::text);
     PERFORM blank_history(r.tenant_id, ARRAY[r.id::text]);
-    UPDATE change_log SET meta = CASE WHEN meta ? 'replaces' THEN jsonb_build_object('replaces', meta->'replaces') ELSE '{}' END
+    UPDATE change_log SET meta = CASE WHEN meta ? 'replaces' THEN jsonb_build_object('replaces', meta->'replaces')
+        ELSE '{}' END
         WHERE tenant_id = r.tenant_id AND memory_id = r.id::text;
     DELETE FROM memories WHERE tenant_id = r.tenant_id AND id = r.id;
 END $$;
@@ -117,12 +118,14 @@ CREATE FUNCTION follow_turn(p_old memories, p_new memories, p_actor text) RETURN
 DECLARE
     v_images jsonb := '{}';
     v_image jsonb;
-    v_event text := CASE WHEN p_new.state = p_old.state THEN 'UPDATE' WHEN p_new.state = 'active' THEN 'RESTORE' ELSE 'DELETE' END;
+    v_event text := CASE WHEN p_new.state = p_old.state THEN 'UPDATE' WHEN p_new.state = 'active' THEN 'RESTORE'
+        ELSE 'DELETE' END;
     v_set jsonb := jsonb_build_object('state', p_new.state, 'purge_at', p_new.purge_at, 'category', p_new.category,
                                       'updated_at', p_new.updated_at);
     r memories;
 BEGIN
-    IF (p_new.text, p_new.state, p_new.category) IS NOT DISTINCT FROM (p_old.text, p_old.state, p_old.category) THEN RETURN v_images; END IF;
+    IF (p_new.text, p_new.state, p_new.category) IS NOT DISTINCT FROM (p_old.text, p_old.state, p_old.category)
+        THEN RETURN v_images; END IF;
     FOR r IN SELECT m.* FROM chunks c JOIN memories m ON m.tenant_id = c.tenant_id AND m.id = c.memory_id
              WHERE c.tenant_id = p_old.tenant_id AND c.turn_id = p_old.id ORDER BY c.ordinal FOR UPDATE OF m LOOP
         IF p_new.text IS DISTINCT FROM p_old.text THEN
@@ -177,14 +180,16 @@ GRANT EXECUTE ON FUNCTION content_key(jsonb) TO mnema_app;
 -- Return a batch whose `delta` has a row for each thread that has told of a changed memory, or of one that it replaces:
 -- a thread that showed a memory also shows its end. A purge of a memory that was not active needs no row, because the
 -- soft delete has one. The caller holds the locks of the memories, so that no other thread can tell of them meanwhile.
-CREATE FUNCTION add_missing_thread_changes(p_tenant uuid, p_batch jsonb, p_images jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
+CREATE FUNCTION add_missing_thread_changes(p_tenant uuid, p_batch jsonb, p_images jsonb) RETURNS jsonb
+    LANGUAGE plpgsql AS $$
 DECLARE
     v_more jsonb;
     v_threads jsonb;
 BEGIN
     WITH missing AS MATERIALIZED (
         SELECT DISTINCT a.place, a.memory_id, a.event, a.meta, c.thread_id
-        FROM ROWS FROM (jsonb_to_recordset(p_batch->'also') AS (memory_id text, event text, meta jsonb, of text[], threads text[]))
+        FROM ROWS FROM (jsonb_to_recordset(p_batch->'also') AS (memory_id text, event text, meta jsonb, of text[],
+            threads text[]))
             WITH ORDINALITY AS a(memory_id, event, meta, of, threads, place)
         JOIN change_log c ON c.tenant_id = p_tenant AND c.memory_id = ANY (a.of) AND c.thread_id <> ALL (a.threads)
         WHERE a.event <> 'deleted' OR p_images#>>ARRAY[a.memory_id, 'before', 'state'] = 'active'),
@@ -213,7 +218,8 @@ BEGIN
         -- lock all of them in order, so that two transactions cannot deadlock
         PERFORM 1 FROM relations WHERE tenant_id = p_tenant AND (from_id = ANY (p_retold) OR to_id = ANY (p_retold))
             ORDER BY id FOR UPDATE;
-        DELETE FROM relations r WHERE r.tenant_id = p_tenant AND (r.from_id = ANY (p_retold) OR r.to_id = ANY (p_retold))
+        DELETE FROM relations r WHERE r.tenant_id = p_tenant
+            AND (r.from_id = ANY (p_retold) OR r.to_id = ANY (p_retold))
             AND NOT EXISTS (SELECT 1 FROM jsonb_to_recordset(p_edges) AS e(from_id text, to_id text)
                             WHERE least(e.from_id, e.to_id) = least(r.from_id, r.to_id)
                               AND greatest(e.from_id, e.to_id) = greatest(r.from_id, r.to_id));
@@ -221,14 +227,17 @@ BEGIN
     IF p_edges = '[]' THEN RETURN '{}'; END IF;
     WITH asked AS MATERIALIZED (
         SELECT DISTINCT ON (least(from_id, to_id), greatest(from_id, to_id)) *
-        FROM jsonb_to_recordset(p_edges) AS e(id uuid, memory_id text, link_id uuid, actor text, from_id text, to_id text,
+        FROM jsonb_to_recordset(p_edges) AS e(id uuid, memory_id text, link_id uuid, actor text,
+            from_id text, to_id text,
             category text, strength real)
-        WHERE (SELECT count(*) FROM memories m WHERE m.tenant_id = p_tenant AND m.id IN (e.from_id::uuid, e.to_id::uuid)) = 2
+        WHERE (SELECT count(*) FROM memories m WHERE m.tenant_id = p_tenant
+            AND m.id IN (e.from_id::uuid, e.to_id::uuid)) = 2
         ORDER BY least(from_id, to_id), greatest(from_id, to_id)),
     made AS (
         INSERT INTO relations AS r (tenant_id, id, from_id, to_id, strength)
             SELECT p_tenant, id, from_id, to_id, strength FROM asked
-            ON CONFLICT (tenant_id, least(from_id, to_id), greatest(from_id, to_id)) DO UPDATE SET strength = excluded.strength
+            ON CONFLICT (tenant_id, least(from_id, to_id), greatest(from_id, to_id)) DO UPDATE
+                SET strength = excluded.strength
                 WHERE r.from_id = ANY (p_retold) OR r.to_id = ANY (p_retold)
             RETURNING least(from_id, to_id) AS low, greatest(from_id, to_id) AS high),
     linked AS (
@@ -259,7 +268,8 @@ BEGIN
     -- hash joins costs 5 % of a call with one memory; with 16 they make no difference, with 256 they would save an
     -- eighth.
     EXECUTE format($ddl$
-CREATE OR REPLACE FUNCTION %1$I(p_tenant uuid, p_batch jsonb, p_vector_ids uuid[], p_vectors halfvec[], p_tokens bytea[],
+CREATE OR REPLACE FUNCTION %1$I(p_tenant uuid, p_batch jsonb, p_vector_ids uuid[], p_vectors halfvec[],
+    p_tokens bytea[],
                      p_images jsonb)
     RETURNS jsonb LANGUAGE plpgsql AS $fn$
 DECLARE
@@ -273,21 +283,26 @@ BEGIN
             ON CONFLICT (tenant_id, thread_id) DO UPDATE SET rev = t.rev + excluded.rev
             RETURNING thread_id, rev),
     fresh AS (
-        INSERT INTO memories AS m (tenant_id, id, user_pk, user_id, thread_id, seq, agent_id, run_id, actor_id, role, type,
+        INSERT INTO memories AS m (tenant_id, id, user_pk, user_id, thread_id, seq, agent_id, run_id,
+            actor_id, role, type,
                 category, text, steps_text, text_hash, importance, pinned, tags, state, source, metadata, version,
                 created_at, updated_at)
             -- 0: the user was erased meanwhile, so the foreign key fails
             SELECT p_tenant, r.id,
                 coalesce((SELECT u.user_pk FROM users u WHERE u.tenant_id = p_tenant AND u.user_id = r.user_id), 0),
                 r.user_id, r.thread_id, r.seq, r.agent_id, r.run_id, r.actor_id, r.role, r.type, r.category, r.text,
-                r.steps_text, r.text_hash, r.importance, r.pinned, r.tags, 'active', r.source, r.metadata, 1, r.created_at,
+                r.steps_text, r.text_hash, r.importance, r.pinned, r.tags, 'active', r.source, r.metadata, 1,
+                    r.created_at,
                 r.updated_at
-            FROM jsonb_to_recordset(p_batch->'memories') AS r(id uuid, user_id text, thread_id text, seq bigint, agent_id text,
-                run_id text, actor_id text, role text, type text, category text, text text, steps_text text, text_hash bytea,
+            FROM jsonb_to_recordset(p_batch->'memories') AS r(id uuid, user_id text, thread_id text, seq bigint,
+                agent_id text,
+                run_id text, actor_id text, role text, type text, category text, text text, steps_text text,
+                    text_hash bytea,
                 importance smallint, pinned boolean, tags text[], source jsonb, metadata jsonb, created_at timestamptz,
                 updated_at timestamptz)
             WHERE (SELECT count(*) FROM threads) >= 0  -- after the threads are locked
-            RETURNING m.id, m.user_pk, m.type, m.category, m.thread_id, jsonb_build_object('after', memory_json(m)) AS image),
+            RETURNING m.id, m.user_pk, m.type, m.category, m.thread_id,
+                jsonb_build_object('after', memory_json(m)) AS image),
     embedded AS (
         INSERT INTO %2$I (tenant_id, user_pk, memory_id, type, category, state, thread_key, embedding, tokens)
             SELECT p_tenant, f.user_pk, f.id, f.type, f.category, 'active', thread_key(f.thread_id), p_vectors[f.place],
@@ -306,16 +321,20 @@ BEGIN
                                       p_images->h.memory_id::text) END
                    || coalesce(h.meta, '{}'),
                    clock_timestamp()
-            FROM jsonb_to_recordset(p_batch->'history') AS h(id uuid, memory_id uuid, event text, old_ref text, new_ref text,
+            FROM jsonb_to_recordset(p_batch->'history') AS h(id uuid, memory_id uuid, event text, old_ref text,
+                new_ref text,
                 actor text, meta jsonb)),
     linked AS (
         INSERT INTO relations (tenant_id, id, from_id, to_id, strength)
             SELECT p_tenant, r.id, r.from_id,
-                CASE WHEN r.other IS NULL OR (SELECT true FROM memories o WHERE o.tenant_id = p_tenant AND o.id = r.other LIMIT 1)
+                CASE WHEN r.other IS NULL OR (SELECT true FROM memories o WHERE o.tenant_id = p_tenant
+                    AND o.id = r.other LIMIT 1)
                      THEN r.to_id ELSE purged_meanwhile() END, r.strength
-            FROM jsonb_to_recordset(p_batch->'relations') AS r(id uuid, from_id text, to_id text, strength real, other uuid)),
+            FROM jsonb_to_recordset(p_batch->'relations') AS r(id uuid, from_id text, to_id text, strength real,
+                other uuid)),
     told AS (
-        INSERT INTO change_log (tenant_id, id, thread_id, rev, memory_id, event, category_before, category_after, meta, ts,
+        INSERT INTO change_log (tenant_id, id, thread_id, rev, memory_id, event, category_before,
+            category_after, meta, ts,
                 user_pk, type, state_before)
             SELECT p_tenant, d.id, d.thread_id, (SELECT t.rev FROM threads t WHERE t.thread_id = d.thread_id) - d.back,
                    d.memory_id::text, d.event, i.before->>'category', coalesce(f.category, i.after->>'category'),
@@ -328,7 +347,8 @@ BEGIN
                    coalesce(f.user_pk, (SELECT u.user_pk FROM users u WHERE u.tenant_id = p_tenant
                                                                         AND u.user_id = i.before->>'user_id')),
                    coalesce(f.type, i.before->>'type'), i.before->>'state'
-            FROM jsonb_to_recordset(p_batch->'delta') AS d(id uuid, memory_id uuid, thread_id text, back bigint, event text,
+            FROM jsonb_to_recordset(p_batch->'delta') AS d(id uuid, memory_id uuid, thread_id text,
+                back bigint, event text,
                 meta jsonb)
             LEFT JOIN LATERAL (SELECT * FROM fresh f WHERE f.id = d.memory_id LIMIT 1) f ON true
             CROSS JOIN LATERAL (SELECT p_images#>ARRAY[d.memory_id::text, 'before'] AS before,
@@ -339,9 +359,11 @@ BEGIN
 END $fn$
     $ddl$, 'record_changes_' || p_space, 'vec_' || p_space);
     EXECUTE format($ddl$
-CREATE OR REPLACE FUNCTION %1$I(p_tenant uuid, p_batch jsonb, p_vector_ids uuid[], p_vectors halfvec[], p_tokens bytea[],
+CREATE OR REPLACE FUNCTION %1$I(p_tenant uuid, p_batch jsonb, p_vector_ids uuid[], p_vectors halfvec[],
+    p_tokens bytea[],
                      p_tombstones bytea[], p_keys jsonb)
-    RETURNS jsonb LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan AS $fn$  -- planning costs as much as writing
+    -- planning costs as much as writing
+    RETURNS jsonb LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan AS $fn$
 DECLARE
     v_images jsonb := '{}';
     v_related jsonb := coalesce(p_batch->'related', '{}');
@@ -362,12 +384,14 @@ BEGIN
     END IF;
     IF p_batch ? 'relations' THEN
         PERFORM 1 FROM users WHERE tenant_id = p_tenant
-            AND user_id = ANY (ARRAY (SELECT jsonb_array_elements_text(p_batch->'users'))) ORDER BY user_id FOR KEY SHARE;
+            AND user_id = ANY (ARRAY (SELECT jsonb_array_elements_text(p_batch->'users'))) ORDER BY user_id
+                FOR KEY SHARE;
     END IF;
     IF p_batch ? 'edges' THEN
         PERFORM 1 FROM users WHERE tenant_id = p_tenant AND user_pk = ANY (ARRAY (
             SELECT m.user_pk FROM memories m WHERE m.tenant_id = p_tenant AND m.id = ANY (ARRAY (
-                SELECT (e->>'memory_id')::uuid FROM jsonb_array_elements(p_batch->'edges') e)))) ORDER BY user_id FOR KEY SHARE;
+                SELECT (e->>'memory_id')::uuid FROM jsonb_array_elements(p_batch->'edges') e)))) ORDER BY user_id
+                    FOR KEY SHARE;
     END IF;
     IF p_keys IS NOT NULL THEN
         v_revs := claim_keys(p_tenant, p_keys);
@@ -375,14 +399,17 @@ BEGIN
     END IF;
     -- a batch usually has one user, who exists already
     SELECT EXISTS (SELECT 1 FROM tombstones WHERE tenant_id = p_tenant AND hash = ANY (p_tombstones)),
-           EXISTS (SELECT 1 FROM users WHERE tenant_id = p_tenant AND user_id = p_batch->'users'->>0) INTO v_erased, v_known;
+           EXISTS (SELECT 1 FROM users WHERE tenant_id = p_tenant AND user_id = p_batch->'users'->>0)
+           INTO v_erased, v_known;
     IF p_batch ? 'waited' THEN  -- turns that a server kept meanwhile: their users may have been erased since
         SELECT v_erased OR EXISTS (
             SELECT 1 FROM jsonb_to_recordset(p_batch->'waited') AS w(hash bytea, said_at timestamptz)
-            JOIN tombstones t ON t.tenant_id = p_tenant AND t.hash = w.hash AND t.created_at >= w.said_at) INTO v_erased;
+            JOIN tombstones t ON t.tenant_id = p_tenant AND t.hash = w.hash AND t.created_at >= w.said_at)
+                INTO v_erased;
     END IF;
     IF v_erased THEN RAISE EXCEPTION 'this text was erased' USING ERRCODE = 'MN410'; END IF;
-    IF p_batch ? 'factless' AND EXISTS (SELECT 1 FROM facts WHERE tenant_id = p_tenant AND user_id = p_batch->>'factless'
+    IF p_batch ? 'factless' AND EXISTS (SELECT 1 FROM facts WHERE tenant_id = p_tenant
+        AND user_id = p_batch->>'factless'
                                                               AND removed_at IS NULL) THEN
         RAISE EXCEPTION 'this user has facts' USING ERRCODE = 'MN426';  -- the turn may take one of them back
     END IF;
@@ -406,12 +433,15 @@ BEGIN
         v_told := v_facts->'memories';
         v_facts := v_facts->'answers';
         IF v_told @? '$[*] ? (@.version > 1)' THEN  -- a new memory has no vector that could be wrong
-            PERFORM %3$I(p_tenant, '{}', '{}', '{}', ARRAY (SELECT (t->>'id')::uuid FROM jsonb_array_elements(v_told) t),
-                         ARRAY (SELECT (t->>'id')::uuid FROM jsonb_array_elements(v_told) t WHERE (t->>'retold')::boolean));
+            PERFORM %3$I(p_tenant, '{}', '{}', '{}',
+                ARRAY (SELECT (t->>'id')::uuid FROM jsonb_array_elements(v_told) t),
+                         ARRAY (SELECT (t->>'id')::uuid FROM jsonb_array_elements(v_told) t
+                             WHERE (t->>'retold')::boolean));
         END IF;
     END IF;
     IF v_images <> '{}' THEN
-        PERFORM %3$I(p_tenant, p_vector_ids, p_vectors, p_tokens, ARRAY (SELECT id::uuid FROM jsonb_object_keys(v_images) id),
+        PERFORM %3$I(p_tenant, p_vector_ids, p_vectors, p_tokens,
+            ARRAY (SELECT id::uuid FROM jsonb_object_keys(v_images) id),
                      '{}');
     END IF;
     IF p_batch ? 'edges' OR p_batch ? 'retold' THEN
@@ -420,7 +450,8 @@ BEGIN
     END IF;
     IF p_batch ? 'jobs' THEN
         INSERT INTO jobs (tenant_id, id, kind, user_id, payload)
-            SELECT p_tenant, j.* FROM jsonb_to_recordset(p_batch->'jobs') AS j(id uuid, kind text, user_id text, payload jsonb)
+            SELECT p_tenant, j.* FROM jsonb_to_recordset(p_batch->'jobs') AS j(id uuid, kind text, user_id text,
+                payload jsonb)
             WHERE j.kind <> 'same_fact';
         IF p_batch @? '$.jobs[*].kind ? (@ == "same_fact")' THEN
             PERFORM queue_comparisons(p_tenant, p_batch->'jobs');
@@ -458,8 +489,10 @@ BEGIN
     EXECUTE format($ddl$
 CREATE FUNCTION %1$I(p_tenant uuid, p_user text, p_category text, p_categories text[], p_hash bytea, p_vector halfvec,
                      p_near int, p_link int, p_link_min real)
-    RETURNS TABLE (id uuid, similarity double precision, near boolean, link boolean, equal boolean, category text, text text,
-                   thread_id text, importance smallint, pinned boolean, tags text[], version int, created_at timestamptz)
+    RETURNS TABLE (id uuid, similarity double precision, near boolean, link boolean, equal boolean,
+        category text, text text,
+                   thread_id text, importance smallint, pinned boolean, tags text[], version int,
+                   created_at timestamptz)
     LANGUAGE plpgsql VOLATILE AS $fn$
 #variable_conflict use_column
 DECLARE
@@ -483,14 +516,17 @@ BEGIN
                  JOIN %2$I v ON v.tenant_id = p_tenant AND v.memory_id = newest.memory_id)
                 UNION ALL SELECT p_vector - p_vector FROM generate_series(1, 10)) x) m),
         picked AS (
-            (SELECT memory_id, true AS near, false AS link FROM scan WHERE category = p_category ORDER BY distance LIMIT p_near)
+            (SELECT memory_id, true AS near, false AS link FROM scan WHERE category = p_category ORDER BY distance
+                LIMIT p_near)
             UNION ALL
-            (SELECT l.memory_id, false, true FROM linkable l WHERE l.distance <= 1 - p_link_min ORDER BY l.distance LIMIT p_link)
+            (SELECT l.memory_id, false, true FROM linkable l WHERE l.distance <= 1 - p_link_min ORDER BY l.distance
+                LIMIT p_link)
             UNION ALL
             SELECT m.id, false, false FROM memories m WHERE m.tenant_id = p_tenant AND m.user_pk = v_user
                 AND m.category = p_category AND m.text_hash = p_hash AND m.type = 'semantic' AND m.state = 'active')
         SELECT m.id, 1 - min(s.distance), bool_or(p.near), bool_or(p.link),
-               m.text_hash = p_hash AND m.category = p_category, m.category, m.text, m.thread_id, m.importance, m.pinned,
+               m.text_hash = p_hash AND m.category = p_category, m.category, m.text, m.thread_id,
+               m.importance, m.pinned,
                m.tags, m.version, m.created_at
         FROM picked p JOIN memories m ON m.tenant_id = p_tenant AND m.id = p.memory_id AND m.state = 'active'
         LEFT JOIN scan s ON s.memory_id = p.memory_id

@@ -75,7 +75,8 @@ DECLARE
 BEGIN
     IF p_name !~ '^[a-z][a-z0-9_]{0,40}$' THEN RAISE EXCEPTION 'invalid space name %', p_name; END IF;
     EXECUTE format('CREATE TABLE %I (
-        tenant_id uuid NOT NULL, user_pk bigint NOT NULL, memory_id uuid NOT NULL, type text NOT NULL, category text NOT NULL,
+        tenant_id uuid NOT NULL, user_pk bigint NOT NULL, memory_id uuid NOT NULL, type text NOT NULL,
+            category text NOT NULL,
         state text NOT NULL, thread_key bigint, embedding halfvec(%s) NOT NULL, tokens bytea STORAGE EXTERNAL,
         indexed boolean NOT NULL DEFAULT false%s, PRIMARY KEY (tenant_id, memory_id),
         FOREIGN KEY (tenant_id, memory_id) REFERENCES memories (tenant_id, id) ON DELETE CASCADE
@@ -92,9 +93,11 @@ BEGIN
         EXECUTE format('CREATE INDEX ON %I (tenant_id, user_pk) INCLUDE (memory_id, type, category, thread_key, %s)
                         WHERE state = ''active'' AND type %s ''chunk''', v_table,
                        CASE WHEN v_wide THEN 'signs' ELSE 'embedding' END, v_which);
-        EXECUTE format('CREATE INDEX ON %I (tenant_id, memory_id) WHERE NOT indexed AND state = ''active'' AND type %s ''chunk''',
+        EXECUTE format('CREATE INDEX ON %I (tenant_id, memory_id)
+                        WHERE NOT indexed AND state = ''active'' AND type %s ''chunk''',
                        v_table, v_which);
-        EXECUTE format('CREATE INDEX ON %I USING hnsw (%s) WHERE indexed AND state = ''active'' AND type %s ''chunk''', v_table,
+        EXECUTE format('CREATE INDEX ON %I USING hnsw (%s) WHERE indexed AND state = ''active'' AND type %s ''chunk''',
+            v_table,
                        CASE WHEN v_wide THEN 'signs bit_hamming_ops' ELSE 'embedding halfvec_cosine_ops' END, v_which);
     END LOOP;
     PERFORM plan_for_largest_tenant(format('%I', v_table)::regclass);
@@ -135,7 +138,8 @@ BEGIN
     IF p_stale <> '{}' THEN DELETE FROM %2$I WHERE tenant_id = p_tenant AND memory_id = ANY (p_stale); END IF;
     INSERT INTO %2$I AS v (tenant_id, user_pk, memory_id, type, category, state, thread_key, embedding, tokens)
         SELECT m.tenant_id, m.user_pk, m.id, m.type, m.category, m.state, thread_key(m.thread_id), x.embedding, x.tokens
-        FROM unnest(p_ids, p_vectors, p_tokens) AS x(id, embedding, tokens) JOIN memories m ON m.tenant_id = p_tenant AND m.id = x.id
+        FROM unnest(p_ids, p_vectors, p_tokens) AS x(id, embedding, tokens) JOIN memories m ON m.tenant_id = p_tenant
+            AND m.id = x.id
         WHERE x.id = ANY (p_changed)
         ON CONFLICT (tenant_id, memory_id)
             DO UPDATE SET embedding = excluded.embedding, tokens = excluded.tokens, category = excluded.category,
@@ -173,16 +177,19 @@ DECLARE
     v_count bigint;
 BEGIN
     PERFORM set_config('app.tenant_id', p_tenant::text, true);
-    v_ids := ARRAY(SELECT memory_id FROM %2$I WHERE tenant_id = p_tenant AND NOT indexed AND state = 'active' AND type <> 'chunk'
+    v_ids := ARRAY(SELECT memory_id FROM %2$I WHERE tenant_id = p_tenant AND NOT indexed AND state = 'active'
+        AND type <> 'chunk'
                    ORDER BY memory_id LIMIT p_limit FOR UPDATE SKIP LOCKED);
-    v_ids := v_ids || ARRAY(SELECT memory_id FROM %2$I WHERE tenant_id = p_tenant AND NOT indexed AND state = 'active' AND type = 'chunk'
+    v_ids := v_ids || ARRAY(SELECT memory_id FROM %2$I WHERE tenant_id = p_tenant AND NOT indexed AND state = 'active'
+        AND type = 'chunk'
                    ORDER BY memory_id LIMIT p_limit - cardinality(v_ids) FOR UPDATE SKIP LOCKED);
     UPDATE %2$I SET indexed = true WHERE tenant_id = p_tenant AND memory_id = ANY (v_ids);
     GET DIAGNOSTICS v_count = ROW_COUNT;
     RETURN v_count;
 END $fn$
     $ddl$, 'index_vectors_' || p_name, 'vec_' || p_name);
-    EXECUTE format('GRANT EXECUTE ON FUNCTION %I, %I, %I TO mnema_app', 'put_vectors_' || p_name, 'fill_vectors_' || p_name,
+    EXECUTE format('GRANT EXECUTE ON FUNCTION %I, %I, %I TO mnema_app', 'put_vectors_'
+        || p_name, 'fill_vectors_' || p_name,
                    'index_vectors_' || p_name);
 END $space$;
 
@@ -204,7 +211,8 @@ BEGIN
     DELETE FROM embedding_spaces WHERE name = p_name AND NOT active;
     IF NOT FOUND THEN RAISE EXCEPTION 'no embedding space % that is not active', p_name; END IF;
     PERFORM create_put_vectors(name) FROM embedding_spaces;  -- without the dropped space
-    FOREACH v_part IN ARRAY ARRAY['neighbours', 'put_vectors', 'fill_vectors', 'index_vectors', 'record_changes', 'apply_changes',
+    FOREACH v_part IN ARRAY ARRAY['neighbours', 'put_vectors', 'fill_vectors', 'index_vectors', 'record_changes',
+        'apply_changes',
                                   'near', 'recall', 'near_chunks', 'find_chunks'] LOOP
         EXECUTE format('DROP FUNCTION %I', v_part || '_' || p_name);
     END LOOP;

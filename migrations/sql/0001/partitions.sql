@@ -22,13 +22,15 @@ CREATE FUNCTION partition_name(p_table text, p_week timestamptz) RETURNS text LA
     RETURN p_table || '_' || to_char(p_week AT TIME ZONE 'UTC', 'YYYYMMDD');
 
 -- Return the partitioned tables and the columns of their keys. Tables of one family get and lose each week together.
-CREATE FUNCTION partition_families() RETURNS TABLE (tables text[], keys text[]) LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+CREATE FUNCTION partition_families() RETURNS TABLE (tables text[], keys text[])
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     VALUES ('{events}'::text[], '{id}'::text[]), ('{receipts,receipt_items}', '{id,receipt_id}');
 $$;
 
 -- Make the partitions of a family for a week. Returns the number of rows that moved from the default partitions, NULL
 -- if they have more than p_limit rows of the week: then nothing is made, because everybody would wait for the move.
-CREATE FUNCTION add_week(p_tables text[], p_keys text[], p_week timestamptz, p_limit int) RETURNS int LANGUAGE plpgsql AS $$
+CREATE FUNCTION add_week(p_tables text[], p_keys text[], p_week timestamptz, p_limit int) RETURNS int
+    LANGUAGE plpgsql AS $$
 DECLARE
     v_from uuid := first_id(p_week);
     v_to uuid := first_id(p_week + interval '7 days');
@@ -90,7 +92,8 @@ BEGIN
                     v_moved := v_moved + v_rows;
                     v_added := v_added || ARRAY(SELECT partition_name(t, v_week) FROM unnest(v_family.tables) t);
                 END IF;
-            EXCEPTION WHEN lock_not_available OR deadlock_detected OR check_violation THEN  -- or a row of the week just came
+            -- or a row of the week just came
+            EXCEPTION WHEN lock_not_available OR deadlock_detected OR check_violation THEN
                 v_busy := true;
             END;
         END LOOP;
@@ -102,7 +105,8 @@ END $$;
 -- the newest rules of every tenant.
 CREATE FUNCTION longest_kept(p_events int, p_receipts int) RETURNS TABLE (events int, receipts int)
     LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
-    SELECT greatest(p_events, max((n.lifecycle->'events_days')::int)), greatest(p_receipts, max((n.lifecycle->'receipts_days')::int))
+    SELECT greatest(p_events, max((n.lifecycle->'events_days')::int)),
+        greatest(p_receipts, max((n.lifecycle->'receipts_days')::int))
     FROM (SELECT DISTINCT ON (tenant_id) document->'lifecycle' AS lifecycle FROM tenant_configs
           ORDER BY tenant_id, version DESC) n;
 $$;
@@ -121,7 +125,8 @@ $$;
 -- nothing and returns all such weeks.
 --
 -- A row's time may differ from that of its id. A week with a row that is too young stays.
-CREATE FUNCTION drop_partitions(p_events int, p_receipts int, p_now timestamptz, p_dry_run boolean) RETURNS jsonb LANGUAGE plpgsql SECURITY DEFINER
+CREATE FUNCTION drop_partitions(p_events int, p_receipts int, p_now timestamptz, p_dry_run boolean) RETURNS jsonb
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, public, pg_temp SET lock_timeout = '200ms' SET timezone = 'UTC' AS $$
 DECLARE
     v_kept record;
@@ -137,12 +142,14 @@ BEGIN
     IF NOT pg_try_advisory_xact_lock(7305211905) THEN RETURN NULL; END IF;
     SELECT * INTO v_kept FROM longest_kept(p_events, p_receipts);
     FOR v_family IN SELECT * FROM partition_families() LOOP
-        v_before := p_now - make_interval(days => CASE v_family.tables[1] WHEN 'events' THEN v_kept.events ELSE v_kept.receipts END);
+        v_before := p_now - make_interval(days => CASE v_family.tables[1] WHEN 'events' THEN v_kept.events
+            ELSE v_kept.receipts END);
         FOR v_week IN SELECT * FROM partition_weeks(v_family.tables[1], v_before) LOOP
             v_parts := ARRAY(SELECT format('partitions.%I', partition_name(t, v_week)) FROM unnest(v_family.tables) t);
             v_rows := '{}';
             FOR i IN 1 .. cardinality(v_parts) LOOP
-                IF NOT p_dry_run THEN EXECUTE format('LOCK TABLE %s IN SHARE MODE', v_parts[i]); END IF;  -- the count stays true
+                -- the count stays true
+                IF NOT p_dry_run THEN EXECUTE format('LOCK TABLE %s IN SHARE MODE', v_parts[i]); END IF;
                 EXECUTE format('SELECT count(*), %s FROM %s', CASE i WHEN 1 THEN 'max(ts)' ELSE 'NULL' END, v_parts[i])
                     INTO v_count, v_last;
                 EXIT WHEN v_last >= v_before;
@@ -159,7 +166,8 @@ BEGIN
 EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
     RETURN NULL;
 END $$;
-GRANT EXECUTE ON FUNCTION add_partitions(), longest_kept(int, int), drop_partitions(int, int, timestamptz, boolean) TO mnema_app;
+GRANT EXECUTE ON FUNCTION add_partitions(), longest_kept(int, int),
+    drop_partitions(int, int, timestamptz, boolean) TO mnema_app;
 
 GRANT USAGE, CREATE ON SCHEMA public TO mnema_partitions;
 GRANT EXECUTE ON FUNCTION plan_for_largest_tenant(regclass) TO mnema_partitions;

@@ -46,7 +46,8 @@ CREATE FUNCTION nearest_sql(p_table text, p_wide boolean, p_source text) RETURNS
             SELECT v.memory_id FROM %2$s ORDER BY (v.signs <~> v_signs) + 0, v.memory_id LIMIT 8 * p_dense) s
         JOIN %1$I x ON x.tenant_id = p_tenant AND x.memory_id = s.memory_id
         ORDER BY x.embedding <=> p_vector, x.memory_id LIMIT p_dense', p_table, p_source)
-    ELSE format('SELECT v.memory_id FROM %s ORDER BY (v.embedding <=> p_vector) + 0, v.memory_id LIMIT p_dense', p_source) END;
+    ELSE format('SELECT v.memory_id FROM %s ORDER BY (v.embedding <=> p_vector) + 0, v.memory_id LIMIT p_dense',
+        p_source) END;
 
 -- Make near_<space> and recall_<space>.
 -- near_<space> returns approximately the nearest memories of a tenant; memories that the approximate index does not
@@ -65,32 +66,39 @@ DECLARE
     v_wide boolean := v_dimension > widest_exact();
     v_all text := format('%I v WHERE v.tenant_id = p_tenant AND v.state = ''active'' AND v.type <> ''chunk''
         AND v.category = ANY (p_categories)', v_table);
-    v_few text := format('unnest(v_found) AS f(id) JOIN %I v ON v.tenant_id = p_tenant AND v.memory_id = f.id', v_table);
-    v_matching text := format('memories m JOIN %I v ON v.tenant_id = p_tenant AND v.memory_id = m.id AND v.state = ''active''
-        WHERE m.tenant_id = p_tenant AND m.category = ANY (p_categories) AND m.state = ''active'' AND m.type <> ''chunk''
+    v_few text := format('unnest(v_found) AS f(id) JOIN %I v ON v.tenant_id = p_tenant AND v.memory_id = f.id',
+        v_table);
+    v_matching text :=
+        format('memories m JOIN %I v ON v.tenant_id = p_tenant AND v.memory_id = m.id AND v.state = ''active''
+        WHERE m.tenant_id = p_tenant AND m.category = ANY (p_categories) AND m.state = ''active''
+            AND m.type <> ''chunk''
         AND memory_matches(m, p_filters)', v_table);
     v_active text := 'SELECT m.id FROM memories m WHERE m.tenant_id = p_tenant AND m.category = ANY (p_categories)
         AND m.state = ''active'' AND m.type <> ''chunk'' AND memory_matches(m, p_filters)';
     -- filters that the vectors' own index can apply, which is four times as fast
     v_threads text := v_all || ' AND v.user_pk = v_user AND (v_thread IS NULL OR v.thread_key = v_thread)
-        AND (v_shared IS NULL OR v.thread_key IS NULL OR v.thread_key = v_shared OR v.type IN (''semantic'', ''episodic'', ''insight''))
+        AND (v_shared IS NULL OR v.thread_key IS NULL OR v.thread_key = v_shared
+            OR v.type IN (''semantic'', ''episodic'', ''insight''))
         AND (v_types IS NULL OR v.type = ANY (v_types))';
 BEGIN
     PERFORM '[1]'::halfvec;  -- load the extension, whose settings are named below
     EXECUTE format($ddl$
-CREATE OR REPLACE FUNCTION %1$I(p_tenant uuid, p_vector halfvec, p_categories text[], p_filters jsonb, p_dense int) RETURNS uuid[]
+CREATE OR REPLACE FUNCTION %1$I(p_tenant uuid, p_vector halfvec, p_categories text[], p_filters jsonb,
+    p_dense int) RETURNS uuid[]
     LANGUAGE plpgsql STABLE SET plan_cache_mode = force_custom_plan SET enable_sort = off SET hnsw.ef_search = %5$s
     SET hnsw.iterative_scan = relaxed_order SET hnsw.max_scan_tuples = 10000 AS $fn$
 BEGIN
     RETURN ARRAY(SELECT x.memory_id FROM (
         (SELECT v.memory_id FROM %2$I v
-         WHERE v.tenant_id = p_tenant AND v.indexed AND v.state = 'active' AND v.type <> 'chunk' AND v.category = ANY (p_categories)
+         WHERE v.tenant_id = p_tenant AND v.indexed AND v.state = 'active' AND v.type <> 'chunk'
+         AND v.category = ANY (p_categories)
            AND (p_filters IS NULL OR EXISTS (SELECT FROM memories m WHERE m.tenant_id = p_tenant AND m.id = v.memory_id
                                              AND memory_matches(m, p_filters) OFFSET 0))
          ORDER BY %3$s LIMIT %4$s * p_dense)
         UNION ALL
         (SELECT v.memory_id FROM %2$I v
-         WHERE v.tenant_id = p_tenant AND NOT v.indexed AND v.state = 'active' AND v.type <> 'chunk' AND v.category = ANY (p_categories)
+         WHERE v.tenant_id = p_tenant AND NOT v.indexed AND v.state = 'active' AND v.type <> 'chunk'
+         AND v.category = ANY (p_categories)
            AND (p_filters IS NULL OR EXISTS (SELECT FROM memories m WHERE m.tenant_id = p_tenant AND m.id = v.memory_id
                                              AND memory_matches(m, p_filters) OFFSET 0))
          ORDER BY (%3$s) + 0, v.memory_id LIMIT %4$s * p_dense)) s
@@ -102,10 +110,12 @@ END $fn$
              ELSE 'v.embedding <=> p_vector' END, CASE WHEN v_wide THEN 8 ELSE 1 END,
         CASE WHEN v_wide THEN 200 ELSE 120 END);  -- of a million vectors, 120 find the same ten as 200
     EXECUTE format($ddl$
-CREATE OR REPLACE FUNCTION %1$I(p_tenant uuid, p_user text, p_categories text[], p_filters jsonb, p_query text, p_vector halfvec, p_dense int,
+CREATE OR REPLACE FUNCTION %1$I(p_tenant uuid, p_user text, p_categories text[], p_filters jsonb, p_query text,
+    p_vector halfvec, p_dense int,
         p_lexical int, p_beside int, p_related int, p_exact int, p_tokens boolean, p_vectors boolean, p_chunks int,
         p_chunk_categories text[])
-    RETURNS TABLE (id uuid[], category text[], type text[], importance smallint[], pinned boolean[], created_at timestamptz[],
+    RETURNS TABLE (id uuid[], category text[], type text[], importance smallint[], pinned boolean[],
+        created_at timestamptz[],
         updated_at timestamptz[], thread_id text[], seq bigint[], actor_id text[], asks boolean[], similarity float8[],
         lexical real[], strength real[], lengths int[], tokens bytea, embeddings halfvec[], text_hashes bytea[])
     LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan AS $fn$
@@ -149,7 +159,8 @@ BEGIN
         IF cardinality(v_dense) < p_dense THEN
             v_found := CASE WHEN p_filters ? 'embedded' THEN v_dense ELSE ARRAY(
                 SELECT m.id FROM memories m WHERE m.tenant_id = p_tenant AND m.user_pk = v_user
-                AND m.state = 'active' AND m.type <> 'chunk' AND m.category = ANY (p_categories) AND memory_matches(m, p_filters)) END;
+                AND m.state = 'active' AND m.type <> 'chunk' AND m.category = ANY (p_categories)
+                    AND memory_matches(m, p_filters)) END;
         END IF;
     ELSIF v_user IS NOT NULL THEN
         v_found := ARRAY(SELECT m.id FROM memories m WHERE m.tenant_id = p_tenant AND m.user_pk = v_user
@@ -172,8 +183,10 @@ BEGIN
             v_dense := ARRAY(%9$s);
         ELSE
             v_found := NULL;  -- incomplete
-            IF (SELECT count(*) FROM (SELECT FROM memories m WHERE m.tenant_id = p_tenant AND m.category = ANY (p_categories)
-                                      AND m.state = 'active' AND m.type <> 'chunk' LIMIT p_exact + 1) counted) > p_exact THEN
+            IF (SELECT count(*) FROM (SELECT FROM memories m WHERE m.tenant_id = p_tenant
+                AND m.category = ANY (p_categories)
+                                      AND m.state = 'active' AND m.type <> 'chunk'
+                                      LIMIT p_exact + 1) counted) > p_exact THEN
                 v_dense := %6$I(p_tenant, p_vector, p_categories, p_filters, p_dense);
             ELSIF p_filters IS NULL THEN
                 v_dense := ARRAY(%4$s);
@@ -190,7 +203,8 @@ BEGIN
         v_last := coalesce(v_user, 9223372036854775807);
         v_dense := v_dense || ARRAY(SELECT m.id FROM memories m
             WHERE m.tenant_id = p_tenant AND m.user_pk BETWEEN v_first AND v_last
-              AND m.state = 'active' AND m.type <> 'chunk' AND m.category = ANY (p_categories) AND memory_matches(m, p_filters)
+              AND m.state = 'active' AND m.type <> 'chunk' AND m.category = ANY (p_categories)
+              AND memory_matches(m, p_filters)
               AND m.id <> ALL (v_dense)
             ORDER BY m.pinned DESC, m.importance DESC, m.updated_at DESC, m.id LIMIT p_dense - cardinality(v_dense));
     END IF;
@@ -207,31 +221,41 @@ BEGIN
     END IF;
     IF p_beside > 0 THEN
         v_beside := ARRAY(SELECT n.id FROM memories b CROSS JOIN LATERAL (
-            SELECT m.id FROM memories m WHERE m.tenant_id = p_tenant AND m.thread_id = b.thread_id AND m.seq IN (b.seq - 1, b.seq + 1)
+            SELECT m.id FROM memories m WHERE m.tenant_id = p_tenant AND m.thread_id = b.thread_id
+                AND m.seq IN (b.seq - 1, b.seq + 1)
               AND m.state = 'active' AND m.category = ANY (p_categories) AND (v_user IS NULL OR m.user_pk = v_user)
               AND memory_matches(m, p_filters) OFFSET 0) n
-            WHERE b.tenant_id = p_tenant AND b.id = ANY (v_dense[:p_beside] || v_found[:p_beside]) AND b.seq IS NOT NULL);
+            WHERE b.tenant_id = p_tenant AND b.id = ANY (v_dense[:p_beside] || v_found[:p_beside])
+                AND b.seq IS NOT NULL);
     END IF;
-    IF p_chunks > 0 AND EXISTS (SELECT FROM memories m WHERE m.tenant_id = p_tenant AND m.state = 'active' AND m.type = 'chunk') THEN
+    IF p_chunks > 0 AND EXISTS (SELECT FROM memories m WHERE m.tenant_id = p_tenant AND m.state = 'active'
+        AND m.type = 'chunk') THEN
         SELECT f.near, f.worded, f.ranks INTO v_chunks, v_worded, v_chunk_ranks
             FROM %11$I(p_tenant, p_user, p_vector, p_chunk_categories, p_filters, p_query, p_chunks, p_exact) f;
     END IF;
-    RETURN QUERY SELECT array_agg(c.id), array_agg(c.category), array_agg(c.type), array_agg(c.importance), array_agg(c.pinned),
-        array_agg(c.created_at), array_agg(c.updated_at), array_agg(c.thread_id), array_agg(c.seq), array_agg(c.actor_id),
-        array_agg(c.asks), array_agg(c.similarity), array_agg(c.rank), array_agg(c.strength), array_agg(length(c.tokens)),
+    RETURN QUERY SELECT array_agg(c.id), array_agg(c.category), array_agg(c.type), array_agg(c.importance),
+        array_agg(c.pinned),
+        array_agg(c.created_at), array_agg(c.updated_at), array_agg(c.thread_id), array_agg(c.seq),
+            array_agg(c.actor_id),
+        array_agg(c.asks), array_agg(c.similarity), array_agg(c.rank), array_agg(c.strength),
+            array_agg(length(c.tokens)),
         string_agg(c.tokens, ''), CASE WHEN p_vectors THEN array_agg(c.embedding) END,
         CASE WHEN p_vectors THEN array_agg(c.text_hash) END
     FROM (
-        SELECT m.id, m.category, m.type, m.importance, m.pinned, m.created_at, m.updated_at, m.thread_id, m.seq, m.actor_id,
+        SELECT m.id, m.category, m.type, m.importance, m.pinned, m.created_at, m.updated_at, m.thread_id,
+            m.seq, m.actor_id,
                m.text LIKE '%%?' AS asks, 1 - (v.embedding <=> p_vector) AS similarity, l.rank,
                CASE WHEN i.id = ANY (v_dense[:p_related] || v_found[:p_related]) THEN (
                    -- from the strongest down; the first visible one is enough
                    SELECT e.strength FROM (SELECT x.other, x.strength FROM (
-                       SELECT r.to_id AS other, r.strength FROM relations r WHERE r.tenant_id = p_tenant AND r.from_id = i.id::text
+                       SELECT r.to_id AS other, r.strength FROM relations r WHERE r.tenant_id = p_tenant
+                       AND r.from_id = i.id::text
                        UNION ALL
-                       SELECT r.from_id, r.strength FROM relations r WHERE r.tenant_id = p_tenant AND r.to_id = i.id::text) x
+                       SELECT r.from_id, r.strength FROM relations r WHERE r.tenant_id = p_tenant
+                       AND r.to_id = i.id::text) x
                        ORDER BY x.strength DESC OFFSET 0) e
-                   WHERE EXISTS (SELECT FROM memories o WHERE o.tenant_id = p_tenant AND o.id = e.other::uuid AND o.state = 'active'
+                   WHERE EXISTS (SELECT FROM memories o WHERE o.tenant_id = p_tenant AND o.id = e.other::uuid
+                       AND o.state = 'active'
                        AND o.category = ANY (p_categories) AND (v_user IS NULL OR o.user_pk = v_user)
                        AND memory_matches(o, p_filters) OFFSET 0) LIMIT 1) END AS strength,
                CASE WHEN p_tokens THEN v.tokens END AS tokens, CASE WHEN p_vectors THEN v.embedding END AS embedding,
@@ -246,17 +270,21 @@ END $fn$
     $ddl$, 'recall_' || p_name, v_table, nearest_sql(v_table, v_wide, v_all || ' AND v.user_pk = v_user'),
         nearest_sql(v_table, v_wide, v_all), nearest_sql(v_table, v_wide, v_matching), 'near_' || p_name, v_dimension,
         CASE WHEN v_wide THEN format('v_signs := binary_quantize(p_vector)::bit(%s);', v_dimension) ELSE '' END,
-        nearest_sql(v_table, v_wide, v_few), nearest_sql(v_table, v_wide, v_threads), 'find_chunks_' || p_name, v_active);
+        nearest_sql(v_table, v_wide, v_few), nearest_sql(v_table, v_wide, v_threads), 'find_chunks_'
+            || p_name, v_active);
     EXECUTE format('GRANT EXECUTE ON FUNCTION %I, %I TO mnema_app', 'near_' || p_name, 'recall_' || p_name);
 END $space$;
 
 -- Return the answer of a query, in this order: at most p_whole_limit memories of the categories p_whole; the memories
 -- p_chosen that are still visible; at most p_related of the strongest relations of the first p_first of them, with
 -- `via`, the memory that each is related to. A related memory may be a chosen one.
-CREATE FUNCTION read_answer(p_tenant uuid, p_user text, p_categories text[], p_filters jsonb, p_whole text[], p_whole_limit int,
+CREATE FUNCTION read_answer(p_tenant uuid, p_user text, p_categories text[], p_filters jsonb, p_whole text[],
+    p_whole_limit int,
         p_chosen uuid[], p_related int, p_first int)
-    RETURNS TABLE (part text, strength real, via uuid, id uuid, user_id text, thread_id text, seq bigint, agent_id text, run_id text,
-        actor_id text, role text, type text, category text, text text, steps_text text, importance smallint, pinned boolean,
+    RETURNS TABLE (part text, strength real, via uuid, id uuid, user_id text, thread_id text, seq bigint,
+        agent_id text, run_id text,
+        actor_id text, role text, type text, category text, text text, steps_text text, importance smallint,
+            pinned boolean,
         tags text[], state text, source jsonb, metadata jsonb, superseded_by uuid, purge_at timestamptz, version int,
         created_at timestamptz, updated_at timestamptz, fact_topic text)
     LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan AS $fn$
@@ -272,7 +300,8 @@ BEGIN
     PERFORM set_config('app.tenant_id', p_tenant::text, true);
     v_user := CASE WHEN p_user IS NOT NULL THEN coalesce(user_pk_of(p_tenant, p_user), -1) END;
     IF p_whole <> '{}' THEN
-        v_whole := ARRAY(SELECT m.id FROM memories m WHERE m.tenant_id = p_tenant AND (v_user IS NULL OR m.user_pk = v_user)
+        v_whole := ARRAY(SELECT m.id FROM memories m WHERE m.tenant_id = p_tenant
+            AND (v_user IS NULL OR m.user_pk = v_user)
             AND m.state = 'active' AND m.type <> 'chunk' AND m.category = ANY (p_whole) AND memory_matches(m, p_filters)
             ORDER BY m.pinned DESC, m.importance DESC, m.updated_at DESC, m.id LIMIT p_whole_limit);
     END IF;
@@ -291,11 +320,14 @@ BEGIN
                   ORDER BY d.strength DESC, d.other OFFSET 0) e
             CROSS JOIN LATERAL (  -- from the strongest down, until there are enough
                 SELECT m.id FROM memories m WHERE m.tenant_id = p_tenant AND m.id = e.other AND m.state = 'active'
-                AND m.category = ANY (p_categories) AND (v_user IS NULL OR m.user_pk = v_user) AND memory_matches(m, p_filters) OFFSET 0) o
+                AND m.category = ANY (p_categories) AND (v_user IS NULL OR m.user_pk = v_user)
+                    AND memory_matches(m, p_filters) OFFSET 0) o
             ORDER BY e.strength DESC, e.other LIMIT p_related) x;
     END IF;
-    RETURN QUERY SELECT a.part, a.strength, a.via, m.id, m.user_id, m.thread_id, m.seq, m.agent_id, m.run_id, m.actor_id, m.role,
-        m.type, m.category, m.text, m.steps_text, m.importance, m.pinned, m.tags, m.state, m.source, m.metadata, m.superseded_by,
+    RETURN QUERY SELECT a.part, a.strength, a.via, m.id, m.user_id, m.thread_id, m.seq, m.agent_id, m.run_id,
+        m.actor_id, m.role,
+        m.type, m.category, m.text, m.steps_text, m.importance, m.pinned, m.tags, m.state, m.source, m.metadata,
+            m.superseded_by,
         m.purge_at, m.version, m.created_at, m.updated_at, m.fact_topic
     FROM (SELECT 1 AS rank, 'whole' AS part, w.at, w.id, NULL::real AS strength, NULL::uuid AS via
               FROM unnest(v_whole) WITH ORDINALITY AS w(id, at)

@@ -58,7 +58,8 @@ BEGIN
         v_taken := v_taken || ('(' || c.query || ')');
         v_sets := v_sets || c.bits;
     END LOOP;
-    v_telling := (SELECT string_agg(t.query, ' | ') FROM unnest(v_taken, v_sets) AS t(query, bits)  -- a pair is in its word
+    -- a pair is in its word
+    v_telling := (SELECT string_agg(t.query, ' | ') FROM unnest(v_taken, v_sets) AS t(query, bits)
                   WHERE NOT EXISTS (SELECT FROM unnest(v_sets) o WHERE o <> t.bits AND o & t.bits = o));
     RETURN array_append(
         CASE WHEN v_all >= 0.8 * (v_plan#>>'{0,Plan,Plans,-1,Plan Rows}')::numeric THEN ARRAY[v_telling] END,

@@ -6,7 +6,8 @@ CREATE TABLE reflections (
     tenant_id  uuid NOT NULL,
     user_id    text NOT NULL,
     kind       text NOT NULL CHECK (kind IN ('episode', 'summary', 'insight', 'day')),
-    thread_id  text NOT NULL,                       -- '' if the kind is not about one thread; for `day`, what is counted
+    -- '' if the kind is not about one thread; for `day`, what is counted
+    thread_id  text NOT NULL,
     rev        bigint NOT NULL,                     -- the last revision that was read; for `day`, the count of its day
     at         timestamptz NOT NULL,
     tries      smallint NOT NULL DEFAULT 0,         -- failed model calls in a row after `rev`; the next one reads less

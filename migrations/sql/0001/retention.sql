@@ -25,10 +25,13 @@ BEGIN
             'change_log', (SELECT count(*) FROM change_log c JOIN thread_revision t USING (tenant_id, thread_id)
                            WHERE c.tenant_id = p_tenant AND c.rev <= t.rev - p_revisions),
             'events', (SELECT count(*) FROM events WHERE tenant_id = p_tenant AND ts < p_events),
-            'memory_batches', (SELECT count(*) FROM memory_batches WHERE tenant_id = p_tenant AND created_at < p_records),
-            'idempotency_keys', (SELECT count(*) FROM idempotency_keys WHERE tenant_id = p_tenant AND created_at < p_keys),
+            'memory_batches', (SELECT count(*) FROM memory_batches WHERE tenant_id = p_tenant
+                AND created_at < p_records),
+            'idempotency_keys', (SELECT count(*) FROM idempotency_keys WHERE tenant_id = p_tenant
+                AND created_at < p_keys),
             'jobs', (SELECT count(*) FROM jobs WHERE tenant_id = p_tenant AND (state = 'done' AND updated_at < p_keys
-                                                                            OR state = 'dead' AND updated_at < p_records)));
+                                                                            OR state = 'dead'
+                                                                                AND updated_at < p_records)));
     END IF;
     DELETE FROM events WHERE tenant_id = p_tenant AND id = ANY (ARRAY (
         SELECT id FROM events WHERE tenant_id = p_tenant AND ts < p_events ORDER BY ts LIMIT p_limit));
@@ -43,7 +46,8 @@ BEGIN
     GET DIAGNOSTICS v_count = ROW_COUNT; v_done := v_done || jsonb_build_object('idempotency_keys', v_count);
     DELETE FROM jobs WHERE tenant_id = p_tenant AND id = ANY (ARRAY (
         SELECT id FROM jobs WHERE tenant_id = p_tenant AND state IN ('done', 'dead')
-            AND updated_at < CASE state WHEN 'done' THEN p_keys ELSE p_records END AND updated_at < greatest(p_keys, p_records)
+            AND updated_at < CASE state WHEN 'done' THEN p_keys ELSE p_records END
+                AND updated_at < greatest(p_keys, p_records)
         ORDER BY updated_at LIMIT p_limit FOR UPDATE SKIP LOCKED));  -- skips a job that is being queued again
     GET DIAGNOSTICS v_count = ROW_COUNT; v_done := v_done || jsonb_build_object('jobs', v_count);
     WITH deleted AS (
@@ -68,7 +72,8 @@ BEGIN
         WHERE tenant_id = p_tenant AND thread_id IN (SELECT jsonb_object_keys(v_pruned));
     RETURN v_done;
 END $$;
-GRANT EXECUTE ON FUNCTION expire_records(uuid, bigint, timestamptz, timestamptz, timestamptz, int, boolean) TO mnema_app;
+GRANT EXECUTE ON FUNCTION expire_records(uuid, bigint, timestamptz, timestamptz, timestamptz, int,
+    boolean) TO mnema_app;
 
 -- Replace the ids of a user's threads before the user is erased, and return how many were replaced. If others use a
 -- thread, its id stays and the user's rows move out of its change log, except the thread's oldest row: that one says
@@ -91,7 +96,8 @@ DECLARE
     v_new jsonb;
 BEGIN
     -- Lock the threads in the order of writers. This waits for a concurrent write, which then counts below.
-    PERFORM FROM thread_revision WHERE tenant_id = p_tenant AND thread_id = ANY (v_threads) ORDER BY thread_id FOR UPDATE;
+    PERFORM FROM thread_revision WHERE tenant_id = p_tenant AND thread_id = ANY (v_threads)
+        ORDER BY thread_id FOR UPDATE;
     SELECT coalesce(jsonb_object_agg(t, 'erased:' || gen_random_uuid()), '{}') INTO v_new FROM unnest(v_threads) t;
     UPDATE thread_revision t SET erased = t.erased || n.erased FROM (  -- so that no reader is told an older revision
         SELECT g.thread_id, jsonb_object_agg(g.category, greatest(g.rev, (r.erased->>g.category)::bigint)) AS erased
@@ -104,9 +110,11 @@ BEGIN
         WHERE tenant_id = p_tenant AND memory_id = ANY (v_ids)
           AND rev > (SELECT min(o.rev) FROM change_log o WHERE o.tenant_id = p_tenant AND o.thread_id = c.thread_id);
     SELECT coalesce(jsonb_object_agg(t, v_new->>t), '{}') INTO v_new FROM unnest(v_threads) t
-        WHERE NOT EXISTS (SELECT FROM memories WHERE tenant_id = p_tenant AND thread_id = t AND user_pk IS DISTINCT FROM v_pk)
+        WHERE NOT EXISTS (SELECT FROM memories WHERE tenant_id = p_tenant AND thread_id = t AND user_pk
+            IS DISTINCT FROM v_pk)
           AND NOT EXISTS (SELECT FROM facts WHERE tenant_id = p_tenant AND thread_id = t AND user_id <> p_user)
-          AND NOT EXISTS (SELECT FROM context_questions WHERE tenant_id = p_tenant AND thread_id = t AND user_id <> p_user)
+          AND NOT EXISTS (SELECT FROM context_questions WHERE tenant_id = p_tenant AND thread_id = t
+              AND user_id <> p_user)
           AND t NOT IN (SELECT thread_id FROM reflections WHERE tenant_id = p_tenant AND user_id <> p_user);
     v_threads := ARRAY (SELECT jsonb_object_keys(v_new));
     UPDATE change_log SET thread_id = v_new->>thread_id WHERE tenant_id = p_tenant AND thread_id = ANY (v_threads);
@@ -145,7 +153,8 @@ GRANT EXECUTE ON FUNCTION erase_consent(uuid, text, text) TO mnema_app;
 -- Delete what a user's row and memories hang together with; rows of history and change_log stay, without text. The
 -- caller holds the lock of the user's row, so that nothing is written for the user meanwhile. Returns the numbers of
 -- rows by table.
-CREATE FUNCTION erase_user(p_tenant uuid, p_user text, p_hashes bytea[], p_actor text) RETURNS jsonb LANGUAGE plpgsql AS $$
+CREATE FUNCTION erase_user(p_tenant uuid, p_user text, p_hashes bytea[], p_actor text) RETURNS jsonb
+    LANGUAGE plpgsql AS $$
 DECLARE
     v_pk bigint := user_pk_of(p_tenant, p_user);
     v_memories text[] := ARRAY (SELECT id::text FROM memories WHERE tenant_id = p_tenant AND user_pk = v_pk);
@@ -155,7 +164,8 @@ DECLARE
     v_count int;
 BEGIN
     PERFORM keep_epoch();
-    INSERT INTO tombstones AS t (tenant_id, hash, created_at) SELECT p_tenant, h, clock_timestamp() FROM unnest(p_hashes) h
+    INSERT INTO tombstones AS t (tenant_id, hash, created_at) SELECT p_tenant, h, clock_timestamp()
+        FROM unnest(p_hashes) h
         ON CONFLICT (tenant_id, hash) DO UPDATE SET created_at = excluded.created_at;
     v_done := v_done || jsonb_build_object('history_blanked', blank_history(p_tenant, v_ids));
     INSERT INTO history (tenant_id, id, memory_id, event, actor)
@@ -173,7 +183,8 @@ BEGIN
     UPDATE idempotency_keys SET response = response || jsonb_build_object(
             'sample', (response->'sample') - v_ids,
             'left', (SELECT coalesce(jsonb_agg(l ORDER BY place), '[]')
-                     FROM jsonb_array_elements(response->'left') WITH ORDINALITY e(l, place) WHERE l->>0 <> ALL (v_ids)))
+                     FROM jsonb_array_elements(response->'left') WITH ORDINALITY e(l, place)
+                     WHERE l->>0 <> ALL (v_ids)))
         WHERE tenant_id = p_tenant AND user_id IS NULL AND response ? 'batch_id'
           AND (response->'sample' ?| v_ids
                OR EXISTS (SELECT FROM jsonb_array_elements(response->'left') l WHERE l->>0 = ANY (v_ids)));

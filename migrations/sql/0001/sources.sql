@@ -41,7 +41,8 @@ CREATE TABLE files (
     state        text NOT NULL CHECK (state IN ('waiting', 'indexed', 'rejected')),
     reason       text,                           -- why it is rejected: a RejectionReason
     detail       text,
-    encoding     text,                           -- positions count the characters of the file decoded so; null: of its extracted text
+    -- positions count the characters of the file decoded so; null: of its extracted text
+    encoding     text,
     characters   bigint NOT NULL DEFAULT 0,
     chunk_count  integer NOT NULL DEFAULT 0,
     hosted_uri   text,                           -- the blob of an uploaded file
@@ -59,7 +60,8 @@ CREATE INDEX files_by_state ON files (tenant_id, source_id, state, path);
 CREATE INDEX files_of_user ON files (tenant_id, user_id, id);
 CREATE INDEX files_blob ON files (tenant_id, hosted_uri) WHERE hosted_uri IS NOT NULL;
 GRANT SELECT, INSERT, DELETE ON files TO mnema_app;
-GRANT UPDATE (filetype, size, modified_at, stamp, hash, settings, state, reason, detail, encoding, characters, chunk_count,
+GRANT UPDATE (filetype, size, modified_at, stamp, hash, settings, state, reason, detail, encoding,
+    characters, chunk_count,
               hosted_uri, indexed_at, index_job_id, updated_at) ON files TO mnema_app;
 
 -- The place of a chunk in its file, or in its turn.
@@ -118,7 +120,8 @@ CREATE TABLE index_jobs (
 CREATE UNIQUE INDEX index_jobs_open ON index_jobs (tenant_id, source_id, state) WHERE state IN ('queued', 'running');
 CREATE INDEX index_jobs_listed ON index_jobs (tenant_id, source_id, created_at DESC, id DESC);
 GRANT SELECT, INSERT, DELETE ON index_jobs TO mnema_app;
-GRANT UPDATE (kind, cause, state, files_total, files_done, added, changed, unchanged, removed, rejected, chunks_added, chunks_kept,
+GRANT UPDATE (kind, cause, state, files_total, files_done, added, changed, unchanged, removed, rejected,
+    chunks_added, chunks_kept,
               chunks_removed, bytes_read, error, started_at, ended_at, updated_at) ON index_jobs TO mnema_app;
 
 -- What each source holds and does. A view and no table, so that it is always true. It reads with the caller's rights.
@@ -132,7 +135,8 @@ CREATE VIEW source_status WITH (security_invoker = true) AS
     FROM sources s
     CROSS JOIN LATERAL (SELECT count(*) AS files, count(*) FILTER (WHERE state = 'indexed') AS indexed,
                  count(*) FILTER (WHERE state = 'waiting') AS waiting,
-                 count(*) FILTER (WHERE state = 'rejected') AS rejected, coalesce(sum(chunk_count), 0)::bigint AS chunks,
+                 count(*) FILTER (WHERE state = 'rejected') AS rejected,
+                 coalesce(sum(chunk_count), 0)::bigint AS chunks,
                  coalesce(sum(size) FILTER (WHERE state <> 'rejected'), 0)::bigint AS bytes
           FROM files WHERE tenant_id = s.tenant_id AND source_id = s.id) f
     LEFT JOIN LATERAL (SELECT state FROM index_jobs WHERE tenant_id = s.tenant_id AND source_id = s.id
@@ -151,8 +155,10 @@ BEGIN
         PERFORM 1 FROM users WHERE tenant_id = p_tenant AND user_id = p_row->>'user_id' FOR KEY SHARE;
         EXIT WHEN FOUND;
     END LOOP;
-    RETURN QUERY INSERT INTO sources AS s (tenant_id, id, user_id, name, kind, root_path, category, agent_id, include, exclude, watch)
-        SELECT p_tenant, r.id, r.user_id, r.name, r.kind, r.root_path, r.category, r.agent_id, r.include, r.exclude, r.watch
+    RETURN QUERY INSERT INTO sources AS s (tenant_id, id, user_id, name, kind, root_path, category, agent_id, include,
+        exclude, watch)
+        SELECT p_tenant, r.id, r.user_id, r.name, r.kind, r.root_path, r.category, r.agent_id, r.include,
+            r.exclude, r.watch
         FROM jsonb_to_record(p_row) AS r(id uuid, user_id text, name text, kind text, root_path text, category text,
             agent_id text, include text[], exclude text[], watch boolean)
         RETURNING s.*;
@@ -169,8 +175,10 @@ BEGIN
     PERFORM set_config('app.tenant_id', p_tenant::text, true);
     SELECT * INTO v_source FROM sources WHERE tenant_id = p_tenant AND id = p_source FOR UPDATE;
     IF NOT FOUND THEN RETURN; END IF;
-    SELECT j.* INTO v_waiting FROM index_jobs j WHERE j.tenant_id = p_tenant AND j.source_id = p_source AND j.state = 'queued';
-    IF FOUND AND EXISTS (SELECT FROM jobs WHERE tenant_id = p_tenant AND id = v_waiting.job_id AND state IN ('queued', 'running')) THEN
+    SELECT j.* INTO v_waiting FROM index_jobs j WHERE j.tenant_id = p_tenant AND j.source_id = p_source
+        AND j.state = 'queued';
+    IF FOUND AND EXISTS (SELECT FROM jobs WHERE tenant_id = p_tenant AND id = v_waiting.job_id
+        AND state IN ('queued', 'running')) THEN
         IF v_source.removed_at IS NOT NULL AND v_waiting.kind <> 'removal' THEN
             UPDATE index_jobs SET kind = 'removal', cause = p_cause, updated_at = clock_timestamp()
                 WHERE tenant_id = p_tenant AND id = v_waiting.id RETURNING * INTO v_waiting;
@@ -227,7 +235,8 @@ BEGIN
         AND user_id = (SELECT user_id FROM sources WHERE tenant_id = p_tenant AND id = p_source) FOR KEY SHARE;
     SELECT removed_at INTO v_removed FROM sources WHERE tenant_id = p_tenant AND id = p_source FOR SHARE;
     IF NOT FOUND THEN RETURN 'lost'; END IF;
-    PERFORM 1 FROM jobs WHERE tenant_id = p_tenant AND id = p_job AND worker = p_worker AND state = 'running' FOR KEY SHARE;
+    PERFORM 1 FROM jobs WHERE tenant_id = p_tenant AND id = p_job AND worker = p_worker AND state = 'running'
+        FOR KEY SHARE;
     IF NOT FOUND THEN RETURN 'lost'; END IF;
     RETURN CASE WHEN v_removed IS NULL THEN 'held' ELSE 'removed' END;
 END $$;
@@ -245,12 +254,14 @@ BEGIN
     UPDATE index_jobs i SET state = 'failed', ended_at = clock_timestamp(), updated_at = clock_timestamp(),
             error = 'job_failed: its job is gone'
         WHERE tenant_id = p_tenant AND source_id = v_job.source_id AND id <> p_id AND state IN ('queued', 'running')
-          AND NOT EXISTS (SELECT FROM jobs j WHERE j.tenant_id = p_tenant AND j.id = i.job_id AND j.state IN ('queued', 'running'));
+          AND NOT EXISTS (SELECT FROM jobs j WHERE j.tenant_id = p_tenant AND j.id = i.job_id
+              AND j.state IN ('queued', 'running'));
     SELECT * INTO v_job FROM index_jobs WHERE tenant_id = p_tenant AND id = p_id;
     IF v_job.state = 'done' THEN RETURN 'ended'; END IF;
     IF EXISTS (SELECT FROM index_jobs WHERE tenant_id = p_tenant AND source_id = v_job.source_id AND id <> p_id
                AND state = 'running') THEN RETURN 'busy'; END IF;
-    UPDATE index_jobs SET state = 'running', error = NULL, ended_at = NULL, started_at = coalesce(started_at, clock_timestamp()),
+    UPDATE index_jobs SET state = 'running', error = NULL, ended_at = NULL,
+        started_at = coalesce(started_at, clock_timestamp()),
             updated_at = clock_timestamp()
         WHERE tenant_id = p_tenant AND id = p_id;
     RETURN 'running';
@@ -263,13 +274,15 @@ DECLARE
     v_ids text[];
 BEGIN
     PERFORM 1 FROM memories WHERE tenant_id = p_tenant AND id = ANY (p_ids) AND type = 'chunk' ORDER BY id FOR UPDATE;
-    v_ids := ARRAY (SELECT id::text FROM memories WHERE tenant_id = p_tenant AND id = ANY (p_ids) AND type = 'chunk' ORDER BY id);
+    v_ids := ARRAY (SELECT id::text FROM memories WHERE tenant_id = p_tenant AND id = ANY (p_ids) AND type = 'chunk'
+        ORDER BY id);
     PERFORM blank_history(p_tenant, v_ids);
     INSERT INTO history (tenant_id, id, memory_id, event, actor)
         SELECT p_tenant, gen_random_uuid(), i, 'PURGE', p_actor FROM unnest(v_ids) i;
     DELETE FROM memories WHERE tenant_id = p_tenant AND id = ANY (v_ids::uuid[]);
 END $$;
-GRANT EXECUTE ON FUNCTION hold_source(uuid, uuid, uuid, text), begin_index_job(uuid, uuid), purge_chunks(uuid, uuid[], text)
+GRANT EXECUTE ON FUNCTION hold_source(uuid, uuid, uuid, text), begin_index_job(uuid, uuid),
+    purge_chunks(uuid, uuid[], text)
     TO mnema_app;
 
 -- An index job fails with its job in the queue, also if no worker lives to say so.
@@ -277,7 +290,8 @@ CREATE FUNCTION fail_index_job() RETURNS trigger LANGUAGE plpgsql SET search_pat
 BEGIN
     UPDATE index_jobs SET state = 'failed', ended_at = clock_timestamp(), updated_at = clock_timestamp(),
             error = coalesce(new.last_error, 'job_failed')
-        WHERE tenant_id = new.tenant_id AND id = (new.payload->>'index_job_id')::uuid AND state IN ('queued', 'running');
+        WHERE tenant_id = new.tenant_id AND id = (new.payload->>'index_job_id')::uuid
+            AND state IN ('queued', 'running');
     RETURN NULL;
 END $$;
 CREATE TRIGGER jobs_index_failed AFTER UPDATE OF state ON jobs FOR EACH ROW

@@ -5,7 +5,8 @@
 CREATE TABLE blobs (
     tenant_id   uuid NOT NULL REFERENCES tenants (id) ON DELETE CASCADE,
     uri         text NOT NULL CHECK (length(uri) BETWEEN 1 AND 2048),
-    user_id     text NOT NULL,                   -- the blob goes when this user is erased, also if no artifact refers to it
+    -- the blob goes when this user is erased, also if no artifact refers to it
+    user_id     text NOT NULL,
     created_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
     PRIMARY KEY (tenant_id, uri)
 );
@@ -90,7 +91,8 @@ CREATE INDEX conv_messages_signals ON conv_messages (tenant_id, user_id, made_at
 -- and finds the tenant and the user among the tags.
 CREATE INDEX conv_messages_tags ON conv_messages USING gin ((tags || ARRAY['_t' || tenant_id::text, '_u' || user_id]));
 GRANT SELECT, INSERT, DELETE ON conv_messages TO mnema_app;
-GRANT UPDATE (turn_id, track_id, text, tags, hosted_uri, version, reconciled_version, made_at, updated_at) ON conv_messages TO mnema_app;
+GRANT UPDATE (turn_id, track_id, text, tags, hosted_uri, version, reconciled_version, made_at, updated_at)
+    ON conv_messages TO mnema_app;
 
 -- Take blobs that no artifact refers to out of the ledger, and return how many. Contents in PostgreSQL go at once; the
 -- others are noted in swept_blobs. The foreign key of conv_messages refuses to take out a blob that is being referred
@@ -201,7 +203,8 @@ BEGIN
         PERFORM 1 FROM users WHERE tenant_id = p_tenant AND user_id = p_user FOR KEY SHARE;
         EXIT WHEN FOUND;
     END LOOP;
-    FOR r IN SELECT * FROM jsonb_to_recordset(p_rows) AS x(id uuid, kind text, place text, turn_id text, track_id text, text text,
+    FOR r IN SELECT * FROM jsonb_to_recordset(p_rows) AS x(id uuid, kind text, place text, turn_id text,
+        track_id text, text text,
                  tags jsonb, hosted_uri text, made_at timestamptz, expect bigint) ORDER BY kind, place
     LOOP
         SELECT version INTO v_old FROM conv_messages c WHERE c.tenant_id = p_tenant AND c.user_id = p_user
@@ -214,12 +217,14 @@ BEGIN
                 AND c.conversation_id = p_conversation AND c.kind = r.kind AND c.place = r.place;
             CONTINUE;
         END IF;
-        INSERT INTO conv_messages AS c (tenant_id, id, user_id, conversation_id, turn_id, track_id, kind, place, text, tags,
+        INSERT INTO conv_messages AS c (tenant_id, id, user_id, conversation_id, turn_id, track_id, kind,
+            place, text, tags,
                                         hosted_uri, made_at)
             VALUES (p_tenant, r.id, p_user, p_conversation, r.turn_id, r.track_id, r.kind, r.place, r.text,
                     ARRAY (SELECT jsonb_array_elements_text(r.tags)), r.hosted_uri, r.made_at)
             ON CONFLICT (tenant_id, user_id, conversation_id, kind, place) DO UPDATE
-                SET turn_id = excluded.turn_id, track_id = excluded.track_id, text = excluded.text, tags = excluded.tags,
+                SET turn_id = excluded.turn_id, track_id = excluded.track_id, text = excluded.text,
+                    tags = excluded.tags,
                     hosted_uri = excluded.hosted_uri, made_at = excluded.made_at, version = c.version + 1,
                     updated_at = clock_timestamp()
                 WHERE r.expect IS NULL OR c.version = r.expect
@@ -251,7 +256,8 @@ GRANT EXECUTE ON FUNCTION put_buckets(uuid, text, text, jsonb, jsonb, jsonb) TO 
 
 -- Return the newest artifacts of a user with a tag, made since p_since, in all conversations. A definer: see the index.
 CREATE FUNCTION tagged_artifacts(p_user text, p_tag text, p_since timestamptz, p_limit int)
-    RETURNS TABLE (id uuid, made_at timestamptz) LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
+    RETURNS TABLE (id uuid, made_at timestamptz) LANGUAGE sql STABLE SECURITY DEFINER
+        SET search_path = pg_catalog, public, pg_temp AS $$
     SELECT c.id, c.made_at FROM conv_messages c
     WHERE (c.tags || ARRAY['_t' || c.tenant_id::text, '_u' || c.user_id])
             @> ARRAY[p_tag, '_t' || nullif(current_setting('app.tenant_id', true), ''), '_u' || p_user]
@@ -290,7 +296,8 @@ GRANT EXECUTE ON FUNCTION assistant_signals(uuid, text, timestamptz, int, text) 
 CREATE FUNCTION turn_memory_context(p_tenant uuid, p_user text, p_conversation text, p_turn text, p_named text[],
                                     p_since timestamptz, p_whole boolean, p_logs int, p_window int, p_most int,
                                     p_reactions int, p_signals int)
-    RETURNS TABLE (part text, turn_id text, conversation_id text, made_at timestamptz, content text) LANGUAGE plpgsql AS $$
+    RETURNS TABLE (part text, turn_id text, conversation_id text, made_at timestamptz, content text)
+        LANGUAGE plpgsql AS $$
 DECLARE
     v_set text;
     v_delta timestamptz;
@@ -349,5 +356,6 @@ BEGIN
             FROM assistant_signals(p_tenant, p_user, p_since, p_signals, NULL) s;
     END IF;
 END $$;
-GRANT EXECUTE ON FUNCTION turn_memory_context(uuid, text, text, text, text[], timestamptz, boolean, int, int, int, int, int)
+GRANT EXECUTE ON FUNCTION turn_memory_context(uuid, text, text, text, text[], timestamptz, boolean, int, int,
+    int, int, int)
     TO mnema_app;
