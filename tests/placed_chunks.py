@@ -6,13 +6,15 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
+from mnema_wire.limits import SHARED_USER
+
 from app.bootstrap import Application
 from app.domain.changes import ChangeKind, MemoryChange
 from app.domain.memory.memory import MemoryType, NewMemory
 from app.domain.memory.presentation import embedded_text
 from app.domain.principal import Principal
 from app.domain.sources.document import join_heading
-from app.domain.sources.source import SHARED_USER, NewSource, Source, SourceKind
+from app.domain.sources.source import NewSource, Source, SourceKind
 from app.storage.identity import new_id
 from app.storage.sources.sources import SourceStorage
 from tests.storage.building import journal_of

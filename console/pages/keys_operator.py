@@ -4,8 +4,9 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import cast
 
-from mnema_client.operator import ApiKey, CreatedKey, Scope, Tenant, key_page, tenant_page
+from mnema_client.operator import key_page, tenant_page
 from mnema_wire.bases import Page
+from mnema_wire.operator import ApiKey, CreatedKey, Scope, Tenant
 from nicegui import ui
 
 from console.context import PageContext

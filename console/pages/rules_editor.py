@@ -3,7 +3,7 @@
 from functools import partial
 
 from mnema_client import MnemaError, VersionConflict
-from mnema_client.tenant_rules import RulesChange, TenantRules
+from mnema_wire.tenant_rules import RulesChange, TenantRules
 from nicegui import ui
 
 from console.context import PageContext, SessionOver

@@ -2,8 +2,8 @@
 
 from functools import partial
 
-from mnema_client.tenant_rules import RulesDiff, RulesVersion
 from mnema_wire.bases import Page
+from mnema_wire.tenant_rules import RulesDiff, RulesVersion
 from nicegui import ui
 
 from console.context import PageContext

@@ -3,8 +3,8 @@
 from typing import Any
 
 from mnema_client import sources as calls
-from mnema_client.sources import DocumentSource
 from mnema_wire.bases import Page
+from mnema_wire.sources import DocumentSource
 from nicegui import ui
 
 from console.context import PageContext

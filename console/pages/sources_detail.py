@@ -6,8 +6,8 @@ from functools import partial
 from typing import Any, cast
 
 from mnema_client import sources as calls
-from mnema_client.sources import DocumentSource, FileState, IndexJob, SourceFile
 from mnema_wire.bases import Page
+from mnema_wire.sources import DocumentSource, FileState, IndexJob, SourceFile
 from nicegui import background_tasks, ui
 from nicegui.events import GenericEventArguments, UploadEventArguments
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Coroutine
 
 from mnema_client import MnemaError, NotFound
-from mnema_client.sources import IndexJob, SourceStatus
+from mnema_wire.sources import IndexJob, SourceStatus
 from nicegui import background_tasks, ui
 
 from console.context import PageContext, SessionOver

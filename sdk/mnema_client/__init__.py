@@ -10,6 +10,7 @@ from mnema_wire.facts import Fact, FactReply, MemoryActions, NewFact, StoredFact
 from mnema_wire.memory import Memory, NewMemory, Turn, Written
 from mnema_wire.recall import Answer, Citation, Filters, SearchAnswer, SearchResult, ThreadTurn
 from mnema_wire.receipts import MemoryUse, QueryReceipt, ToldItem, ToldQuery, Usage
+from mnema_wire.sources import DocumentSource, IndexJob, SourceFile, UploadedFile
 from mnema_wire.turn_trace import TurnTrace
 
 from mnema_client.batches import BatchFilters
@@ -37,7 +38,6 @@ from mnema_client.errors import (
 from mnema_client.models import BulkResult
 from mnema_client.operator import AsyncMnemaOperator, MnemaOperator
 from mnema_client.recall import AsyncRecallValve, RecallPolicy, RecallValve
-from mnema_client.sources import DocumentSource, IndexJob, SourceFile, UploadedFile
 from mnema_client.transport import Retry
 
 __all__ = [

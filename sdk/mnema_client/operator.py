@@ -2,78 +2,20 @@
 
 import os
 from collections.abc import Sequence
-from datetime import date, datetime
+from datetime import date
 from pathlib import Path
-from typing import Literal, Self, TypeVar
+from typing import Self, TypeVar
 from uuid import UUID
 
 from mnema_wire.bases import Page
+from mnema_wire.operator import ApiKey, CreatedKey, NewKey, NewTenant, Scope, Tenant, TenantUsage
 
-from mnema_client.answered import Answered
-from mnema_client.calls import JSON, build_body, ignore_body, model_reader, path_id, query_params
+from mnema_client.calls import JSON, ignore_body, json_body, model_reader, path_id, query_params
 from mnema_client.methods import async_method, async_pages, sync_method, sync_pages
-from mnema_client.requests import Moment, Sent
+from mnema_client.requests import Moment
 from mnema_client.transport import AsyncSender, Call, Connection, Retry, Sender, build_connection
 
 T = TypeVar("T")
-Scope = Literal["query", "write", "chat", "approve", "admin"]
-
-
-class NewTenant(Sent):
-    """A tenant to create. `name`: unique in the installation."""
-
-    name: str
-
-
-class NewKey(Sent):
-    """An API key to create. Without `agents` it is bound to no agent, without `expires_at` it does not expire."""
-
-    name: str = "key"
-    scopes: list[Scope]
-    agents: list[str] | None = None
-    expires_at: Moment | None = None
-
-
-class Tenant(Answered):
-    """A tenant."""
-
-    id: UUID
-    name: str
-    created_at: datetime
-
-
-class ApiKey(Answered):
-    """An API key, without the key itself. `prefix`: its first characters."""
-
-    id: UUID
-    name: str
-    prefix: str
-    scopes: list[str]
-    agents: list[str] | None
-    created_at: datetime
-    expires_at: datetime | None
-    revoked_at: datetime | None
-
-
-class CreatedKey(ApiKey):
-    """A new API key. `key` is its plain text, which the server does not store."""
-
-    key: str
-
-    def __repr__(self) -> str:
-        return f"CreatedKey(id={self.id!r}, prefix={self.prefix!r})"
-
-
-class TenantUsage(Answered):
-    """The usage of a tenant on a day (UTC). `tenant`: its name. `tokens`: of answers, `model_tokens`: of the model."""
-
-    tenant_id: UUID
-    tenant: str
-    day: date
-    queries: int
-    tokens: int
-    writes: int
-    model_tokens: int
 
 
 def tenant_page(*, limit: int | None = None, cursor: str | None = None) -> Call[Page[Tenant]]:
@@ -88,7 +30,7 @@ def get_tenant(tenant_id: UUID | str) -> Call[Tenant]:
 
 def create_tenant(name: str) -> Call[Tenant]:
     """Create a tenant. Raise Conflict if the name is in use, also by an attempt that was broken off."""
-    content = NewTenant(name=name).body()
+    content = json_body(NewTenant, name=name)
     return Call(
         "POST", "/operator/tenants", model_reader(Tenant), content=content, headers=dict(JSON), repeatable=False
     )
@@ -110,7 +52,7 @@ def create_key(
 ) -> Call[CreatedKey]:
     """Create a key of a tenant. Only the answer has the plain key. It is retried only if surely nothing was done."""
     chosen = None if agents is None else list(agents)
-    content = build_body(NewKey, scopes=list(scopes), name=name, agents=chosen, expires_at=expires_at).body()
+    content = json_body(NewKey, scopes=list(scopes), name=name, agents=chosen, expires_at=expires_at)
     path = f"{_tenant_path(tenant_id)}/keys"
     return Call("POST", path, model_reader(CreatedKey), content=content, headers=dict(JSON), repeatable=False)
 

@@ -9,6 +9,7 @@ from datetime import date, datetime
 from typing import Any, Literal, Required, TypedDict
 from uuid import UUID
 
+from mnema_wire.fields import StateName, TypeName
 from mnema_wire.memory import Source
 from mnema_wire.recall import Filters
 from pydantic import BaseModel, ConfigDict
@@ -16,8 +17,8 @@ from pydantic_core import to_jsonable_python
 
 from mnema_client.errors import CannotBeSent
 
-MemoryType = Literal["semantic", "episodic", "procedural", "insight", "turn", "summary", "chunk"]
-MemoryState = Literal["active", "superseded", "soft_deleted"]
+MemoryType = TypeName
+MemoryState = StateName
 JobState = Literal["queued", "running", "done", "dead"]
 Moment = datetime | date | str
 """A date is UTC midnight, a time without zone is UTC; a string is ISO 8601."""

@@ -3,10 +3,11 @@
 import asyncio
 import time
 
+from mnema_wire.sources import IndexJob
+
 from mnema_client import sources
 from mnema_client.errors import NotFound, TimedOut
 from mnema_client.methods import Sends, SendsLater, async_method, async_pages, sync_method, sync_pages
-from mnema_client.sources import IndexJob
 
 FIRST_WAIT_S = 0.2
 LONGEST_WAIT_S = 2.0

@@ -2,89 +2,17 @@
 
 import json
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Any
 
 from mnema_wire.bases import Page
-from pydantic import Field
+from mnema_wire.tenant_rules import Rollback, RulesChange, RulesDiff, RulesVersion, StoredRules, TenantRules
 
-from mnema_client.answered import Answered
-from mnema_client.calls import JSON, idempotency_headers, model_reader, query_params
+from mnema_client.calls import JSON, idempotency_headers, json_body, model_reader, query_params
 from mnema_client.errors import CannotBeSent
-from mnema_client.requests import Sent
 from mnema_client.transport import Call
 
 PATH = "/tenant/config"
 YAML = {"Content-Type": "application/yaml"}
-
-
-class CategoryRule(Answered):
-    """A category of the tenant. `min_relevance` None: that of the section `query`, else the model's."""
-
-    name: str
-    context: str
-    rag_length: int
-    min_relevance: float | None
-    label: str | None
-    description: str | None
-    numeric_update: bool
-    fallback: bool
-
-
-class EffectiveRules(Answered):
-    """The categories and allowlists in force: the tenant's document over the defaults."""
-
-    categories: list[CategoryRule]
-    allowlists: dict[str, list[str]]
-
-
-class RulesVersion(Answered):
-    """A version of the rules. Version 0 is the defaults alone, made by nobody."""
-
-    version: int
-    actor: str | None
-    note: str | None
-    created_at: datetime | None
-
-
-class StoredRules(RulesVersion):
-    """A version of the rules with its document."""
-
-    document: dict[str, Any]
-
-
-class TenantRules(StoredRules):
-    """The rules in force."""
-
-    effective: EffectiveRules
-
-
-class RulesChange(Answered):
-    """The result of a change: the version in force, the lines of the difference, and how many memories and facts moved.
-
-    `warnings`: what the rules no longer cover, such as keys that are bound to agents without an allowlist.
-    """
-
-    version: int
-    diff: list[str]
-    moved: dict[str, int]
-    warnings: list[str]
-
-
-class RulesDiff(Answered):
-    """The difference of two versions, as the lines of a unified diff of their documents as YAML."""
-
-    from_version: int
-    to_version: int
-    diff: list[str]
-
-
-class Rollback(Sent):
-    """A version to put in force again."""
-
-    version: int
-    move: dict[str, str] = Field(default_factory=dict)
-    dry_run: bool = False
 
 
 def tenant_config() -> Call[TenantRules]:
@@ -142,11 +70,11 @@ def rollback_tenant_config(
 
     `if_version`: raise VersionConflict unless this version is in force.
     """
-    body = Rollback(version=version, move=dict(move or {}), dry_run=dry_run)
+    content = json_body(Rollback, version=version, move=dict(move or {}), dry_run=dry_run)
     headers = idempotency_headers(idempotency_key, JSON)
     if if_version is not None:
         headers["If-Match"] = f'"{if_version}"'
-    return Call("POST", f"{PATH}/rollback", model_reader(RulesChange), content=body.body(), headers=headers)
+    return Call("POST", f"{PATH}/rollback", model_reader(RulesChange), content=content, headers=headers)
 
 
 def _content(document: Mapping[str, Any] | str) -> bytes:

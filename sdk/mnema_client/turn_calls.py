@@ -6,6 +6,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeVar
 
+from mnema_wire.turn_views import ContextView, SignalTurn, SignalTurns, View
 from pydantic import BaseModel
 
 from mnema_client import turn_models
@@ -22,7 +23,6 @@ ArtifactKind = Literal[
     "conversation.memory.bucket.v1",
     "conv.start",
 ]
-View = Literal["gate", "reconciler", "downstream", "final"]
 
 
 class NewTurnLog(Sent):
@@ -232,12 +232,12 @@ def select_memories(
 
 def assistant_signals(
     user_id: str, *, days: int | None = None, limit: int | None = None, key: str | None = None
-) -> Call[list[turn_models.SignalTurn]]:
+) -> Call[list[SignalTurn]]:
     """Return the user's newest turns in which the assistant promoted something, in all conversations.
 
     `key`: only turns with an assistant signal of this key.
     """
-    read = model_reader(turn_models.SignalTurns)
+    read = model_reader(SignalTurns)
     path = f"/users/{path_segment(user_id)}/assistant-signals"
     return Call("GET", path, lambda response: read(response).items, query_params(days=days, limit=limit, key=key))
 
@@ -249,7 +249,7 @@ def context_view(
     user_id: str,
     turn_id: str | None = None,
     local_memories_turn_ids: Sequence[str] | None = None,
-) -> Call[turn_models.ContextView]:
+) -> Call[ContextView]:
     """Return what an agent reads of a conversation. `turn_id` is the current turn.
 
     `local_memories_turn_ids`: the selected turns in place of those in the active set; an empty list selects none.
@@ -257,7 +257,7 @@ def context_view(
     params: dict[str, Any] = query_params(user_id=user_id, view=view, turn_id=turn_id)
     if local_memories_turn_ids is not None:
         params["local_memories_turn_ids"] = list(local_memories_turn_ids) or [""]
-    return Call("GET", f"{conversation_path(conversation_id)}/context", model_reader(turn_models.ContextView), params)
+    return Call("GET", f"{conversation_path(conversation_id)}/context", model_reader(ContextView), params)
 
 
 def turn_path(conversation_id: str, turn_id: str) -> str:

@@ -3,13 +3,14 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from mnema_wire.turn_views import AssistantSignal
+
 from mnema_client.answered import Answered, Stored
 from mnema_client.calls import JSON, build_body, model_reader
 from mnema_client.model_events import EventCall
 from mnema_client.requests import Sent
 from mnema_client.transport import Call
 from mnema_client.turn_calls import conversation_path
-from mnema_client.turn_models import AssistantSignal
 
 
 class TurnToReconcile(Sent):

@@ -10,3 +10,10 @@ DEFAULT_MODEL: Final = "GPT-5"
 """The name of the model in a label if the request names none."""
 MAX_CONSENT_QUESTION: Final = 500
 """Characters of a question that asks a user for consent."""
+MAX_CHAT_MEMORIES: Final = 50
+"""Memories that a chat request may ask for."""
+MAX_PATTERNS: Final = 50
+MAX_PATTERN: Final = 200
+"""Characters of a pattern of paths."""
+SHARED_USER: Final = "_shared"
+"""The user of documents that queries for any user find."""

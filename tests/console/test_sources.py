@@ -4,7 +4,7 @@ from uuid import UUID
 
 import pytest
 from mnema_client import AsyncMnema, NoAnswer
-from mnema_client.sources import DocumentSource, IndexJob
+from mnema_wire.sources import DocumentSource, IndexJob
 from nicegui import ui
 from nicegui.elements.upload_files import SmallFileUpload
 from nicegui.testing import User

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from mnema_client import AsyncMnema
-from mnema_client.sources import DocumentSource
+from mnema_wire.sources import DocumentSource
 from nicegui import ui
 from nicegui.testing import User
 

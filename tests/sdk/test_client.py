@@ -24,23 +24,19 @@ from mnema_client import (
     Unauthenticated,
     VersionConflict,
     batches,
-    chats,
     citations,
     models,
-    operator,
     requests,
     sources,
-    tenant_rules,
-    turn_buckets,
     turn_calls,
     turn_extraction,
     turn_models,
     turn_reactions,
 )
-from mnema_wire.bases import Page
 from mnema_wire.batches import BatchChanges
 from mnema_wire.memory import Changes, Memory, NewTurn, Written
 from mnema_wire.recall import Question, SearchRequest
+from mnema_wire.sources import NewSource, SourceChanges
 from pydantic import BaseModel
 
 from app.bootstrap import Application
@@ -302,8 +298,6 @@ async def test_many_threads_may_share_one_client(server: str, caller: Caller) ->
 
 
 SENT: dict[str, type[BaseModel]] = {
-    "ChatSearchIn": chats.ChatQuestion,
-    "ChatAddIn": chats.NewChatText,
     "TurnLogIn": turn_calls.NewTurnLog,
     "FingerprintIn": turn_calls.NewFingerprint,
     "AssertionIn": turn_calls.Signal,
@@ -316,34 +310,16 @@ SENT: dict[str, type[BaseModel]] = {
     "ReconcileIn": turn_extraction.TurnToReconcile,
     "SummarizeIn": turn_extraction.TurnToSummarize,
     "SpecEntryIn": turn_extraction.SpecEntry,
-    "SourceIn": sources.NewSource,
-    "SourcePatchIn": sources.SourceChanges,
-    "TenantIn": operator.NewTenant,
-    "ApiKeyIn": operator.NewKey,
-    "RollbackIn": tenant_rules.Rollback,
 }
 ANSWERED: dict[str, type[BaseModel]] = {
     "Health": models.Health,
     "Readiness": models.Readiness,
-    "ChatSearchOut": chats.ChatMemories,
-    "FoundEntryOut": chats.FoundEntry,
-    "ConversationOut": chats.Conversation,
-    "EntryOut": chats.Entry,
-    "ConversationDeletedOut": chats.DeletedConversation,
     "StoredTurnOut": turn_models.StoredTurn,
     "FingerprintOut": turn_models.StoredFingerprint,
     "DeletedTurnOut": turn_models.DeletedTurn,
     "ArtifactOut": turn_models.Artifact,
     "ArtifactPageOut": turn_models.ArtifactPage,
     "ActiveSetOut": turn_models.ActiveSet,
-    "AssistantSignalOut": turn_models.AssistantSignal,
-    "SignalTurnOut": turn_models.SignalTurn,
-    "SignalTurnsOut": turn_models.SignalTurns,
-    "ContextViewOut": turn_models.ContextView,
-    "BlockOut": turn_models.ViewBlock,
-    "BucketsOut": turn_buckets.Buckets,
-    "BucketOut": turn_buckets.Bucket,
-    "BucketSignalOut": turn_buckets.BucketSignal,
     "FeedbackOut": turn_reactions.TurnFeedback,
     "GateFeedbackOut": turn_reactions.GateFeedback,
     "CandidateOut": turn_reactions.CandidateTurn,
@@ -351,31 +327,6 @@ ANSWERED: dict[str, type[BaseModel]] = {
     "SummarizedOut": turn_extraction.SummarizedTurn,
     "ExtractedSignalOut": turn_extraction.FoundSignal,
     "UsageOut": turn_extraction.TokenUsage,
-    "SourceOut": sources.DocumentSource,
-    "SourceStatusOut": sources.SourceStatus,
-    "SourcePageOut": Page[sources.DocumentSource],
-    "IndexJobOut": sources.IndexJob,
-    "IndexJobPageOut": Page[sources.IndexJob],
-    "SourceFileOut": sources.SourceFile,
-    "SourceFilePageOut": Page[sources.SourceFile],
-    "UploadedFileOut": sources.UploadedFile,
-    "TreeEntryOut": sources.TreeEntry,
-    "TreePageOut": Page[sources.TreeEntry],
-    "TenantOut": operator.Tenant,
-    "TenantPageOut": Page[operator.Tenant],
-    "TenantUsageOut": operator.TenantUsage,
-    "TenantUsagePageOut": Page[operator.TenantUsage],
-    "ApiKeyOut": operator.ApiKey,
-    "NewApiKeyOut": operator.CreatedKey,
-    "ApiKeyPageOut": Page[operator.ApiKey],
-    "CategoryRuleOut": tenant_rules.CategoryRule,
-    "EffectiveRulesOut": tenant_rules.EffectiveRules,
-    "RulesVersionOut": tenant_rules.RulesVersion,
-    "StoredRulesOut": tenant_rules.StoredRules,
-    "RulesOut": tenant_rules.TenantRules,
-    "RulesHistoryOut": Page[tenant_rules.RulesVersion],
-    "RulesChangeOut": tenant_rules.RulesChange,
-    "RulesDiffOut": tenant_rules.RulesDiff,
 }
 
 
@@ -402,8 +353,8 @@ KEYWORDS = {
     requests.ChangeFields: (Changes, set()),
     requests.QuestionFields: (Question, {"query"}),
     citations.SearchFields: (SearchRequest, {"query"}),
-    sources.SourceFields: (sources.NewSource, {"root_path"}),
-    sources.SourceChangeFields: (sources.SourceChanges, set()),
+    sources.SourceFields: (NewSource, {"root_path"}),
+    sources.SourceChangeFields: (SourceChanges, set()),
     batches.BatchChangeFields: (BatchChanges, set()),
 }
 

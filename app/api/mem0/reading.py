@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
-from mnema_wire.limits import MAX_JSON_BYTES
+from mnema_wire.limits import MAX_JSON_BYTES, SHARED_USER
 
 from app.api.mem0.filters import Selection
 from app.api.mem0.identities import EntityType, split_stand_in
@@ -18,7 +18,6 @@ from app.domain.memory.listing import MemoryListing
 from app.domain.memory.memory import Memory, MemoryState, MemoryType
 from app.domain.paging import Page
 from app.domain.principal import Principal
-from app.domain.sources.source import SHARED_USER
 from app.usecases.offload import offload_if_large
 from app.usecases.recall.search import SearchQuery, SearchResult
 

@@ -5,6 +5,8 @@ from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
+from mnema_wire.limits import MAX_CHAT_MEMORIES
+
 from app.domain.errors import InvalidInput
 
 GLOBAL: Final = "global"
@@ -12,7 +14,6 @@ GLOBAL: Final = "global"
 
 Facts, episodes and insights are known in every conversation as well. Turns and summaries stay in theirs.
 """
-MAX_TOP_K: Final = 50
 MEMORY_ROLE: Final = "memory"
 """The role of a hit that is no turn."""
 
@@ -29,8 +30,8 @@ class RetrievalOptions:
     score_threshold: float | None = None
 
     def __post_init__(self) -> None:
-        if self.top_k is not None and self.top_k > MAX_TOP_K:
-            raise InvalidInput(f"memory_top_k is {self.top_k}; it may be at most {MAX_TOP_K}")
+        if self.top_k is not None and self.top_k > MAX_CHAT_MEMORIES:
+            raise InvalidInput(f"memory_top_k is {self.top_k}; it may be at most {MAX_CHAT_MEMORIES}")
         for name in ("recency_weight", "score_threshold"):
             value = getattr(self, name)
             if value is not None and not 0 <= value <= 1:

@@ -5,10 +5,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from mnema_wire.limits import MAX_CHAT_MEMORIES
 from mnema_wire.near_names import MAX_NAME_CHARS, nearest_hint
 
 from app.domain.chat.json_places import Member, cut_members, find_items, find_members, skip_space
-from app.domain.chat.memories import MAX_TOP_K
 from app.domain.errors import InvalidInput, MalformedState
 from app.domain.ids import check_identifier
 from app.domain.rendering.model_text import NOTHING, ModelText
@@ -101,7 +101,7 @@ def read_chat_request(body: bytes) -> ChatRequest:
         model=values["model"] if isinstance(values.get("model"), str) else "",
         memory_id=_identifier(values, "memory_id") or DEFAULT_CONVERSATION,
         user=_identifier(values, "user"),
-        top_k=_whole(values, "memory_top_k", MAX_TOP_K),
+        top_k=_whole(values, "memory_top_k", MAX_CHAT_MEMORIES),
         recency_weight=_share(values, "memory_recency_weight"),
         score_threshold=_share(values, "memory_score_threshold"),
         stream=values.get("stream") is True,

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, TypeAlias
 
+from mnema_wire.limits import MAX_PATTERN, MAX_PATTERNS
+
 from app.domain.errors import InvalidInput
 
-MAX_PATTERNS: Final = 50
-MAX_PATTERN: Final = 200
 Step: TypeAlias = "re.Pattern[str] | None"
 """A test of one part of a path. None is `**`: any number of parts."""
 _UNUSABLE: Final = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\u2028\u2029\\\\]")

@@ -4,11 +4,9 @@ import hashlib
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Final
 from uuid import UUID
 
-SHARED_USER: Final = "_shared"
-"""The user that documents of nobody in particular belong to. Queries for any user find them too."""
+from mnema_wire.limits import SHARED_USER
 
 
 class SourceKind(StrEnum):

@@ -3,20 +3,14 @@
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query
+from mnema_wire.chat import ChatMemories, ChatQuestion, Conversation, DeletedConversation, NewChatText
 from mnema_wire.fields import Identifier, Limit
 from mnema_wire.memory import Turn
 
 from app.api import links
 from app.api.deps import App, Chatter, require_scope
 from app.api.errors import openapi_errors
-from app.api.schemas.chat.conversations import (
-    ChatAddIn,
-    ChatSearchIn,
-    ChatSearchOut,
-    ConversationDeletedOut,
-    ConversationOut,
-    EntryOut,
-)
+from app.api.schemas.chat.conversations import chat_memories_body, entry_body, to_chat_turn, to_options
 from app.api.schemas.memory.turns import turn_body
 from app.api.transport.idempotency import IdempotencyHeader, retry_key
 from app.api.transport.parameters import StrictRoute
@@ -29,16 +23,16 @@ User = Annotated[Identifier | None, Query(description="the remembered user; abse
 
 @router.post(
     "/v1/memory/search",
-    response_model=ChatSearchOut,
+    response_model=ChatMemories,
     responses={200: {"links": links.CHAT_FOUND}, **openapi_errors(400, 401, 403, 413, 422, 503)},
 )
-async def search(app: App, principal: Chatter, body: ChatSearchIn) -> ChatSearchOut:
+async def search(app: App, principal: Chatter, body: ChatQuestion) -> ChatMemories:
     """Return the memories and the summary that a chat would put before this message. No model answers, nothing is
     stored.
     """
     user_id = body.user or default_user(principal)
-    found = await app.chat.retrieve.retrieve_memories(principal, user_id, body.memory_id, body.query, body.to_options())
-    return ChatSearchOut.from_memories(found)
+    found = await app.chat.retrieve.retrieve_memories(principal, user_id, body.memory_id, body.query, to_options(body))
+    return chat_memories_body(found)
 
 
 @router.post(
@@ -47,7 +41,7 @@ async def search(app: App, principal: Chatter, body: ChatSearchIn) -> ChatSearch
     response_model=Turn,
     responses={201: {"links": links.CHAT_ADDED}, **openapi_errors(400, 401, 403, 409, 413, 422, 503)},
 )
-async def add(app: App, principal: Chatter, body: ChatAddIn, idempotency_key: IdempotencyHeader = None) -> Turn:
+async def add(app: App, principal: Chatter, body: NewChatText, idempotency_key: IdempotencyHeader = None) -> Turn:
     """Remember a text as a message of the user, without a chat. Its facts are stored with it; background jobs draw
     memories and the summary from it later.
 
@@ -55,13 +49,13 @@ async def add(app: App, principal: Chatter, body: ChatAddIn, idempotency_key: Id
     """
     key = retry_key("POST /v1/memory/add", idempotency_key, body)
     policies = app.parts.policies.of(principal)
-    draft = body.to_domain(default_user(principal), policies.turn_category, policies.write.default_importance)
+    draft = to_chat_turn(body, default_user(principal), policies.turn_category, policies.write.default_importance)
     return turn_body(await app.memory.turns.store_turn(principal, draft, key=key))
 
 
 @router.get(
     _CONVERSATION,
-    response_model=ConversationOut,
+    response_model=Conversation,
     responses={200: {"links": links.CONVERSATION}, **openapi_errors(401, 403, 422, 503)},
 )
 async def read_conversation(
@@ -71,18 +65,18 @@ async def read_conversation(
     user: User = None,
     limit: Annotated[Limit, Query()] = 50,
     cursor: Annotated[str | None, Query(max_length=500, description="`next_cursor` of the previous page")] = None,
-) -> ConversationOut:
+) -> Conversation:
     """Return a conversation: its entries by time, and its summary."""
     user_id = user or default_user(principal)
     page = await app.chat.conversations.read_conversation(principal, user_id, conversation_id, cursor, limit)
-    items = [EntryOut.from_memory(memory) for memory in page.items]
-    return ConversationOut(
+    items = [entry_body(memory) for memory in page.items]
+    return Conversation(
         memory_id=conversation_id, user=user_id, summary=page.summary, items=items, next_cursor=page.next_cursor
     )
 
 
 @router.delete(
-    _CONVERSATION, response_model=ConversationDeletedOut, responses=openapi_errors(400, 401, 403, 413, 422, 503)
+    _CONVERSATION, response_model=DeletedConversation, responses=openapi_errors(400, 401, 403, 413, 422, 503)
 )
 async def delete_conversation(
     app: App,
@@ -90,7 +84,7 @@ async def delete_conversation(
     conversation_id: Annotated[Identifier, Path(description="the `memory_id` of its chats")],
     user: User = None,
     purge: Annotated[bool, Query(description="delete everything for good; needs scope admin")] = False,
-) -> ConversationDeletedOut:
+) -> DeletedConversation:
     """Delete a conversation: its turns, the memories drawn from them, its summary and its facts. A purge also deletes
     what turn memory has of it.
 
@@ -100,4 +94,4 @@ async def delete_conversation(
         require_scope(principal, "admin")
     user_id = user or default_user(principal)
     done = await app.chat.conversations.delete_conversation(principal, user_id, conversation_id, purge=purge)
-    return ConversationDeletedOut(deleted=done.deleted, facts=done.facts, artifacts=done.artifacts)
+    return DeletedConversation(deleted=done.deleted, facts=done.facts, artifacts=done.artifacts)

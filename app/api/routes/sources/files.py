@@ -10,13 +10,14 @@ from uuid import UUID
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import StreamingResponse
 from mnema_wire.fields import Limit
+from mnema_wire.sources import SourceFile, SourceFilePage, TreePage, UploadedFile
 from starlette.types import Receive, Scope, Send
 
 from app.api import links
 from app.api.deps import Administrator, App, Reader, Writer
 from app.api.errors import openapi_errors
 from app.api.routes.sources.sources import SOURCE, Cursor
-from app.api.schemas.sources.files import SourceFileOut, SourceFilePageOut, TreeEntryOut, TreePageOut, UploadedFileOut
+from app.api.schemas.sources.files import source_file_body, tree_entry_body, uploaded_file_body
 from app.api.transport.parameters import StrictRoute
 from app.api.transport.spooling import spool_body
 from app.domain.errors import BodyTooLarge
@@ -75,7 +76,7 @@ async def iterate_pieces(pieces: Iterable[bytes]) -> AsyncIterator[bytes]:
 
 @router.get(
     f"{SOURCE}/tree",
-    response_model=TreePageOut,
+    response_model=TreePage,
     responses={200: {"links": links.TREE}, **openapi_errors(401, 403, 404, 409, 422, 503)},
 )
 async def tree(
@@ -87,16 +88,16 @@ async def tree(
     ] = "",
     limit: Annotated[Limit, Query()] = 200,
     cursor: Cursor = None,
-) -> TreePageOut:
+) -> TreePage:
     """List a folder of a source by name, each file with its state. No content is read."""
     found = await app.sources.browse.list_entries(principal, source_id, path, decode_text(cursor) or "", limit)
     next_cursor = encode_place((found.next_after,)) if found.next_after is not None else None
-    return TreePageOut(items=[TreeEntryOut.from_entry(entry) for entry in found.entries], next_cursor=next_cursor)
+    return TreePage(items=[tree_entry_body(entry) for entry in found.entries], next_cursor=next_cursor)
 
 
 @router.get(
     FILES,
-    response_model=SourceFilePageOut,
+    response_model=SourceFilePage,
     responses={200: {"links": links.SOURCE_FILES}, **openapi_errors(401, 403, 404, 422, 503)},
 )
 async def list_files(
@@ -106,18 +107,16 @@ async def list_files(
     state: Annotated[FileState | None, Query()] = None,
     limit: Annotated[Limit, Query()] = 50,
     cursor: Cursor = None,
-) -> SourceFilePageOut:
+) -> SourceFilePage:
     """List the files of a source by path. A rejected one says why."""
     found = await app.sources.files.list_files(principal, source_id, state, cursor, limit)
-    return SourceFilePageOut(
-        items=[SourceFileOut.from_file(file) for file in found.items], next_cursor=found.next_cursor
-    )
+    return SourceFilePage(items=[source_file_body(file) for file in found.items], next_cursor=found.next_cursor)
 
 
 @router.post(
     FILES,
     status_code=202,
-    response_model=UploadedFileOut,
+    response_model=UploadedFile,
     openapi_extra=_BODY,
     responses={
         202: {"links": links.UPLOADED_FILE},
@@ -127,7 +126,7 @@ async def list_files(
 )
 async def upload_file(
     app: App, principal: Writer, source_id: UUID, path: FilePath, request: Request, response: Response
-) -> UploadedFileOut:
+) -> UploadedFile:
     """Upload a file: the body is its content, with any Content-Type. An index job reads it afterwards.
 
     A file with the same path is replaced. The same content again changes nothing.
@@ -139,17 +138,17 @@ async def upload_file(
     with await spool_body(request, limit) as spool:
         outcome = await app.sources.files.upload_file(principal, source_id, path, spool.read())
     response.status_code = 200 if outcome.action == "unchanged" else 202
-    return UploadedFileOut.from_outcome(outcome)
+    return uploaded_file_body(outcome)
 
 
 @router.get(
     FILE,
-    response_model=SourceFileOut,
+    response_model=SourceFile,
     responses={200: {"links": links.SOURCE_FILE}, **openapi_errors(401, 403, 404, 422, 503)},
 )
-async def get_file(app: App, principal: Reader, source_id: UUID, file_id: UUID) -> SourceFileOut:
+async def get_file(app: App, principal: Reader, source_id: UUID, file_id: UUID) -> SourceFile:
     """Return a file of a source."""
-    return SourceFileOut.from_file(await app.sources.files.get_file(principal, source_id, file_id))
+    return source_file_body(await app.sources.files.get_file(principal, source_id, file_id))
 
 
 @router.delete(

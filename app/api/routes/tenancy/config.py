@@ -6,22 +6,22 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import JSONResponse
 from mnema_wire.fields import Limit
+from mnema_wire.tenant_rules import (
+    MAX_VERSION,
+    Rollback,
+    RulesChange,
+    RulesDiff,
+    RulesHistory,
+    RulesVersion,
+    StoredRules,
+    TenantRules,
+)
 
 from app.api import links
 from app.api.deps import Administrator, App
 from app.api.errors import openapi_errors
 from app.api.routes.memory.memories import IfMatch, parse_version
-from app.api.schemas.tenancy.config import (
-    MAX_VERSION,
-    EffectiveRulesOut,
-    RollbackIn,
-    RulesChangeOut,
-    RulesDiffOut,
-    RulesHistoryOut,
-    RulesOut,
-    RulesVersionOut,
-    StoredRulesOut,
-)
+from app.api.schemas.tenancy.config import effective_rules_body, rules_change_body, stored_rules_body
 from app.api.transport.idempotency import IdempotencyHeader, retry_key
 from app.api.transport.parameters import StrictRoute
 from app.domain.errors import BodyTooLarge, InvalidCursor, UnsupportedMediaType
@@ -58,8 +58,8 @@ Move = Annotated[
 Number = Annotated[int, Query(ge=0, le=MAX_VERSION, description="a version; 0: the defaults alone")]
 
 
-@router.get("", response_model=RulesOut, responses={200: {**_ETAG, **_TEXT}, **openapi_errors(401, 403, 422, 503)})
-async def get(app: App, principal: Administrator, request: Request, response: Response) -> RulesOut | Response:
+@router.get("", response_model=TenantRules, responses={200: {**_ETAG, **_TEXT}, **openapi_errors(401, 403, 422, 503)})
+async def get(app: App, principal: Administrator, request: Request, response: Response) -> TenantRules | Response:
     """Read the rules in force: the tenant's document, and what it makes of the defaults.
 
     With `Accept: application/yaml` the answer is the document alone, as YAML.
@@ -69,13 +69,13 @@ async def get(app: App, principal: Administrator, request: Request, response: Re
         text = await app.tenancy.rules.write_document(found.version)
         return Response(text, media_type=YAML, headers={"ETag": f'"{found.version.version}"'})
     response.headers["ETag"] = f'"{found.version.version}"'
-    stored = StoredRulesOut.from_version(found.version)
-    return RulesOut(**dict(stored), effective=EffectiveRulesOut.from_policies(found.policies))
+    stored = stored_rules_body(found.version)
+    return TenantRules(**dict(stored), effective=effective_rules_body(found.policies))
 
 
 @router.put(
     "",
-    response_model=RulesChangeOut,
+    response_model=RulesChange,
     response_class=JSONResponse,
     openapi_extra=_BODY,
     responses={200: _ETAG, **openapi_errors(400, 401, 403, 409, 412, 413, 415, 422, 503)},
@@ -90,7 +90,7 @@ async def put(
     note: Annotated[str | None, Query(max_length=MAX_NOTE, description="why, for the history")] = None,
     if_match: IfMatch = None,
     idempotency_key: IdempotencyHeader = None,
-) -> RulesChangeOut:
+) -> RulesChange:
     """Put a document in force, as JSON or YAML. It replaces the one before, and changes nothing if it is not valid.
 
     The document has the format of memory_cat_config.yaml, and may have sections of policies.yaml. It is merged over
@@ -108,12 +108,12 @@ async def put(
     draft = RulesDraft(document, expected, moves, check_note(note))
     change = await app.tenancy.rules.put_rules(principal, draft, key, dry_run=dry_run)
     response.headers["ETag"] = f'"{change.version}"'
-    return RulesChangeOut.from_change(change)
+    return rules_change_body(change)
 
 
 @router.get(
     "/history",
-    response_model=RulesHistoryOut,
+    response_model=RulesHistory,
     responses={200: {"links": links.RULES_HISTORY}, **openapi_errors(401, 403, 422, 503)},
 )
 async def history(
@@ -121,49 +121,49 @@ async def history(
     principal: Administrator,
     limit: Annotated[Limit, Query()] = 50,
     cursor: Annotated[str | None, Query(max_length=500, description="`next_cursor` of the previous page")] = None,
-) -> RulesHistoryOut:
+) -> RulesHistory:
     """List the versions of the rules, newest first."""
     found = await app.tenancy.rules.list_versions(principal, _decode_version(cursor), limit)
     next_cursor = None if found.next_before is None else encode_place((str(found.next_before),))
-    return RulesHistoryOut(items=[RulesVersionOut.model_validate(v) for v in found.items], next_cursor=next_cursor)
+    return RulesHistory(items=[RulesVersion.model_validate(v) for v in found.items], next_cursor=next_cursor)
 
 
-@router.get("/diff", response_model=RulesDiffOut, responses=openapi_errors(401, 403, 404, 422, 503))
-async def diff(app: App, principal: Administrator, from_version: Number, to_version: Number) -> RulesDiffOut:
+@router.get("/diff", response_model=RulesDiff, responses=openapi_errors(401, 403, 404, 422, 503))
+async def diff(app: App, principal: Administrator, from_version: Number, to_version: Number) -> RulesDiff:
     """Compare two versions."""
     lines = await app.tenancy.rules.compare_versions(principal, from_version, to_version)
-    return RulesDiffOut(from_version=from_version, to_version=to_version, diff=lines)
+    return RulesDiff(from_version=from_version, to_version=to_version, diff=lines)
 
 
 @router.get(
-    "/{version:rank}", response_model=StoredRulesOut, responses={200: _TEXT, **openapi_errors(401, 403, 404, 422, 503)}
+    "/{version:rank}", response_model=StoredRules, responses={200: _TEXT, **openapi_errors(401, 403, 404, 422, 503)}
 )
-async def get_version(app: App, principal: Administrator, version: int, request: Request) -> StoredRulesOut | Response:
+async def get_version(app: App, principal: Administrator, version: int, request: Request) -> StoredRules | Response:
     """Read a version of the document. With `Accept: application/yaml` the answer is YAML."""
     found = await app.tenancy.rules.get_version(principal, version)
     if _prefers_yaml(request.headers.get("accept", "")):
         return Response(await app.tenancy.rules.write_document(found), media_type=YAML)
-    return StoredRulesOut.from_version(found)
+    return stored_rules_body(found)
 
 
 @router.post(
     "/rollback",
-    response_model=RulesChangeOut,
+    response_model=RulesChange,
     responses={200: {"links": links.RULES}, **openapi_errors(400, 401, 403, 404, 409, 412, 413, 422, 503)},
 )
 async def rollback(
     app: App,
     principal: Administrator,
-    body: RollbackIn,
+    body: Rollback,
     if_match: IfMatch = None,
     idempotency_key: IdempotencyHeader = None,
-) -> RulesChangeOut:
+) -> RulesChange:
     """Put an earlier version in force again, as a new version. With `If-Match`, only over that version."""
     expected = parse_version(if_match)
     key = retry_key("POST /tenant/config/rollback", idempotency_key, body, repr(expected))
-    target = RulesTarget(body.version, expected, body.moves())
+    target = RulesTarget(body.version, expected, body.move)
     change = await app.tenancy.rules.roll_back(principal, target, key, dry_run=body.dry_run)
-    return RulesChangeOut.from_change(change)
+    return rules_change_body(change)
 
 
 def _is_yaml(content_type: str) -> bool:

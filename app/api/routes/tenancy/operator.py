@@ -5,21 +5,12 @@ from uuid import UUID
 
 from fastapi import APIRouter, Depends, Query, Response
 from mnema_wire.fields import Day, Limit, NameCursor
+from mnema_wire.operator import ApiKey, ApiKeyPage, CreatedKey, NewKey, NewTenant, Tenant, TenantPage, TenantUsagePage
 
 from app.api import links
 from app.api.deps import App, require_operator
 from app.api.errors import openapi_errors
-from app.api.schemas.tenancy.operator import (
-    ApiKeyIn,
-    ApiKeyOut,
-    ApiKeyPageOut,
-    NewApiKeyOut,
-    TenantIn,
-    TenantOut,
-    TenantPageOut,
-    TenantUsageOut,
-    TenantUsagePageOut,
-)
+from app.api.schemas.tenancy.operator import tenant_usage_body
 from app.api.transport.parameters import StrictRoute
 from app.domain.receipts.usage import UsageFilter
 
@@ -31,60 +22,60 @@ Cursor = Annotated[NameCursor | None, Query(description="`next_cursor` of the pr
 
 @router.get(
     "/tenants",
-    response_model=TenantPageOut,
+    response_model=TenantPage,
     responses={200: {"links": links.TENANTS}, **openapi_errors(401, 404, 422, 503)},
 )
-async def list_tenants(app: App, limit: Annotated[Limit, Query()] = 50, cursor: Cursor = None) -> TenantPageOut:
+async def list_tenants(app: App, limit: Annotated[Limit, Query()] = 50, cursor: Cursor = None) -> TenantPage:
     """List tenants by name."""
     page = await app.tenancy.operators.list_tenants(cursor, limit)
-    return TenantPageOut(items=[TenantOut.model_validate(t) for t in page.items], next_cursor=page.next_cursor)
+    return TenantPage(items=[Tenant.model_validate(t) for t in page.items], next_cursor=page.next_cursor)
 
 
 @router.post(
     "/tenants",
     status_code=201,
-    response_model=TenantOut,
+    response_model=Tenant,
     responses={201: {"links": links.TENANT}, **openapi_errors(400, 401, 404, 409, 413, 422, 503)},
 )
-async def create_tenant(app: App, body: TenantIn) -> TenantOut:
+async def create_tenant(app: App, body: NewTenant) -> Tenant:
     """Create a tenant. A name that is in use is 409 `name_taken`."""
-    return TenantOut.model_validate(await app.tenancy.operators.create_tenant(body.name))
+    return Tenant.model_validate(await app.tenancy.operators.create_tenant(body.name))
 
 
 @router.get(
     "/tenants/{tenant_id:uuid}",
-    response_model=TenantOut,
+    response_model=Tenant,
     responses={200: {"links": links.TENANT}, **openapi_errors(401, 404, 422, 503)},
 )
-async def get_tenant(app: App, tenant_id: UUID) -> TenantOut:
+async def get_tenant(app: App, tenant_id: UUID) -> Tenant:
     """Return one tenant."""
-    return TenantOut.model_validate(await app.tenancy.operators.get_tenant(tenant_id))
+    return Tenant.model_validate(await app.tenancy.operators.get_tenant(tenant_id))
 
 
 @router.get(
     "/tenants/{tenant_id:uuid}/keys",
-    response_model=ApiKeyPageOut,
+    response_model=ApiKeyPage,
     responses={200: {"links": links.API_KEYS}, **openapi_errors(401, 404, 422, 503)},
 )
 async def list_keys(
     app: App, tenant_id: UUID, limit: Annotated[Limit, Query()] = 50, cursor: Cursor = None
-) -> ApiKeyPageOut:
+) -> ApiKeyPage:
     """List the keys of a tenant, oldest first, revoked ones too."""
     page = await app.tenancy.operators.list_keys(tenant_id, cursor, limit)
-    return ApiKeyPageOut(items=[ApiKeyOut.model_validate(key) for key in page.items], next_cursor=page.next_cursor)
+    return ApiKeyPage(items=[ApiKey.model_validate(key) for key in page.items], next_cursor=page.next_cursor)
 
 
 @router.post(
     "/tenants/{tenant_id:uuid}/keys",
     status_code=201,
-    response_model=NewApiKeyOut,
+    response_model=CreatedKey,
     responses={201: {"links": links.API_KEY}, **openapi_errors(400, 401, 403, 404, 413, 422, 503)},
 )
-async def create_key(app: App, tenant_id: UUID, body: ApiKeyIn, response: Response) -> NewApiKeyOut:
+async def create_key(app: App, tenant_id: UUID, body: NewKey, response: Response) -> CreatedKey:
     """Create a key of a tenant. Only this answer has the plain key, so a lost answer leaves a key to revoke."""
     response.headers["Cache-Control"] = "no-store"
     key, plain = await app.tenancy.operators.create_key(tenant_id, body.name, body.scopes, body.agents, body.expires_at)
-    return NewApiKeyOut(**ApiKeyOut.model_validate(key).model_dump(), key=plain)
+    return CreatedKey(**ApiKey.model_validate(key).model_dump(), key=plain)
 
 
 @router.delete(
@@ -100,7 +91,7 @@ async def revoke_key(app: App, tenant_id: UUID, key_id: UUID) -> Response:
 
 @router.get(
     "/usage",
-    response_model=TenantUsagePageOut,
+    response_model=TenantUsagePage,
     responses={200: {"links": links.TENANT_USAGE}, **openapi_errors(401, 404, 422, 503)},
 )
 async def list_usage(
@@ -110,11 +101,11 @@ async def list_usage(
     until: Annotated[Day | None, Query(description="the day after the last one (UTC)")] = None,
     limit: Annotated[Limit, Query()] = 50,
     cursor: Cursor = None,
-) -> TenantUsagePageOut:
+) -> TenantUsagePage:
     """Count what `GET /usage` counts by day, for each tenant: tenants by name, the days of each newest first.
 
     Days without usage are missing. A page may have fewer rows than `limit`, or none, and still have a `next_cursor`.
     """
     filters = UsageFilter(since=since, until=until)
     page = await app.receipts.by_tenant.list_usage(tenant_id, filters, cursor, limit)
-    return TenantUsagePageOut(items=[TenantUsageOut.from_row(row) for row in page.items], next_cursor=page.next_cursor)
+    return TenantUsagePage(items=[tenant_usage_body(row) for row in page.items], next_cursor=page.next_cursor)

@@ -7,12 +7,13 @@ from mnema_wire.blocks import MAX_TURNS
 from mnema_wire.checks import check_storable
 from mnema_wire.fields import Identifier
 from mnema_wire.limits import MAX_IDENTIFIER
+from mnema_wire.turn_views import ContextView, SignalTurns
 from pydantic import AfterValidator, Field
 
 from app.api.deps import App, Reader
 from app.api.errors import openapi_errors
 from app.api.routes.turn_memory.turns import ConversationId, UserId
-from app.api.schemas.turn_memory.context import ContextViewOut, SignalTurnOut, SignalTurnsOut
+from app.api.schemas.turn_memory.context import context_view_body, signal_turn_body
 from app.api.transport.parameters import StrictRoute
 from app.domain.turn_memory.artifacts import Conversation
 from app.domain.turn_memory.signals import MAX_KEY
@@ -25,7 +26,7 @@ TurnName = Annotated[str, Field(max_length=MAX_IDENTIFIER), AfterValidator(check
 
 @router.get(
     "/conversations/{conversation_id:conversation}/context",
-    response_model=ContextViewOut,
+    response_model=ContextView,
     responses=openapi_errors(401, 403, 422, 503),
 )
 async def get_context(
@@ -43,7 +44,7 @@ async def get_context(
             "an empty one alone selects none",
         ),
     ] = None,
-) -> ContextViewOut:
+) -> ContextView:
     """Return what an agent reads of a conversation, newest turn first.
 
     `gate` and `reconciler` have the newest turns' memories, those that are not reconciled yet and the selected ones, at
@@ -51,14 +52,14 @@ async def get_context(
     have the feedback; only `final` has the assistant signals, from all conversations of the user.
     """
     request = ViewRequest(view, turn_id, local_memories_turn_ids)
-    return ContextViewOut.from_view(
+    return context_view_body(
         await app.turn_memory.context.read_view(principal, Conversation(user_id, conversation_id), request)
     )
 
 
 @router.get(
     "/users/{user_id:path}/assistant-signals",
-    response_model=SignalTurnsOut,
+    response_model=SignalTurns,
     responses=openapi_errors(401, 403, 422, 503),
 )
 async def list_assistant_signals(
@@ -68,7 +69,7 @@ async def list_assistant_signals(
     days: Annotated[int | None, Query(ge=1, le=3650, description="only turns of these days")] = None,
     limit: Annotated[int | None, Query(ge=1, le=100, description="maximum number of turns")] = None,
     key: Annotated[SignalKey | None, Query(description="only turns with a signal of this key")] = None,
-) -> SignalTurnsOut:
+) -> SignalTurns:
     """List the user's newest turns in which the assistant mentioned or promoted something, in all conversations."""
     turns = await app.turn_memory.context.list_signals(principal, user_id, days, limit, key)
-    return SignalTurnsOut(items=[SignalTurnOut.from_turn(turn) for turn in turns])
+    return SignalTurns(items=[signal_turn_body(turn) for turn in turns])

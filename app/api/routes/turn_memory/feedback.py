@@ -3,11 +3,12 @@
 from typing import Annotated
 
 from fastapi import APIRouter, Query
+from mnema_wire.turn_views import Buckets
 
 from app.api.deps import App, Reader, Writer
 from app.api.errors import openapi_errors
 from app.api.routes.turn_memory.turns import ConversationId, TurnId, UserId, conversation_of
-from app.api.schemas.turn_memory.buckets import BucketsOut
+from app.api.schemas.turn_memory.buckets import buckets_body
 from app.api.schemas.turn_memory.feedback import FeedbackIn, FeedbackOut, GateFeedbackIn, GateFeedbackOut
 from app.api.transport.idempotency import IdempotencyHeader, retry_key
 from app.api.transport.parameters import StrictRoute
@@ -58,14 +59,14 @@ async def give_feedback_by_text(
     return GateFeedbackOut.from_chosen(chosen)
 
 
-@router.get("/buckets", response_model=BucketsOut, responses=openapi_errors(401, 403, 422, 503))
+@router.get("/buckets", response_model=Buckets, responses=openapi_errors(401, 403, 422, 503))
 async def list_buckets(
     app: App,
     principal: Reader,
     conversation_id: ConversationId,
     user_id: UserId,
     status: Annotated[BucketStatus | None, Query(description="only buckets with this status; by default both")] = None,
-) -> BucketsOut:
+) -> Buckets:
     """List the buckets of a conversation from the index. `GET …/artifacts` with `materialize` has whole ones."""
     conversation = Conversation(user_id, conversation_id)
-    return BucketsOut.from_cards(await app.turn_memory.buckets.list_buckets(principal, conversation, status))
+    return buckets_body(await app.turn_memory.buckets.list_buckets(principal, conversation, status))
