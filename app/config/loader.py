@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from app.config.categories import closest_name, load_categories
 from app.config.yaml_files import build_policy, check_list, check_mapping, read_yaml
@@ -28,6 +28,7 @@ from app.domain.reflection.model_usage import LlmPolicy
 from app.domain.reflection.reconcile import ReconcilePolicy
 from app.domain.reflection.summaries import SummaryPolicy
 from app.domain.retention.forgetting import ForgettingPolicy
+from app.domain.settable import SETTABLE, Settable
 from app.domain.sources.source_policy import SourcePolicy
 from app.domain.tenancy.limits import Allowance, LimitPolicy
 from app.domain.text_rules import TextLimits
@@ -65,9 +66,9 @@ P = TypeVar("P", ConsentPolicy, EpisodePolicy, FactPolicy, InsightPolicy, TurnMe
 class WritePolicy:
     """The settings of writing memories."""
 
-    default_importance: int = 2
-    min_importance: int = 1
-    merge_mode: Literal["update", "recreate"] = "update"
+    default_importance: Annotated[int, SETTABLE] = 2
+    min_importance: Annotated[int, SETTABLE] = 1
+    merge_mode: Annotated[Literal["update", "recreate"], SETTABLE] = "update"
     attempts: int = 10
     batch_limit: int = 10_000
     text_limits: TextLimits = field(default_factory=TextLimits)
@@ -82,16 +83,16 @@ class WritePolicy:
 class QueryPolicy:
     """The settings of memory.query and of the search with citations."""
 
-    profile: str = "default"
-    top_k: int = 5
-    budget_tokens: int = 512
-    min_relevance: float | None = None
-    rag_length: int = 30
-    whole_limit: int = 200
-    related: int = 2
+    profile: Annotated[str, SETTABLE] = "default"
+    top_k: Annotated[int, SETTABLE] = 5
+    budget_tokens: Annotated[int, SETTABLE] = 512
+    min_relevance: Annotated[float | None, SETTABLE] = None
+    rag_length: Annotated[int, Settable(1, 1_000)] = 30
+    whole_limit: Annotated[int, Settable(1, 1_000)] = 200
+    related: Annotated[int, SETTABLE] = 2
     exact_up_to: int = 5000
-    snippet: int = 1000
-    receipts: bool = True
+    snippet: Annotated[int, SETTABLE] = 1000
+    receipts: Annotated[bool, SETTABLE] = True
 
     def __post_init__(self) -> None:
         _check_range(self, 1, 50, "top_k")
@@ -108,7 +109,7 @@ class QueryPolicy:
 class DeltaPolicy:
     """The settings of the delta header."""
 
-    bullets: int
+    bullets: Annotated[int, SETTABLE]
 
     def __post_init__(self) -> None:
         _check_range(self, 1, 3, "bullets")
@@ -118,7 +119,7 @@ class DeltaPolicy:
 class TurnPolicy:
     """The settings of chat turns."""
 
-    category: str
+    category: Annotated[str, SETTABLE]
 
 
 def _check_range(policy: Any, low: float, high: float, *names: str) -> None:

@@ -10,12 +10,13 @@ from app.config.categories import closest_name
 from app.config.loader import CONFIG_DIR, SECTIONS, Policies
 from app.config.tenant_categories import build_categories, check_known
 from app.config.tenant_documents import MAX_NUMBER
-from app.config.tenant_fields import CLASSES, FIELDS, MAX_LISTED, MAX_PROFILES, PROFILE, PROFILE_FIELDS, Range
+from app.config.tenant_fields import CLASSES, FIELDS, MAX_LISTED, MAX_PROFILES, PROFILE_FIELDS
 from app.config.yaml_files import build_policy, check_mapping, read_yaml
 from app.domain.categories import PROCEDURAL, CategoryPolicy
 from app.domain.errors import ConfigError, InvalidInput
 from app.domain.ids import check_identifier
 from app.domain.recall.profiles import RankingProfile, profile_name
+from app.domain.settable import Settable
 from app.domain.tenancy.rules import InvalidConfig
 
 TOP = ("categories", "allowlists", *FIELDS, "profiles")
@@ -87,13 +88,13 @@ class TenantBuilder:
             check_identifier(name)
             for field in check_mapping(body or {}, f"profiles.{name}"):
                 if field not in PROFILE_FIELDS:
-                    others = tuple(one.name for one in fields(PROFILE))
+                    others = tuple(one.name for one in fields(RankingProfile))
                     raise ConfigError(
                         _describe_unknown(f"profiles.{name}", field, tuple(PROFILE_FIELDS), installation=others)
                     )
         for name, body in merged.items():
             where = f"profiles.{name}"
-            profiles[name] = build_policy(PROFILE, {**check_mapping(body, where), "name": name}, where)
+            profiles[name] = build_policy(RankingProfile, {**check_mapping(body, where), "name": name}, where)
             _check_ranges(profiles[name], where, {field: PROFILE_FIELDS[field] for field in given.get(name) or {}})
         return profiles
 
@@ -115,15 +116,17 @@ def _merged(default: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, A
     return merged
 
 
-def _check_ranges(policy: Any, where: str, given: Mapping[str, Range]) -> None:
+def _check_ranges(policy: Any, where: str, given: Mapping[str, Settable]) -> None:
     for name, bounds in given.items():
         value = getattr(policy, name)
         if isinstance(value, tuple) and len(value) > MAX_LISTED:
             raise ConfigError(f"{where}.{name}: {len(value)} names, at most {MAX_LISTED}")
-        if bounds is None and isinstance(value, int | float):
-            bounds = (-MAX_NUMBER, MAX_NUMBER)
-        if bounds is not None and value is not None and not bounds[0] <= value <= bounds[1]:
-            raise ConfigError(f"{where}.{name}: {value} must be from {bounds[0]:g} to {bounds[1]:g}")
+        if not isinstance(value, int | float):
+            continue
+        low = -MAX_NUMBER if bounds.low is None else bounds.low
+        high = MAX_NUMBER if bounds.high is None else bounds.high
+        if not low <= value <= high:
+            raise ConfigError(f"{where}.{name}: {value} must be from {low:g} to {high:g}")
 
 
 def _describe_unknown(where: str, name: str, allowed: tuple[str, ...], installation: tuple[str, ...]) -> str:

@@ -1,6 +1,9 @@
 """The settings of chat with memory."""
 
 from dataclasses import dataclass
+from typing import Annotated
+
+from app.domain.settable import SETTABLE
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,12 +20,12 @@ class ChatPolicy:
     - `outage_grace_s`: while the database is away, a key that was valid is accepted for chat alone for so long.
     """
 
-    profile: str = "reranked"
-    default_top_k: int = 5
-    recency_weight: float = 0.2
-    score_threshold: float = 0.35
-    count_memories: bool = True
-    memory_chars: int = 1000
+    profile: Annotated[str, SETTABLE] = "reranked"
+    default_top_k: Annotated[int, SETTABLE] = 5
+    recency_weight: Annotated[float, SETTABLE] = 0.2
+    score_threshold: Annotated[float, SETTABLE] = 0.35
+    count_memories: Annotated[bool, SETTABLE] = True
+    memory_chars: Annotated[int, SETTABLE] = 1000
     memory_timeout_s: float = 5.0
     outage_grace_s: float = 60.0
 

@@ -8,13 +8,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 from uuid import UUID
 
 from app.domain.consent.statements import describes_manner, is_instruction, states_value
 from app.domain.errors import EmptyText, TextTooLong, UnknownField
 from app.domain.rendering.lines import profile_line
 from app.domain.rendering.model_text import ModelText
+from app.domain.settable import COUNT, SETTABLE
 from app.domain.text_rules import normalise_text, text_key
 
 ALWAYS_SENSITIVE: Final = frozenset({"preferred_name", "pronouns", "city", "language"})
@@ -46,16 +47,16 @@ class PatchState(StrEnum):
 class ConsentPolicy:
     """The fields of a user's context, and the limits and deadlines of their proposals."""
 
-    sensitive: tuple[str, ...] = tuple(sorted(ALWAYS_SENSITIVE))
-    benign: tuple[str, ...] = ("tone", "goals_add")
-    category: str = "profile"
-    pending_days: int = 7
-    signals: int = 2
-    insight_confidence: float = 0.9
-    rejected_days: int = 30
-    value_chars: int = 200
-    pending: int = 50
-    values: int = 50
+    sensitive: Annotated[tuple[str, ...], SETTABLE] = tuple(sorted(ALWAYS_SENSITIVE))
+    benign: Annotated[tuple[str, ...], SETTABLE] = ("tone", "goals_add")
+    category: Annotated[str, SETTABLE] = "profile"
+    pending_days: Annotated[int, SETTABLE] = 7
+    signals: Annotated[int, SETTABLE] = 2
+    insight_confidence: Annotated[float, SETTABLE] = 0.9
+    rejected_days: Annotated[int, SETTABLE] = 30
+    value_chars: Annotated[int, SETTABLE] = 200
+    pending: Annotated[int, COUNT] = 50
+    values: Annotated[int, COUNT] = 50
     batch: int = 200
 
     def __post_init__(self) -> None:

@@ -8,13 +8,14 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 from uuid import UUID
 
 from app.domain.memory.memory import Memory, MemoryState, MemoryType
 from app.domain.memory.merge_bands import MergeBands
 from app.domain.memory.same_fact import SameFact, lexical_overlap, numeric_step, same_fact
 from app.domain.memory.veto import find_veto
+from app.domain.settable import DAYS, HOURS, SETTABLE, Settable
 
 Rule = SameFact | Literal["model", "new_value"]
 """The reason why two memories are one fact.
@@ -31,14 +32,14 @@ StopReason = Literal["spent", "share_spent", "unavailable"]
 class ConsolidationPolicy:
     """The settings of a daily run: hours, days, counts and shares."""
 
-    pool_hours: int = 72
-    pool_importance: int = 3
-    pool_top_share: float = 0.1
-    compared_a_day: int = 2000
-    max_age_days: int = 90
+    pool_hours: Annotated[int, HOURS] = 72
+    pool_importance: Annotated[int, SETTABLE] = 3
+    pool_top_share: Annotated[float, SETTABLE] = 0.1
+    compared_a_day: Annotated[int, Settable(1, 10_000)] = 2000
+    max_age_days: Annotated[int, DAYS] = 90
     neighbours: int = 10
     pairs_per_user_day: int = 50
-    fingerprint_days: int = 14
+    fingerprint_days: Annotated[int, DAYS] = 14
 
     def __post_init__(self) -> None:
         for name in (

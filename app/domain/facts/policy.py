@@ -2,9 +2,11 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Annotated
 
 from app.domain.facts.fact import FactOperation, TopicNames
 from app.domain.facts.topics import FactTopics
+from app.domain.settable import SETTABLE
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,10 +19,10 @@ class FactPolicy:
     - `value_chars`: the longest value, in characters.
     """
 
-    category: str = "preferences"
-    across_threads: bool = True
-    max_rank: int = 10
-    value_chars: int = 200
+    category: Annotated[str, SETTABLE] = "preferences"
+    across_threads: Annotated[bool, SETTABLE] = True
+    max_rank: Annotated[int, SETTABLE] = 10
+    value_chars: Annotated[int, SETTABLE] = 200
     topics: FactTopics = field(default_factory=lambda: FactTopics({}))
 
     def __post_init__(self) -> None:

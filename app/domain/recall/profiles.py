@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass, replace
 from datetime import UTC, tzinfo
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
 from app.domain.recall.reranker_calibration import RerankerCalibration
+from app.domain.settable import SETTABLE, WEIGHT, Settable
 
 SPARE_CANDIDATES: Final = 5
 OLD_NAMES: Final = {"seed002": "reranked"}
@@ -43,31 +44,31 @@ class RankingProfile:
     """
 
     name: str
-    fusion: Literal["zscore", "sigmoid"]
+    fusion: Annotated[Literal["zscore", "sigmoid"], SETTABLE]
     dense_candidates: int = 50
     lexical_candidates: int = 50
     neighbour_candidates: int = 0
-    dense: float = 0.6
-    lexical: float = 0.4
-    late: float = 0.0
-    rerank: float = 0.0
+    dense: Annotated[float, WEIGHT] = 0.6
+    lexical: Annotated[float, WEIGHT] = 0.4
+    late: Annotated[float, WEIGHT] = 0.0
+    rerank: Annotated[float, WEIGHT] = 0.0
     rerank_candidates: int = 50
-    dense_alone: float = 0.6
-    lexical_alone: float = 0.4
-    neighbours: float = 0.0
-    actor: float = 0.0
-    asks: float = 0.0
-    session: float = 0.0
-    date: float = 0.0
-    importance: float = 0.0
-    pinned: float = 0.0
-    recency: float = 0.0
-    recency_days: float = 30.0
-    relation: float = 0.0
-    thread: float = 0.0
-    insight: float = 0.0
-    score_threshold: float | None = None
-    mmr_lambda: float = 1.0
+    dense_alone: Annotated[float, WEIGHT] = 0.6
+    lexical_alone: Annotated[float, WEIGHT] = 0.4
+    neighbours: Annotated[float, WEIGHT] = 0.0
+    actor: Annotated[float, WEIGHT] = 0.0
+    asks: Annotated[float, WEIGHT] = 0.0
+    session: Annotated[float, WEIGHT] = 0.0
+    date: Annotated[float, WEIGHT] = 0.0
+    importance: Annotated[float, WEIGHT] = 0.0
+    pinned: Annotated[float, WEIGHT] = 0.0
+    recency: Annotated[float, WEIGHT] = 0.0
+    recency_days: Annotated[float, Settable(0.001, 36_500)] = 30.0
+    relation: Annotated[float, WEIGHT] = 0.0
+    thread: Annotated[float, WEIGHT] = 0.0
+    insight: Annotated[float, WEIGHT] = 0.0
+    score_threshold: Annotated[float | None, Settable(0, 1)] = None
+    mmr_lambda: Annotated[float, SETTABLE] = 1.0
     pool: int = 3
     calibration: RerankerCalibration | None = None
 

@@ -3,9 +3,10 @@
 import re
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Annotated, Final
 
 from app.domain.reflection.transcript import Cooldown, check_rounds
+from app.domain.settable import COUNT, HOURS, MINUTES, SETTABLE
 
 MAX_TAGS: Final = 5
 MAX_TAG: Final = 40
@@ -20,14 +21,14 @@ class EpisodePolicy:
     their cosine is at least `join_at`.
     """
 
-    turns: int = 3
-    minutes: int = 10
-    rounds: int = 4
-    window: int = 10
-    per_user_day: int = 5
-    join_hours: int = 48
-    join_at: float = 0.90
-    category: str = "event"
+    turns: Annotated[int, COUNT] = 3
+    minutes: Annotated[int, MINUTES] = 10
+    rounds: Annotated[int, SETTABLE] = 4
+    window: Annotated[int, SETTABLE] = 10
+    per_user_day: Annotated[int, COUNT] = 5
+    join_hours: Annotated[int, HOURS] = 48
+    join_at: Annotated[float, SETTABLE] = 0.90
+    category: Annotated[str, SETTABLE] = "event"
 
     def __post_init__(self) -> None:
         check_rounds(self.rounds)

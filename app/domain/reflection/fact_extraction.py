@@ -2,12 +2,13 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias
 
 from app.domain.memory.memory import MemoryType
 from app.domain.reflection import grounding
 from app.domain.reflection import writing_rules as writing
 from app.domain.reflection.self_disclosure import discloses_fact
+from app.domain.settable import COUNT, SETTABLE, Settable
 from app.domain.text_rules import TextLimits, normalise_text, one_line
 
 MAX_CANDIDATES: Final = 5
@@ -27,11 +28,18 @@ class FactExtractionPolicy:
     A turn is read if it has `min_characters`, or `confident_characters` and plainly discloses a fact.
     """
 
-    min_characters: int = 200
-    confident_characters: int = 20
-    per_turn: int = 3
-    per_user_day: int = 20
-    categories: tuple[str, ...] = ("profile", "goals", "preferences", "relationships", "tasks", "interests")
+    min_characters: Annotated[int, Settable(1, 32_000)] = 200
+    confident_characters: Annotated[int, Settable(1, 32_000)] = 20
+    per_turn: Annotated[int, SETTABLE] = 3
+    per_user_day: Annotated[int, COUNT] = 20
+    categories: Annotated[tuple[str, ...], SETTABLE] = (
+        "profile",
+        "goals",
+        "preferences",
+        "relationships",
+        "tasks",
+        "interests",
+    )
 
     def __post_init__(self) -> None:
         if self.confident_characters < 1:

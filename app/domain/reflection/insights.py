@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 from app.domain.memory.memory import Memory
 from app.domain.reflection.echoes import EchoMarks
 from app.domain.reflection.transcript import ReadPosition, render_messages
+from app.domain.settable import HOURS, SETTABLE
 
 MAX_INSIGHTS: Final = 3
 TALK_TURNS: Final = 12
@@ -22,13 +23,13 @@ class InsightPolicy:
     A new insight is dropped if its cosine to a fact or an existing insight is at least `same_at`.
     """
 
-    hours: int = 24
-    activity: int = 5
-    facts: int = 3
-    talk_characters: int = 1000
-    same_at: float = 0.90
-    category: str = "relationship_dynamic"
-    importance: int = 2
+    hours: Annotated[int, HOURS] = 24
+    activity: Annotated[int, SETTABLE] = 5
+    facts: Annotated[int, SETTABLE] = 3
+    talk_characters: Annotated[int, SETTABLE] = 1000
+    same_at: Annotated[float, SETTABLE] = 0.90
+    category: Annotated[str, SETTABLE] = "relationship_dynamic"
+    importance: Annotated[int, SETTABLE] = 2
 
     def __post_init__(self) -> None:
         if self.hours < 24 or not 1 <= self.activity <= 5 or not 0 <= self.facts <= 3:

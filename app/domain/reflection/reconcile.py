@@ -7,7 +7,7 @@ nothing is lost: the memory stays and the fact is added.
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
 from app.domain.memory.memory import MemoryType
 from app.domain.memory.same_fact import content_stems, negation_words, number_and_date_keys
@@ -15,6 +15,7 @@ from app.domain.memory.veto import VetoReason, find_veto
 from app.domain.reflection import grounding
 from app.domain.reflection import writing_rules as writing
 from app.domain.reflection.evidence import Evidence, Refusal, find_refusal, is_english
+from app.domain.settable import SETTABLE
 from app.domain.text_rules import TextLimits, normalise_text, text_key
 
 Rule = Literal["unknown_ids", "ids_twice", "ids_missing", "no_fact"]
@@ -40,9 +41,9 @@ class ReconcilePolicy:
     times.
     """
 
-    neighbours: int = 5
-    min_similarity: float = 0.4
-    tries: int = 3
+    neighbours: Annotated[int, SETTABLE] = 5
+    min_similarity: Annotated[float, SETTABLE] = 0.4
+    tries: Annotated[int, SETTABLE] = 3
 
     def __post_init__(self) -> None:
         if not 0 <= self.neighbours <= MAX_NEIGHBOURS or not 0 <= self.min_similarity <= 1 or not 1 <= self.tries <= 5:

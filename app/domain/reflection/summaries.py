@@ -1,8 +1,10 @@
 """Summaries: one for each user and thread, updated as the conversation continues."""
 
 from dataclasses import dataclass
+from typing import Annotated
 
 from app.domain.reflection.transcript import Cooldown, check_rounds
+from app.domain.settable import COUNT, MINUTES, SETTABLE
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,13 +15,13 @@ class SummaryPolicy:
     `enable_summarization` no summary is written, and no chat reads one.
     """
 
-    enable_summarization: bool = True
-    turns: int = 6
-    minutes: int = 60
-    rounds: int = 4
-    window: int = 40
-    characters: int = 1200
-    importance: int = 2
+    enable_summarization: Annotated[bool, SETTABLE] = True
+    turns: Annotated[int, COUNT] = 6
+    minutes: Annotated[int, MINUTES] = 60
+    rounds: Annotated[int, SETTABLE] = 4
+    window: Annotated[int, SETTABLE] = 40
+    characters: Annotated[int, SETTABLE] = 1200
+    importance: Annotated[int, SETTABLE] = 2
 
     def __post_init__(self) -> None:
         check_rounds(self.rounds)

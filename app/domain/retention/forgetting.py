@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Annotated, Final
 
+from app.domain.settable import DAYS, Settable
 from app.domain.trusted_time import TrustedTime
 
 WEEK_DAYS: Final = 7
@@ -24,14 +25,14 @@ class LongestKept:
 class ForgettingPolicy:
     """Retention settings: days, counts, and `forget_below`, the importance below which a memory may be forgotten."""
 
-    forget_after_days: int = 60
-    forget_below: int = 3
-    purge_after_days: int = 30
-    max_entries: int = 500
+    forget_after_days: Annotated[int, DAYS] = 60
+    forget_below: Annotated[int, Settable(1, 6)] = 3
+    purge_after_days: Annotated[int, DAYS] = 30
+    max_entries: Annotated[int, Settable(1, 1_000_000)] = 500
     change_log_revisions: int = 1000
-    events_days: int = 90
+    events_days: Annotated[int, DAYS] = 90
     idempotency_days: int = 30
-    receipts_days: int = 30
+    receipts_days: Annotated[int, DAYS] = 30
     batch: int = 200
     records_batch: int = 1000
 

@@ -2,8 +2,9 @@
 
 import hashlib
 from dataclasses import dataclass
-from typing import Final
+from typing import Annotated, Final
 
+from app.domain.settable import SETTABLE
 from app.domain.sources.policy import MIB, ParsingPolicy
 
 PARSER_VERSION: Final = 1
@@ -33,10 +34,10 @@ class SourcePolicy:
     max_files: int = 100_000
     tenant_bytes: int = 2_048 * MIB
     tenant_chunks: int = 500_000
-    answer_chunks: int = 5
-    answer_share: float = 0.6
-    profile: str = "documents"
-    min_relevance: float = 0.05
+    answer_chunks: Annotated[int, SETTABLE] = 5
+    answer_share: Annotated[float, SETTABLE] = 0.6
+    profile: Annotated[str, SETTABLE] = "documents"
+    min_relevance: Annotated[float, SETTABLE] = 0.05
     turn_characters: int = 1_600
     rescan_s: int = 600
     slice_s: int = 240

@@ -2,7 +2,9 @@
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Annotated
 
+from app.domain.settable import SETTABLE
 from app.domain.trusted_time import TrustedTime
 
 
@@ -19,13 +21,13 @@ class TurnMemoryPolicy:
     - `reconcile_every`: fingerprints in a conversation until its buckets are reconciled.
     """
 
-    category: str = "activity"
-    last_turns: int = 10
-    feedback_items: int = 50
-    signal_turns: int = 16
-    days: int = 365
-    keep_days: int = 0
-    reconcile_every: int = 5
+    category: Annotated[str, SETTABLE] = "activity"
+    last_turns: Annotated[int, SETTABLE] = 10
+    feedback_items: Annotated[int, SETTABLE] = 50
+    signal_turns: Annotated[int, SETTABLE] = 16
+    days: Annotated[int, SETTABLE] = 365
+    keep_days: Annotated[int, SETTABLE] = 0
+    reconcile_every: Annotated[int, SETTABLE] = 5
 
     def __post_init__(self) -> None:
         if not 1 <= self.last_turns <= 16:
