@@ -3,6 +3,7 @@
 import os
 import shutil
 from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import yaml
 
 from app.config.loader import CONFIG_DIR, Policies, load_policies
 from app.config.settings import Settings
+from app.config.tenant_fields import CLASSES
 from app.domain.consolidation.comparison import ConsolidationPolicy
 from app.domain.errors import ConfigError
 
@@ -293,6 +295,16 @@ def test_policies_cannot_be_changed_once_loaded() -> None:
     policies = load_policies(MODEL)
     with pytest.raises(AttributeError):
         policies.write.min_importance = 5  # type: ignore[misc]
+
+
+def test_the_shipped_policies_are_the_defaults_of_the_code() -> None:
+    shipped = load_policies(MODEL)
+    for section, policy in CLASSES.items():
+        if section in ("delta", "turns"):  # these have no defaults in the code
+            continue
+        found = getattr(shipped, section)
+        changed = {f.name for f in fields(policy) if getattr(found, f.name) != getattr(policy(), f.name)}
+        assert changed <= {"topics"}, section  # topics are in facts.yaml
 
 
 @pytest.mark.parametrize(

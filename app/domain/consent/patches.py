@@ -18,7 +18,7 @@ from app.domain.rendering.model_text import ModelText
 from app.domain.settable import COUNT, SETTABLE
 from app.domain.text_rules import normalise_text, text_key
 
-ALWAYS_SENSITIVE: Final = frozenset({"preferred_name", "pronouns", "city", "language"})
+ALWAYS_SENSITIVE: Final = ("preferred_name", "pronouns", "city", "language")
 """Fields that always need consent. Configuration may add more; the database has the same list."""
 MULTI_VALUE_SUFFIX: Final = "_add"
 """The ending of a field that holds several values, each proposed alone. The profile names it without the ending."""
@@ -47,7 +47,7 @@ class PatchState(StrEnum):
 class ConsentPolicy:
     """The fields of a user's context, and the limits and deadlines of their proposals."""
 
-    sensitive: Annotated[tuple[str, ...], SETTABLE] = tuple(sorted(ALWAYS_SENSITIVE))
+    sensitive: Annotated[tuple[str, ...], SETTABLE] = ALWAYS_SENSITIVE
     benign: Annotated[tuple[str, ...], SETTABLE] = ("tone", "goals_add")
     category: Annotated[str, SETTABLE] = "profile"
     pending_days: Annotated[int, SETTABLE] = 7
@@ -60,7 +60,7 @@ class ConsentPolicy:
     batch: int = 200
 
     def __post_init__(self) -> None:
-        if missing := sorted(ALWAYS_SENSITIVE - set(self.sensitive)):
+        if missing := sorted(set(ALWAYS_SENSITIVE) - set(self.sensitive)):
             raise ValueError(f"sensitive must list {', '.join(missing)}: these fields always need consent")
         if wrong := sorted(name for name in self.field_names if not _FIELD.fullmatch(name)):
             raise ValueError(f"a field has lower-case letters and _ only: {', '.join(wrong)}")

@@ -39,6 +39,13 @@ class FactExtractionPolicy:
         "relationships",
         "tasks",
         "interests",
+        "projects",
+        "constraints",
+        "tone",
+        "style",
+        "knowledge",
+        "history",
+        "recent_activity",
     )
 
     def __post_init__(self) -> None:
