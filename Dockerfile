@@ -16,7 +16,7 @@ RUN pip --python /opt/venv/bin/python install --only-binary :all: --require-hash
 
 COPY . .
 RUN pip --python /opt/venv/bin/python install --no-deps --no-build-isolation -e . -e ./sdk \
- && python -m compileall -q app workers bench console migrations sdk/mnema_client sdk/mnema_wire
+ && python -m compileall -q app workers bench console migrations sdk/mnema_cli sdk/mnema_client sdk/mnema_wire
 # the model's graph, built once and tried, so that no container has to
 RUN ["/opt/venv/bin/python", "-c", "\
 import asyncio; \

@@ -71,6 +71,8 @@ def test_the_build_names_files_that_exist() -> None:
     copied = re.findall(r"^COPY (requirements.+) \./$", docker, re.MULTILINE)[0].split()
     assert [name for name in (*allowed, *compiled, *copied) if not (REPOSITORY / name).exists()] == []
     assert {name for name in (*compiled, *copied) if name not in allowed} == set()
+    packages = {f"sdk/{folder.name}" for folder in (REPOSITORY / "sdk").iterdir() if (folder / "py.typed").exists()}
+    assert packages <= set(compiled), "the server imports them"
 
 
 def test_images_are_pinned_to_a_minor_version() -> None:
