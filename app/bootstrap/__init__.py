@@ -185,7 +185,7 @@ async def _run_in_background(
     """Write access counts, exchange limits, read tenants' rules and the clock while the application is open."""
 
     async def follow_database() -> None:
-        with suppress(DatabaseUnavailable):  # the clock counts on by itself, and /ready tells of the database
+        with suppress(DatabaseUnavailable):  # the clock goes on without the database, and /ready reports the failure
             await clock.follow_database()
 
     try:

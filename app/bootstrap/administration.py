@@ -77,7 +77,7 @@ async def check_configuration(settings: Settings) -> None:
     Raise ConfigError, or DatabaseUnavailable when no database answers. Leave nothing open.
     """
     check_required(settings)
-    build_replicas(settings)  # only reads their URLs: a replica that is away keeps no server from starting
+    build_replicas(settings)  # only reads their URLs: a server also starts while a replica is away
     installation_upstream(upstream_settings(settings))
     load_policies(settings.embedding_model, settings.config_dir)
     embedder = build_embedder(embedder_settings(settings))

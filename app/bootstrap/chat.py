@@ -64,7 +64,7 @@ def build_conversations(parts: SharedParts, forgetting: ForgetMemories) -> Conve
 
 
 def build_turn_spool(parts: SharedParts) -> FileTurnSpool:
-    """Build the file of turns that wait for the database. It is made when it is needed first."""
+    """Build the file of turns that wait for the database. It is made on first use."""
     settings = parts.settings
     folder = settings.chat_spool or settings.home
     cipher = build_key_cipher(settings)

@@ -69,7 +69,7 @@ def build_operations(parts: SharedParts, limits: Limits, spool: TurnSpool) -> Op
 
 @asynccontextmanager
 async def tell_metrics(worker: ServerWorker | None, metrics: Metrics) -> AsyncIterator[None]:
-    """Tell this process's metrics to the other workers of the server while the block runs, if there are any."""
+    """Share this process's metrics with the other workers of the server, if there are any, while the block runs."""
     if worker is None:
         yield
         return

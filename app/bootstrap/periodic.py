@@ -25,7 +25,7 @@ async def run_periodically(work: Callable[[], Awaitable[None]], interval_s: floa
                     await stopping.wait()
             try:
                 await work()
-            except Exception:  # the next time may go well
+            except Exception:  # the next run may succeed
                 log.exception(failure)
 
     task = asyncio.create_task(repeat_work())

@@ -1,4 +1,4 @@
-"""The builder of the capability `receipts`: what agents were told, and usage."""
+"""The builder of the capability `receipts`: records of the answers that agents got, and usage."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""The message broker: Celery over Redis. It only tells workers that a job is due.
+"""The message broker: Celery over Redis. It only notifies workers that a job is due.
 
 The jobs are in PostgreSQL, so everything in Redis may be lost.
 """
@@ -225,7 +225,7 @@ def _server_seconds(client: Redis) -> int:
 
 
 def _describe_rebuilds(reports: Mapping[bytes, bytes], now: int) -> str | None:
-    """Return what to tell of the worker with the most rebuilds, None if there are few."""
+    """Return a message about the worker with the most rebuilds, None if there are few."""
     number, error, worker = max(_recent_rebuilds(reports, now), default=(0, "", ""))
     if number < MANY_REBUILDS:
         return None

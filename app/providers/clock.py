@@ -28,7 +28,7 @@ class ProcessClock(Protocol):
         """Return the time that somebody set this machine to, timezone-aware, in UTC."""
 
     def elapsed_s(self) -> float:
-        """Return seconds since some moment. Nobody can set this clock, and it goes on while the machine sleeps."""
+        """Return seconds since some moment. Nobody can set this clock. It also counts while the machine sleeps."""
 
 
 class SystemClock:

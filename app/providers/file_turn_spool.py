@@ -1,4 +1,4 @@
-"""Turns of chats on this server's disk, encrypted, until the database takes them (`docs/chat.md`)."""
+"""Turns of chats on this server's disk, encrypted, until the database stores them (`docs/chat.md`)."""
 
 import os
 import sqlite3
@@ -50,7 +50,7 @@ class FileTurnSpool:
     """An SQLite file of turns that several processes of a server share. A turn survives the machine once it is kept.
 
     A tenant gets room while it holds less than is free, so a busy one leaves some for the others. Without the server's
-    secret, the file tells no more than ids of memories and tenants.
+    secret, the file reveals only ids of memories and tenants.
     """
 
     def __init__(self, file: Path, limit: int, cipher_of: Callable[[UUID], MultiFernet]) -> None:
@@ -67,7 +67,7 @@ class FileTurnSpool:
         self._opened: sqlite3.Connection | None = None
 
     async def keep_turn(self, turn: KeptTurn) -> bool:
-        """Write a turn to the disk. Return False if it has no room, or the disk takes nothing."""
+        """Write a turn to the disk. Return False if there is no room, or the disk cannot be written."""
         try:
             return await self._thread.run(self._keep, turn)
         except (sqlite3.Error, OSError) as error:

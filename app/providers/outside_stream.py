@@ -72,7 +72,7 @@ class OutsideStream:
             return
         self._reading.cancel()
         await asyncio.wait({self._reading})
-        _ = self._reading.cancelled() or self._reading.exception()  # nobody asks for it any more
+        _ = self._reading.cancelled() or self._reading.exception()  # nobody reads the result any more
 
     def _reason_for_end(self) -> BaseException:
         assert self._reading is not None

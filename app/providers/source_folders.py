@@ -132,13 +132,13 @@ class PosixSourceFolders:
         return "/" + "/".join(found), parts[len(found) :]
 
     def _check_same(self, root: SourceRoot, descriptor: int) -> None:
-        """Raise RootUnavailable if the root is another folder now: what was read of it says nothing any more."""
+        """Raise RootUnavailable if the root is another folder now: what was read from it is then invalid."""
         with self._open_root(root) as (path, now):
             if not os.path.samestat(os.fstat(now), os.fstat(descriptor)):
                 raise RootUnavailable(f"the folder {path} was replaced meanwhile")
 
     async def _run_in_thread(self, work: Callable[[threading.Event], T]) -> T:
-        """Run `work` in a thread of our own. If the caller is cancelled, `work` is told to stop."""
+        """Run `work` in a thread of our own. If the caller is cancelled, signal `work` to stop."""
         stopped = threading.Event()
         try:
             return await asyncio.wrap_future(self._threads.submit(work, stopped))

@@ -43,7 +43,7 @@ def stamp_of(status: os.stat_result, now_ns: int) -> str:
 
 
 def time_of(status: os.stat_result) -> datetime:
-    """Return the time of the last change of the content; a date that cannot be told becomes the nearest."""
+    """Return the time of the last change of the content; a date out of range becomes the nearest one."""
     return EPOCH + timedelta(seconds=min(max(status.st_mtime, 0), _LAST_S))
 
 

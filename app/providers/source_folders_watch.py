@@ -74,7 +74,7 @@ class _Notifier:
 class FolderWatch:
     """A watch over the folders below some roots, which may change, vanish and return.
 
-    A new notifier takes over from the old one when it watches, so that no change is missed between the two.
+    A new notifier replaces the old one once it watches, so that no change is missed between the two.
     """
 
     def __init__(self, planner: WatchPlanner) -> None:
@@ -172,7 +172,7 @@ class FolderWatch:
     def _take_failure(self, error: Exception, now: float) -> set[SourceRoot]:
         """Have all roots planned anew, and return those that are not watched for a while.
 
-        The library fails at a name that is not UTF-8, and tells its path: only the root of that path is left out. If
+        The library fails at a name that is not UTF-8, and names its path: only the root of that path is left out. If
         the system has no more watches, fewer folders are watched.
         """
         self._current = None

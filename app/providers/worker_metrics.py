@@ -1,4 +1,4 @@
-"""The metrics of all workers of one server: each tells its own at a socket, and the one that is asked joins them."""
+"""The metrics of all workers of one server. Each serves its own at a socket; the one that is scraped joins them."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
@@ -58,7 +58,7 @@ class SocketWorkerMetrics:
             self._path.unlink(missing_ok=True)
 
     async def collect_texts(self) -> list[bytes]:
-        """Return the others' metrics, and a gauge that says which workers told theirs."""
+        """Return the others' metrics, and a gauge that says which workers answered."""
         numbers = range(1, self._count + 1)
         texts = await asyncio.gather(*(self._ask_worker(n) for n in numbers if n != self._number))
         texts.insert(self._number - 1, b" ")

@@ -57,9 +57,9 @@ class AccessLog:
     async def flush_pending(self, principal: Principal | None = None) -> None:
         """Write the pending counts, events and receipts of one tenant, or of all (None).
 
-        What cannot be written stays for the next flush. Flushes of one tenant run one after the other, so on return
-        all that was recorded before the call is written or kept. The flush of one tenant waits for no other tenant, and
-        fails with none.
+        Records that cannot be written stay for the next flush. Flushes of one tenant run one after the other, so on
+        return every record from before the call is written or kept. A tenant's flush waits for no other tenant's flush,
+        and does not fail with it.
         """
         pending = {*self._events, *self._hits, *self._receipts.tenants}
         for tenant in pending if principal is None else (principal.tenant_id,):
@@ -97,7 +97,7 @@ class AccessLog:
 
 
 def _pass_over(tenant: UUID, error: BaseException) -> None:
-    """Log an error of ours. Raise any other error again."""
+    """Log a MnemaError. Raise any other error again."""
     if not isinstance(error, MnemaError):
         raise error
     log.warning("access_flush_failed", tenant_id=str(tenant), code=error.code)

@@ -52,7 +52,7 @@ def _memory_row(memory_id: UUID, new: NewMemory) -> dict[str, Any]:
 
 def _update_row(change: MemoryChange) -> dict[str, Any]:
     row: dict[str, Any] = {"op": "purge" if change.kind is ChangeKind.purged else "update", "id": str(change.memory_id)}
-    row["actor"] = change.actor  # of the chunks of a turn, which change with it
+    row["actor"] = change.actor  # for the chunks of a turn, which change with it
     row["set"] = {name: _json_value(value) for name, value in change.fields.items()}
     if "text" in change.fields:
         row["set"]["text_hash"] = hex_bytes(text_key(change.fields["text"]))
@@ -94,7 +94,7 @@ def _delta_rows(logged: Sequence[tuple[MemoryChange, str]]) -> Iterator[dict[str
 
 
 def _also_row(change: MemoryChange) -> dict[str, Any]:
-    """Return the row of a change for the threads that have told of its memories before."""
+    """Return the row of a change for the threads whose deltas have named its memories before."""
     return {
         "memory_id": str(change.memory_id),
         "event": CHANGES[change.kind].delta,

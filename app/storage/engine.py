@@ -25,7 +25,7 @@ UNREACHABLE = (
     asyncpg.TooManyConnectionsError,
     asyncpg.AdminShutdownError,
     asyncpg.CrashShutdownError,
-    asyncpg.InternalClientError,  # what it says when a connection dies under a running statement
+    asyncpg.InternalClientError,  # raised when a connection dies under a running statement
 )
 """Errors of the driver when the database is away, starting or stopping."""
 
@@ -147,7 +147,7 @@ class Engine:
             )
         except REFUSED as e:
             raise ConfigError(f"the database refuses this login: {e}") from e
-        except (asyncpg.ClientConfigurationError, OverflowError) as e:  # the driver's words may hold the password
+        except (asyncpg.ClientConfigurationError, OverflowError) as e:  # the driver's message may hold the password
             raise ConfigError(NO_URL) from e
         except LOST as e:
             raise ConfigError(LOST_STATEMENTS) from e

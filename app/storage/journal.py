@@ -164,7 +164,7 @@ class Journal:
         return answer
 
     def _waited_rows(self, principal: Principal, changes: Sequence[MemoryChange]) -> list[dict[str, str]]:
-        """Return whose turns waited, as the tombstone of an erased user has it, and when they were said."""
+        """Return the users and times of turns that waited. A user is the hash that an erased user's tombstone has."""
         return [
             {
                 "hash": hex_bytes(user_tombstone(self._secret, principal.tenant_id, change.user_id)),

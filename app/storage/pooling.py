@@ -32,13 +32,13 @@ async def prove_prepared(connection: asyncpg.Connection) -> None:
     """Prepare a statement whose name is the same on every connection, and keep it while the connection lasts.
 
     Raise ConfigError if another client's statement of that name is there already: then clients share connections to
-    the database without a pooler that keeps their statements apart. The first client cannot see it; the next one does.
+    the database without a pooler that keeps their statements apart. Only the second client can detect this.
     """
     try:
         statement = await connection.prepare("SELECT 1", name=PROBE)
     except LOST as e:
         raise ConfigError(LOST_STATEMENTS) from e
-    connection.add_termination_listener(partial(_forget, statement))  # the driver closes a statement that nobody holds
+    connection.add_termination_listener(partial(_forget, statement))  # the driver closes unreferenced statements
 
 
 def _forget(_statement: object, _connection: asyncpg.Connection) -> None:
@@ -50,7 +50,7 @@ async def end_session(connection: asyncpg.Connection) -> None:
 
     A pooler would keep that side, and give the same statement to the next client, which fails in the same way.
     """
-    with contextlib.suppress(Exception):  # what succeeds ends in an error: the session is gone
+    with contextlib.suppress(Exception):  # success also raises an error, because the session has ended
         await connection.execute("ROLLBACK; SELECT pg_terminate_backend(pg_backend_pid())", timeout=TIDY_S)
     with contextlib.suppress(Exception):
         connection.terminate()

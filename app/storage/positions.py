@@ -1,4 +1,4 @@
-"""Positions in the write-ahead log (WAL): up to where the primary has committed, and a replica has replayed."""
+"""Positions in the write-ahead log (WAL): how far the primary has committed, and how far a replica has replayed."""
 
 import asyncio
 import time
@@ -80,7 +80,7 @@ class PrimaryPosition:
                 row = await _fetch_row(self._engine, PRIMARY, self._timeout_s)
             except Exception as error:
                 asked.set_exception(error)
-                asked.exception()  # all who asked may have been cancelled
+                asked.exception()  # all callers may have been cancelled
             else:
                 self.known = Position(row["timeline"], row["lsn"])
                 asked.set_result(self.known)

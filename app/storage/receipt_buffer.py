@@ -50,8 +50,8 @@ class ReceiptBuffer:
     async def flush_tenant(self, tenant: UUID) -> None:
         """Write a tenant's receipts, batch by batch. What cannot be written stays for the next flush.
 
-        It stays, too, if this is cancelled or a defect raises another error than MnemaError. Flushes of one tenant must
-        not run at the same time.
+        Receipts also stay if the call is cancelled, or if a defect raises another error than MnemaError. Flushes of one
+        tenant must not run at the same time.
         """
         waiting = self._waiting.pop(tenant, [])
         self._rows.pop(tenant, None)

@@ -1,4 +1,4 @@
-"""Read replicas: the choice of one that has every acknowledged commit, and the rest of one that lags or fails."""
+"""Read replicas: the choice of one that has every acknowledged commit, and the pause of one that lags or fails."""
 
 import asyncio
 from collections import Counter
@@ -100,7 +100,7 @@ class Replicas:
         """The reads that fell back to the primary, by reason."""
 
     async def open_replicas(self) -> None:
-        """Connect to all replicas. One that is away, behind or no replica rests: it keeps no server from starting."""
+        """Connect to all replicas. One that is away, behind or no replica rests; the server starts without it."""
         faults = await asyncio.gather(*map(self._find_fault, self.members))
         for replica, reason in zip(self.members, faults, strict=True):
             if reason is not None:
@@ -109,7 +109,7 @@ class Replicas:
     async def choose_replica(self) -> Replica | None:
         """Return a replica that has replayed all commits acknowledged before this call, the next in turn.
 
-        None if none has within the time that a read may wait. A replica that is behind or away then rests.
+        Return None if no replica has done so in the time that a read may wait. A replica that is behind or away rests.
         """
         awake = [replica for replica in self.members if replica.rests_for is None]
         if not awake:
@@ -155,7 +155,7 @@ class Replicas:
         return None if newest is None or replayed is None else max(0, newest.lsn - replayed.lsn)
 
     async def close(self) -> None:
-        """Stop the tries of resting replicas and close all connections."""
+        """Stop the attempts to reach resting replicas and close all connections."""
         for task in self._reviving.values():
             task.cancel()
         await asyncio.gather(*self._reviving.values(), return_exceptions=True)
@@ -170,14 +170,14 @@ class Replicas:
         self._reviving[replica.name] = asyncio.create_task(self._revive_replica(replica), context=Context())
 
     async def _revive_replica(self, replica: Replica) -> None:
-        """Try a resting replica again and again, so that no read pays for the try."""
+        """Retry a resting replica in the background, so that no read waits for the attempt."""
         pause = self._rest_s
         while replica.rests_for is not None:
             await asyncio.sleep(pause)
             pause = min(2 * pause, MOST_REST_S)
             try:
                 replica.rests_for = await self._find_fault(replica)
-            except Exception:  # without the next try the replica would rest for ever
+            except Exception:  # without another attempt the replica would rest for ever
                 log.exception("replica_try_failed", replica=replica.name)
         log.info("replica_is_back", replica=replica.name)
 
@@ -212,7 +212,7 @@ def fallback_reason(error: Exception) -> str | None:
     if isinstance(error, asyncpg.ReadOnlySQLTransactionError):
         return None  # a defect of ours: this statement writes
     if isinstance(error, ConnectionsBusy):
-        return None  # of our own pool: the replica is well, and the primary must not get what is too much for it
+        return None  # our own pool is full: the replica is well, and the primary must not get this load
     if isinstance(error, asyncpg.InvalidCachedStatementError):
         return "new_schema"
     if isinstance(error, asyncpg.QueryCanceledError):

@@ -50,8 +50,8 @@ class WriteTx(ReadTx):
 class ReplicaTx(ReadTx):
     """Reads on a replica. A statement that fails there for the replica's sake is repeated on the primary, once.
 
-    All later statements then run on the primary, too. That is no step back: it has all that the replica had, and each
-    statement sees a snapshot of its own in either place.
+    All later statements then run on the primary, too. This is safe: the primary has everything that the replica had,
+    and each statement sees its own snapshot on both servers.
     """
 
     __slots__ = ("_move",)
@@ -86,7 +86,7 @@ class ReplicaTx(ReadTx):
         try:
             return await fetch(statement, *args)
         except (asyncpg.PostgresError, *UNREACHABLE) as error:
-            # a statement that takes too long says nothing about the replica: its position tells whether it answers
+            # a slow statement does not prove that the replica is away: its position shows whether it answers
             reason = "timeout" if isinstance(error, TimeoutError) else fallback_reason(error)
             if self._move is None or reason is None:
                 raise

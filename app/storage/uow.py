@@ -36,14 +36,14 @@ async def _roll_back(connection: asyncpg.Connection) -> None:
 
 
 class UnitOfWork:
-    """Transactions on an engine's pool, of which each tenant has its share; beyond it they raise TenantBusy.
+    """Transactions on an engine's pool. Each tenant has a share of it; beyond the share they raise TenantBusy.
 
     Each statement may take `timeout_s` seconds, by default the engine's. After that DatabaseUnavailable is raised, and
     the transaction may have been stored or not.
     """
 
     def __init__(self, engine: Engine, replicas: Replicas | None = None) -> None:
-        """Work on the pool of `engine`; reads that may go there on one of `replicas`."""
+        """Work on the pool of `engine`. Reads that a replica may answer run on one of `replicas`."""
         self._engine = engine
         self._replicas = replicas
 
@@ -200,7 +200,7 @@ async def _begin(
     try:
         yield
         principal.require_live()
-    except asyncpg.InvalidCachedStatementError:  # `_borrow_connection` ends its session, and so this, too
+    except asyncpg.InvalidCachedStatementError:  # `_borrow_connection` ends the session, and with it this transaction
         raise
     except BaseException:
         await _roll_back(connection)
@@ -229,7 +229,7 @@ async def _borrow_connection(engine: Engine, principal: Principal | None) -> Asy
             await end_session(connection)
             raise
         finally:
-            with contextlib.suppress(Exception):  # the driver has closed it in that case
+            with contextlib.suppress(Exception):  # after an error the driver has closed the connection
                 await pool.release(connection, timeout=TIDY_S)
     finally:
         shares.return_place(tenant)

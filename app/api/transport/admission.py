@@ -55,7 +55,7 @@ class SpecialPaths:
 
     `open` paths need no key. The endpoints of `own` paths check the key themselves. For `streamed` paths, and for a
     POST to `uploads`, the key is checked here and the endpoint reads the body, with at most the given number of bytes
-    in memory. `lasting` paths go on for a while when the database is away.
+    in memory. `lasting` paths still work for a while when the database is away.
     """
 
     open: frozenset[str]

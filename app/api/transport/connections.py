@@ -1,4 +1,4 @@
-"""HTTP/1.1 on one connection, with bounds for what comes before the application is asked."""
+"""HTTP/1.1 on one connection, with bounds until the request reaches the application."""
 
 import asyncio
 import json
@@ -37,7 +37,7 @@ class Bounds:
 
 
 class ConnectionHub(Protocol):
-    """The server as its connections see it. `retiring`: it lets its clients go, one answer each."""
+    """The server as its connections see it. `retiring`: each connection closes after its next answer."""
 
     bounds: Bounds
     stopping: bool

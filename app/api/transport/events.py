@@ -64,14 +64,14 @@ class WaitingEvents:
         self._changed = asyncio.Event()
 
     def add_text(self, piece: str) -> None:
-        """Take a piece of the answer."""
+        """Add a piece of the answer."""
         if piece := piece[: MAX_WAITING - self._waiting]:
             self._text.append(piece)
             self._waiting += len(piece)
             self._changed.set()
 
     def begin_again(self, reason: str) -> None:
-        """Announce that the text so far counts no more."""
+        """Announce that the text so far is invalid."""
         self._end_text()
         self._parts.append(encode_event("restart", orjson.dumps({"reason": reason})))
         self._changed.set()

@@ -1,4 +1,4 @@
-"""The command line of `python -m app.api`, which `mnema serve` becomes."""
+"""The command line of `python -m app.api`, which `mnema serve` runs."""
 
 import argparse
 import ipaddress

@@ -34,7 +34,7 @@ MAX_REPORTED = 5
 
 
 class RankConvertor(Convertor[int]):
-    """A whole number in a path, `{rank:rank}`, of at most nine digits: any longer one is a place of no route.
+    """A whole number in a path, `{rank:rank}`, of at most nine digits. No route matches a longer one.
 
     Starlette's `int` accepts so many digits that Python refuses to convert them.
     """
@@ -51,7 +51,7 @@ class RankConvertor(Convertor[int]):
 
 
 class TextConvertor(Convertor[str]):
-    """The base of ids in a path that may hold slashes. A line break, which no id has, is the route's to refuse."""
+    """The base of ids in a path that may hold slashes. The route refuses a line break, which no id has."""
 
     def convert(self, value: str) -> str:
         """Return the id."""
@@ -63,7 +63,7 @@ class TextConvertor(Convertor[str]):
 
 
 class ConversationConvertor(TextConvertor):
-    """A conversation's id in a path that goes on behind it. It ends before the first `/turns/`."""
+    """A conversation's id in a path that continues after it. It ends before the first `/turns/`."""
 
     regex = "(?s:(?:(?!/turns/).)+)"
 

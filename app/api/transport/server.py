@@ -72,8 +72,8 @@ class HttpServer:
     async def retire(self) -> None:
         """Accept no more connections, and return when all clients have gone. Only `stop` stops the application.
 
-        The next answer of each connection tells the client to close it. A connection without a request closes when it
-        has been idle as long as always. So no client loses a request that it sends now.
+        The next answer of each connection tells the client to close it. A connection without a request closes after
+        the usual idle time. So no client loses a request that it sends now.
         """
         self.retiring = True
         self._close_listeners()
@@ -83,7 +83,7 @@ class HttpServer:
     async def stop(self, grace_s: float | None = None) -> None:
         """Accept no more connections, wait `grace_s` seconds for open requests, cancel the rest, stop the application.
 
-        None waits for the requests as long as they take.
+        `grace_s` None waits until all requests have ended.
         """
         self.stopping = True
         self._close_listeners()

@@ -51,7 +51,7 @@ class PlainStartupErrors:
 
         async def send_unless_failed(message: Message) -> None:
             if message["type"] == "lifespan.startup.failed":
-                failures.append(message)  # the exception that explains it is raised later
+                failures.append(message)  # the exception that explains the failure is raised later
             else:
                 await send(message)
 

@@ -1,4 +1,4 @@
-"""The worker's end of its connection to the supervisor: it tells that it is ready, and hears that it has to go."""
+"""The worker's end of its connection to the supervisor. It reports that it is ready, and receives the order to end."""
 
 import asyncio
 import socket

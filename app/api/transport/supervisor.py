@@ -109,7 +109,7 @@ class Supervisor:
             await self._replace_all()
 
     async def _replace_all(self) -> None:
-        """Start new workers, and let the present ones go once all new ones are ready. Otherwise keep the present."""
+        """Start new workers. Retire the present ones once all new ones are ready; otherwise keep the present ones."""
         log.info("reload_begun", pid=os.getpid())
         try:
             fresh = await self._start_all()
@@ -184,7 +184,7 @@ class Supervisor:
                 await asyncio.sleep(LONGEST_PAUSE_S)
 
     def _take_place(self, former: WorkerProcess, fresh: WorkerProcess) -> None:
-        """Let a worker take the place of one that has ended, unless a reload did that meanwhile."""
+        """Put a worker in the place of one that has ended, unless a reload did that meanwhile."""
         if self._current.get(fresh.place.number) is former:
             self._current[fresh.place.number] = fresh
         else:

@@ -83,7 +83,7 @@ class WorkerProcess:
         return 0.0 if self._ready_at is None else time.monotonic() - self._ready_at
 
     async def wait_ready(self) -> None:
-        """Return when the worker serves. Raise WorkerFailed if it has ended instead; kill it after START_S seconds."""
+        """Wait until the worker serves. Raise WorkerFailed if it has ended instead; kill it after START_S seconds."""
         try:
             async with asyncio.timeout(START_S):
                 await asyncio.shield(self._announced)

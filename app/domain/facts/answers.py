@@ -13,7 +13,7 @@ _ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", 
 
 @dataclass(frozen=True, slots=True)
 class FactAnswer:
-    """The answer to a question. `facts` has those that it tells, topic by topic and by rank.
+    """The answer to a question. `facts` has the facts that it names, topic by topic and by rank.
 
     `asked` is False if the text is no question about facts; `text` is then empty. `is_settled`: every part of the
     question has an answer, or its topic is known and has no such rank.

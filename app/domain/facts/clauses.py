@@ -132,7 +132,7 @@ class Statement:
     """One thing that a sentence does to stored facts, if anything.
 
     `end` is the offset at which it ends, `next_line` the number of the line after its list (0 without a list).
-    `corrects` tells whether it replaces what the same message said before. `further` are operations after the first.
+    `corrects`: it replaces what the same message said before. `further` are operations after the first.
     """
 
     operation: FactOperation | None
@@ -330,7 +330,7 @@ def _read_negated(clause: Clause, rest: str, *, lapsed: bool) -> Statement | Non
 
 
 def _replace_values(clause: Clause, old: Sequence[str], new: Sequence[str], used: int) -> Statement:
-    """Return the statement that new values stand where old ones stood. Of one favorite, the new value is rank 1."""
+    """Return the statement that new values replace old ones. A single favorite becomes rank 1."""
     ranks = clause.mention.ranks
     if ranks and clause.mention.topic:
         return clause.state("put", tuple(zip(ranks, new, strict=False)), used=used)

@@ -1,4 +1,4 @@
-"""Cleaning of a message: what its writer did not state goes before the message is read for facts."""
+"""Cleaning of a message: it removes what the writer did not state, before the message is read for facts."""
 
 import re
 from typing import Final
@@ -25,8 +25,8 @@ _DATE_LINE: Final = re.compile(
 def clean_message(text: str) -> str:
     """Return `text` with ASCII quotes and without what its writer did not state.
 
-    Code blocks, quoted lines, rows of tables, `Model:` lines, lines that are only a date, heading marks and citation
-    marks (`[M1]`) go. A rank such as `#1 XMR` is no heading.
+    Remove code blocks, quoted lines, rows of tables, `Model:` lines, lines with only a date, heading marks and
+    citation marks (`[M1]`). A rank such as `#1 XMR` is no heading.
     """
     kept: list[str] = []
     fenced = False

@@ -55,9 +55,9 @@ class FactOperation:
     - `insert`: put the value of the only entry at its rank (None: after the last one). If the list has the value, its
       old place closes first. The values from that rank on, up to a gap, move down by one.
     - `move`: as `insert`, but only if the list has the value.
-    - `replace`: give the place of the first of two entries to the second. If no place has the first, the second is
-      stored as by `set` if its rank is 1, else not at all.
-    - `retell`: change no fact; write the memory that tells the topic anew.
+    - `replace`: put the second of two entries in the place of the first. If the first is not stored, store the second
+      as `set` does if its rank is 1, else not at all.
+    - `retell`: change no fact; write the memory of the topic's facts anew.
     - `doubt`: mark the values of `entries`; they answer no question until they are stated again.
 
     `topic_key` None is the topic that was stated last in the thread.
@@ -147,7 +147,7 @@ class FactOutcome:
 
 @dataclass(frozen=True, slots=True)
 class FactMemory:
-    """A memory that tells facts, whose present text has no vector yet."""
+    """A memory of facts. Its present text has no vector yet."""
 
     id: UUID
     version: int

@@ -71,7 +71,7 @@ _BLANK: Final = re.compile(r"[^\w\"']*")
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """The words after a sentence's opening. `asks` tells of "can you", `corrects` of "actually" and the like."""
+    """The words after a sentence's opening. `asks`: it had "can you" or the like; `corrects`: it had "actually"."""
 
     rest: str
     asks: bool

@@ -1,4 +1,4 @@
-"""Signs that a sentence about favorites states nothing of its user: jokes, conditions, reports, texts to work on."""
+"""Signs that a sentence about favorites states nothing about the user: jokes, conditions, reports, texts to work on."""
 
 import re
 from collections.abc import Sequence
@@ -163,7 +163,7 @@ def tells_state(value: str, noun: Sequence[str]) -> bool:
 
 
 def _opens_state(words: Sequence[str]) -> bool:
-    """Tell whether a participle or an adjective that nothing is named by opens these words."""
+    """Tell whether these words begin with a participle or an adjective that is never a name."""
     if len(words) > 1 and (words[0] in _INTENSIVE or words[0].endswith("ly")):
         words = words[1:]
     first = words[0]
@@ -214,5 +214,5 @@ def opens_fiction(sentence: str) -> bool:
 
 
 def asks_further(rest: str) -> bool:
-    """Tell whether the rest of a sentence, after a statement, asks about another matter than whether it is true."""
+    """Tell whether the rest of a sentence, after a statement, asks about something else than its truth."""
     return _FURTHER_QUESTION.match(rest) is not None

@@ -20,8 +20,8 @@ class Mention:
 
     `start` and `end` are offsets. `owner` is "my", "have" ("I have two favorite colors"), "a" ("a favorite color of
     mine") or nothing ("Favorite colors: …"). `topic` is None if the words have no noun, or one without a topic; `noun`
-    tells which. `favorite` is False for "my top 3 movies", which needs a canonical noun. `count` is the 3 of "my top 3
-    movies". `listed` tells of "my favorite color list".
+    is that noun. `favorite` is False for "my top 3 movies", which needs a canonical noun. `count` is the 3 of "my top 3
+    movies". `listed`: the words are like "my favorite color list".
     """
 
     start: int

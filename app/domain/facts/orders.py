@@ -54,7 +54,7 @@ _MAX_MARKS: Final = 12
 def number_lines(lines: Sequence[str]) -> list[str]:
     """Return lines whose lists count as `1)`, whatever their style: "1 - red", "First: red", "a. red", "[1] red".
 
-    A list has at least two lines, blank ones may stand between, and its ranks count up.
+    A list has at least two lines, and its ranks count up. Blank lines may stand between them.
     """
     numbered = list(lines)
     if sum(_LINE_START.match(line) is not None for line in lines) < 2:

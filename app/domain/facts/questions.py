@@ -207,11 +207,11 @@ def read_stated(
 ) -> tuple[FactOperation, ...]:
     """Return what a message states: `read_statements`, but nothing for a question of one sentence. Linear.
 
-    `parts` is what `parse_question` has read in it, None if nobody has asked yet.
+    `parts` is the result of `parse_question` for the text, None if it was not called yet.
     """
     if parts is not None:
         return () if parts and _is_one_sentence(text) else read_statements(text, topics, max_rank)
-    # most messages state nothing, and then nobody needs to know whether they ask
+    # most messages state nothing, and then it does not matter whether they ask
     stated = read_statements(text, topics, max_rank)
     return () if stated and parse_question(text, topics) and _is_one_sentence(text) else stated
 

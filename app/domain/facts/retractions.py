@@ -1,8 +1,8 @@
 """Retractions and corrections of stored facts: "I don't like teal anymore", "Actually, it's navy".
 
-The rules are English. What they read fully removes or replaces a stored value. A message that touches a stored value
-or topic with a negation, a change or a hedge, and is not read, puts the fact in doubt: it answers nothing until it is
-stated again. What another person, a story or a quotation says touches nothing.
+The rules are English. A message that they read completely removes or replaces a stored value. A message that touches a
+stored value or topic with a negation, a change or a hedge, and is not read, puts the fact in doubt: the fact answers
+nothing until it is stated again. What another person, a story or a quotation says touches nothing.
 """
 
 import re
@@ -43,7 +43,7 @@ _OPENING: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class KnownFact:
-    """A stored fact that a message may touch. `latest`: its thread's last statement, and no message came after it."""
+    """A stored fact that a message may touch. `latest`: its thread's last statement, without a message after it."""
 
     thread_id: str | None
     topic_key: str
@@ -89,7 +89,7 @@ def read_retractions(
 ) -> list[ThreadOperation]:
     """Return what a message in a thread takes back, corrects or puts in doubt.
 
-    `stated`: what its statements and requests do. A topic of theirs is read already, in the message's own thread.
+    `stated`: the operations of its statements and requests. Their topics in the message's own thread are read already.
     Linear in the message; compares at most MAX_KNOWN facts.
     """
     if not known or not may_retract(text):
@@ -270,7 +270,7 @@ def _read_swap(text: str, reading: _Reading, topics: FactTopics) -> bool:
         if value is None or not own or value_key(value) == value_key(facts[0].value):
             continue
         if pattern.pattern.startswith(r"\b(?:i've") and not words_of.NAMES_TOPIC.search(text):
-            return False  # what somebody drinks now need not be the favorite
+            return False  # a drink of the moment need not be the favorite
         reading.swapped.update(dict.fromkeys(own, value))
         return True
     return False
@@ -292,7 +292,7 @@ def _read_removal(text: str, reading: _Reading, known: Sequence[KnownFact]) -> b
             named = [int(found["value"]), *_joined_values(text, found.end("value") + 1)]
             own = _facts_of_topic(text, reading, [fact for at in named for fact in reading.values[at]])
             if "\x02" in found[0] and any(fact.rank not in (None, 1) for fact in own):
-                return False  # "my favorite color isn't blue" need not take blue from a list
+                return False  # "my favorite color isn't blue" need not remove blue from a list
             reading.gone.update(dict.fromkeys(own))
             return bool(own)
     for pattern in words_of.GONE_TOPIC:

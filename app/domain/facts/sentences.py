@@ -148,7 +148,7 @@ def read_block(lines: Sequence[str], start: int) -> tuple[list[str], bool, int]:
         marked = _has_mark(lines[at])
         if marked and not ranked:
             break
-        if marked == ranked:  # bullets below a ranked entry tell about it
+        if marked == ranked:  # bullets below a ranked entry describe it
             block.append(lines[at])
         at += 1
         if at + 1 < end and not lines[at] and _is_known_item(lines[at + 1]):
@@ -156,7 +156,7 @@ def read_block(lines: Sequence[str], start: int) -> tuple[list[str], bool, int]:
     return block, ranked, at
 
 
-# a line stands in the lists of all lines before it
+# cached, because a line is read again for the list of each line before it
 _keep = lru_cache(maxsize=512)
 _is_known_item = _keep(is_item)
 

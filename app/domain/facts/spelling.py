@@ -53,7 +53,7 @@ def find_slip(word: str, known: Mapping[str, frozenset[str]]) -> str | None:
 def _list_typos(word: str) -> set[str]:
     """Return the forms of a word after its first letter that lack a letter, double one or swap two.
 
-    Another letter makes another word more often than not: "wheat", "wham".
+    Forms with another letter are left out, because most of them are other words: "wheat", "wham".
     """
     inner = range(1, len(word))
     lacking = {word[:at] + word[at + 1 :] for at in inner}
@@ -78,7 +78,7 @@ def normalize_spelling(line: str) -> str:
     line = _LIKE_FAVORITE.sub(_correct_favorite, line)
     line = _ORDINAL_BEFORE.sub(_correct_ordinal, line)
     for letter, pattern, word in ((" n ", _AND, "and"), (" r ", _ARE, "are")):
-        if letter in line:  # few lines have one, and the names take long to look for
+        if letter in line:  # few lines have one, and the search for names is slow
             kept = [match.span() for match in _NAMES_WITH_LETTERS.finditer(line)]
             line = _replace_outside(line, pattern, word, kept)
     return line

@@ -251,7 +251,7 @@ def _read_lead(clause: Clause, sentence: Sentence, failed: bool) -> Statement | 
 
 
 def _goes_on(words: str) -> bool:
-    """Tell whether a user who wrote words before a colon goes on speaking, and hands over no text."""
+    """Tell whether the text after a colon is the user's own words, and no text to work on."""
     return len(words) < _MAX_LEAD and _OWN_WORDS.fullmatch(words.strip()) is not None and not is_given_text(words)
 
 

@@ -174,7 +174,7 @@ def _ends_values(match: re.Match[str], text: str) -> bool:
 def split_values(text: str) -> list[str]:
     """Return the values of an enumeration: commas and the last "and" separate.
 
-    After a comma before the last "and", an "and" inside a value stays. Any value that is none makes the list empty.
+    After a comma before the last "and", an "and" inside a value stays. A part that names nothing empties the list.
     """
     text = hide_separators(_trim_trail(text))
     if text.isupper():

@@ -81,7 +81,8 @@ class BatchMemory:
     """The part of a stored memory that a batch reads.
 
     `metadata` is None if the batch does not need it. `placed`: it is a chunk of a file or turn. `tells_facts`: it
-    changes with its facts alone. `twin`: another active memory has its text in the category to which it would move.
+    states facts, and changes only with them. `twin`: another active memory has its text in the category to which it
+    would move.
     """
 
     id: UUID
@@ -106,7 +107,7 @@ class ChangedMemory:
     """A memory that a batch has changed: its values before and after, and what it is now.
 
     `twin`: another active memory has its former text and category.
-    `undone`: an undo of the batch has put it back before.
+    `undone`: an earlier undo of the batch has put it back.
     """
 
     id: UUID

@@ -1,4 +1,4 @@
-"""A turn of a chat that waits on the server's disk until the database takes it (`docs/chat.md`)."""
+"""A turn of a chat that waits on the server's disk until the database stores it (`docs/chat.md`)."""
 
 import json
 from dataclasses import dataclass
@@ -13,11 +13,11 @@ from app.domain.principal import Principal
 
 @dataclass(frozen=True, slots=True)
 class KeptTurn:
-    """A turn with all that it takes to store it later, once.
+    """A turn with everything that is needed to store it later, exactly once.
 
     `memory_id`: the id that its memory gets, or has already if its first write succeeded unnoticed. `turn` has
-    `created_at`, the time when it was said. `principal` has no lease: the key was live when the turn was said. Nor does
-    it have categories: its agents may use others by then.
+    `created_at`, the time when it was said. `principal` has no lease: the key was live when the turn was said. It has
+    no categories either: its agents may use others by then.
     """
 
     memory_id: UUID

@@ -76,8 +76,8 @@ class MemoryListing:
     def named_conditions(self) -> dict[str, Any]:
         """Return the conditions that are set, as JSON for a record that outlives memories.
 
-        The words and the metadata may be words of a person, which an erasure could not find in the record. Of both
-        there is only the name, in `not_kept`.
+        The words and the metadata may be words of a person, which an erasure could not find in the record. So only the
+        names of these two are recorded, in `not_kept`.
         """
         filters = self.filters
         named = {"user_id": filters.user_id, "category": _one_or_all(self.named_categories)} | (
@@ -134,7 +134,7 @@ def _one_or_all(names: Sequence[str]) -> str | list[str] | None:
 
 
 def parse_metadata(pair: str) -> MetadataForms:
-    """Return the forms of `key:value`: the value as a text, and as a number or a JSON word if it reads as one.
+    """Return the forms of `key:value`: the value as a text, and as a number or a JSON word if it can be one.
 
     Raise InvalidInput if there is no key or no colon.
     """

@@ -68,7 +68,7 @@ class NewMemory:
 class Memory:
     """A stored memory. `last_accessed` and `hits` come from the access log, not from the row.
 
-    `fact_topic`: the topic whose facts it tells. Such a memory changes only with its facts.
+    `fact_topic`: the topic whose facts it states. Such a memory changes only with its facts.
     """
 
     id: UUID

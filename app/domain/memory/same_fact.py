@@ -223,7 +223,8 @@ def _has_sorted_lists(left: Words, right: Words) -> bool:
 def _is_exchanged(left: Words, right: Words) -> bool:
     """Match exchanged sides: "The favourite colour is blue" and "Blue is the favourite colour".
 
-    One side must be a certain thing: a name, a date, "the …" or "…'s …". Power is knowledge only for some.
+    One side must be a certain thing: a name, a date, "the …" or "…'s …". Other sides may not be
+    exchanged: "knowledge is power" is not "power is knowledge".
     """
     if any(word.kind in _SCOPED - {Kind.GUARDED} for word in left):
         return False

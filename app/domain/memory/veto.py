@@ -1,6 +1,6 @@
 """The veto: two texts that differ in a person, an owner, a time or a number are never joined, whatever a model says.
 
-A false merge destroys a memory; a missed one does no harm. So the veto compares only words and takes a doubt for a
+A false merge destroys a memory; a missed one does no harm. So the veto compares only words and treats a doubt as a
 difference. It never says that two texts are one fact.
 """
 

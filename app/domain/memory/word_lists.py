@@ -57,7 +57,7 @@ ENGLISH_NEGATIONS: Final = DENIALS | _word_set(
     "dropped abandoned removed revoked finished retired divorced separated died dead late"
 )
 NEGATIONS: Final = ENGLISH_NEGATIONS | _word_set(
-    # other languages, so that a foreign negation at the end of a text is never taken for a detail
+    # other languages, so that a foreign negation at the end of a text never counts as a detail
     "nicht kein keine keinen nie niemals nein ohne ne pas jamais sans sin nunca jamás ningún ninguna não nao nem sem "
     "mai senza niet geen nooit zonder inte ingen ikke aldri utan uten nie bez нет не никогда без όχι δεν ليس لا לא 不 "
     "没 没有"
@@ -319,7 +319,7 @@ IRREGULAR: Final = {"does": "do", "has": "have", "goes": "go", "us": "us"}
 
 
 # British words in American spelling, for the comparison of two texts. No library is kept well enough (the last release
-# of breame is of 2021), and a table needs no more than the common words: a word that is missing leaves two memories.
+# of breame is of 2021). The table needs only common words: a missing word merely leaves two memories.
 AMERICAN: Final = {
     **{"mum": "mom", "mums": "moms", "programme": "program", "programmes": "programs", "ageing": "aging"},
     **{"learnt": "learned", "burnt": "burned", "dreamt": "dreamed", "spelt": "spelled", "whilst": "while"},

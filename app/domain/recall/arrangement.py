@@ -44,7 +44,7 @@ class RankedItem:
 class AnswerLimits:
     """The limits of an answer: `top_k` items, each with at least the relevance `least` of its category and type.
 
-    `compared`: memories are compared with each other. A profile with a formula of its own does not.
+    `compared`: memories are compared with each other. A profile with its own formula does not compare them.
     """
 
     top_k: int
@@ -140,13 +140,14 @@ def _put_newest_first(
 ) -> tuple[list[RankedItem], list[DroppedCandidate]]:
     """Return the items that are relevant, and the others. A later statement comes before the one that it replaces.
 
-    It is answered with that one, because it answers the same question; the relevance that it tells stays its own.
+    The later statement is answered even if it is not relevant, because it answers the same question. Its relevance
+    does not change.
     """
     found = {s.candidate.id: s for s in scored}
     order = [id_ for id_, s in found.items() if limits.admits(s)]
     newer_of: dict[UUID, UUID] = {}
     waiting = list(order)
-    for older in waiting:  # grows by the statements that are answered only because they replace another
+    for older in waiting:  # this also collects the statements that are answered only because they replace another
         newer = told.newest_replacing(older, found)
         if newer is None:
             continue
@@ -163,7 +164,7 @@ def _put_newest_first(
 
 
 def _join_duplicates(items: Sequence[RankedItem], told: _Statements) -> tuple[list[RankedItem], list[DroppedCandidate]]:
-    """Let the best of some near-duplicates stand for the others."""
+    """Keep the best of some near-duplicates, with the ids of the others."""
     kept: list[RankedItem] = []
     dropped: list[DroppedCandidate] = []
     for item in items:
@@ -179,9 +180,9 @@ def _join_duplicates(items: Sequence[RankedItem], told: _Statements) -> tuple[li
 
 
 def _put_answers_first(items: Sequence[RankedItem]) -> list[RankedItem]:
-    """Put each question directly behind the turn that answers it: the next one, if it ranks hardly lower.
+    """Put each question directly behind the turn that answers it: the next turn, if it ranks only a little lower.
 
-    A question that is no turn comes behind every statement.
+    A question from another memory than a turn comes behind every statement.
     """
     ordered = sorted(items, key=lambda item: item.scored.candidate.asks and item.scored.candidate.seq is None)
     turns = [c for c in (item.scored.candidate for item in items) if c.seq is not None]

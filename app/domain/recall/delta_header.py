@@ -19,7 +19,7 @@ class DeltaEntry:
     """The net change of one memory since a revision, as an agent may see it. `rev` is the memory's newest.
 
     `combined` is the number of memories that a merge joined; `text` is then the text of the merged memory. `version` is
-    the memory's; None for a fact and for a memory that is gone. `user_pk` is the internal key of its user.
+    the memory's version; None for a fact and for a deleted memory. `user_pk` is the internal key of its user.
     """
 
     rev: int

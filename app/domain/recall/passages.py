@@ -21,7 +21,7 @@ MAX_LABEL: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class PlacedChunk:
-    """A chunk with its place, None if it is of no file and no turn.
+    """A chunk with its place. The place is None if the chunk belongs to no file and no turn.
 
     `gap`: the white space between the chunk before and this one.
     """
@@ -102,7 +102,7 @@ def _join_texts(parts: Sequence[PlacedChunk]) -> str:
 
 
 def place_fields(place: ChunkPlace) -> dict[str, Any]:
-    """Return a place as an answer tells it: of a file, or of a turn. Unknown fields are left out."""
+    """Return the fields of a place in an answer: of a file, or of a turn. Unknown fields are left out."""
     if place.turn_id is not None:
         return {"turn_id": str(place.turn_id), "start": place.start, "end": place.end}
     fields = {

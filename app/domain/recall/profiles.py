@@ -35,7 +35,7 @@ class RankingQuery:
 class RankingProfile:
     """The settings of a ranking. Weights are in units of the total.
 
-    - `neighbour_candidates`: the best so many of either search add the turns beside them as candidates.
+    - `neighbour_candidates`: so many of the best results of either search add the turns beside them as candidates.
     - `dense_alone`, `lexical_alone`: replace `dense` and `lexical` if `late` is set but no words are stored.
     - `rerank`: the weight that replaces `late` after a reranker has read the best `rerank_candidates`.
     - `pool`: candidates per requested result before diversity. With `sigmoid` a reranker reads pool × top_k.

@@ -21,7 +21,7 @@ class MatchRegression:
     asks: float = 0.0
 
     def probability(self, candidate: Candidate) -> float:
-        """Return the probability that the candidate helps, if as many of the candidates help as do not."""
+        """Return the probability that the candidate helps, if half of all candidates help."""
         value = self.intercept + self.similarity * (candidate.similarity or 0.0) + self.late * (candidate.late or 0.0)
         return 0.5 + 0.5 * math.tanh((value + self.asks * candidate.asks) / 2)  # never overflows
 

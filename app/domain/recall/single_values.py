@@ -28,7 +28,7 @@ def differs_in_value(older: Parsed, newer: Parsed) -> bool:
     end = _common_length(first[start:][::-1], second[start:][::-1])
     values = [side[start : len(side) - end] for side in (first, second)]
     if not all(0 < len(value) <= _MAX_VALUE for value in values) or roots_of(values[0]) <= roots_of(values[1]):
-        return False  # a longer value that has all of the shorter one only tells more
+        return False  # a longer value that contains the shorter one only adds detail
     lead = first[:start]
     tail = first[len(first) - end :] if end else []
     subject = len([w for w in older.subject if w.key not in change.TIMELESS])

@@ -127,7 +127,7 @@ def _value_words(text: Sequence[Word]) -> list[Word]:
 
 
 def _tells_change(older: Parsed, newer: Parsed) -> bool:
-    """Tell whether the newer statement, which tells of a change, speaks of the older one's attribute."""
+    """Tell whether the newer statement, which states a change, is about the older one's attribute."""
     before, after = _attribute_words(older, newer)
     numbers = [{w.key for w in side if is_numeric(w)} for side in (before, after)]
     plain = [[w for w in side if not is_numeric(w)] for side in (before, after)]
@@ -149,7 +149,7 @@ def _tells_change(older: Parsed, newer: Parsed) -> bool:
 
 
 def _attribute_words(older: Parsed, newer: Parsed) -> tuple[list[Word], list[Word]]:
-    """Return the words of both that tell attribute or value: without the people and the words of change."""
+    """Return the words of both that name an attribute or a value: without the people and the words of change."""
     named = older.names | newer.names | older.owners | newer.owners
     before, after = (
         [w for w in _value_words(side.all_words) if w.key.removesuffix("'s") not in named] for side in (older, newer)

@@ -169,7 +169,7 @@ def _find_rule(statement: Statement, policy: CapturePolicy) -> CaptureRule | Non
 
 
 def is_captured(text: str, quote: str, captured: Iterable[CapturedFact]) -> bool:
-    """Tell whether a sentence that a model drew from `quote` says what capture has stored of the same turn.
+    """Tell whether a sentence that a model drew from `quote` repeats what capture has stored from the same turn.
 
     It does if both say the same content words, or if the sentence comes from the captured words alone and adds no name,
     number or negation to them.

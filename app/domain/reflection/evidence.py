@@ -128,8 +128,8 @@ class Evidence:
 class _Reading:
     """The words of the clauses in which the user states something of their own life.
 
-    `roots` are their words, `values` those that no negation stands before. `around` are the words of the messages that
-    the clauses refer to.
+    `roots` are their words, `values` the words without a negation before them. `around` are the words of the messages
+    that the clauses refer to.
     """
 
     text: str = ""
@@ -263,7 +263,7 @@ def _drop_quotations_in_line(line: str) -> str:
         if opening.start() < at or opening[0] in unclosed:
             continue
         end = line.find(_CLOSING[opening[0]], opening.end())
-        if end < 0:  # nor is any later one closed, so that each sign is looked for in vain once
+        if end < 0:  # no later one is closed either, so do not search for this sign again
             unclosed.add(opening[0])
             continue
         quoted = line[opening.start() : end + 1]

@@ -67,7 +67,7 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class ParsedDocument:
-    """A document with its chunks, in order. What no chunk has is white space or the byte order mark."""
+    """A document with its chunks, in order. They cover the whole text except white space and the byte order mark."""
 
     document: Document
     chunks: tuple[Chunk, ...]

@@ -52,7 +52,7 @@ class S3BlobStore:
     async def delete_blob(self, principal: Principal, uri: str) -> None:
         """Delete the object; a missing one is no error. Raise NotFound for another tenant's address."""
         key = _object_key(principal, uri)
-        with contextlib.suppress(NotFound):  # servers differ in this; Amazon's own does not tell
+        with contextlib.suppress(NotFound):  # servers differ in this; Amazon's reports no missing blob
             await self._run_request(lambda: self._bucket.delete_async(key))
 
     async def check_health(self) -> None:

@@ -153,7 +153,7 @@ class _Request:
         self._parameters = ModelRequestParameters(output_mode="native", output_object=schema, allow_text_output=True)
 
     async def send_to(self, model: OpenAIChatModel) -> ModelResponse:
-        """Send the request and return the whole answer. A listener hears it as it arrives."""
+        """Send the request and return the whole answer. A listener gets it as it arrives."""
         given = (model, self._messages)
         if self._listener is None:
             return await model_request(

@@ -137,7 +137,7 @@ class _Call:
         self._has_waited = False
 
     async def send_to_any(self, pool: Pool, addresses: list[str], limit: asyncio.Timeout) -> httpx2.Response:
-        """Send the request to the first address that takes a connection. `limit` is moved when it has one."""
+        """Send the request to the first address that accepts a connection. `limit` is moved once there is one."""
         ordered = pool.order_addresses(addresses)[:MAX_ADDRESSES]
         share = self._bounds.connect_timeout_s / len(ordered)
         for address in ordered[:-1]:

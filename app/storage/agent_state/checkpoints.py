@@ -30,7 +30,7 @@ class CheckpointStorage:
     """Statements on threads: their latest state, or a saver's checkpoints."""
 
     def __init__(self, uow: UnitOfWork, most: int) -> None:
-        """Limit a checkpoint to `most` bytes, and its writes to as many again."""
+        """Limit a checkpoint to `most` bytes, and its writes to another `most` bytes."""
         self._uow = uow
         self._most = most
 

@@ -132,7 +132,7 @@ class ItemStorage:
             await tx.execute(self._sql["put_vectors"], principal.tenant_id, *columns, self._space)
 
     async def refresh_ttl(self, tx: WriteTx, principal: Principal, ids: Iterable[UUID], now: datetime) -> None:
-        """Restart the items' times to live. Skip items that somebody is writing, and wait for nobody."""
+        """Restart the items' times to live. Skip items that another transaction is writing; never wait."""
         await tx.execute(self._sql["refresh"], principal.tenant_id, list(set(ids)), now)
 
 

@@ -83,7 +83,7 @@ class ConsolidationStorage:
     ) -> list[Pair]:
         """Pair each memory in the pool with its nearest of the same user and category; each pair occurs once.
 
-        `low`: the least cosine similarity; `neighbours`: the most pairs a memory; `link_min`: of a relation.
+        `low`: the least cosine similarity, `link_min` that of a relation; `neighbours`: the most pairs of one memory.
         """
         by_category: defaultdict[tuple[str, str], dict[UUID, Memory]] = defaultdict(dict)
         for memory in memories:

@@ -76,7 +76,7 @@ class BatchStorage:
         await tx.fetch(_statement("lock_users"), principal.tenant_id, sorted(user_ids))
 
     async def lock_memories(self, tx: WriteTx, principal: Principal, ids: Sequence[UUID]) -> None:
-        """Lock these memories and then the threads whose deltas will tell of them, each in order."""
+        """Lock these memories and then the threads whose deltas will name them, each in order."""
         await tx.fetch(_statement("lock_memories"), principal.tenant_id, list(ids))
         await tx.fetch(_statement("lock_threads"), principal.tenant_id, list(ids))
 

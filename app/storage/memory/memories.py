@@ -125,7 +125,7 @@ class MemoryStorage:
     ) -> ChangedIds:
         """Return the ids in the next `limit` records of the tenant behind `after`; without it, the end of the records.
 
-        Raise CursorOfOtherDatabase if this database did not tell `after`, or has lost its record since.
+        Raise CursorOfOtherDatabase if `after` is not from this database, or if the database has lost that record since.
         """
         if after is None:
             last = (await tx.fetch(_format_statement("last_change"), principal.tenant_id))[0]
@@ -141,7 +141,7 @@ class MemoryStorage:
         return ChangedIds(ids, _position_from_row(rows[-1], after.stamp.epoch), more=len(rows) == limit)
 
     async def read_memories(self, tx: ReadTx, principal: Principal, user_id: str, ids: Sequence[str]) -> list[Memory]:
-        """Return those of these memories that are the user's, in any state."""
+        """Return the user's own memories among these, in any state."""
         if not ids:
             return []
         rows = await tx.fetch(

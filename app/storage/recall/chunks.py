@@ -24,7 +24,7 @@ class ChunkReader:
     ) -> dict[UUID, list[PlacedChunk]]:
         """Return each chunk of `chosen` that may still be answered, among the `beside` chunks before and after it.
 
-        All are in the order of their document. A chunk is gone with its turn, its file or its source.
+        All are in the order of their document. A chunk is deleted with its turn, its file or its source.
         """
         found: dict[UUID, list[PlacedChunk]] = {}
         if not chosen:

@@ -16,7 +16,7 @@ _SQL = load_statements("recall/delta.sql")
 class ReaderDelta:
     """A thread's delta for one reader.
 
-    `since` is the revision where it starts, `rev` the newest of a change in the reader's categories. `rows` are the
+    `since` is the revision where it starts, `rev` the newest one of a change in the reader's categories. `rows` are the
     most important net changes, `total` is the number of all.
     """
 

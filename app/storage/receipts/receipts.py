@@ -36,7 +36,7 @@ class ReceiptStorage:
     async def list_uses(
         self, tx: ReadTx, principal: Principal, memory_id: UUID, after: UsePosition | None, limit: int
     ) -> list[MemoryUse]:
-        """Return the answers that told a memory, newest first, at most `limit`."""
+        """Return the answers that contained a memory, newest first, at most `limit`."""
         rows = await tx.fetch(_SQL["uses"], *_viewer(principal), memory_id, *(after or (None, None)), limit)
         return [MemoryUse(**row) for row in rows]
 

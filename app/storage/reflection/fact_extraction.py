@@ -59,7 +59,7 @@ class TurnFactStorage:
             return ExtractionState(turn, row["today"], row["done"], row["settled"] or {}, agents, messages)
 
     async def list_told(self, principal: Principal, turn: Memory) -> list[CapturedFact]:
-        """Return the facts that were stored of this turn, as their memories tell them now."""
+        """Return the facts that were stored from this turn, with the present texts of their memories."""
         async with self._uow.read(principal) as tx:
             rows = await tx.fetch(self._sql["told"], principal.tenant_id, turn.user_id, str(turn.id))
         return [CapturedFact(row["text"], row["quote"], row["category"], row["importance"]) for row in rows]
@@ -80,7 +80,7 @@ class TurnFactStorage:
     async def reserve_writes(
         self, principal: Principal, user_id: str, day: datetime, wanted: int, most: int, counter: Counter = "facts"
     ) -> int:
-        """Take up to `wanted` of a user's `most` writes a day; return how many were taken."""
+        """Reserve up to `wanted` of a user's `most` writes a day; return how many were reserved."""
         async with self._uow.write(principal) as tx:
             used = await tx.fetchval(self._sql["used_writes"], principal.tenant_id, user_id, day, counter)
             room = 0 if used is None else max(0, min(wanted, most - used))

@@ -26,7 +26,7 @@ class ModelCallStorage:
     async def reserve_tokens(
         self, principal: Principal, user_id: str | None, day: date, tokens: int, policy: LlmPolicy
     ) -> Spent | None:
-        """Reserve tokens of the day for work that concerns a user, or none. Return whose tokens do not suffice."""
+        """Reserve tokens of the day for work that concerns a user or nobody. Return the owner of the exceeded limit."""
         tenant_id = principal.tenant_id
         async with self._uow.write(principal) as tx:
             row = await tx.fetchrow(self._sql["users"], tenant_id, user_id, policy.counted_users)
@@ -61,7 +61,7 @@ class ModelCallStorage:
             return [_report_from_row(row) for row in await tx.fetch(self._sql["report"], principal.tenant_id, since)]
 
     async def list_rejections(self, principal: Principal, since: datetime) -> list[Rejection]:
-        """Return what became no memory since then, by rule, from the records of jobs and facts still stored."""
+        """Return the rejections since then, by rule, from the records of jobs and facts still stored."""
         async with self._uow.read(principal, timeout_s=LONG_S) as tx:
             readings = await tx.fetch(self._sql["readings"], principal.tenant_id, since)
             unstored = await tx.fetch(self._sql["unstored"], principal.tenant_id, since)

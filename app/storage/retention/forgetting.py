@@ -69,7 +69,7 @@ class ForgettingStorage:
     ) -> dict[str, int]:
         """Delete old records: at most the policy's `records_batch` of each table. Return the number by table.
 
-        `longest`: what is the longest time that any tenant keeps events and receipts; most leave with their week.
+        `longest`: the longest time that any tenant keeps events and receipts; most are deleted with their week.
         Artifacts made before `artifacts_before` are old; if it is None, none are. If `dry_run`, only count them all. It
         takes several transactions, so an error does not undo earlier deletions.
         """
@@ -102,7 +102,7 @@ class ForgettingStorage:
         """Delete everything of a user, including text in history and delta.
 
         Return the number of rows by table, None for an unknown user. The user's row is locked first, then the memories.
-        A concurrent new memory waits, starts anew and meets the tombstones; the erasure waits for a change that has
+        A concurrent new memory waits, starts anew and finds the tombstones. The erasure waits for a change that has
         begun. Raise WriteContention if the two blocked each other.
         """
         async with self._uow.write(principal, timeout_s=LONG_S) as tx:
@@ -127,7 +127,7 @@ class ForgettingStorage:
                 _format_statement("erase"),
                 principal.tenant_id,
                 user_id,
-                [*hashes, user_tombstone(*whose)],  # also of the user: servers may keep turns that they store later
+                [*hashes, user_tombstone(*whose)],  # the user too: servers may keep turns to store later
                 principal.actor_name,
             )
             counts["store_items"] = await erase_items(tx, principal, user_id)

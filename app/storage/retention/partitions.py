@@ -12,7 +12,7 @@ class AddedPartitions:
     """The partitions that were made.
 
     `moved`: rows that left the default partitions. `skipped`: weeks of which the default partitions hold too many rows
-    to move. `busy`: a lock was not to be had in time.
+    to move. `busy`: a lock could not be taken in time.
     """
 
     added: list[str]
@@ -52,7 +52,7 @@ class PartitionStorage:
     ) -> list[OldWeek] | None:
         """Drop the oldest week that no tenant keeps any longer; return it alone, or nothing if there is none.
 
-        Return None if a lock was not to be had in time. If `dry_run`, drop nothing and return all such weeks.
+        Return None if a lock could not be taken in time. If `dry_run`, drop nothing and return all such weeks.
         """
         rows = await self._uow.call_definer(
             "SELECT drop_partitions($1, $2, $3, $4) AS weeks",

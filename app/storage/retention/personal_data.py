@@ -1,7 +1,7 @@
 """The catalogue of personal data: each column of each tenant table, and what an erasure does with it.
 
 A column is personal if it can name a person or hold their words, also as a hash or a vector. A test compares the
-catalogue with the database, erases a person of whom every personal column holds something, and looks for the rest.
+catalogue with the database, erases a person who has a value in every personal column, and looks for remains.
 """
 
 from collections.abc import Mapping
@@ -32,8 +32,8 @@ SWEEP: Final = "sweep"
 class TableData:
     """The columns of a table.
 
-    `personal`: the fate of each personal column, `plain`: the others. `eraser`: what deletes a person's rows, namely
-    SWEEP, a function of the database, or the table with which they go by foreign key; None if no row is deleted.
+    `personal`: the fate of each personal column, `plain`: the others. `eraser`: what deletes a person's rows: SWEEP,
+    a function of the database, or the table whose foreign key cascades to them; None if no row is deleted.
     `counted`: the table's name in the receipt of an erasure. `reason`: why the table holds nothing of a person, or is
     not exported.
     """
@@ -51,7 +51,7 @@ class TableData:
 
     @property
     def names_owner(self) -> bool:
-        """True if `user_id` says whose a row is."""
+        """True if `user_id` names the owner of a row."""
         return self.personal.get("user_id") is Fate.deleted
 
 

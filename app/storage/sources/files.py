@@ -125,7 +125,7 @@ class FileStorage:
 
     async def lock_turn(self, tx: WriteTx, principal: Principal, turn_id: UUID, user_id: str, version: int) -> bool:
         """Lock a turn that is to get chunks. Return False if it is not active, has changed, or has chunks by now."""
-        await tx.execute(_SQL["lock_user"], principal.tenant_id, user_id)  # as an erasure does: the user first
+        await tx.execute(_SQL["lock_user"], principal.tenant_id, user_id)  # lock the user first, as an erasure does
         if await tx.fetchval(_SQL["lock_turn"], principal.tenant_id, turn_id, version) is None:
             return False
         return not await self.has_chunks(tx, principal, turn_id)

@@ -66,7 +66,7 @@ class SourceStorage:
     async def find_folder(
         self, tx: ReadTx, principal: Principal, user_id: str, category: str, root_path: str
     ) -> Source | None:
-        """Return the source that a folder is for a user and category, None if it is none or is removed."""
+        """Return the source of a folder for a user and category, None if there is none or it is removed."""
         seen = principal.tenant_id, principal.category_list
         row = await tx.fetchrow(_format_statement("find_folder"), *seen, user_id, category, root_path)
         return _source_from_row(row) if row else None
@@ -129,7 +129,7 @@ class SourceStorage:
 async def erase_sources(tx: WriteTx, principal: Principal, user_id: str) -> dict[str, int]:
     """Delete a user's sources in the transaction of the erasure; return the numbers of rows by table.
 
-    It leaves the chunks' memories and the blobs of uploads, which go with those of the user.
+    It leaves the chunks' memories and the blobs of uploads, which are deleted with those of the user.
     """
     counts: dict[str, int] = await tx.fetchval(_format_statement("erase"), principal.tenant_id, user_id)
     return counts

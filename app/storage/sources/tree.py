@@ -18,7 +18,7 @@ class TreeStorage:
     async def find_files(
         self, tx: ReadTx, principal: Principal, source_id: UUID, paths: Sequence[str]
     ) -> dict[str, FileOutcome]:
-        """Return what became of the files with these paths, as far as they are stored."""
+        """Return the state of each file with one of these paths that is stored."""
         rows = await tx.fetch(_SQL["files"], principal.tenant_id, source_id, list(paths))
         return {row["path"]: _outcome_from_row(row) for row in rows}
 

@@ -90,7 +90,7 @@ class TenantConfigStorage:
     async def count_held(
         self, tx: ReadTx, principal: Principal, known: Collection[str]
     ) -> Mapping[str, Mapping[str, int]]:
-        """Return what categories other than the `known` ones hold: rows by category and kind.
+        """Return the number of rows in categories other than the `known` ones, by category and kind.
 
         The kinds are `memories` in any state, `sources` and `facts`.
         """

@@ -71,7 +71,7 @@ class ArtifactStorage:
         jobs: Sequence[tuple[NewJob, str]],
         taken: Sequence[Artifact],
     ) -> None:
-        """Do as `put_artifacts` does, and mark the fingerprints that were taken, in the version that was read."""
+        """Do as `put_artifacts` does, and mark the fingerprints that were reconciled, in the version that was read."""
         content = [_change_row(change) for change in changes], [_job_row(*job) for job in jobs]
         marks = [{"turn_id": row.place, "version": row.version} for row in taken]
         await self._uow.call(principal, _format_statement("put_buckets"), *conversation, *content, marks)

@@ -13,7 +13,7 @@ _SQL = load_statements("turn_memory/blobs.sql")
 
 
 class SweptBlob(NamedTuple):
-    """A blob out of the ledger. `deleted`: its content was deleted once."""
+    """A blob that has left the ledger. `deleted`: its content was deleted at least once."""
 
     uri: str
     deleted: bool
@@ -35,9 +35,9 @@ class BlobLedger:
             return int(await tx.fetchval(_SQL["count_orphans"], principal.tenant_id, before))
 
     async def remove_orphans(self, principal: Principal, before: datetime, limit: int) -> int:
-        """Take at most `limit` such blobs out of the ledger and return how many. Contents in PostgreSQL go with them.
+        """Take at most `limit` such blobs out of the ledger; return how many. Contents in PostgreSQL are deleted too.
 
-        Raise WriteContention if an artifact came to refer to one meanwhile; then none is taken out.
+        Raise WriteContention if an artifact refers to one by now; then none is taken out.
         """
         [row] = await self._uow.call(principal, _SQL["sweep"], before, limit)
         removed: int = row["swept"]
@@ -46,7 +46,7 @@ class BlobLedger:
     async def list_swept(self, principal: Principal, before: datetime, after: str, limit: int) -> list[SweptBlob]:
         """Return a page of the blobs out of the ledger whose contents are to be deleted.
 
-        Each comes once at first, and again when it left the ledger before a time.
+        List a blob once when it has left the ledger, and again if it left before a time.
         """
         async with self._uow.read(principal) as tx:
             rows = await tx.fetch(_SQL["swept"], principal.tenant_id, before, after, limit)

@@ -1,6 +1,6 @@
 """Chat with memory: what happens before a request is forwarded, and after its answer has come.
 
-Memory never fails a chat. If a step of it fails, the chat goes on without, and its label says so (`docs/chat.md`).
+Memory never fails a chat. If a step fails, the chat goes on without it, and the memory label says so (`docs/chat.md`).
 """
 
 import asyncio
@@ -55,7 +55,7 @@ class Chat:
     """A chat under way: what memory did for it so far.
 
     `answer` is set if stored facts answer it, so that no endpoint is called. `names` are the tags that lines of ours
-    may have. `unstored` is a turn that the database has not taken yet; `is_pending`: a turn of the chat waits for it on
+    may have. `unstored` is a turn that is not in the database yet. `is_pending`: a turn of the chat waits for it on
     this server's disk.
     """
 
@@ -150,7 +150,7 @@ class ChatWithMemory:
     async def record_answer(self, chat: Chat, text: str, *, incomplete: bool = False) -> None:
         """Store what the assistant said, without a model's thoughts; `incomplete` marks an answer that was broken off.
 
-        Store nothing if nothing else was said, or if the chat client itself asked. If the database takes nothing now,
+        Store nothing if nothing else was said, or if the chat client itself asked. If the database stores nothing now,
         this server keeps the answer until it does.
         """
         text = strip_thoughts(text)
@@ -188,7 +188,7 @@ class ChatWithMemory:
         embedding: _EmbeddingUnderWay | None = None,
         stated: tuple[FactOperation, ...] | None = None,
     ) -> StoredTurn:
-        """Store a turn. It stays in `chat.unstored` if the database does not take it in time."""
+        """Store a turn. It stays in `chat.unstored` if the database does not store it in time."""
         with _dropping_refused(chat):
             checked = CheckedTurn(turn.turn, turn.memory_id, stated)
             stored = await self._turns.store_checked(chat.principal, checked, key=turn.key, embedding=embedding)
@@ -196,7 +196,7 @@ class ChatWithMemory:
         return stored
 
     async def _keep_unstored(self, chat: Chat) -> bool:
-        """Keep what the database did not take. Return False if that is not possible either."""
+        """Keep the turn that the database did not store. Return False if that is not possible either."""
         turn, chat.unstored = chat.unstored, None
         if turn is None:
             return True
@@ -226,7 +226,7 @@ class ChatWithMemory:
             embedding.cancel()
 
     def _parts_to_answer(self, chat: Chat, asked: tuple[QuestionPart, ...]) -> tuple[QuestionPart, ...]:
-        """Return what stored facts may answer. A question without a topic, after other messages, means those."""
+        """Return what stored facts may answer. A question without a topic refers to the messages before it."""
         visible = chat.principal.categories
         if visible is not None and self._policies.of(chat.principal).facts.category not in visible:
             return ()
@@ -235,9 +235,9 @@ class ChatWithMemory:
     async def _answer_question(
         self, chat: Chat, question: str, parts: tuple[QuestionPart, ...], embedding: _EmbeddingUnderWay
     ) -> None:
-        """Answer from facts if they settle all that is asked: they have it, or their topic is known without that rank.
+        """Answer from facts if they settle the whole question: they have the value, or only other ranks of its topic.
 
-        Else the upstream gets them with the memories.
+        Else the upstream gets the facts with the memories.
 
         Only if nothing at all is known, no part of the memory failed, and the request has no other message, the answer
         says so without a model.
@@ -270,7 +270,7 @@ class ChatWithMemory:
     ) -> None:
         """Store the user's message and the facts that it states, unless it is there already without an answer.
 
-        `stated` is what `question` states, which a long text is only the beginning of.
+        `stated` is what `question` states. For a long text, `question` is only its beginning.
         """
         turn = self._hold_turn(chat, "user", text, {}, chat.key)
         with _dropping_refused(chat):
@@ -284,7 +284,7 @@ class ChatWithMemory:
     async def _find_memories(
         self, chat: Chat, question: str, embedding: _EmbeddingUnderWay, stated: frozenset[str | None] = frozenset()
     ) -> None:
-        """Find memories for the upstream, without those of the topics `stated`: they tell it nothing more."""
+        """Find memories for the upstream, without those of the topics `stated`: the message has them already."""
         request = chat.request
         await embedding  # retrieval finds it in the cache of queries
         options = RetrievalOptions(request.top_k, request.recency_weight, request.score_threshold)
@@ -330,7 +330,7 @@ class ChatWithMemory:
 
 @contextmanager
 def _dropping_refused(chat: Chat) -> Iterator[None]:
-    """Hold the turn only through an outage: what is refused, such as that of a revoked key, is not kept."""
+    """Keep the turn only through an outage. Drop a refused turn, such as one of a revoked key."""
     try:
         yield
     except OUTAGES:
@@ -345,7 +345,7 @@ def _asks_memory_alone(chat: Chat) -> bool:
 
 
 def _hit_of(answer: FactAnswer) -> MemoryHit:
-    """Return what facts answer as a memory, for an upstream that answers the rest."""
+    """Return the answer from facts as a memory, for an upstream that answers the rest."""
     fact = answer.facts[0]
     return MemoryHit(fact.id, MEMORY_ROLE, answer.text, fact.created_at, 1.0, fact.category)
 

@@ -95,8 +95,8 @@ class Conversations:
         """Soft-delete the user's memories of the conversation and remove its facts, or `purge` all of them for good.
 
         A purge begins with the conversation's artifacts, if the key may use the category of turn memory. What is stored
-        after the call began stays. Batch by batch, so that a call that was broken off continues when it is repeated. A
-        repeated call finds nothing to do. Raise WriteContention.
+        after the call began stays. The deletion runs in batches, so a repeated call continues an interrupted one.
+        Idempotent. Raise WriteContention.
         """
         place = user_id, memory_id
         artifacts = await self._purge_artifacts(principal, place) if purge else 0

@@ -1,4 +1,4 @@
-"""The turns that a server keeps on its disk while the database is away, and their way into it (`docs/chat.md`)."""
+"""The turns that a server keeps on its disk while the database is away, and stores later (`docs/chat.md`)."""
 
 import asyncio
 import contextlib
@@ -64,8 +64,8 @@ class KeptTurns:
         """The number of turns of this process that could neither be stored nor kept."""
 
     async def keep_turn(self, turn: KeptTurn) -> bool:
-        """Keep a turn that the database did not take. Return False, and log it, if this server cannot keep it."""
-        with contextlib.suppress(TimeoutError):  # a disk that hangs holds no chat
+        """Keep a turn that the database did not store. Return False, and log it, if this server cannot keep it."""
+        with contextlib.suppress(TimeoutError):  # a disk that hangs must not delay the chat
             async with asyncio.timeout(KEEP_S):
                 if await self._spool.keep_turn(turn):
                     return True
@@ -84,9 +84,9 @@ class KeptTurns:
         return newest is not None and newest.role == "user" and normalise_text(newest.text) == text
 
     async def store_kept(self, of_tenant: UUID | None = None) -> None:
-        """Store the turns that wait, of one tenant or of all in turn, the oldest first, while the database takes them.
+        """Store the turns that wait, of one tenant or of all in turn, the oldest first, while the database stores them.
 
-        It takes little more than ROUND_S; what is left waits for the next call.
+        A call lasts little more than ROUND_S; the remaining turns wait for the next call.
         """
         try:
             waiting = await self._spool.list_tenants()
@@ -109,13 +109,13 @@ class KeptTurns:
             tenants.append(tenant)
 
     async def _store_or_wait(self, turn: KeptTurn) -> bool:
-        """Store a turn, or have it wait a little. Return False if the database is away."""
+        """Store a turn, or postpone it a little. Return False if the database is away."""
         try:
             await self._store(turn)
         except (TenantBusy, DataLocked, LimitReached):
             await self._spool.postpone_turn(turn, WAIT_S)
         except _AWAY as error:
-            await self._spool.postpone_turn(turn, WAIT_S)  # others are first next time: it may be the fault of this one
+            await self._spool.postpone_turn(turn, WAIT_S)  # others go first: this turn may cause the failure
             log.warning("kept_turns_wait", error=getattr(error, "code", type(error).__name__))
             return False
         return True
@@ -129,7 +129,7 @@ class KeptTurns:
         try:
             kept = self._with_categories(kept)
             if not await self._is_settled(kept):
-                new = self._turns.check_turn(kept.principal, kept.turn, trim=True)  # by the rules of now
+                new = self._turns.check_turn(kept.principal, kept.turn, trim=True)  # the rules may have changed since
                 checked = CheckedTurn(new, kept.memory_id, waited=True)
                 await self._turns.store_checked(kept.principal, checked, key=kept.key)
         except (*_AWAY, LimitReached):
@@ -155,7 +155,7 @@ class KeptTurns:
         return turn.role == "user" and await self.is_repeated(kept.principal, turn, normalise_text(turn.text))
 
     async def _give_time(self, kept: KeptTurn, error: Exception) -> bool:
-        """Postpone a refused turn. Return False if it has had its time."""
+        """Postpone a refused turn. Return False if its time is over."""
         assert kept.turn.created_at is not None
         place = {"tenant_id": str(kept.principal.tenant_id), "memory_id": str(kept.memory_id)}
         code = error.code if isinstance(error, MnemaError) else type(error).__name__

@@ -53,7 +53,7 @@ SEARCHES: Final = 4
 class _Pools:
     """The pools of one retrieval: `size` memories of each scope, without those that the request has.
 
-    `present`: hashes of the request's texts. `question`: that of the message. `conditions`: those of each scope.
+    `present`: hashes of the request's texts. `question`: hash of the message. `conditions`: conditions of each scope.
     """
 
     conditions: list[dict[str, Any]]
@@ -62,7 +62,7 @@ class _Pools:
     question: bytes = b""
 
     def is_told(self, candidate: Candidate) -> bool:
-        """Return True for a memory that the request has, and for a turn that repeats its message."""
+        """Return True for a memory whose text the request has, and for a turn that repeats its message."""
         if candidate.text_hash in self.present:
             return True
         return candidate.type == MemoryType.turn and candidate.text_hash == self.question
@@ -171,7 +171,7 @@ class RetrieveForChat:
     ) -> list[Candidate]:
         """Return the pool of one scope.
 
-        Memories that the request has give their places to the next best: the search asks for some more, and again if
+        The next best memories replace those that the request has. So the search asks for some more, and runs again if
         they were too few.
         """
         wanted = pools.size + min(len(pools.present) + 1, MAX_PRESENT)
@@ -200,7 +200,7 @@ def _build_profile(policies: Policies, options: RetrievalOptions) -> RankingProf
 
 
 def _least_relevance(policies: Policies, options: RetrievalOptions) -> float | None:
-    """Return the minimum of the calibrated relevance, which takes the place of a profile's threshold."""
+    """Return the minimum of the calibrated relevance, which replaces a profile's threshold."""
     is_calibrated = policies.profiles[profile_name(policies.chat.profile)].fusion != "sigmoid"
     return options.score_threshold if is_calibrated else None
 
@@ -282,7 +282,7 @@ def _build_receipt(
     chunks: Sequence[FoundChunk],
     ranking: Ranking,
 ) -> QueryReceipt:
-    """Return the receipt of the memories `hits` that a chat of `place` (user and conversation) was told."""
+    """Return the receipt of the memories `hits` that were put before a chat of `place` (user and conversation)."""
     known = {**memories, **{one.chunk.memory.id: one.chunk.memory for one in chunks}}
     scored: list[ScoredCandidate] = [*ranking.ranked, *(one.scored for one in chunks)]
     relevance = {one.candidate.id: one.relevance for one in scored}

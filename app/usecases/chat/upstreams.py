@@ -48,7 +48,7 @@ class UpstreamAnswer:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """A tenant's endpoint as a process last read it. Until `until` (monotonic) the process does not ask again."""
+    """A tenant's endpoint as a process last read it. The process does not read it again before `until` (monotonic)."""
 
     stored: StoredUpstream | None
     read_at: float

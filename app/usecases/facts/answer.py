@@ -54,7 +54,7 @@ class AnswerFacts:
     ) -> FactAnswer:
         """Return the answer to what a question asks.
 
-        One that a fact in doubt would answer is not answered: `asked` is False.
+        A question whose answer is a fact in doubt gets none: `asked` is False.
         """
         policy = self._policies.of(principal).facts
         topics = [part.topic_key for part in parts]

@@ -1,7 +1,7 @@
-"""The vectors of the memories that tell facts.
+"""The vectors of the memories that state facts.
 
 The database writes the text of such a memory in the transaction of its facts (`write_fact_memory`), because only there
-the facts are certain. So the text is embedded after that transaction. Until then word search finds the memory.
+the facts are certain. So the text is embedded after that transaction. Until then full-text search finds the memory.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ log = structlog.get_logger(__name__)
 
 
 class EmbedFactMemories:
-    """The step after a statement of facts that embeds the memories which tell them."""
+    """The step after a statement of facts that embeds the memories of these facts."""
 
     def __init__(self, vectors: VectorStorage, embedder: Embedder) -> None:
         self._vectors = vectors

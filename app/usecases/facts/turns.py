@@ -59,8 +59,8 @@ class ReadTurnFacts:
     def is_with_facts(self, principal: Principal, user_id: str) -> bool:
         """Return True if this process remembers that a user has, or had, facts.
 
-        Most users have none, and many messages have a word of a change. So the write of a message asks itself whether
-        the user has facts (`Journal.record`, `factless`), and only then they are read.
+        Most users have none, and many messages have a word of a change. So the write of a message checks whether the
+        user has facts (`Journal.record`, `factless`). The facts are read only if there are some.
         """
         return (principal.tenant_id, user_id) in self._with_facts
 
@@ -126,9 +126,9 @@ def read_operations(
     known: Sequence[KnownFact],
     stated: Sequence[FactOperation] | None = None,
 ) -> list[tuple[str | None, tuple[FactOperation, ...]]]:
-    """Return what a message does to stored facts, by thread, its own thread first.
+    """Return the operations of a message on stored facts, by thread, its own thread first.
 
-    `stated` is what `read_stated` has read in the text, None if nobody has asked yet.
+    `stated` is the result of `read_stated` for the text, None if it was not called yet.
     """
     if stated is None:
         stated = read_stated(text, policy.topics, policy.max_rank)

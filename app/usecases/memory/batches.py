@@ -115,7 +115,7 @@ class MemoryBatches:
     async def change_matching(
         self, principal: Principal, batch: MatchingBatch, *, dry_run: bool = False, key: OptionalKey = None
     ) -> BatchResult:
-        """Edit or delete the active memories that match. With `dry_run`, change nothing and tell what would change.
+        """Edit or delete the active memories that match. With `dry_run`, change nothing and return what would change.
 
         Raise InvalidInput without a filter or a change, BatchTooLarge, UnexpectedCount, UnknownCategory or
         CategoryNotAllowed, and the errors of the limits: each changed memory counts as a request.

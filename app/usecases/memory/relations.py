@@ -16,7 +16,7 @@ def edges_to(
 ) -> tuple[Edge, ...]:
     """Return a relation to each close neighbour, from the newer memory to the older one.
 
-    `created_at` None means now. `without` names a neighbour that gets no relation.
+    `created_at` None means now. `without` is the id of a neighbour that gets no relation.
     """
     edges = []
     for c in compared:

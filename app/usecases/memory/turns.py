@@ -47,7 +47,7 @@ class StoredTurn:
 class CheckedTurn:
     """A turn that passed `check_turn`, and the id that its memory gets.
 
-    `stated`: what its text states of facts; None: the store shall read it. `waited`: it was said a while ago, so it is
+    `stated`: the facts that its text states; None: the store reads them. `waited`: the turn waited on a disk, so it is
     refused like an erased text if its user was erased since.
     """
 
@@ -116,7 +116,7 @@ class StoreTurn:
     async def _read_and_embed(
         self, principal: Principal, new: NewMemory, embedding: Awaitable[Embedding | None]
     ) -> tuple[Sequence[KnownFact] | None, Embedding | None]:
-        """Return the facts that a turn may take back, None if the write shall ask whether there are any; embed it."""
+        """Return the facts that a turn may take back, and its embedding. None: the write checks if there are facts."""
         if not self._facts.may_take_back(principal, new):
             return (), await embedding
         if not self._facts.is_with_facts(principal, new.user_id):

@@ -257,7 +257,7 @@ class WriteMemories:
         return self._finish_write(principal, new, written, outcome.recorded[-1])
 
     def _finish_unchanged(self, principal: Principal, new: NewMemory, written: WriteResult) -> WriteResult:
-        """Record when the memory was stated again, because that keeps it from being forgotten. It is no retrieval."""
+        """Record when the memory was stated again, because that keeps it from being forgotten. This is no retrieval."""
         unchanged = write_event(new, "update", "skipped", written.similarity, written.id)
         memories = {written.id: 0} if written.id else {}
         self._access.record_access(principal, memories, *search_event(new, written.similarity), unchanged)
@@ -286,7 +286,7 @@ class WriteMemories:
         return changes, written
 
     async def _add_facts(self, principal: Principal, new: NewMemory, composed: Composed | None) -> Composed | None:
-        """Add what a user's own turn states of facts to its change."""
+        """Add the facts that a user's own turn states to its change."""
         if composed is None or composed[1].id is None or new.type is not MemoryType.turn:
             return composed
         changes, written = composed

@@ -150,9 +150,10 @@ class AnswerBuilder:
             self._add_item(self._answer.items, AnswerItem(memory, self._render_bullet(memory), item))
 
     def add_related(self, related: Sequence[Related], scored: Sequence[ScoredCandidate], limit: int) -> None:
-        """Add at most `limit` memories that the answer does not tell yet, in the order of the question.
+        """Add at most `limit` memories that the answer does not contain yet, in the order of the question.
 
-        `scored` are the candidates of the question, best first. Memories that are none come last, the strongest first.
+        `scored` are the candidates of the question, best first. Memories that are no candidates come last, the
+        strongest first.
         """
         places = {s.candidate.id: place for place, s in enumerate(scored)}
         told = self._added.union(*(item.ranked.also for item in self._answer.items if item.ranked))
@@ -165,7 +166,7 @@ class AnswerBuilder:
     def add_chunks(self, found: Sequence[FoundChunk], reach: int, most: int, share: float) -> None:
         """Add at most `most` chunks behind all memories, each with up to `reach` chunks before and after it.
 
-        They take at most `share` of the whole budget, and only what is left of it.
+        They use at most `share` of the whole budget, and never more than the rest of it.
         """
         floor = max(0, self._budget.tokens_left - int(share * self._budget.total))
 

@@ -27,7 +27,7 @@ class Candidates:
     def __init__(
         self, search: SearchStorage, reranker: Reranker, relevance: Sequence[RelevanceModel | None], clock: Clock
     ) -> None:
-        """Keep what ranking needs. Of the models in `relevance`, the first is that of profiles that none names."""
+        """Keep what ranking needs. The first model in `relevance` serves the profiles that no model names."""
         self._search = search
         self._relevance = relevance
         self._reranker = reranker

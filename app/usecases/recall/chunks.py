@@ -42,8 +42,8 @@ def fit_passages(
 ) -> Iterator[Passage]:
     """Yield at most `most` passages, none with a chunk of an earlier one.
 
-    A passage that does not fit is tried again with fewer chunks beside it. `fits` gets it and its place from 0, and
-    takes what it needs if it returns True.
+    A passage that does not fit is tried again with fewer chunks beside it. `fits` gets it and its place from 0; if
+    it returns True, it has reserved the room for it.
     """
     taken: set[UUID] = set()
     count = 0

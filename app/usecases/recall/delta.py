@@ -62,7 +62,7 @@ class ReadDelta:
         """Return the delta inside an open transaction.
 
         It starts at `since_rev`; None means the reader's cursor for `user_id`, or for all users if that is None. With a
-        `user_id` it has that user's memories only, because two users may have threads of the same name.
+        `user_id` it contains that user's memories only, because two users may have threads of the same name.
         """
         policies = self._policies.of(principal)
         limit = policies.delta_bullets

@@ -1,7 +1,7 @@
 """Capture of the facts that a user's turn plainly states. It needs no chat model.
 
-Capture reads every turn, before a chat model does, so that a weak or silent model never leaves less than none. What the
-model then finds in the same words is known already (fact_extraction.py).
+Capture reads every turn before a chat model does. So these facts are stored even if the model is weak or silent. What
+the model then finds in the same words is known already (fact_extraction.py).
 Only a user's own turns are a source, without the text that Mnema put into them. Each fact is written like any memory,
 with the user's words as evidence. Capture is idempotent: each fact has an idempotency key, and so has the end of the
 turn.
@@ -175,5 +175,5 @@ class CaptureFacts:
 
 
 def _is_of_topic(fact: CapturedFact, policy: FactPolicy) -> bool:
-    """Tell whether a fact is one of a topic: the topic's own memory tells it, and changes and goes with it."""
+    """Return True for a fact of a topic: the topic's own memory states it, and is changed and deleted with it."""
     return bool(read_statements(fact.quote, policy.topics, policy.max_rank))

@@ -120,7 +120,7 @@ class CaptureEpisodes:
         return self._writer.build_update(principal, same, draft, whole, _build_event(draft, "merge", best))
 
     def _joinable(self, principal: Principal) -> tuple[datetime, list[str]]:
-        """Return since when episodes may be joined, and the agents whose episodes may not."""
+        """Return the time since which episodes may be joined, and the agents whose episodes may not be joined."""
         policies = self._cursor.policies.of(principal)
         since = self._cursor.clock.now() - timedelta(hours=policies.episodes.join_hours)
         return since, policies.categories.agents_without_category(policies.episodes.category)

@@ -173,7 +173,7 @@ class ExtractFacts:
     ) -> ExtractionResult:
         if why == "cap":
             await self._journal.record_event(principal, [build_turn_event("extract", turn, "skipped")])
-        is_cut_off = why == "cap" or (why == "done" and not is_done)  # nobody knows how many facts are left
+        is_cut_off = why == "cap" or (why == "done" and not is_done)  # the number of facts that are left is unknown
         return ExtractionResult(why, deferred=int(is_cut_off))
 
     async def _load_captured(self, principal: Principal, turn: Memory, message: str) -> list[CapturedFact]:
@@ -227,7 +227,7 @@ class ExtractFacts:
     async def _store_facts(
         self, principal: Principal, turn: Memory, planned: PlannedReconcile, *, is_last: bool
     ) -> tuple[ReconcileOutcome, int]:
-        """Carry out as many writes as the day's limit allows; return how many it does not allow, too.
+        """Carry out as many writes as the day's limit allows. Also return how many it does not allow.
 
         The turn is finished if the round is the last one and nothing is left. An interrupted run does not return its
         reservation.
@@ -264,7 +264,7 @@ class ExtractFacts:
 def _is_of_round(number: str, first: int) -> bool:
     """Tell whether a settled fact belongs to the round whose facts begin at `first`.
 
-    A deleted memory has no number. It counts for the first round, else three deletions would end every round.
+    A deletion has no number. It counts for the first round, else three deletions would end every round.
     """
     return first <= int(number) < first + MAX_CANDIDATES if number.isdecimal() else first == 0
 

@@ -122,7 +122,7 @@ class GeneratedMemoryWriter:
         *,
         dry_run: bool,
     ) -> ReflectionResult:
-        """Count a transcript as read that no memory came of, and record the event."""
+        """Count a transcript without a new memory as read, and record the event."""
         if dry_run:
             return replace(result, why="nothing")
         result = await self.store_from_transcript(principal, result, transcript, None)

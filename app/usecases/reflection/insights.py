@@ -38,7 +38,7 @@ class DrawInsights:
     async def draw_for_user(self, principal: Principal, user_id: str, *, dry_run: bool = False) -> ReflectionResult:
         """Draw insights from the episodes since the last time. Without new episodes no model is called.
 
-        `dry_run` stores nothing. Raise ChatModelUnavailable, TokensSpent or EmbedderUnavailable; then the try does
+        `dry_run` stores nothing. Raise ChatModelUnavailable, TokensSpent or EmbedderUnavailable; then the attempt does
         not count.
         """
         result = ReflectionResult("insight", user_id)

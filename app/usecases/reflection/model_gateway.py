@@ -92,7 +92,7 @@ class ModelGateway:
 
         The tokens count for the tenant, and for the user that the work concerns.
 
-        A `listener` hears each answer as the model writes it, and the broken rule before the next one.
+        A `listener` gets each answer as the model writes it, and the broken rule before the next answer.
 
         Raise NoChatModel, TokensSpent or ChatModelUnavailable; the last two are recorded as an event.
         """
@@ -128,8 +128,8 @@ class ModelGateway:
         """Ask as `ask_model` does, for work that must not be lost: a nonsensical answer counts as an outage.
 
         Raise UnusableAnswer if the model fails this prompt but answers the probe, ChatModelUnavailable if it fails
-        both. From then on it must answer the probe first. After PROBES_BEFORE_REST failed probes it is left alone, for
-        longer each time.
+        both. From then on it must answer the probe first. After PROBES_BEFORE_REST failed probes no call is made for a
+        while, longer each time.
         """
         if self._failed_probes:
             await self.probe_model(principal)

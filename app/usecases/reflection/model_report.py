@@ -1,4 +1,4 @@
-"""A report on the prompts and on what became no memory: calls, tokens, broken rules."""
+"""A report on the prompts and the rejected turns and facts: calls, tokens, broken rules."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -25,10 +25,10 @@ class ReadCursor:
     async def load_unread(
         self, principal: Principal, result: ReflectionResult, bounds: Bounds, *, dry_run: bool, again: bool
     ) -> Transcript | SkipReason:
-        """Return the oldest turns of a thread that this kind has not read, or the reason why it is not time.
+        """Return the oldest turns of a thread that this kind has not read, or the reason why they cannot be read yet.
 
-        `again`: this reading continues one that began in time. An assistant's turn without a later turn of the user
-        waits for that turn.
+        `again`: this reading continues one that began after the cooldown. An assistant's turn without a later turn of
+        the user waits for that turn.
         """
         assert result.thread_id is not None
         now = self.clock.now()
@@ -75,7 +75,7 @@ class ReadCursor:
         return await self.storage.advance_position(tx, principal, *where, step.old, step.new)
 
     async def count_failed_try(self, principal: Principal, step: ReadStep, least: int = 1) -> int:
-        """Count a reading without a usable answer; return the tries in a row, or `least` if that is more."""
+        """Count a reading without a usable answer; return the failures in a row, or `least` if that is more."""
         async with self.uow.write(principal) as tx:
             where = step.user_id, step.thread_id, step.kind
             return await self.storage.count_failed_read(tx, principal, *where, step.old, least)

@@ -61,6 +61,6 @@ def build_turn_event(
     result: WriteResult | None = None,
     category: str | None = None,
 ) -> Observation:
-    """Return the event of one fact, or of a turn of which nothing was stored."""
+    """Return the event of one fact, or of a turn from which nothing was stored."""
     memory_id, sim = (result.id, result.similarity) if result else (None, None)
     return Observation("worker", op, status, turn.user_id, turn.thread_id, memory_id, category, sim)

@@ -49,7 +49,7 @@ class WorkflowResult:
 
 
 class LearnWorkflows:
-    """The use-case that makes a procedural memory of a turn."""
+    """The use-case that makes a procedural memory from a turn."""
 
     def __init__(
         self,
@@ -100,7 +100,7 @@ class LearnWorkflows:
         return WorkflowResult(why, answer.usage.total_tokens)
 
     async def _store_workflow(self, principal: Principal, turn: Memory, found: Workflow | None) -> SkipReason | None:
-        """Store a workflow that is sure and new, and the end of the turn. Return the reason why none was stored."""
+        """Store a workflow if it is certain and new, and the end of the turn. Return the reason why none was stored."""
         why: SkipReason | None = None
         if found is None:
             why = "nothing"

@@ -1,4 +1,4 @@
-"""Changes of chunks as the journal takes them."""
+"""Changes of chunks in the form that the journal records."""
 
 from collections.abc import Mapping
 from typing import Any, Final

@@ -65,7 +65,7 @@ class HeldTransactions:
     async def run_held(self, run: IndexRun, work: Callable[[WriteTx], Awaitable[T]], *, removal: bool = False) -> T:
         """Return the result of `work` in one transaction; repeat it after a deadlock.
 
-        Raise SourceRemoved unless it is a `removal`, TerminalJobError if another worker may have the job.
+        Raise SourceRemoved unless the run is a `removal`, TerminalJobError if another worker may hold the job.
         """
         for attempt in range(ATTEMPTS):
             await asyncio.sleep(random.uniform(0, 0.05) * attempt)
@@ -106,12 +106,12 @@ class QuotaTally:
         return True
 
     def free_room(self, known: KnownFile | None) -> None:
-        """Count a stored file no more."""
+        """Subtract a stored file from the tally."""
         if known is not None:
             self._bytes -= known.counted_bytes
             self._chunks -= known.chunk_count
 
     def give_back(self, size: int, chunks: int) -> None:
-        """Count a file no more that was counted with `take_room`."""
+        """Subtract a file that `take_room` counted."""
         self._bytes -= size
         self._chunks -= chunks

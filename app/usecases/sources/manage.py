@@ -49,7 +49,7 @@ class SourceChange:
 
 
 class ManageSources:
-    """The use-cases of sources. A key sees the sources in its categories alone; of any other they raise NotFound."""
+    """The use-cases of sources. A key sees only the sources in its categories; for any other they raise NotFound."""
 
     def __init__(
         self,
@@ -208,7 +208,7 @@ class ManageSources:
         return replace(view, index_job=job)
 
     async def _describe_conflict(self, principal: Principal, new: NewSource) -> SourceExists:
-        """Return the error that names the source that the folder is already."""
+        """Return the error that names the existing source of the folder."""
         async with self._uow.read(principal) as tx:
             place = new.user_id, new.category, new.root_path or ""
             stored = await self._sources.find_folder(tx, principal, *place)

@@ -59,7 +59,7 @@ class ReadFiles:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def read_file(self, run: IndexRun, planned: PlannedFile) -> ReadFile:
-        """Read and parse a file. What cannot be read is rejected without being opened, if possible."""
+        """Read and parse a file. Reject an unreadable file without opening it, if possible."""
         scanned = planned.scanned
         known = planned.known
         if scanned is not None:

@@ -75,7 +75,7 @@ class StoreFiles:
             stored = await self._files.find_stored(tx, run.principal, ids)
         for file in group:
             if file.planned.known is not None and file.planned.known.id not in stored:
-                await self._skip_file(run)  # deleted meanwhile: parsing was in vain, embedding would take longer
+                await self._skip_file(run)  # files deleted meanwhile need no embedding, which takes longer than parsing
                 continue
             checked = _check_quota(file, quota)
             if isinstance(checked.result, ParsedDocument):

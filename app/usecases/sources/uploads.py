@@ -46,7 +46,7 @@ class UploadOutcome:
 
 
 class ManageFiles:
-    """The use-cases of files. A key sees those of sources in its categories; of any other they raise NotFound."""
+    """The use-cases of files. A key sees the files of sources in its categories; for any other they raise NotFound."""
 
     def __init__(
         self,

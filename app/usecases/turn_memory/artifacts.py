@@ -34,7 +34,7 @@ class ReadArtifact:
 
 @dataclass(frozen=True, slots=True)
 class ArtifactQuery:
-    """A page of artifacts to read. `days` None is the policy's; `materialize` reads the blobs too."""
+    """A page of artifacts to read. `days` None means the policy's value; `materialize` reads the blobs too."""
 
     kinds: Sequence[ArtifactKind] | None = None
     tag: str | None = None
@@ -120,7 +120,7 @@ class ReadArtifacts:
 
 
 def find_title(artifacts: Sequence[Artifact]) -> str:
-    """Return the title of a conversation: that of the active set, else that of its start, else an empty text."""
+    """Return the title of a conversation: from the active set, else from its start, else an empty text."""
     kinds = ArtifactKind.active_set, ArtifactKind.start
     titles = {artifact.kind: parse_index(artifact.text)["conversation_title"] for artifact in artifacts}
     return next((titles[kind] for kind in kinds if titles.get(kind)), "")

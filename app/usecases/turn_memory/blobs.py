@@ -37,7 +37,7 @@ class StoreBlobs:
         self._clock = clock
 
     async def store_blob(self, principal: Principal, user_id: str, content: bytes) -> str:
-        """Store a new blob of a user and return its address. It goes after GRACE unless an artifact has it by then.
+        """Store a user's new blob; return its address. A sweep deletes it after GRACE unless an artifact refers to it.
 
         A later reference fails with WriteContention, and so does one after the user was erased. Raise
         BlobStoreUnavailable, or WriteContention if the user is erased at this moment.
@@ -68,7 +68,7 @@ class StoreBlobs:
         while True:
             try:
                 removed = await self._ledger.remove_orphans(principal, before, BATCH)
-            except WriteContention:  # an artifact came to refer to one of them: it is an orphan no more
+            except WriteContention:  # an artifact refers to one of them by now, so it is no orphan
                 failures += 1
                 if failures == ATTEMPTS:
                     raise

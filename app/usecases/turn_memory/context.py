@@ -53,8 +53,8 @@ class ReadContext:
     ) -> list[dict[str, Any]]:
         """Return the user's newest turns with assistant signals in all conversations, as fingerprints.
 
-        By default the policy's `days` and `signal_turns`. `key`: only turns with a signal of this key, in any spelling
-        with the same tag.
+        The defaults are the policy's `days` and `signal_turns`. `key`: only turns with a signal of this key, in any
+        spelling with the same tag.
         """
         principal.require_categories([self._policies.of(principal).turn_memory.category])
         policy = self._policies.of(principal).turn_memory

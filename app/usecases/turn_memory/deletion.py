@@ -36,8 +36,8 @@ class DeleteTurn:
         self._clock = clock
 
     async def delete_turn(self, principal: Principal, conversation: Conversation, turn_id: str) -> int:
-        """Delete everything stored of a turn; return how many artifacts. Its statements leave the buckets, and its id
-        the selection.
+        """Delete everything stored of a turn, also its statements in buckets and its id in the selection. Return the
+        number of deleted artifacts.
 
         Raise NotFound if there is nothing, CategoryNotAllowed, BlobStoreUnavailable or WriteContention.
         """
@@ -49,7 +49,7 @@ class DeleteTurn:
                 titled = await self._artifacts.get_titles(tx, principal, conversation)
             if not stored:
                 raise NotFound(NO_SUCH_TURN)
-            with contextlib.suppress(NotFound, WriteContention):  # a blob may go when its bucket changes
+            with contextlib.suppress(NotFound, WriteContention):  # a blob may be deleted when its bucket changes
                 rows = [_removal(one) for one in stored]  # a reaction that comes now gives the log another version
                 rows += await self._changed_buckets(principal, conversation.user_id, buckets, turn_id)
                 rows += self._changed_selection(titled, turn_id)
@@ -61,7 +61,7 @@ class DeleteTurn:
     async def _changed_buckets(
         self, principal: Principal, user_id: str, rows: Sequence[Artifact], turn_id: str
     ) -> list[ArtifactChange]:
-        """Return the buckets that the turn is in, without it. A bucket without any turn goes."""
+        """Return the buckets that contain the turn, now without it. A bucket without any turn is deleted."""
         now = whole_milliseconds(self._clock.now())
         changes = []
         for row, content in zip(rows, await read_buckets(self._blobs, principal, rows), strict=True):

@@ -156,7 +156,7 @@ class GiveFeedback:
             return await self._artifacts.list_newest_logs(tx, principal, conversation, CANDIDATES, named)
 
     async def _compare_texts(self, text: str, others: list[str]) -> tuple[list[float], str | None]:
-        """Return the similarity of a text to each other one, and None or the code of the embedder's error."""
+        """Return the similarity of a text to each of the others, and the code of the embedder's error or None."""
         try:
             own = await self._embedder.embed_query(text)
             vectors = await self._embedder.embed_texts(others)

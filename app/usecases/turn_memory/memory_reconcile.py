@@ -67,7 +67,7 @@ class ReconcileMemory:
         if not self._enabled:
             return {"why": "disabled"}
         for attempt in range(ATTEMPTS):
-            with contextlib.suppress(NotFound, WriteContention):  # a blob may go when its bucket changes
+            with contextlib.suppress(NotFound, WriteContention):  # a blob may be deleted when its bucket changes
                 return await self._run_once(principal, conversation)
             await asyncio.sleep(random.uniform(0, min(LONGEST_WAIT_S, 0.01 * 2**attempt)))
         raise WriteContention()

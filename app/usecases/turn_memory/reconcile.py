@@ -52,7 +52,7 @@ class ReconcileTurn:
     ) -> tuple[ReconciledTurn, Usage]:
         """Read the message with the chat model, and store the selected turns and buckets in the active set.
 
-        The fingerprint is the client's to write. A `listener` hears the model's answer as it is written.
+        The client writes the fingerprint. A `listener` gets the model's answer as it is written.
 
         Raise NoChatModel, NotFound or InvalidInput for a turn without a text, CategoryNotAllowed, TokensSpent,
         ChatModelUnavailable or WriteContention. Nothing is stored then.

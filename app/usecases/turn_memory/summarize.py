@@ -21,7 +21,7 @@ from app.usecases.turn_memory.turns import ChangeTurns
 
 @dataclass(frozen=True, slots=True)
 class TurnToSummarise:
-    """The turn. A text that is None is that of the stored turn. With `stores` the result goes into the turn."""
+    """The turn. A text that is None is read from the stored turn. With `stores` the result is stored in the turn."""
 
     turn_id: str
     user_text: str | None = None
@@ -48,7 +48,7 @@ class SummariseTurn:
         turn: TurnToSummarise,
         listener: AnswerListener | None = None,
     ) -> tuple[SummarisedTurn, Usage]:
-        """Sum up the turn with the chat model. A `listener` hears the model's answer as it is written.
+        """Sum up the turn with the chat model. A `listener` gets the model's answer as it is written.
 
         Raise NoChatModel, NotFound or InvalidInput for a turn without texts, CategoryNotAllowed, TokensSpent,
         ChatModelUnavailable; when it is to be stored also what `ChangeTurns` raises.

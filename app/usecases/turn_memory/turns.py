@@ -183,7 +183,7 @@ class ChangeTurns:
         raise WriteContention()
 
     async def _find_turn(self, principal: Principal, conversation: Conversation, turn_id: str) -> TurnState | None:
-        """Return the state of a turn, or None if its blob went with its row because another write came between."""
+        """Return the state of a turn, or None if another write deleted its row and blob in between."""
         try:
             return await self.read_turn(principal, conversation, turn_id)
         except NotFound:
