@@ -4,7 +4,8 @@ import ast
 
 from tests.architecture.checks import Source, imported
 
-OWN = frozenset({"app", "bench", "console", "migrations", "mnema_cli", "mnema_client", "mnema_wire", "tests", "workers"})
+SDK = ("mnema_cli", "mnema_client", "mnema_wire")
+OWN = frozenset({"app", "bench", "console", "migrations", "tests", "workers", *SDK})
 """Packages of this repository, whose undocumented names each may use."""
 
 NAMED_TUPLE = frozenset({"_asdict", "_field_defaults", "_fields", "_make", "_replace"})
