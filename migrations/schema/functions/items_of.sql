@@ -16,5 +16,5 @@ AS $function$
             AND NOT EXISTS (SELECT FROM supervisor_checkpoints c WHERE c.tenant_id = p_tenant AND c.user_id = l))
 $function$;
 COMMENT ON FUNCTION items_of(uuid,text) IS 'Return a user''s items: those with the user_id, and those without one that name the user. An item names a user if the
-key or a label of the namespace is the user''s id, or has it between punctuation, such as `x-maya`. The second does
+key or a label of the namespace is the user''s id, or has it between punctuation, such as `x-alice`. The second does
 not count for an id that a part of a label may equal by chance, nor if the whole label is the id of somebody else.';

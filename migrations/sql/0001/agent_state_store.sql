@@ -130,7 +130,7 @@ CREATE FUNCTION items_mentioning_user(p_user text) RETURNS SETOF uuid LANGUAGE s
 $$;
 
 -- Return a user's items: those with the user_id, and those without one that name the user. An item names a user if the
--- key or a label of the namespace is the user's id, or has it between punctuation, such as `x-maya`. The second does
+-- key or a label of the namespace is the user's id, or has it between punctuation, such as `x-alice`. The second does
 -- not count for an id that a part of a label may equal by chance, nor if the whole label is the id of somebody else.
 CREATE FUNCTION items_of(p_tenant uuid, p_user text) RETURNS SETOF uuid LANGUAGE sql STABLE AS $$
     SELECT id FROM store_items WHERE tenant_id = p_tenant AND user_id = p_user
