@@ -236,7 +236,10 @@ def _load_profiles(values: Any, **used: str) -> dict[str, RankingProfile]:
     profiles = {}
     for name, body in check_mapping(values, "profiles").items():
         where = f"profiles.{name}"
-        profiles[name] = build_policy(RankingProfile, {"name": name, **check_mapping(body, where)}, where)
+        today = profile_name(name)
+        if today in profiles:
+            raise ConfigError(f"{where}: {name!r} is an old name of {today!r}, which the file has too")
+        profiles[today] = build_policy(RankingProfile, {"name": today, **check_mapping(body, where)}, where)
     for where, name in used.items():
         if profile_name(name) not in profiles:
             raise ConfigError(f"{where}.profile {name!r} is not one of {', '.join(profiles)}")

@@ -6,7 +6,7 @@ import secrets
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, SecretStr, TypeAdapter, ValidationError, field_validator
+from pydantic import Field, SecretStr, TypeAdapter, ValidationError, field_validator, model_validator
 from pydantic_settings import (
     BaseSettings,
     InitSettingsSource,
@@ -181,6 +181,14 @@ class Settings(LayeredSettings):
                 raise ValueError("/proc, /sys and /dev hold no documents")
         return roots
 
+    @model_validator(mode="before")
+    @classmethod
+    def _one_switch_of_buckets(cls, given: dict[str, Any]) -> dict[str, Any]:
+        """Read `long_memories_log` of a settings file, which says the opposite of `memory_reconcile_enabled`."""
+        rest = {name: value for name, value in given.items() if name != "long_memories_log"}
+        is_off = TypeAdapter(bool).validate_python(given.get("long_memories_log") or False)
+        return rest | {"memory_reconcile_enabled": False} if is_off else rest
+
     def erasure_secret(self) -> bytes:
         """Return the key of the tombstones, MNEMA_SECRET_KEY, which must be the same on every replica.
 
@@ -235,9 +243,9 @@ def _shared_llm_settings() -> dict[str, Any]:
 def _shared_memory_settings() -> dict[str, Any]:
     """Return the switch of buckets from MEMORY_RECONCILE_ENABLED, or from LONG_MEMORIES_LOG, which says the opposite.
 
-    Either switches buckets off. A variable that is empty counts for nothing.
+    Either switches buckets off, and so does MNEMA_LONG_MEMORIES_LOG. A variable that is empty counts for nothing.
     """
-    if _read_switch("LONG_MEMORIES_LOG"):
+    if _read_switch("LONG_MEMORIES_LOG") or _read_switch("MNEMA_LONG_MEMORIES_LOG"):
         return {"memory_reconcile_enabled": False}
     enabled = os.environ.get("MEMORY_RECONCILE_ENABLED")
     return {"memory_reconcile_enabled": enabled} if enabled else {}

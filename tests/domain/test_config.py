@@ -316,6 +316,7 @@ def test_the_shipped_policies_are_the_defaults_of_the_code() -> None:
         ({"LONG_MEMORIES_LOG": ""}, True),
         ({"MEMORY_RECONCILE_ENABLED": "0"}, False),
         ({"MEMORY_RECONCILE_ENABLED": "1", "LONG_MEMORIES_LOG": "true"}, False),
+        ({"MNEMA_LONG_MEMORIES_LOG": "1"}, False),
         ({"MNEMA_MEMORY_RECONCILE_ENABLED": "0", "LONG_MEMORIES_LOG": "0"}, False),
         ({"MNEMA_MEMORY_RECONCILE_ENABLED": "1", "MEMORY_RECONCILE_ENABLED": "0"}, True),
     ],
@@ -326,6 +327,22 @@ def test_buckets_are_switched_off_by_name(
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     assert Settings().memory_reconcile_enabled is reconciles
+
+
+def test_a_settings_file_may_switch_buckets_off_by_either_name(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(Settings.model_config, "yaml_file", config / "settings.yaml")
+    for line in ("long_memories_log: true", "memory_reconcile_enabled: false"):
+        (config / "settings.yaml").write_text(f"{line}\n", encoding="utf-8")
+        assert not Settings().memory_reconcile_enabled, line
+
+
+def test_a_file_with_the_old_name_of_a_profile_is_read(config: Path) -> None:
+    shipped = (config / POLICIES).read_text(encoding="utf-8")
+    (config / POLICIES).write_text(shipped.replace("reranked", "seed002"), encoding="utf-8")
+    assert _load(config).profiles["reranked"] == load_policies(MODEL).profiles["reranked"]
+    _set(config, POLICIES, "profiles.reranked", {"fusion": "sigmoid"})
+    with pytest.raises(ConfigError, match="an old name of 'reranked'"):
+        _load(config)
 
 
 def test_a_wrong_switch_of_buckets_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
