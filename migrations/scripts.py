@@ -8,7 +8,8 @@ from alembic import op
 
 SQL = Path(__file__).parent / "sql"
 
-_COMMENTED = re.compile(r"^((?:--[^\n]*\n)+)CREATE (?:OR REPLACE )?FUNCTION (\w+)", re.MULTILINE)
+_COMMENTED = re.compile(r"^((?:--[^\n]*\n)+)CREATE (?:OR REPLACE )?FUNCTION ([\w{}]+)", re.MULTILINE)
+_INCLUDED = re.compile(r"^\{\{(\S+)\}\}$", re.MULTILINE)
 
 
 def run_sql(*names: str) -> None:
@@ -18,9 +19,15 @@ def run_sql(*names: str) -> None:
     """
     connection: Any = op.get_bind().connection.dbapi_connection
     for name in names:
-        source = (SQL / name).read_text(encoding="utf-8")
-        script = "\n".join([source, *comment_functions(source)])
+        script = read_script(SQL / name)
         connection.run_async(lambda driver, script=script: driver.execute(script))
+
+
+def read_script(file: Path) -> str:
+    """Return the SQL of a file with its comments. A line `{{other.sql}}` stands for the SQL of that file beside it."""
+    source = file.read_text(encoding="utf-8")
+    script = _INCLUDED.sub(lambda include: read_script(file.parent / include[1]), source)
+    return "\n".join([script, *comment_functions(source)])
 
 
 def comment_functions(script: str) -> list[str]:

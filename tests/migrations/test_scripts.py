@@ -1,8 +1,11 @@
 """The comment block above a function becomes its comment in the database."""
 
+from pathlib import Path
+
 import asyncpg
 
-from migrations.scripts import SQL, comment_functions
+from migrations.describe import SPACE
+from migrations.scripts import SQL, comment_functions, read_script
 from tests.conftest import Database
 
 SCRIPT = """-- A file.
@@ -19,13 +22,27 @@ def test_only_the_block_directly_above_a_function_is_its_comment() -> None:
     assert comment_functions(SCRIPT) == ["COMMENT ON FUNCTION one IS 'Return the tenant''s one.\nIt is never null.';"]
 
 
+def test_a_line_in_two_braces_stands_for_another_file_and_its_comments(tmp_path: Path) -> None:
+    (tmp_path / "spaces").mkdir()
+    (tmp_path / "spaces" / "one.sql").write_text("-- One.\nCREATE FUNCTION one_{space}() ...;\n", encoding="utf-8")
+    (tmp_path / "both.sql").write_text("EXECUTE fill_places($ddl$\n{{spaces/one.sql}}\n$ddl$, ...);", encoding="utf-8")
+    assert read_script(tmp_path / "both.sql") == (
+        "EXECUTE fill_places($ddl$\n-- One.\nCREATE FUNCTION one_{space}() ...;\n\n"
+        "COMMENT ON FUNCTION one_{space} IS 'One.';\n$ddl$, ...);"
+    )
+
+
 def test_no_line_of_a_script_is_longer_than_120_characters() -> None:
     lines = [(path.name, line) for path in SQL.rglob("*.sql") for line in path.read_text(encoding="utf-8").splitlines()]
     assert [(name, line) for name, line in lines if len(line) > 120] == []
 
 
 async def test_the_database_has_every_contract_of_the_migrations(database: Database) -> None:
-    contracts = [s for path in sorted(SQL.rglob("*.sql")) for s in comment_functions(path.read_text(encoding="utf-8"))]
+    contracts = [
+        statement.replace("{space}", SPACE) if path.parent.name == "spaces" else statement
+        for path in sorted(SQL.rglob("*.sql"))
+        for statement in comment_functions(path.read_text(encoding="utf-8"))
+    ]
     connection = await asyncpg.connect(database.superuser)
     comments = await connection.fetch(
         "SELECT format('COMMENT ON FUNCTION %s IS ''%s'';', p.proname,"

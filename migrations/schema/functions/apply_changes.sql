@@ -113,3 +113,4 @@ BEGIN
     RETURN jsonb_build_object('revs', v_revs, 'rows', v_images, 'related', v_related, 'facts', v_facts,
                               'fact_memories', jsonb_path_query_array(v_told, '$[*] ? (@.retold == true)'));
 END $function$;
+COMMENT ON FUNCTION apply_changes_minilm_l6_v2(uuid,jsonb,uuid[],halfvec[],bytea[],bytea[],jsonb) IS 'Apply a batch of changes in one transaction: locks, keys, users, changed memories, new ones, facts, vectors and jobs.';

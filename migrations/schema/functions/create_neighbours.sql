@@ -3,9 +3,16 @@ CREATE OR REPLACE FUNCTION public.create_neighbours(p_name text)
  LANGUAGE plpgsql
 AS $function$
 BEGIN
-    EXECUTE format($ddl$
-CREATE FUNCTION %1$I(p_tenant uuid, p_user text, p_category text, p_categories text[], p_hash bytea, p_vector halfvec,
-                     p_near int, p_link int, p_link_min real)
+    EXECUTE fill_places($ddl$
+-- Return the memories that a new text is compared with, in one call and one scan. Semantic memories
+-- only: the best p_near of its category (for the merge bands), the best p_link of all visible categories (for
+-- relations), and the memory with the same text, whatever its vector is.
+-- All texts of a user share some meaning, such as the user's name. So a relation needs a cosine of p_link_min with the
+-- user's mean vector subtracted, and without that. The mean is that of the user's 64 newest memories and of 10 zero
+-- vectors, which keep a few memories from removing their own topic.
+CREATE OR REPLACE FUNCTION neighbours_{space}(
+    p_tenant uuid, p_user text, p_category text, p_categories text[], p_hash bytea, p_vector halfvec,
+    p_near int, p_link int, p_link_min real)
     RETURNS TABLE (id uuid, similarity double precision, near boolean, link boolean, equal boolean,
         category text, text text,
                    thread_id text, importance smallint, pinned boolean, tags text[], version int,
@@ -20,17 +27,17 @@ BEGIN
     IF v_user IS NULL THEN RETURN; END IF;
     RETURN QUERY
         WITH scan AS MATERIALIZED (
-            SELECT v.memory_id, v.category, (v.embedding <=> p_vector) AS distance FROM %2$I v
+            SELECT v.memory_id, v.category, (v.embedding <=> p_vector) AS distance FROM vec_{space} v
             WHERE v.tenant_id = p_tenant AND v.user_pk = v_user AND v.state = 'active' AND v.type = 'semantic'
               AND (p_categories IS NULL OR v.category = ANY (p_categories))),
         close AS MATERIALIZED (
             SELECT memory_id FROM scan WHERE distance <= 1 - p_link_min ORDER BY distance LIMIT 4 * p_link),
         linkable AS (
             SELECT c.memory_id, (v.embedding - m.mean) <=> (p_vector - m.mean) AS distance
-            FROM close c JOIN %2$I v ON v.tenant_id = p_tenant AND v.memory_id = c.memory_id
+            FROM close c JOIN vec_{space} v ON v.tenant_id = p_tenant AND v.memory_id = c.memory_id
             CROSS JOIN (SELECT avg(x.embedding) AS mean FROM (
                 (SELECT v.embedding FROM (SELECT memory_id FROM scan ORDER BY memory_id DESC LIMIT 64) newest
-                 JOIN %2$I v ON v.tenant_id = p_tenant AND v.memory_id = newest.memory_id)
+                 JOIN vec_{space} v ON v.tenant_id = p_tenant AND v.memory_id = newest.memory_id)
                 UNION ALL SELECT p_vector - p_vector FROM generate_series(1, 10)) x) m),
         picked AS (
             (SELECT memory_id, true AS near, false AS link FROM scan WHERE category = p_category ORDER BY distance
@@ -48,13 +55,15 @@ BEGIN
         FROM picked p JOIN memories m ON m.tenant_id = p_tenant AND m.id = p.memory_id AND m.state = 'active'
         LEFT JOIN scan s ON s.memory_id = p.memory_id
         GROUP BY m.tenant_id, m.id ORDER BY 2 DESC NULLS LAST, m.id;
-END $fn$
-    $ddl$, 'neighbours_' || p_name, 'vec_' || p_name);
-    EXECUTE format('GRANT EXECUTE ON FUNCTION %I TO mnema_app', 'neighbours_' || p_name);
-END $function$;
-COMMENT ON FUNCTION create_neighbours(text) IS 'Make neighbours_<space>: the memories that a new text is compared with, in one call and one scan. Semantic memories
+END $fn$;
+GRANT EXECUTE ON FUNCTION neighbours_{space} TO mnema_app;
+
+COMMENT ON FUNCTION neighbours_{space} IS 'Return the memories that a new text is compared with, in one call and one scan. Semantic memories
 only: the best p_near of its category (for the merge bands), the best p_link of all visible categories (for
 relations), and the memory with the same text, whatever its vector is.
 All texts of a user share some meaning, such as the user''s name. So a relation needs a cosine of p_link_min with the
 user''s mean vector subtracted, and without that. The mean is that of the user''s 64 newest memories and of 10 zero
 vectors, which keep a few memories from removing their own topic.';
+    $ddl$, jsonb_build_object('space', p_name));
+END $function$;
+COMMENT ON FUNCTION create_neighbours(text) IS 'Make neighbours_<space>.';

@@ -3,59 +3,73 @@ CREATE OR REPLACE FUNCTION public.create_recall(p_name text)
  LANGUAGE plpgsql
 AS $function$
 DECLARE
-    v_table text := 'vec_' || p_name;
-    v_dimension int := (SELECT dimension FROM embedding_spaces WHERE name = p_name);
-    v_wide boolean := v_dimension > widest_exact();
-    v_all text := format('%I v WHERE v.tenant_id = p_tenant AND v.state = ''active'' AND v.type <> ''chunk''
-        AND v.category = ANY (p_categories)', v_table);
-    v_few text := format('unnest(v_found) AS f(id) JOIN %I v ON v.tenant_id = p_tenant AND v.memory_id = f.id',
-        v_table);
+    v_all text := $all$vec_{space} v WHERE v.tenant_id = p_tenant AND v.state = 'active' AND v.type <> 'chunk'
+        AND v.category = ANY (p_categories)$all$;
+    v_few text := 'unnest(v_found) AS f(id) JOIN vec_{space} v ON v.tenant_id = p_tenant AND v.memory_id = f.id';
     v_matching text :=
-        format('memories m JOIN %I v ON v.tenant_id = p_tenant AND v.memory_id = m.id AND v.state = ''active''
-        WHERE m.tenant_id = p_tenant AND m.category = ANY (p_categories) AND m.state = ''active''
-            AND m.type <> ''chunk''
-        AND memory_matches(m, p_filters)', v_table);
-    v_active text := 'SELECT m.id FROM memories m WHERE m.tenant_id = p_tenant AND m.category = ANY (p_categories)
-        AND m.state = ''active'' AND m.type <> ''chunk'' AND memory_matches(m, p_filters)';
+        $matching$memories m JOIN vec_{space} v ON v.tenant_id = p_tenant AND v.memory_id = m.id AND v.state = 'active'
+        WHERE m.tenant_id = p_tenant AND m.category = ANY (p_categories) AND m.state = 'active'
+            AND m.type <> 'chunk'
+        AND memory_matches(m, p_filters)$matching$;
     -- filters that the vectors' own index can apply, which is four times as fast
-    v_threads text := v_all || ' AND v.user_pk = v_user AND (v_thread IS NULL OR v.thread_key = v_thread)
+    v_threads text := v_all || $threads$ AND v.user_pk = v_user AND (v_thread IS NULL OR v.thread_key = v_thread)
         AND (v_shared IS NULL OR v.thread_key IS NULL OR v.thread_key = v_shared
-            OR v.type IN (''semantic'', ''episodic'', ''insight''))
-        AND (v_types IS NULL OR v.type = ANY (v_types))';
+            OR v.type IN ('semantic', 'episodic', 'insight'))
+        AND (v_types IS NULL OR v.type = ANY (v_types))$threads$;
+    v_active text := $active$SELECT m.id FROM memories m WHERE m.tenant_id = p_tenant
+        AND m.category = ANY (p_categories) AND m.state = 'active' AND m.type <> 'chunk'
+        AND memory_matches(m, p_filters)$active$;
+    v_places jsonb := search_places(p_name) || jsonb_build_object(
+        'matching_memories', v_active,
+        'nearest_of_user', nearest_sql(p_name, v_all || ' AND v.user_pk = v_user'),
+        'nearest_of_tenant', nearest_sql(p_name, v_all),
+        'nearest_matching', nearest_sql(p_name, v_matching),
+        'nearest_found', nearest_sql(p_name, v_few),
+        'nearest_of_threads', nearest_sql(p_name, v_threads));
 BEGIN
     PERFORM '[1]'::halfvec;  -- load the extension, whose settings are named below
-    EXECUTE format($ddl$
-CREATE OR REPLACE FUNCTION %1$I(p_tenant uuid, p_vector halfvec, p_categories text[], p_filters jsonb,
-    p_dense int) RETURNS uuid[]
-    LANGUAGE plpgsql STABLE SET plan_cache_mode = force_custom_plan SET enable_sort = off SET hnsw.ef_search = %5$s
-    SET hnsw.iterative_scan = relaxed_order SET hnsw.max_scan_tuples = 10000 AS $fn$
+    EXECUTE fill_places($ddl$
+-- Return approximately the nearest memories of a tenant; memories that the approximate index does not hold yet are
+-- compared one by one.
+CREATE OR REPLACE FUNCTION near_{space}(
+    p_tenant uuid, p_vector halfvec, p_categories text[], p_filters jsonb, p_dense int) RETURNS uuid[]
+    LANGUAGE plpgsql STABLE SET plan_cache_mode = force_custom_plan SET enable_sort = off
+    SET hnsw.ef_search = {ef_search} SET hnsw.iterative_scan = relaxed_order SET hnsw.max_scan_tuples = 10000 AS $fn$
 BEGIN
     RETURN ARRAY(SELECT x.memory_id FROM (
-        (SELECT v.memory_id FROM %2$I v
+        (SELECT v.memory_id FROM vec_{space} v
          WHERE v.tenant_id = p_tenant AND v.indexed AND v.state = 'active' AND v.type <> 'chunk'
          AND v.category = ANY (p_categories)
            AND (p_filters IS NULL OR EXISTS (SELECT FROM memories m WHERE m.tenant_id = p_tenant AND m.id = v.memory_id
                                              AND memory_matches(m, p_filters) OFFSET 0))
-         ORDER BY %3$s LIMIT %4$s * p_dense)
+         ORDER BY {distance} LIMIT {more} * p_dense)
         UNION ALL
-        (SELECT v.memory_id FROM %2$I v
+        (SELECT v.memory_id FROM vec_{space} v
          WHERE v.tenant_id = p_tenant AND NOT v.indexed AND v.state = 'active' AND v.type <> 'chunk'
          AND v.category = ANY (p_categories)
            AND (p_filters IS NULL OR EXISTS (SELECT FROM memories m WHERE m.tenant_id = p_tenant AND m.id = v.memory_id
                                              AND memory_matches(m, p_filters) OFFSET 0))
-         ORDER BY (%3$s) + 0, v.memory_id LIMIT %4$s * p_dense)) s
-        JOIN %2$I x ON x.tenant_id = p_tenant AND x.memory_id = s.memory_id
+         ORDER BY ({distance}) + 0, v.memory_id LIMIT {more} * p_dense)) s
+        JOIN vec_{space} x ON x.tenant_id = p_tenant AND x.memory_id = s.memory_id
         ORDER BY x.embedding <=> p_vector, x.memory_id LIMIT p_dense);
-END $fn$
-    $ddl$, 'near_' || p_name, v_table,
-        CASE WHEN v_wide THEN format('v.signs <~> binary_quantize(p_vector)::bit(%s)', v_dimension)
-             ELSE 'v.embedding <=> p_vector' END, CASE WHEN v_wide THEN 8 ELSE 1 END,
-        CASE WHEN v_wide THEN 200 ELSE 120 END);  -- of a million vectors, 120 find the same ten as 200
-    EXECUTE format($ddl$
-CREATE OR REPLACE FUNCTION %1$I(p_tenant uuid, p_user text, p_categories text[], p_filters jsonb, p_query text,
-    p_vector halfvec, p_dense int,
-        p_lexical int, p_beside int, p_related int, p_exact int, p_tokens boolean, p_vectors boolean, p_chunks int,
-        p_chunk_categories text[])
+END $fn$;
+GRANT EXECUTE ON FUNCTION near_{space} TO mnema_app;
+
+COMMENT ON FUNCTION near_{space} IS 'Return approximately the nearest memories of a tenant; memories that the approximate index does not hold yet are
+compared one by one.';
+    $ddl$, v_places);
+    EXECUTE fill_places($ddl$
+-- Return the candidates of a query. Among memories other than chunks: the best p_dense by vector and
+-- the best p_lexical by words; the turns before and after the best p_beside of each; for the best p_related of each,
+-- the strength of their strongest visible relation. If fewer than p_dense memories have a vector, memories without one
+-- follow. The result is one row of aligned arrays, because a driver reads a hundred rows ten times slower. With the
+-- filter `embedded`, memories without a vector are no candidates of the search by vector. A search of a whole tenant
+-- with more than p_exact memories is approximate. Then, in a search of their own, the best p_chunks chunks of
+-- p_chunk_categories by vector, and as many by words.
+CREATE OR REPLACE FUNCTION recall_{space}(
+    p_tenant uuid, p_user text, p_categories text[], p_filters jsonb, p_query text, p_vector halfvec,
+    p_dense int, p_lexical int, p_beside int, p_related int, p_exact int, p_tokens boolean, p_vectors boolean,
+    p_chunks int, p_chunk_categories text[])
     RETURNS TABLE (id uuid[], category text[], type text[], importance smallint[], pinned boolean[],
         created_at timestamptz[],
         updated_at timestamptz[], thread_id text[], seq bigint[], actor_id text[], asks boolean[], similarity float8[],
@@ -67,7 +81,7 @@ DECLARE
     v_first bigint;
     v_last bigint;
     v_few int := 500;  -- up to so many memories are looked up one by one
-    v_signs bit(%7$s);
+    v_signs bit({dimension});
     v_thread bigint := thread_key(p_filters->>'thread_id');
     v_shared bigint := thread_key(p_filters->>'shared_thread');
     v_types text[];
@@ -83,11 +97,11 @@ DECLARE
 BEGIN
     PERFORM set_config('app.tenant_id', p_tenant::text, true);
     v_user := CASE WHEN p_user IS NOT NULL THEN coalesce(user_pk_of(p_tenant, p_user), -1) END;
-    %8$s
+    {set_signs}
     IF p_vector IS NULL OR p_dense = 0 THEN
         v_dense := '{}';
     ELSIF v_user IS NOT NULL AND p_filters IS NULL THEN
-        v_dense := ARRAY(%3$s);
+        v_dense := ARRAY({nearest_of_user});
         IF cardinality(v_dense) < p_dense THEN
             -- without memory_matches: preparing it would take longer than running the statement
             v_found := ARRAY(SELECT m.id FROM memories m WHERE m.tenant_id = p_tenant AND m.user_pk = v_user
@@ -97,7 +111,7 @@ BEGIN
         v_types := CASE jsonb_typeof(p_filters->'type') WHEN 'string' THEN ARRAY[p_filters->>'type']
                         WHEN 'array' THEN ARRAY(SELECT jsonb_array_elements_text(p_filters->'type')) END;
         IF 'semantic' = ANY (v_types) THEN v_types := v_types || 'fact'::text; END IF;  -- the memories of facts
-        v_dense := ARRAY(%10$s);
+        v_dense := ARRAY({nearest_of_threads});
         IF cardinality(v_dense) < p_dense THEN
             v_found := CASE WHEN p_filters ? 'embedded' THEN v_dense ELSE ARRAY(
                 SELECT m.id FROM memories m WHERE m.tenant_id = p_tenant AND m.user_pk = v_user
@@ -108,33 +122,33 @@ BEGIN
         v_found := ARRAY(SELECT m.id FROM memories m WHERE m.tenant_id = p_tenant AND m.user_pk = v_user
                          AND m.state = 'active' AND m.type <> 'chunk' AND m.category = ANY (p_categories)
                          AND memory_matches(m, p_filters));
-        v_dense := ARRAY(%9$s);
+        v_dense := ARRAY({nearest_found});
     ELSE
         IF p_filters ?| '{run_id,thread_id}' THEN  -- these have indexes
             v_few := greatest(v_few, least(p_exact, 5000));
         END IF;
         IF p_filters ? 'run_id' THEN
-            v_found := ARRAY(%12$s AND m.run_id = p_filters->>'run_id' LIMIT v_few + 1);
+            v_found := ARRAY({matching_memories} AND m.run_id = p_filters->>'run_id' LIMIT v_few + 1);
         ELSIF p_filters ? 'thread_id' THEN
-            v_found := ARRAY(%12$s AND m.thread_id = p_filters->>'thread_id' LIMIT v_few + 1);
+            v_found := ARRAY({matching_memories} AND m.thread_id = p_filters->>'thread_id' LIMIT v_few + 1);
         ELSE
-            v_found := ARRAY(%12$s LIMIT v_few + 1);
+            v_found := ARRAY({matching_memories} LIMIT v_few + 1);
         END IF;
         IF cardinality(v_found) <= v_few THEN
             v_all := v_found;
-            v_dense := ARRAY(%9$s);
+            v_dense := ARRAY({nearest_found});
         ELSE
             v_found := NULL;  -- incomplete
             IF (SELECT count(*) FROM (SELECT FROM memories m WHERE m.tenant_id = p_tenant
                 AND m.category = ANY (p_categories)
                                       AND m.state = 'active' AND m.type <> 'chunk'
                                       LIMIT p_exact + 1) counted) > p_exact THEN
-                v_dense := %6$I(p_tenant, p_vector, p_categories, p_filters, p_dense);
+                v_dense := near_{space}(p_tenant, p_vector, p_categories, p_filters, p_dense);
             ELSIF p_filters IS NULL THEN
-                v_dense := ARRAY(%4$s);
+                v_dense := ARRAY({nearest_of_tenant});
             END IF;
             IF v_dense IS NULL OR cardinality(v_dense) < p_dense THEN
-                v_dense := ARRAY(%5$s);  -- a small tenant, or the approximate search found too few
+                v_dense := ARRAY({nearest_matching});  -- a small tenant, or the approximate search found too few
             END IF;
         END IF;
     END IF;
@@ -173,7 +187,8 @@ BEGIN
     IF p_chunks > 0 AND EXISTS (SELECT FROM memories m WHERE m.tenant_id = p_tenant AND m.state = 'active'
         AND m.type = 'chunk') THEN
         SELECT f.near, f.worded, f.ranks INTO v_chunks, v_worded, v_chunk_ranks
-            FROM %11$I(p_tenant, p_user, p_vector, p_chunk_categories, p_filters, p_query, p_chunks, p_exact) f;
+            FROM find_chunks_{space}(
+                p_tenant, p_user, p_vector, p_chunk_categories, p_filters, p_query, p_chunks, p_exact) f;
     END IF;
     RETURN QUERY SELECT array_agg(c.id), array_agg(c.category), array_agg(c.type), array_agg(c.importance),
         array_agg(c.pinned),
@@ -186,7 +201,7 @@ BEGIN
     FROM (
         SELECT m.id, m.category, m.type, m.importance, m.pinned, m.created_at, m.updated_at, m.thread_id,
             m.seq, m.actor_id,
-               m.text LIKE '%%?' AS asks, 1 - (v.embedding <=> p_vector) AS similarity, l.rank,
+               m.text LIKE '%?' AS asks, 1 - (v.embedding <=> p_vector) AS similarity, l.rank,
                CASE WHEN i.id = ANY (v_dense[:p_related] || v_found[:p_related]) THEN (
                    -- from the strongest down; the first visible one is enough
                    SELECT e.strength FROM (SELECT x.other, x.strength FROM (
@@ -205,24 +220,19 @@ BEGIN
         FROM (SELECT unnest(v_dense) AS id UNION SELECT unnest(v_found) UNION SELECT unnest(v_beside)
               UNION SELECT unnest(v_chunks) UNION SELECT unnest(v_worded)) i
         JOIN memories m ON m.tenant_id = p_tenant AND m.id = i.id
-        LEFT JOIN %2$I v ON v.tenant_id = p_tenant AND v.memory_id = i.id
+        LEFT JOIN vec_{space} v ON v.tenant_id = p_tenant AND v.memory_id = i.id
         LEFT JOIN unnest(v_found || v_worded, v_ranks || v_chunk_ranks) AS l(id, rank) ON l.id = i.id
         ORDER BY i.id) c;
-END $fn$
-    $ddl$, 'recall_' || p_name, v_table, nearest_sql(v_table, v_wide, v_all || ' AND v.user_pk = v_user'),
-        nearest_sql(v_table, v_wide, v_all), nearest_sql(v_table, v_wide, v_matching), 'near_' || p_name, v_dimension,
-        CASE WHEN v_wide THEN format('v_signs := binary_quantize(p_vector)::bit(%s);', v_dimension) ELSE '' END,
-        nearest_sql(v_table, v_wide, v_few), nearest_sql(v_table, v_wide, v_threads), 'find_chunks_'
-            || p_name, v_active);
-    EXECUTE format('GRANT EXECUTE ON FUNCTION %I, %I TO mnema_app', 'near_' || p_name, 'recall_' || p_name);
-END $function$;
-COMMENT ON FUNCTION create_recall(text) IS 'Make near_<space> and recall_<space>.
-near_<space> returns approximately the nearest memories of a tenant; memories that the approximate index does not
-hold yet are compared one by one.
-recall_<space> returns the candidates of a query. Among memories other than chunks: the best p_dense by vector and
+END $fn$;
+GRANT EXECUTE ON FUNCTION recall_{space} TO mnema_app;
+
+COMMENT ON FUNCTION recall_{space} IS 'Return the candidates of a query. Among memories other than chunks: the best p_dense by vector and
 the best p_lexical by words; the turns before and after the best p_beside of each; for the best p_related of each,
 the strength of their strongest visible relation. If fewer than p_dense memories have a vector, memories without one
 follow. The result is one row of aligned arrays, because a driver reads a hundred rows ten times slower. With the
 filter `embedded`, memories without a vector are no candidates of the search by vector. A search of a whole tenant
 with more than p_exact memories is approximate. Then, in a search of their own, the best p_chunks chunks of
-p_chunk_categories by vector, and as many by words (recall_chunks.sql).';
+p_chunk_categories by vector, and as many by words.';
+    $ddl$, v_places);
+END $function$;
+COMMENT ON FUNCTION create_recall(text) IS 'Make near_<space> and recall_<space>.';

@@ -20,3 +20,5 @@ BEGIN
     GET DIAGNOSTICS v_count = ROW_COUNT;
     RETURN v_count;
 END $function$;
+COMMENT ON FUNCTION fill_vectors_minilm_l6_v2(uuid,uuid[],integer[],halfvec[],bytea[]) IS 'Store vectors and tokens that are missing, of each memory that still has the version which was read: a concurrent
+change of the text brings its own vector. Return how many.';

@@ -33,8 +33,8 @@ BEGIN
         IF p_vector IS NOT NULL THEN
             v_part := NULL;
             IF v_thread IS NOT NULL THEN
-                v_part := ARRAY(SELECT v.memory_id FROM memories m JOIN vec_minilm_l6_v2 v ON v.tenant_id = p_tenant AND v.memory_id = m.id WHERE v.tenant_id = p_tenant AND v.user_pk BETWEEN v_first AND v_last AND v.state = 'active' AND v.type = 'chunk'
-        AND v.category = ANY (p_categories) AND (v_thread IS NULL OR v.thread_key = v_thread)
+                v_part := ARRAY(SELECT v.memory_id FROM memories m JOIN vec_minilm_l6_v2 v ON v.tenant_id = p_tenant AND v.memory_id = m.id WHERE v.tenant_id = p_tenant AND v.user_pk BETWEEN v_first AND v_last AND v.state = 'active'
+        AND v.type = 'chunk' AND v.category = ANY (p_categories) AND (v_thread IS NULL OR v.thread_key = v_thread)
         AND (v_shared IS NULL OR v.thread_key IS NULL OR v.thread_key = v_shared)
         AND m.tenant_id = p_tenant AND m.user_pk BETWEEN v_first AND v_last AND m.state = 'active'
             AND m.type = 'chunk'
@@ -43,14 +43,15 @@ BEGIN
                 AND m.user_pk BETWEEN v_first AND v_last
                                       AND m.state = 'active' AND m.type = 'chunk'
                                       LIMIT p_exact + 1) counted) > p_exact THEN
-                v_part := near_chunks_minilm_l6_v2(p_tenant, v_user, v_thread, v_shared, p_vector, p_categories, v_filters, p_wanted);
+                v_part := near_chunks_minilm_l6_v2(
+                    p_tenant, v_user, v_thread, v_shared, p_vector, p_categories, v_filters, p_wanted);
             END IF;
             -- not many, or the approximate search found too few
             IF v_thread IS NULL AND (v_part IS NULL OR cardinality(v_part) < p_wanted) THEN
-                v_part := CASE WHEN v_filters IS NULL THEN ARRAY(SELECT v.memory_id FROM vec_minilm_l6_v2 v WHERE v.tenant_id = p_tenant AND v.user_pk BETWEEN v_first AND v_last AND v.state = 'active' AND v.type = 'chunk'
-        AND v.category = ANY (p_categories) AND (v_thread IS NULL OR v.thread_key = v_thread)
-        AND (v_shared IS NULL OR v.thread_key IS NULL OR v.thread_key = v_shared) ORDER BY (v.embedding <=> p_vector) + 0, v.memory_id LIMIT p_dense) ELSE ARRAY(SELECT v.memory_id FROM memories m JOIN vec_minilm_l6_v2 v ON v.tenant_id = p_tenant AND v.memory_id = m.id WHERE v.tenant_id = p_tenant AND v.user_pk BETWEEN v_first AND v_last AND v.state = 'active' AND v.type = 'chunk'
-        AND v.category = ANY (p_categories) AND (v_thread IS NULL OR v.thread_key = v_thread)
+                v_part := CASE WHEN v_filters IS NULL THEN ARRAY(SELECT v.memory_id FROM vec_minilm_l6_v2 v WHERE v.tenant_id = p_tenant AND v.user_pk BETWEEN v_first AND v_last AND v.state = 'active'
+        AND v.type = 'chunk' AND v.category = ANY (p_categories) AND (v_thread IS NULL OR v.thread_key = v_thread)
+        AND (v_shared IS NULL OR v.thread_key IS NULL OR v.thread_key = v_shared) ORDER BY (v.embedding <=> p_vector) + 0, v.memory_id LIMIT p_dense) ELSE ARRAY(SELECT v.memory_id FROM memories m JOIN vec_minilm_l6_v2 v ON v.tenant_id = p_tenant AND v.memory_id = m.id WHERE v.tenant_id = p_tenant AND v.user_pk BETWEEN v_first AND v_last AND v.state = 'active'
+        AND v.type = 'chunk' AND v.category = ANY (p_categories) AND (v_thread IS NULL OR v.thread_key = v_thread)
         AND (v_shared IS NULL OR v.thread_key IS NULL OR v.thread_key = v_shared)
         AND m.tenant_id = p_tenant AND m.user_pk BETWEEN v_first AND v_last AND m.state = 'active'
             AND m.type = 'chunk'
@@ -79,3 +80,6 @@ BEGIN
             FROM unnest(worded, ranks) AS w(id, rank) WHERE w.id <> ALL (v_part);
     END IF;
 END $function$;
+COMMENT ON FUNCTION find_chunks_minilm_l6_v2(uuid,text,halfvec,text[],jsonb,text,integer,integer) IS 'Return the best p_wanted chunks by vector (`near`) and by words (`worded`, with their `ranks`).
+Each user is searched alone, so that a few own chunks are compared one by one beside a hundred thousand shared ones.
+Chunks of a removed source are left out, and of turns that the filters leave out.';

@@ -27,3 +27,5 @@ BEGIN
         JOIN vec_minilm_l6_v2 x ON x.tenant_id = p_tenant AND x.memory_id = s.memory_id
         ORDER BY x.embedding <=> p_vector, x.memory_id LIMIT p_dense);
 END $function$;
+COMMENT ON FUNCTION near_minilm_l6_v2(uuid,halfvec,text[],jsonb,integer) IS 'Return approximately the nearest memories of a tenant; memories that the approximate index does not hold yet are
+compared one by one.';

@@ -31,3 +31,4 @@ BEGIN
         JOIN vec_minilm_l6_v2 x ON x.tenant_id = p_tenant AND x.memory_id = s.memory_id
         ORDER BY x.embedding <=> p_vector, x.memory_id LIMIT p_dense);
 END $function$;
+COMMENT ON FUNCTION near_chunks_minilm_l6_v2(uuid,bigint,bigint,bigint,halfvec,text[],jsonb,integer) IS 'Return approximately the nearest chunks of a user, or of all.';

@@ -41,3 +41,9 @@ BEGIN
         LEFT JOIN scan s ON s.memory_id = p.memory_id
         GROUP BY m.tenant_id, m.id ORDER BY 2 DESC NULLS LAST, m.id;
 END $function$;
+COMMENT ON FUNCTION neighbours_minilm_l6_v2(uuid,text,text,text[],bytea,halfvec,integer,integer,real) IS 'Return the memories that a new text is compared with, in one call and one scan. Semantic memories
+only: the best p_near of its category (for the merge bands), the best p_link of all visible categories (for
+relations), and the memory with the same text, whatever its vector is.
+All texts of a user share some meaning, such as the user''s name. So a relation needs a cosine of p_link_min with the
+user''s mean vector subtracted, and without that. The mean is that of the user''s 64 newest memories and of 10 zero
+vectors, which keep a few memories from removing their own topic.';

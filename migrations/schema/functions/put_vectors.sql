@@ -17,3 +17,6 @@ BEGIN
         WHERE m.tenant_id = p_tenant AND m.id = ANY (p_changed) AND v.tenant_id = p_tenant AND v.memory_id = m.id
           AND (v.category, v.state) IS DISTINCT FROM (m.category, m.state);
 END $function$;
+COMMENT ON FUNCTION put_vectors_minilm_l6_v2(uuid,uuid[],halfvec[],bytea[],uuid[],uuid[]) IS 'Store vectors and tokens of existing memories. Of the memories p_changed, also copy category and state into every
+space, and delete the vectors of a changed text from the other spaces. The memories p_stale lose their vectors in
+every space, because their text is new and has no vector yet.';

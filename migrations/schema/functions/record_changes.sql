@@ -88,3 +88,7 @@ BEGIN
     SELECT jsonb_agg(jsonb_build_array(memory_id, thread_id, rev)) INTO v_revs FROM told;
     RETURN coalesce(v_revs, '[]');
 END $function$;
+COMMENT ON FUNCTION record_changes_minilm_l6_v2(uuid,jsonb,uuid[],halfvec[],bytea[],jsonb) IS 'Insert new memories with their relations, and be the only writer of history, change_log, thread_revision and events.
+Return the revision of each change in each thread.
+The parts of its statement look each other up row by row, without joins: to start hash joins costs 5 % of a call with
+one memory; with 16 they make no difference, with 256 they would save an eighth.';

@@ -12,6 +12,18 @@ CREATE FUNCTION current_tenant() RETURNS uuid LANGUAGE sql STABLE PARALLEL SAFE
 COMMENT ON FUNCTION current_tenant() IS 'Tenant of this transaction. After a commit the setting is '''', not NULL.';
 GRANT EXECUTE ON FUNCTION current_tenant() TO mnema_app, mnema_search;
 
+-- Return p_sql with each `{place}` replaced by its text. A space's functions are files with such places (spaces/).
+-- The space's name comes last, because the other texts have its place too. It matches [a-z0-9_]+ and needs no quotes.
+CREATE FUNCTION fill_places(p_sql text, p_places jsonb) RETURNS text LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+    v_place record;
+BEGIN
+    FOR v_place IN SELECT key, value FROM jsonb_each_text(p_places) ORDER BY key = 'space' LOOP
+        p_sql := replace(p_sql, '{' || v_place.key || '}', v_place.value);
+    END LOOP;
+    RETURN p_sql;
+END $$;
+
 -- Return a new UUIDv7, which begins with the milliseconds of now (PostgreSQL has uuidv7() from 18 on).
 CREATE FUNCTION new_id() RETURNS uuid LANGUAGE sql VOLATILE PARALLEL SAFE
     RETURN (lpad(to_hex((extract(epoch FROM clock_timestamp()) * 1000)::bigint), 12, '0') || '7'

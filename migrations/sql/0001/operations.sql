@@ -112,86 +112,58 @@ BEGIN
         VALUES (p_name, p_model, p_dimension, NOT EXISTS (SELECT 1 FROM embedding_spaces WHERE active));
 END $space$;
 
--- Make the functions of a space that store vectors.
--- put_vectors_<space> stores vectors and tokens of existing memories. Of the memories p_changed, it also copies
--- category and state into every space, and deletes the vectors of a changed text from the other spaces. The memories
--- p_stale lose their vectors in every space, because their text is new and has no vector yet.
--- fill_vectors_<space> stores vectors and tokens that are missing, of each memory that still has the version which was
--- read: a concurrent change of the text brings its own vector. Returns how many.
--- index_vectors_<space> puts up to p_limit active vectors of a tenant into the approximate index. Returns how many.
+-- Make the functions of a space that store vectors: put_vectors_<space>, which names all other spaces,
+-- fill_vectors_<space> and index_vectors_<space>.
 CREATE FUNCTION create_put_vectors(p_name text) RETURNS void LANGUAGE plpgsql AS $space$
 DECLARE
-    v_others text;
-BEGIN
-    SELECT coalesce(string_agg(format($ddl$
-    DELETE FROM %1$I WHERE tenant_id = p_tenant
+    v_places jsonb := jsonb_build_object('space', p_name, 'change_other_spaces', (
+        SELECT coalesce(string_agg(fill_places($other$
+    DELETE FROM vec_{other} WHERE tenant_id = p_tenant
         AND (memory_id = ANY (p_ids) AND memory_id = ANY (p_changed) OR memory_id = ANY (p_stale));
-    UPDATE %1$I v SET category = m.category, state = m.state, indexed = false FROM memories m
+    UPDATE vec_{other} v SET category = m.category, state = m.state, indexed = false FROM memories m
         WHERE m.tenant_id = p_tenant AND m.id = ANY (p_changed) AND v.tenant_id = p_tenant AND v.memory_id = m.id
-          AND (v.category, v.state) IS DISTINCT FROM (m.category, m.state);$ddl$, 'vec_' || name), ''), '')
-        INTO v_others FROM embedding_spaces WHERE name <> p_name;
-    EXECUTE format($ddl$
-CREATE OR REPLACE FUNCTION %1$I(p_tenant uuid, p_ids uuid[], p_vectors halfvec[], p_tokens bytea[], p_changed uuid[],
-                                  p_stale uuid[])
-    RETURNS void LANGUAGE plpgsql AS $fn$
+          AND (v.category, v.state) IS DISTINCT FROM (m.category, m.state);$other$,
+            jsonb_build_object('other', name)), ''), '')
+        FROM embedding_spaces WHERE name <> p_name));
 BEGIN
-    IF p_stale <> '{}' THEN DELETE FROM %2$I WHERE tenant_id = p_tenant AND memory_id = ANY (p_stale); END IF;
-    INSERT INTO %2$I AS v (tenant_id, user_pk, memory_id, type, category, state, thread_key, embedding, tokens)
-        SELECT m.tenant_id, m.user_pk, m.id, m.type, m.category, m.state, thread_key(m.thread_id), x.embedding, x.tokens
-        FROM unnest(p_ids, p_vectors, p_tokens) AS x(id, embedding, tokens) JOIN memories m ON m.tenant_id = p_tenant
-            AND m.id = x.id
-        WHERE x.id = ANY (p_changed)
-        ON CONFLICT (tenant_id, memory_id)
-            DO UPDATE SET embedding = excluded.embedding, tokens = excluded.tokens, category = excluded.category,
-                          state = excluded.state, indexed = false;
-    UPDATE %2$I v SET category = m.category, state = m.state, indexed = false FROM memories m
-        WHERE m.tenant_id = p_tenant AND m.id = ANY (p_changed) AND v.tenant_id = p_tenant AND v.memory_id = m.id
-          AND (v.category, v.state) IS DISTINCT FROM (m.category, m.state);%3$s
-END $fn$
-    $ddl$, 'put_vectors_' || p_name, 'vec_' || p_name, v_others);
-    EXECUTE format($ddl$
-CREATE OR REPLACE FUNCTION %1$I(p_tenant uuid, p_ids uuid[], p_versions int[], p_vectors halfvec[], p_tokens bytea[])
-    RETURNS bigint LANGUAGE plpgsql AS $fn$
-DECLARE
-    v_count bigint;
-BEGIN
-    PERFORM set_config('app.tenant_id', p_tenant::text, true);
-    WITH same AS MATERIALIZED (
-        SELECT m.user_pk, m.id, CASE WHEN m.fact_topic IS NULL THEN m.type ELSE 'fact' END AS type, m.category, m.state,
-               thread_key(m.thread_id) AS thread_key, x.embedding, x.tokens
-        FROM unnest(p_ids, p_versions, p_vectors, p_tokens) AS x(id, version, embedding, tokens)
-        JOIN memories m ON m.tenant_id = p_tenant AND m.id = x.id AND m.version = x.version
-        ORDER BY m.id FOR SHARE OF m)
-    INSERT INTO %2$I AS v (tenant_id, user_pk, memory_id, type, category, state, thread_key, embedding, tokens)
-        SELECT p_tenant, user_pk, id, type, category, state, thread_key, embedding, tokens FROM same
-        ON CONFLICT (tenant_id, memory_id) DO UPDATE SET tokens = excluded.tokens, indexed = false
-            WHERE v.tokens IS NULL AND excluded.tokens IS NOT NULL;
-    GET DIAGNOSTICS v_count = ROW_COUNT;
-    RETURN v_count;
-END $fn$
-    $ddl$, 'fill_vectors_' || p_name, 'vec_' || p_name);
-    EXECUTE format($ddl$
-CREATE OR REPLACE FUNCTION %1$I(p_tenant uuid, p_limit int) RETURNS bigint LANGUAGE plpgsql AS $fn$
-DECLARE
-    v_ids uuid[];
-    v_count bigint;
-BEGIN
-    PERFORM set_config('app.tenant_id', p_tenant::text, true);
-    v_ids := ARRAY(SELECT memory_id FROM %2$I WHERE tenant_id = p_tenant AND NOT indexed AND state = 'active'
-        AND type <> 'chunk'
-                   ORDER BY memory_id LIMIT p_limit FOR UPDATE SKIP LOCKED);
-    v_ids := v_ids || ARRAY(SELECT memory_id FROM %2$I WHERE tenant_id = p_tenant AND NOT indexed AND state = 'active'
-        AND type = 'chunk'
-                   ORDER BY memory_id LIMIT p_limit - cardinality(v_ids) FOR UPDATE SKIP LOCKED);
-    UPDATE %2$I SET indexed = true WHERE tenant_id = p_tenant AND memory_id = ANY (v_ids);
-    GET DIAGNOSTICS v_count = ROW_COUNT;
-    RETURN v_count;
-END $fn$
-    $ddl$, 'index_vectors_' || p_name, 'vec_' || p_name);
-    EXECUTE format('GRANT EXECUTE ON FUNCTION %I, %I, %I TO mnema_app', 'put_vectors_'
-        || p_name, 'fill_vectors_' || p_name,
-                   'index_vectors_' || p_name);
+    EXECUTE fill_places($ddl$
+{{spaces/put_vectors.sql}}
+    $ddl$, v_places);
+    EXECUTE fill_places($ddl$
+{{spaces/fill_vectors.sql}}
+    $ddl$, v_places);
+    EXECUTE fill_places($ddl$
+{{spaces/index_vectors.sql}}
+    $ddl$, v_places);
 END $space$;
+
+-- Return the places that a space's functions of search share. Wide vectors are compared by their signs first, which an
+-- index holds; then the vectors of the best are read.
+CREATE FUNCTION search_places(p_name text) RETURNS jsonb LANGUAGE sql STABLE
+    RETURN (SELECT CASE WHEN dimension > widest_exact() THEN jsonb_build_object(
+            'dimension', dimension,
+            'set_signs', format('v_signs := binary_quantize(p_vector)::bit(%s);', dimension),
+            'distance', format('v.signs <~> binary_quantize(p_vector)::bit(%s)', dimension),
+            'more', 8,
+            'ef_search', 200)
+        ELSE jsonb_build_object(
+            'dimension', dimension,
+            'set_signs', '',
+            'distance', 'v.embedding <=> p_vector',
+            'more', 1,
+            'ef_search', 120)  -- of a million vectors, 120 find the same ten as 200
+        END || jsonb_build_object('space', name)
+        FROM embedding_spaces WHERE name = p_name);
+
+-- Return the SQL of an exact search of p_source for the nearest vectors. `+ 0` keeps the planner from the approximate
+-- index.
+CREATE FUNCTION nearest_sql(p_name text, p_source text) RETURNS text LANGUAGE sql STABLE
+    RETURN (SELECT replace(CASE WHEN dimension > widest_exact() THEN $wide$SELECT x.memory_id FROM (
+            SELECT v.memory_id FROM {source} ORDER BY (v.signs <~> v_signs) + 0, v.memory_id LIMIT 8 * p_dense) s
+        JOIN vec_{space} x ON x.tenant_id = p_tenant AND x.memory_id = s.memory_id
+        ORDER BY x.embedding <=> p_vector, x.memory_id LIMIT p_dense$wide$
+    ELSE 'SELECT v.memory_id FROM {source} ORDER BY (v.embedding <=> p_vector) + 0, v.memory_id LIMIT p_dense'
+    END, '{source}', p_source) FROM embedding_spaces WHERE name = p_name);
 
 -- Make a space: its table and all its functions.
 CREATE FUNCTION add_embedding_space(p_name text, p_model text, p_dimension int, p_partitions int)

@@ -51,131 +51,29 @@ GRANT EXECUTE ON FUNCTION search_chunks(bigint, text, text[], jsonb, int) TO mne
 GRANT EXECUTE ON FUNCTION rare_words(text, text, int) TO mnema_search;
 
 -- Make near_chunks_<space> and find_chunks_<space>.
--- near_chunks_<space> returns approximately the nearest chunks of a user, or of all.
--- find_chunks_<space> returns the best p_wanted chunks by vector (`near`) and by words (`worded`, with their `ranks`).
--- Each user is searched alone, so that a few own chunks are compared one by one beside a hundred thousand shared ones.
--- Chunks of a removed source are left out, and of turns that the filters leave out.
 CREATE FUNCTION create_chunk_recall(p_name text) RETURNS void LANGUAGE plpgsql AS $space$
 DECLARE
-    v_table text := 'vec_' || p_name;
-    v_dimension int := (SELECT dimension FROM embedding_spaces WHERE name = p_name);
-    v_wide boolean := v_dimension > widest_exact();
-    v_order text := CASE WHEN v_wide THEN format('v.signs <~> binary_quantize(p_vector)::bit(%s)', v_dimension)
-                         ELSE 'v.embedding <=> p_vector' END;
-    v_more int := CASE WHEN v_wide THEN 8 ELSE 1 END;
     v_scope text :=
-        'v.tenant_id = p_tenant AND v.user_pk BETWEEN v_first AND v_last AND v.state = ''active'' AND v.type = ''chunk''
-        AND v.category = ANY (p_categories) AND (v_thread IS NULL OR v.thread_key = v_thread)
-        AND (v_shared IS NULL OR v.thread_key IS NULL OR v.thread_key = v_shared)';
-    v_rows text := format('memories m JOIN %I v ON v.tenant_id = p_tenant AND v.memory_id = m.id WHERE %s
-        AND m.tenant_id = p_tenant AND m.user_pk BETWEEN v_first AND v_last AND m.state = ''active''
-            AND m.type = ''chunk''
-        AND memory_matches(m, v_filters)', v_table, v_scope);
-    -- few chunks are of turns, and these are found by their thread
-    v_of_thread text := v_rows || ' AND m.thread_id = p_filters->>''thread_id''';
+        $scope$v.tenant_id = p_tenant AND v.user_pk BETWEEN v_first AND v_last AND v.state = 'active'
+        AND v.type = 'chunk' AND v.category = ANY (p_categories) AND (v_thread IS NULL OR v.thread_key = v_thread)
+        AND (v_shared IS NULL OR v.thread_key IS NULL OR v.thread_key = v_shared)$scope$;
+    v_rows text := format($rows$memories m JOIN vec_{space} v ON v.tenant_id = p_tenant AND v.memory_id = m.id WHERE %s
+        AND m.tenant_id = p_tenant AND m.user_pk BETWEEN v_first AND v_last AND m.state = 'active'
+            AND m.type = 'chunk'
+        AND memory_matches(m, v_filters)$rows$, v_scope);
+    v_places jsonb := search_places(p_name) || jsonb_build_object(
+        'nearest_in_scope', nearest_sql(p_name, 'vec_{space} v WHERE ' || v_scope),
+        'nearest_matching', nearest_sql(p_name, v_rows),
+        -- few chunks are of turns, and these are found by their thread
+        'nearest_of_thread', nearest_sql(p_name, v_rows || $thread$ AND m.thread_id = p_filters->>'thread_id'$thread$));
 BEGIN
     PERFORM '[1]'::halfvec;  -- load the extension, whose settings are named below
-    EXECUTE format($ddl$
-CREATE OR REPLACE FUNCTION %1$I(p_tenant uuid, p_user bigint, p_thread bigint, p_shared bigint, p_vector halfvec,
-    p_categories text[],
-        p_filters jsonb, p_dense int) RETURNS uuid[]
-    LANGUAGE plpgsql STABLE SET plan_cache_mode = force_custom_plan SET enable_sort = off SET hnsw.ef_search = 200
-    SET hnsw.iterative_scan = relaxed_order SET hnsw.max_scan_tuples = 10000 AS $fn$
-BEGIN
-    RETURN ARRAY(SELECT x.memory_id FROM (
-        (SELECT v.memory_id FROM %2$I v
-         WHERE v.tenant_id = p_tenant AND v.indexed AND v.state = 'active' AND v.type = 'chunk'
-         AND v.category = ANY (p_categories)
-           AND (p_user IS NULL OR v.user_pk = p_user) AND (p_thread IS NULL OR v.thread_key = p_thread)
-           AND (p_shared IS NULL OR v.thread_key IS NULL OR v.thread_key = p_shared)
-           AND (p_filters IS NULL OR EXISTS (SELECT FROM memories m WHERE m.tenant_id = p_tenant AND m.id = v.memory_id
-                                             AND memory_matches(m, p_filters) OFFSET 0))
-         ORDER BY %3$s LIMIT %4$s * p_dense)
-        UNION ALL
-        (SELECT v.memory_id FROM %2$I v
-         WHERE v.tenant_id = p_tenant AND NOT v.indexed AND v.state = 'active' AND v.type = 'chunk'
-         AND v.category = ANY (p_categories)
-           AND (p_user IS NULL OR v.user_pk = p_user) AND (p_thread IS NULL OR v.thread_key = p_thread)
-           AND (p_shared IS NULL OR v.thread_key IS NULL OR v.thread_key = p_shared)
-           AND (p_filters IS NULL OR EXISTS (SELECT FROM memories m WHERE m.tenant_id = p_tenant AND m.id = v.memory_id
-                                             AND memory_matches(m, p_filters) OFFSET 0))
-         ORDER BY (%3$s) + 0, v.memory_id LIMIT %4$s * p_dense)) s
-        JOIN %2$I x ON x.tenant_id = p_tenant AND x.memory_id = s.memory_id
-        ORDER BY x.embedding <=> p_vector, x.memory_id LIMIT p_dense);
-END $fn$
-    $ddl$, 'near_chunks_' || p_name, v_table, v_order, v_more);
-    EXECUTE format($ddl$
-CREATE OR REPLACE FUNCTION %1$I(p_tenant uuid, p_user text, p_vector halfvec, p_categories text[], p_filters jsonb,
-    p_query text,
-        p_wanted int, p_exact int, OUT near uuid[], OUT worded uuid[], OUT ranks real[])
-    LANGUAGE plpgsql STABLE SET plan_cache_mode = force_generic_plan AS $fn$
-DECLARE
-    p_dense CONSTANT int := p_wanted;  -- the name that nearest_sql uses
-    v_signs bit(%2$s);
-    v_thread bigint := thread_key(p_filters->>'thread_id');
-    v_shared bigint := thread_key(p_filters->>'shared_thread');
-    -- the filters that neither the vectors' table nor the places below apply
-    v_filters jsonb := nullif(p_filters - '{type,thread_id,shared_thread,embedded,before_seq,before_thread}'::text[],
-        '{}');
-    v_removed jsonb := (SELECT jsonb_build_object('exclude_sources', jsonb_agg(s.id)) FROM sources s
-                        WHERE s.tenant_id = p_tenant AND s.removed_at IS NOT NULL HAVING count(*) > 0);
-    v_users bigint[];
-    v_user bigint;
-    v_first bigint;
-    v_last bigint;
-    v_part uuid[];
-BEGIN
-    near := '{}';
-    %3$s
-    v_filters := CASE WHEN v_removed IS NULL THEN v_filters ELSE coalesce(v_filters, '{}') || v_removed END;
-    v_users := CASE WHEN p_user IS NULL THEN ARRAY[NULL::bigint]
-                    ELSE ARRAY(SELECT u.user_pk FROM users u WHERE u.tenant_id = p_tenant
-                        AND u.user_id IN (p_user, '_shared')) END;
-    FOREACH v_user IN ARRAY v_users LOOP
-        v_first := coalesce(v_user, 0);  -- bounds in variables, so that the index is used
-        v_last := coalesce(v_user, 9223372036854775807);
-        IF p_vector IS NOT NULL THEN
-            v_part := NULL;
-            IF v_thread IS NOT NULL THEN
-                v_part := ARRAY(%8$s);
-            ELSIF (SELECT count(*) FROM (SELECT FROM memories m WHERE m.tenant_id = p_tenant
-                AND m.user_pk BETWEEN v_first AND v_last
-                                      AND m.state = 'active' AND m.type = 'chunk'
-                                      LIMIT p_exact + 1) counted) > p_exact THEN
-                v_part := %4$I(p_tenant, v_user, v_thread, v_shared, p_vector, p_categories, v_filters, p_wanted);
-            END IF;
-            -- not many, or the approximate search found too few
-            IF v_thread IS NULL AND (v_part IS NULL OR cardinality(v_part) < p_wanted) THEN
-                v_part := CASE WHEN v_filters IS NULL THEN ARRAY(%5$s) ELSE ARRAY(%6$s) END;
-            END IF;
-            near := near || v_part;
-        END IF;
-        SELECT worded || array_agg(l.memory_id), ranks || array_agg(l.rank) INTO worded, ranks
-            FROM search_chunks(v_user, p_query, p_categories,
-                nullif(coalesce(p_filters - 'type', '{}') || coalesce(v_removed, '{}'), '{}'), p_wanted) l;
-    END LOOP;
-    IF cardinality(v_users) > 1 THEN
-        near := ARRAY(SELECT v.memory_id FROM %7$I v WHERE v.tenant_id = p_tenant AND v.memory_id = ANY (near)
-                      ORDER BY v.embedding <=> p_vector, v.memory_id LIMIT p_wanted);
-        SELECT array_agg(w.id), array_agg(w.rank) INTO worded, ranks
-            FROM (SELECT u.id, u.rank FROM unnest(worded, ranks) AS u(id, rank) ORDER BY u.rank DESC, u.id
-                LIMIT p_wanted) w;
-    END IF;
-    IF p_filters ?| '{before_seq,exclude_ids}' THEN  -- a chunk goes with its turn
-        v_part := ARRAY(SELECT c.memory_id FROM chunks c JOIN memories t ON t.tenant_id = p_tenant AND t.id = c.turn_id
-                        WHERE c.tenant_id = p_tenant AND c.memory_id = ANY (near || worded)
-                            AND NOT memory_matches(t, p_filters - 'type'));
-        near := ARRAY(SELECT i.id FROM unnest(near) WITH ORDINALITY AS i(id, at) WHERE i.id <> ALL (v_part)
-            ORDER BY i.at);
-        SELECT array_agg(w.id), array_agg(w.rank) INTO worded, ranks
-            FROM unnest(worded, ranks) AS w(id, rank) WHERE w.id <> ALL (v_part);
-    END IF;
-END $fn$
-    $ddl$, 'find_chunks_' || p_name, v_dimension,
-        CASE WHEN v_wide THEN format('v_signs := binary_quantize(p_vector)::bit(%s);', v_dimension) ELSE '' END,
-        'near_chunks_' || p_name, nearest_sql(v_table, v_wide, format('%I v WHERE %s', v_table, v_scope)),
-        nearest_sql(v_table, v_wide, v_rows), v_table, nearest_sql(v_table, v_wide, v_of_thread));
-    EXECUTE format('GRANT EXECUTE ON FUNCTION %I, %I TO mnema_app', 'near_chunks_' || p_name, 'find_chunks_' || p_name);
+    EXECUTE fill_places($ddl$
+{{spaces/near_chunks.sql}}
+    $ddl$, v_places);
+    EXECUTE fill_places($ddl$
+{{spaces/find_chunks.sql}}
+    $ddl$, v_places);
 END $space$;
 
 -- Return the chunks p_chosen that may still be answered, with their places, and up to p_beside chunks before and after
