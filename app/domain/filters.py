@@ -12,7 +12,8 @@ class Filters:
     """Conditions on a memory; None means no condition.
 
     `user_id` None searches the whole tenant. `pinned` False selects unpinned memories only. `updated_after` is
-    inclusive, `updated_before` exclusive.
+    inclusive, `updated_before` exclusive; so are `expires_after` and `expires_before`, and no memory without
+    `expires_at` meets them.
     """
 
     user_id: str | None = None
@@ -26,6 +27,8 @@ class Filters:
     importance_max: int | None = None
     updated_after: datetime | None = None
     updated_before: datetime | None = None
+    expires_after: datetime | None = None
+    expires_before: datetime | None = None
     thread_id: str | None = None
     type: str | None = None
     tag: str | None = None
@@ -33,6 +36,8 @@ class Filters:
     def __post_init__(self) -> None:
         if self.updated_after and self.updated_before and self.updated_after > self.updated_before:
             raise InvalidInput("filters.updated_after is later than filters.updated_before")
+        if self.expires_after and self.expires_before and self.expires_after > self.expires_before:
+            raise InvalidInput("filters.expires_after is later than filters.expires_before")
         if self.importance_min and self.importance_max and self.importance_min > self.importance_max:
             raise InvalidInput("filters.importance_min is greater than filters.importance_max")
 

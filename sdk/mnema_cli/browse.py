@@ -63,11 +63,19 @@ def edit_memory(
     importance: Annotated[int | None, typer.Option(min=1, max=5)] = None,
     pinned: Annotated[bool | None, typer.Option("--pin/--unpin")] = None,
     tag: Annotated[list[str] | None, typer.Option(help="repeat for several; replaces all tags")] = None,
+    expires: Annotated[str | None, typer.Option(help="a moment, or: never")] = None,
     if_version: IfVersion = None,
     as_json: AsJson = False,
 ) -> None:
     """Change a memory. What is not named stays as it is."""
-    named = {"text": text, "category": category, "importance": importance, "pinned": pinned, "tags": tag}
+    named = {
+        "text": text,
+        "category": category,
+        "importance": importance,
+        "pinned": pinned,
+        "tags": tag,
+        "expires_at": expires,
+    }
     changes = {name: value for name, value in named.items() if value is not None}
     if not changes:
         exit_with_error("name at least one change, such as --text or --importance", USAGE)
@@ -168,6 +176,7 @@ def _print_memory(memory: dict[str, Any], as_json: bool) -> None:
         "agent": memory["agent_id"],
         "created": write_time(memory["created_at"]),
         "updated": write_time(memory["updated_at"]),
+        "expires": write_time(memory["expires_at"]) if memory.get("expires_at") else None,
         "text": memory["text"],
         "steps": memory["steps_text"],
     }

@@ -29,6 +29,7 @@ def remember_memory(
     pinned: Annotated[bool, typer.Option()] = False,
     tag: Annotated[list[str] | None, typer.Option()] = None,
     steps: Annotated[str | None, typer.Option(help="numbered steps; makes the memory procedural")] = None,
+    expires: Annotated[str | None, typer.Option(help="the moment from which it no longer holds")] = None,
     trim: Annotated[bool, typer.Option()] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -44,6 +45,7 @@ def remember_memory(
         "pinned": pinned,
         "tags": tag or [],
         "steps_text": steps,
+        "expires_at": expires,
     }
     with open_client() as client:
         written = request_json(client, "POST", "/memory", json=body, params={"trim": trim})

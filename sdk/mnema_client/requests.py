@@ -80,6 +80,7 @@ class MemoryFields(TypedDict, total=False):
     source: Source | Mapping[str, str] | None
     metadata: Mapping[str, Any] | None
     created_at: Moment | None
+    expires_at: Moment | None
 
 
 class TurnFields(TypedDict, total=False):
@@ -105,6 +106,7 @@ class ChangeFields(TypedDict, total=False):
     pinned: bool | None
     tags: Sequence[str] | None
     metadata: Mapping[str, Any] | None
+    expires_at: Moment | Literal["never"] | None
 
 
 class QuestionFields(TypedDict, total=False):
@@ -151,6 +153,8 @@ class ListFields(TypedDict, total=False):
     importance_max: int | None
     updated_after: Moment | None
     updated_before: Moment | None
+    expires_after: Moment | None
+    expires_before: Moment | None
     created_after: Moment | None
     created_before: Moment | None
     metadata: Mapping[str, str | float | bool] | None

@@ -51,6 +51,11 @@ def _parse_moment(value: Any) -> Any:
         raise ValueError("expected an ISO 8601 date or time in the years 1 to 9999") from None
 
 
+def _parse_expiry(value: Any) -> Any:
+    """Return what `_parse_moment` does, and None for `never`."""
+    return None if value == "never" else _parse_moment(value)
+
+
 def _parse_day(value: Any) -> Any:
     """Return a date for a text such as 2026-01-31. Raise ValueError for anything else."""
     if value is None or isinstance(value, date):
@@ -101,6 +106,21 @@ Moment = Annotated[
     BeforeValidator(_parse_moment),
     WithJsonSchema({"type": "string", "anyOf": [{"format": "date"}, {"format": "date-time"}]}),
 ]
+Expiry = Annotated[
+    datetime | None,
+    BeforeValidator(_parse_expiry),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "string", "format": "date"},
+                {"type": "string", "format": "date-time"},
+                {"const": "never"},
+                {"type": "null"},
+            ]
+        }
+    ),
+]
+"""A moment, or `never`, which is None as in a body that says `null`."""
 Day = Annotated[date, BeforeValidator(_parse_day), WithJsonSchema({"type": "string", "format": "date"})]
 # documented here but checked later: the text must not be empty after normalisation (error code `empty_text`)
 NOT_EMPTY = {"minLength": 1, "pattern": r"\S"}

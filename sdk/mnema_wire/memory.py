@@ -10,6 +10,7 @@ from mnema_wire.bases import Answered, Change, Page, Request, Stored, is_absent,
 from mnema_wire.facts import MemoryActions
 from mnema_wire.fields import (
     NOT_EMPTY,
+    Expiry,
     Identifier,
     Importance,
     Json,
@@ -67,6 +68,7 @@ class NewMemory(Request):
     source: Source | None = None
     metadata: Json = Field(default_factory=dict)
     created_at: Moment | None = Field(default=None, description="for imports; never in the future")
+    expires_at: Moment | None = Field(default=None, description="the moment from which it no longer holds")
 
 
 class Changes(Change):
@@ -82,6 +84,7 @@ class Changes(Change):
     pinned: bool = Field(default=False, strict=True)
     tags: Tags = Field(default_factory=list)
     metadata: Json = Field(default_factory=dict)
+    expires_at: Expiry = Field(default=None, description="`never` takes it away")
 
 
 class PinChoice(Request):
@@ -120,7 +123,9 @@ class Written(Answered):
 class Memory(Stored):
     """A stored memory."""
 
-    told = frozenset({"id", "type", "state", "version", "superseded_by", "purge_at", "created_at", "updated_at"})
+    told = frozenset(
+        {"id", "type", "state", "version", "superseded_by", "purge_at", "created_at", "updated_at", "expires_at"}
+    )
     model_config = ConfigDict(from_attributes=True)
     id: UUID
     user_id: str
@@ -145,6 +150,7 @@ class Memory(Stored):
     purge_at: datetime | None = None
     created_at: datetime
     updated_at: datetime
+    expires_at: datetime | None = None
     last_accessed: datetime | None = None
     hits: int = 0
 

@@ -39,6 +39,8 @@ class RowFilters(Request):
     importance_max: Importance | None = None
     updated_after: Moment | None = Field(default=None, description="inclusive; a date without a time is midnight UTC")
     updated_before: Moment | None = Field(default=None, description="exclusive; a date without a time is midnight UTC")
+    expires_after: Moment | None = Field(default=None, description="inclusive; only memories with an `expires_at`")
+    expires_before: Moment | None = Field(default=None, description="exclusive; only memories with an `expires_at`")
 
 
 class Filters(RowFilters):

@@ -55,6 +55,7 @@ class NewMemory:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     created_at: datetime | None = None
     updated_at: datetime | None = None
+    expires_at: datetime | None = None
 
     def to_memory(self, memory_id: UUID) -> "Memory":
         """Return the stored memory that this becomes. `created_at` must be set."""
@@ -95,6 +96,7 @@ class Memory:
     superseded_by: UUID | None = None
     purge_at: datetime | None = None
     fact_topic: str | None = None
+    expires_at: datetime | None = None
     last_accessed: datetime | None = None
     hits: int = 0
 

@@ -36,6 +36,7 @@ class ComparedMemory:
     pinned: bool
     tags: tuple[str, ...]
     version: int
+    expires_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +197,7 @@ def _compared_from_row(row: Mapping[str, Any]) -> ComparedMemory:
         pinned=row["pinned"],
         tags=tuple(row["tags"]),
         version=row["version"],
+        expires_at=row["expires_at"],
     )
 
 

@@ -80,10 +80,10 @@ def compose_write(plan: WritePlan, *, recreate: bool) -> tuple[list[MemoryChange
 
 
 def _is_unchanged(plan: WritePlan, match: ComparedMemory) -> bool:
-    """Tell whether the merge would leave text, importance, pin and tags as they are."""
+    """Tell whether the merge would leave the old memory as it is."""
     merged = _merged_memory(plan, match)
-    old = match.neighbour.text, match.importance, match.pinned, match.tags
-    return old == (merged.text, merged.importance, merged.pinned, merged.tags)
+    old = match.neighbour.text, match.importance, match.pinned, match.tags, match.expires_at
+    return old == (merged.text, merged.importance, merged.pinned, merged.tags, merged.expires_at)
 
 
 def _compose_create(plan: WritePlan) -> tuple[list[MemoryChange], WriteResult]:
@@ -112,6 +112,7 @@ def _compose_update(plan: WritePlan, match: ComparedMemory) -> tuple[list[Memory
         "importance": merged.importance,
         "pinned": merged.pinned,
         "tags": list(merged.tags),
+        "expires_at": merged.expires_at,
         "updated_at": plan.now,
     }
     if changed:  # the old source does not support the new text
@@ -166,7 +167,9 @@ def _compose_recreate(plan: WritePlan, match: ComparedMemory) -> tuple[list[Memo
 
 
 def _merged_memory(plan: WritePlan, match: ComparedMemory) -> NewMemory:
-    """Return the incoming memory merged with the old one: higher importance, pinned if either is, all tags."""
+    """Return the incoming memory merged with the old one: higher importance, pinned if either is, all tags, and
+    the incoming expiry, if it has one.
+    """
     new = plan.new
     return replace(
         new,
@@ -174,6 +177,7 @@ def _merged_memory(plan: WritePlan, match: ComparedMemory) -> NewMemory:
         importance=max(new.importance, match.importance),
         pinned=new.pinned or match.pinned,
         tags=tuple(dict.fromkeys((*match.tags, *new.tags))),
+        expires_at=new.expires_at or match.expires_at,
     )
 
 

@@ -36,6 +36,7 @@ CASE
 END)) STORED,
     stored_at timestamp with time zone NOT NULL DEFAULT now(),
     fact_topic text,
+    expires_at timestamp with time zone,
     CONSTRAINT memories_pkey PRIMARY KEY (tenant_id, id),
     CONSTRAINT memories_tenant_id_user_pk_fkey FOREIGN KEY (tenant_id, user_pk) REFERENCES users(tenant_id, user_pk),
     CONSTRAINT memories_check CHECK ((type = 'procedural'::text) = (category = 'procedural'::text)),

@@ -89,6 +89,8 @@ async def page(
     importance_max: Annotated[int | None, Query(ge=1, le=5)] = None,
     updated_after: Annotated[Moment | None, Query()] = None,
     updated_before: Annotated[Moment | None, Query()] = None,
+    expires_after: Annotated[Moment | None, Query()] = None,
+    expires_before: Annotated[Moment | None, Query()] = None,
     created_after: Annotated[Moment | None, Query()] = None,
     created_before: Annotated[Moment | None, Query()] = None,
     metadata: Annotated[list[MetadataPair] | None, Query(max_length=10, description="key:value; all of them")] = None,
@@ -101,7 +103,9 @@ async def page(
     whose: dict[str, Any] = {"user_id": user_id, "agent_id": agent_id, "run_id": run_id, "actor_id": actor_id}
     which: dict[str, Any] = {"role": role, "thread_id": thread_id, "tag": tag, "pinned": pinned}
     changed: dict[str, Any] = {"updated_after": updated_after, "updated_before": updated_before}
-    filters = Filters(**whose, **which, **changed, importance_min=importance_min, importance_max=importance_max)
+    expiring: dict[str, Any] = {"expires_after": expires_after, "expires_before": expires_before}
+    important: dict[str, Any] = {"importance_min": importance_min, "importance_max": importance_max}
+    filters = Filters(**whose, **which, **changed, **expiring, **important)
     pairs = tuple(map(parse_metadata, metadata or ()))
     created = (created_after, created_before)
     kinds = tuple(category or ()), tuple(type or ())
