@@ -1,10 +1,39 @@
 """Filters of a query or a list. They are ANDed, and the database applies them before ranking."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
-from typing import Any
+from typing import TypedDict, cast
 
 from app.domain.errors import InvalidInput
+
+
+class Conditions(TypedDict, total=False):
+    """Conditions on a memory for the database function `memory_matches()`, which is given them as JSON.
+
+    `type`: one type or several. `shared_thread`: what is in this thread, in none, or known in every one. `embedded`:
+    only memories with a vector. `before_seq`: of the thread `before_thread`, only turns before this one.
+    """
+
+    agent_id: str
+    run_id: str
+    actor_id: str
+    role: str
+    pinned: bool
+    importance_min: int
+    importance_max: int
+    updated_after: str
+    updated_before: str
+    expires_after: str
+    expires_before: str
+    thread_id: str
+    shared_thread: str
+    type: str | Sequence[str]
+    tag: str
+    embedded: bool
+    exclude_ids: Sequence[str]
+    before_seq: int
+    before_thread: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,17 +70,18 @@ class Filters:
         if self.importance_min and self.importance_max and self.importance_min > self.importance_max:
             raise InvalidInput("filters.importance_min is greater than filters.importance_max")
 
-    def row_conditions(self) -> dict[str, Any] | None:
-        """Return the conditions for the database function `memory_matches()`; None if there are none.
+    def row_conditions(self) -> Conditions:
+        """Return the conditions for the database function `memory_matches()`.
 
         User and category are missing: they are separate arguments, because they are the indexes' first columns.
         """
-        conditions: dict[str, Any] = {}
-        for name in _ROW_FILTERS:
-            value = getattr(self, name)
-            if value is not None:
-                conditions[name] = value.isoformat() if isinstance(value, datetime) else value
-        return conditions or None
+        values = {name: getattr(self, name) for name in _ROW_FILTERS}
+        named = {
+            name: value.isoformat() if isinstance(value, datetime) else value
+            for name, value in values.items()
+            if value is not None
+        }
+        return cast(Conditions, named)
 
 
 _ROW_FILTERS = tuple(f.name for f in fields(Filters) if f.name not in ("user_id", "category"))

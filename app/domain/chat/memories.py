@@ -2,12 +2,13 @@
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
 from mnema_wire.limits import MAX_CHAT_MEMORIES
 
 from app.domain.errors import InvalidInput
+from app.domain.filters import Conditions
 
 GLOBAL: Final = "global"
 """The conversation whose memories are known in every conversation, as are those of no thread.
@@ -68,7 +69,7 @@ class ChatMemories:
         return bool(self.hits or self.summary)
 
 
-def scope_conditions(memory_id: str) -> list[dict[str, Any]]:
-    """Return the conditions for `memory_matches()` of each scope: the conversation, and what every one knows."""
-    scopes: list[dict[str, Any]] = [{"shared_thread": GLOBAL}]
-    return scopes if memory_id == GLOBAL else [{"thread_id": memory_id}, *scopes]
+def scope_conditions(memory_id: str) -> list[Conditions]:
+    """Return the conditions of each scope: the conversation, and what every one knows."""
+    shared = Conditions(shared_thread=GLOBAL)
+    return [shared] if memory_id == GLOBAL else [Conditions(thread_id=memory_id), shared]

@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, TypeAlias
 from uuid import UUID
 
 from app.domain.errors import InvalidCursor, InvalidInput
-from app.domain.filters import Filters
+from app.domain.filters import Conditions, Filters
 from app.domain.ids import check_moment
 from app.domain.memory.memory import Memory
 from app.domain.paging import decode_cursor, decode_parts, encode_cursor, encode_place
@@ -51,10 +51,12 @@ class MemoryListing:
         """The categories of which a memory must have one; empty for all."""
         return [*self.categories, *([self.filters.category] if self.filters.category is not None else [])]
 
-    def row_conditions(self) -> dict[str, Any] | None:
+    def row_conditions(self) -> Conditions | None:
         """Return the conditions for the database function `memory_matches()`; None if there are none."""
-        conditions = self.filters.row_conditions() or {}
-        return conditions | ({"type": list(self.types)} if self.types else {}) or None
+        conditions = self.filters.row_conditions()
+        if self.types:
+            conditions["type"] = self.types
+        return conditions or None
 
     def narrow_categories(self, seen: Sequence[str] | None) -> list[str] | None:
         """Return the categories of the list within those that a key may see (None: all); None for all."""
@@ -80,9 +82,8 @@ class MemoryListing:
         names of these two are recorded, in `not_kept`.
         """
         filters = self.filters
-        named = {"user_id": filters.user_id, "category": _one_or_all(self.named_categories)} | (
-            filters.row_conditions() or {}
-        )
+        named: dict[str, Any] = {"user_id": filters.user_id, "category": _one_or_all(self.named_categories)}
+        named |= filters.row_conditions()
         named |= {"type": _one_or_all(self.types)} if self.types else {}
         named |= {name: moment.isoformat() for name, moment in self._created()}
         withheld = [name for name, value in (("metadata", self.metadata), ("q", self.words)) if value]

@@ -8,7 +8,7 @@ from uuid import UUID
 import numpy as np
 from pgvector import HalfVector
 
-from app.domain.filters import Filters
+from app.domain.filters import Conditions, Filters
 from app.domain.memory.memory import Memory
 from app.domain.principal import Principal
 from app.domain.recall.candidates import Candidate
@@ -43,14 +43,14 @@ class Search:
     with_tokens: bool = False
     beside: int = 0
     exact: int = 5000
-    left_out: dict[str, Any] | None = None
+    left_out: Conditions = field(default_factory=Conditions)
     chunks: int = 0
     chunk_categories: tuple[str, ...] = ()
 
     @property
-    def row_conditions(self) -> dict[str, Any] | None:
+    def row_conditions(self) -> Conditions | None:
         """The conditions of filters and `left_out` together; None if there are none."""
-        return (self.filters.row_conditions() or {}) | (self.left_out or {}) or None
+        return self.filters.row_conditions() | self.left_out or None
 
 
 @dataclass(frozen=True, slots=True)

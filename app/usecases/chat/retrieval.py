@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
 from app.config.loader import Policies
@@ -17,7 +17,7 @@ from app.domain.chat.memories import (
     scope_conditions,
 )
 from app.domain.errors import NulByte
-from app.domain.filters import Filters
+from app.domain.filters import Conditions, Filters
 from app.domain.memory.memory import Memory, MemoryType
 from app.domain.principal import Principal
 from app.domain.recall.arrangement import arrange_answer
@@ -56,7 +56,7 @@ class _Pools:
     `present`: hashes of the request's texts. `question`: hash of the message. `conditions`: conditions of each scope.
     """
 
-    conditions: list[dict[str, Any]]
+    conditions: list[Conditions]
     size: int
     present: frozenset[bytes] = field(default_factory=frozenset)
     question: bytes = b""
@@ -124,7 +124,7 @@ class RetrieveForChat:
         lengths = dict.fromkeys(categories, EVERY)
         slots = min(top_k, policies.sources.answer_chunks)
         ranking = await self._ranks.prepare_ranking(principal, request, categories, lengths, profile, chunks=slots)
-        ranking.search = replace(ranking.search, left_out={"type": HIT_TYPES}, with_vectors=True)
+        ranking.search = replace(ranking.search, left_out=Conditions(type=HIT_TYPES), with_vectors=True)
         return await self._answer(principal, place, ranking, pools)
 
     async def _answer(
@@ -166,9 +166,7 @@ class RetrieveForChat:
         newest = {c.text_hash or c.id: c.id for c in newest_first}  # of equal texts the newest
         return [c for c in found if newest[c.text_hash or c.id] == c.id]
 
-    async def _find_pool(
-        self, tx: ReadTx, ranking: Ranking, pools: _Pools, conditions: dict[str, Any]
-    ) -> list[Candidate]:
+    async def _find_pool(self, tx: ReadTx, ranking: Ranking, pools: _Pools, conditions: Conditions) -> list[Candidate]:
         """Return the pool of one scope.
 
         The next best memories replace those that the request has. So the search asks for some more, and runs again if
@@ -214,12 +212,12 @@ def _take_chunks(found: list[Candidate], slots: ChunkSlots | None) -> list[Candi
     return others
 
 
-def _scope_search(ranking: Ranking, conditions: dict[str, Any], wanted: int, told: list[UUID]) -> Search:
+def _scope_search(ranking: Ranking, conditions: Conditions, wanted: int, told: list[UUID]) -> Search:
     """Return the search for the best `wanted` memories of a scope, without those in `told`.
 
     A profile that ranks by the vector alone asks the full-text search only if there is no vector.
     """
-    left_out = (ranking.search.left_out or {}) | conditions
+    left_out = ranking.search.left_out | conditions
     search = replace(ranking.search, left_out=left_out)
     if told:  # not the first search of the scope, which found the chunks
         left_out["exclude_ids"] = [str(id_) for id_ in told]
@@ -228,7 +226,7 @@ def _scope_search(ranking: Ranking, conditions: dict[str, Any], wanted: int, tol
         return replace(search, dense=max(ranking.profile.dense_candidates, wanted))
     if search.vector is None:
         return replace(search, dense=0, lexical=wanted)
-    return replace(search, dense=wanted, lexical=0, left_out=left_out | {"embedded": True})
+    return replace(search, dense=wanted, lexical=0, left_out=left_out | Conditions(embedded=True))
 
 
 def _nearest_of(candidates: list[Candidate], profile: RankingProfile, size: int) -> list[Candidate]:

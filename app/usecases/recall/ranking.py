@@ -6,13 +6,13 @@ A ranking is prepared before any transaction, because it embeds the text. A rera
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import tzinfo
-from typing import Any, Protocol
+from typing import Protocol
 
 from app.config.loader import Policies
 from app.config.tenant_policies import TenantPolicies
 from app.domain.changes import Observation
 from app.domain.errors import InvalidInput
-from app.domain.filters import Filters
+from app.domain.filters import Conditions, Filters
 from app.domain.memory.memory import Memory, MemoryType
 from app.domain.outages import EmbedderUnavailable, RerankerUnavailable
 from app.domain.principal import Principal
@@ -53,8 +53,8 @@ class RankedRequest(Protocol):
         ...
 
     @property
-    def left_out(self) -> dict[str, Any] | None:
-        """Further conditions for the database function `memory_matches()`."""
+    def left_out(self) -> Conditions:
+        """Further conditions on memories."""
         ...
 
     @property
@@ -295,7 +295,7 @@ def _open_slots(
     policies: Policies, request: RankedRequest, lengths: dict[str, int], chunks: int
 ) -> tuple[dict[str, int], ChunkSlots | None]:
     """Return the categories to rank, none if the request is for chunks alone, and the slots of chunks, if any."""
-    types = ((request.filters.row_conditions() or {}) | (request.left_out or {})).get("type")
+    types = (request.filters.row_conditions() | request.left_out).get("type")
     wanted = {types} if isinstance(types, str) else set(types or MemoryType)
     if not lengths or not chunks or MemoryType.chunk not in wanted:
         return lengths, None

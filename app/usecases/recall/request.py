@@ -2,11 +2,10 @@
 
 from dataclasses import dataclass, field
 from datetime import UTC, tzinfo
-from typing import Any
 from uuid import UUID
 
 from app.domain.errors import InvalidInput
-from app.domain.filters import Filters
+from app.domain.filters import Conditions, Filters
 from app.domain.recall.delta_header import DeltaEntry
 from app.usecases.recall.answer import Answer, AnswerBuilder
 from app.usecases.recall.ranking import Ranking
@@ -40,16 +39,17 @@ class Query:
     neighbours: int = 0
 
     @property
-    def left_out(self) -> dict[str, Any] | None:
-        """Conditions for `memory_matches()` that leave out what the caller does not want. Raise InvalidInput."""
-        conditions: dict[str, Any] = {}
+    def left_out(self) -> Conditions:
+        """The conditions that leave out what the caller does not want. Raise InvalidInput."""
+        conditions = Conditions()
         if self.exclude_ids:
             conditions["exclude_ids"] = [str(id_) for id_ in self.exclude_ids]
         if self.before_seq is not None:
             if self.thread_id is None:
                 raise InvalidInput("before_seq needs thread_id")
-            conditions |= {"before_seq": self.before_seq, "before_thread": self.thread_id}
-        return conditions or None
+            conditions["before_seq"] = self.before_seq
+            conditions["before_thread"] = self.thread_id
+        return conditions
 
 
 @dataclass(slots=True)

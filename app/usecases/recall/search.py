@@ -12,7 +12,7 @@ from mnema_wire.marks import TagNames
 
 from app.config.loader import Policies
 from app.config.tenant_policies import TenantPolicies
-from app.domain.filters import Filters
+from app.domain.filters import Conditions, Filters
 from app.domain.memory.memory import Memory, MemoryType
 from app.domain.principal import Principal
 from app.domain.recall.arrangement import RankedItem, arrange_answer
@@ -59,14 +59,14 @@ class SearchQuery:
     neighbours: int = 0
 
     @property
-    def left_out(self) -> dict[str, Any] | None:
-        """Conditions for `memory_matches()` that leave out what the caller does not want."""
-        conditions: dict[str, Any] = {}
+    def left_out(self) -> Conditions:
+        """The conditions that leave out what the caller does not want."""
+        conditions = Conditions()
         if self.exclude_ids:
             conditions["exclude_ids"] = [str(id_) for id_ in self.exclude_ids]
         if self.types:
             conditions["type"] = sorted(self.types)
-        return conditions or None
+        return conditions
 
 
 @dataclass(frozen=True, slots=True)
