@@ -63,9 +63,9 @@ $(VENV)/run.stamp: $(RUN_LOCKS) requirements-uv.lock pyproject.toml sdk/pyprojec
 	@$(INSTALL) --no-build-isolation -e . -e ./sdk
 	@touch $@
 
-$(VENV)/dev.stamp: $(VENV)/run.stamp requirements-dev.lock
+$(VENV)/dev.stamp: $(VENV)/run.stamp requirements-dev.lock requirements-multilingual.lock
 	@echo "installing the packages of the tests"
-	@$(INSTALL) --require-hashes -r requirements-dev.lock
+	@$(INSTALL) --require-hashes -r requirements-dev.lock -r requirements-multilingual.lock
 	@touch $@
 
 # For maintainers: the same pins for every platform, no index named.
@@ -75,6 +75,7 @@ lock: $(VENV)/run.stamp
 	    requirements-docs requirements-uv; do \
 	  $(LOCK) $$f.in -o $$f.lock $$(case $$f in *-embedded|*-fastembed|*-console) echo -c requirements.lock;; esac); done
 	$(LOCK) --no-deps requirements-model.in -o requirements-model.lock
+	$(LOCK) --no-deps requirements-multilingual.in -o requirements-multilingual.lock
 	mkdir -p build && grep == requirements.lock | grep -v ^protobuf | sed 's/ \\$$//' > build/shared.txt  # mem0 wants an older one
 	$(LOCK) bench/rivals/requirements.in -o bench/rivals/requirements.lock -c build/shared.txt
 

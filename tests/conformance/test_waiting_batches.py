@@ -16,7 +16,7 @@ from tokenizers.pre_tokenizers import WhitespaceSplit
 from app.domain.outages import EmbedderUnavailable
 from app.ports import Embedding
 from app.providers.embeddings.batches import MAX_BATCH, MAX_BATCH_TOKENS, WaitingBatch, WaitingBatches
-from app.providers.embeddings.local import LocalEmbedder, MiniLM
+from app.providers.embeddings.local import LoadedModel, LocalEmbedder
 from tests.conformance.embedders import same
 from tests.conftest import model_cache
 
@@ -30,9 +30,9 @@ class Held:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.go, self.calls = threading.Event(), list[list[str]]()
-        compute = MiniLM.embed_batch
+        compute = LoadedModel.embed_batch
 
-        def embed_batch(model: MiniLM, texts: Sequence[str], encoded: Sequence[Encoding]) -> list[Embedding]:
+        def embed_batch(model: LoadedModel, texts: Sequence[str], encoded: Sequence[Encoding]) -> list[Embedding]:
             self.calls.append(list(texts))
             if len(self.calls) == 1:
                 self.go.wait()
@@ -40,7 +40,7 @@ class Held:
                 raise ValueError("no such text")
             return compute(model, texts, encoded)
 
-        monkeypatch.setattr(MiniLM, "embed_batch", embed_batch)
+        monkeypatch.setattr(LoadedModel, "embed_batch", embed_batch)
 
     async def ask(self, embedder: LocalEmbedder, *texts: str) -> list["asyncio.Task[list[Any]]"]:
         """Return a call for each text. The first one has the thread, the others wait."""

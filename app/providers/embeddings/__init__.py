@@ -28,12 +28,12 @@ def build_embedder(settings: EmbedderSettings) -> Embedder:
     """Return the embedder that `settings` name, without loading it. Raise ConfigError for invalid settings."""
     if settings.kind == "openai":
         return _build_openai(settings)
-    from app.providers.embeddings.local import DIMENSION, LocalEmbedder
-    from app.providers.embeddings.onnx_graph import NAME
+    from app.providers.embeddings.local import LOCAL_MODELS, LocalEmbedder
+    from app.providers.embeddings.local_model import DIMENSION
 
-    if (settings.model, settings.dimension) != (NAME, DIMENSION):
-        raise ConfigError(f"The local embedder is {NAME} with {DIMENSION} dimensions.")
-    return LocalEmbedder(settings.cache_dir, settings.threads, settings.query_cache)
+    if settings.model not in LOCAL_MODELS or settings.dimension != DIMENSION:
+        raise ConfigError(f"The local embedder is {' or '.join(LOCAL_MODELS)} with {DIMENSION} dimensions.")
+    return LocalEmbedder(settings.cache_dir, settings.threads, settings.query_cache, name=settings.model)
 
 
 def _build_openai(settings: EmbedderSettings) -> Embedder:

@@ -90,11 +90,16 @@ class CachingEmbedder(ABC):
         refuse_inside_transaction("embedder")
         embedding = self._cache.pop(text, None)
         if embedding is None:
-            [embedding] = await self._encode_uncached([text])
+            embedding = await self._encode_new_query(text)
             embedding.vector.setflags(write=False)
         self._cache[text] = embedding
         while len(self._cache) > self._cache_size:
             del self._cache[next(iter(self._cache))]
+        return embedding
+
+    async def _encode_new_query(self, text: str) -> Embedding:
+        """Encode a query that the cache lacks. A model may expect another form of queries than of texts."""
+        [embedding] = await self._encode_uncached([text])
         return embedding
 
     @abstractmethod

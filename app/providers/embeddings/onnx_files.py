@@ -1,13 +1,12 @@
-"""The files of the model: its graph and its weights, written once into a cache directory.
+"""The files of a local model: its graph and its weights, written once into a cache directory.
 
 A file beside the graph holds the weights. It holds those of the layers a second time, in the layout that the runtime
 multiplies with. The runtime maps the file into memory, so that the processes of a machine share its pages, and of the
-word vectors (47 MB) only those that occur are read. A process on a processor with another layout makes a copy of its
-own: the runtime compares digests.
+word vectors (47 or 96 MB) only those that occur are read. A process on a processor with another layout makes a copy of
+its own: the runtime compares digests.
 """
 
 import errno
-import hashlib
 import os
 import shutil
 from importlib import metadata
@@ -17,7 +16,8 @@ from typing import TYPE_CHECKING
 import structlog
 from filelock import FileLock
 
-from app.providers.embeddings.onnx_graph import NAME, Precision, build_graph
+from app.providers.embeddings.local_model import LocalModel
+from app.providers.embeddings.onnx_graph import EncoderGraph, Precision
 from app.providers.onnx_telemetry import disable_telemetry
 
 if TYPE_CHECKING:
@@ -26,47 +26,39 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 BUILDER_VERSION = 4
-"""The version of both files, part of their names. Raise it whenever `build_graph` makes another graph."""
+"""The version of both files, part of their names. Raise it whenever `EncoderGraph` makes another graph."""
 MIN_MAPPED = 4096
 """Arrays of fewer bytes stay in the graph's file."""
 
 
-def weights_version(model_dir: Path) -> str:
-    """Return a digest of weights and configuration, 12 hexadecimal digits. Reads 90 MB, about 0.1 s."""
-    with (model_dir / "model.safetensors").open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256")
-    digest.update((model_dir / "config.json").read_bytes())
-    return digest.hexdigest()[:12]
-
-
-def ensure_graph(cache_dir: Path, model_dir: Path, precision: Precision = "int8") -> Path:
+def ensure_graph(cache_dir: Path, model: LocalModel, precision: Precision = "int8") -> Path:
     """Return the path of the graph. If it does not exist, write it and its weights; parallel processes write once.
 
     Raise OSError if `cache_dir` cannot be written.
     """
-    version = f"{precision}-v{BUILDER_VERSION}-{weights_version(model_dir)}-ort{metadata.version('onnxruntime')}"
-    path = cache_dir / f"{NAME}-{version}.onnx"
+    version = f"{precision}-v{BUILDER_VERSION}-{model.version()}-ort{metadata.version('onnxruntime')}"
+    path = cache_dir / f"{model.name}-{version}.onnx"
     if path.exists():
         return path
     cache_dir.mkdir(parents=True, exist_ok=True)
     with FileLock(f"{path}.lock"):
         if not path.exists():
-            _write_files(build_graph(model_dir, precision), path)
+            _write_files(EncoderGraph(model.read_weights(), precision).build_model(model.name), path)
     return path
 
 
-def open_session(cache_dir: Path, model_dir: Path, precision: Precision) -> "onnxruntime.InferenceSession":
+def open_session(cache_dir: Path, model: LocalModel, precision: Precision) -> "onnxruntime.InferenceSession":
     """Return a session that computes on the calling thread alone. Files that cannot be loaded are written again.
 
     Raise OSError if `cache_dir` cannot be written.
     """
-    path = ensure_graph(cache_dir, model_dir, precision)
+    path = ensure_graph(cache_dir, model, precision)
     try:
         return _load_graph(path)
     except Exception as error:  # the runtime's errors have no base class of their own
         log.warning("model_files_damaged", path=str(path), error=type(error).__name__)
     path.unlink(missing_ok=True)
-    return _load_graph(ensure_graph(cache_dir, model_dir, precision))
+    return _load_graph(ensure_graph(cache_dir, model, precision))
 
 
 def _load_graph(path: Path) -> "onnxruntime.InferenceSession":

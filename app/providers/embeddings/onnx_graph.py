@@ -1,4 +1,4 @@
-"""The ONNX graph of all-MiniLM-L6-v2, built from its safetensors.
+"""The ONNX graph of a local model: a BERT encoder, built from its weights.
 
 Inputs `input_ids` and `attention_mask`: int64, (batch, seq). Token types are always 0, so they are folded into the
 position table. Outputs of one pass: `token_embeddings` (batch, seq, 384), the last hidden state, and
@@ -12,25 +12,25 @@ Outside the attention, the tokens of all texts stand in one matrix (batch * seq,
 layer's input with one scale a row. In (batch, seq, width) it takes four nodes, and a short text 10 % more time.
 """
 
-import json
-from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from app.providers.embeddings.local_model import Weights
+
 if TYPE_CHECKING:
     from onnx import ModelProto
 
 Precision: TypeAlias = Literal["fp32", "int8"]
-NAME = "all-MiniLM-L6-v2"
 OPSET = 20
 IR_VERSION = 10
 MASKED = -10_000.0
 """A bias for the score of a masked position; exp() of it is 0 in float32."""
 GELU_FLOOR = -0.17
 """A lower bound of GELU, so that its activations use all 256 codes instead of half of them."""
+LARGE_TABLE = 100_000
+"""The rows from which on a table of words has int8 rows, each with a scale: a quarter of the memory."""
 PAIR_LIMIT = 127
 """The bound on |w0| + |w1| of two neighbouring int8 weights of a column, before rounding (which may add 1).
 
@@ -42,17 +42,15 @@ saturation never sets one host's vectors apart from another's.
 class EncoderGraph:
     """A builder of one BERT encoder: its nodes and weights."""
 
-    def __init__(
-        self, weights: Mapping[str, NDArray[np.float32]], config: Mapping[str, Any], precision: Precision
-    ) -> None:
+    def __init__(self, weights: Weights, precision: Precision) -> None:
         from onnx import NodeProto, TensorProto
 
         self.types = TensorProto
         self.precision = precision
-        self.weights = weights
-        self.config = config
-        self.heads: int = config["num_attention_heads"]
-        self.width: int = config["hidden_size"]
+        self.weights = weights.arrays
+        self.config = weights.config
+        self.heads: int = self.config["num_attention_heads"]
+        self.width: int = self.config["hidden_size"]
         self.nodes: list[NodeProto] = []
         self.initializers: dict[str, TensorProto] = {}
 
@@ -143,13 +141,22 @@ class EncoderGraph:
         """Add the sum of word, position and (constant) token-type embeddings, normalised: (batch * seq, width)."""
         table = "embeddings.{}_embeddings.weight"
         positions = self.weights[table.format("position")] + self.weights[table.format("token_type")][0]
-        words = self.add_constant("words", self.weights[table.format("word")])
         seq = self.add_node("Shape", ["input_ids"], start=1, end=2)
         places = self.add_node(
             "Slice", [self.add_constant("positions", positions), self.int_constant(0), seq, self.int_constant(0)]
         )
-        total = self.add_node("Add", [self.add_node("Gather", [words, "input_ids"]), places])
+        total = self.add_node("Add", [self.word_vectors(self.weights[table.format("word")]), places])
         return self.layer_norm(self.join_tokens(total), "embeddings.LayerNorm")
+
+    def word_vectors(self, table: NDArray[np.float32]) -> str:
+        """Add the rows of the words, of shape (batch, seq, width)."""
+        if self.precision == "fp32" or len(table) < LARGE_TABLE:
+            return self.add_node("Gather", [self.add_constant("words", table), "input_ids"])
+        scale = np.maximum(np.abs(table).max(axis=1, keepdims=True), 1e-9) / 127
+        rows = self.add_constant("words.codes", np.rint(table / scale).astype(np.int8))
+        scales = self.add_constant("words.scale", scale.astype(np.float32))
+        codes = self.add_node("Cast", [self.add_node("Gather", [rows, "input_ids"])], to=self.types.FLOAT)
+        return self.add_node("Mul", [codes, self.add_node("Gather", [scales, "input_ids"])])
 
     def attention_layer(self, x: str, name: str, bias: str) -> str:
         """Add multi-head self-attention of (batch * seq, width); `bias` is (batch, 1, 1, seq)."""
@@ -184,8 +191,8 @@ class EncoderGraph:
         length = self.add_node("ReduceL2", [total, self.int_constant(1)], keepdims=1)
         self.add_node("Div", [total, length], "sentence_embedding")
 
-    def build_model(self) -> "ModelProto":
-        """Return the whole encoder as a checked model."""
+    def build_model(self, name: str) -> "ModelProto":
+        """Return the whole encoder as a checked model of this name."""
         from onnx import checker, helper
 
         mask = self.add_node("Cast", ["attention_mask"], to=self.types.FLOAT)
@@ -200,7 +207,7 @@ class EncoderGraph:
         tensor = helper.make_tensor_value_info
         graph = helper.make_graph(
             self.nodes,
-            NAME,
+            name,
             [tensor(name, self.types.INT64, ["batch", "seq"]) for name in ("input_ids", "attention_mask")],
             [
                 tensor("token_embeddings", self.types.FLOAT, ["batch", "seq", self.width]),
@@ -219,11 +226,3 @@ def quantise_columns(weight: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDA
     pairs = size[0::2] + size[1::2]
     scale = (pairs.max(axis=0) / PAIR_LIMIT).astype(np.float32)
     return np.rint(weight / scale).astype(np.int8), scale
-
-
-def build_graph(model_dir: Path, precision: Precision) -> "ModelProto":
-    """Return the graph of the weights in `model_dir`."""
-    from safetensors.numpy import load_file
-
-    config = json.loads((model_dir / "config.json").read_text())
-    return EncoderGraph(load_file(model_dir / "model.safetensors"), config, precision).build_model()
