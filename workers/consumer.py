@@ -64,7 +64,7 @@ class Rebuilds:
 class LastingConsumer(Consumer):  # type: ignore[misc]  # Celery is untyped
     """A consumer that is built again after any error, while the pool of processes goes on with its jobs.
 
-    Messages that it lost cost nothing, because the jobs are in PostgreSQL; one that comes twice finds its job taken.
+    A lost message does no harm, because the jobs are in PostgreSQL. A message that comes twice finds its job taken.
     """
 
     connection: Any = None
@@ -77,7 +77,7 @@ class LastingConsumer(Consumer):  # type: ignore[misc]  # Celery is untyped
     def start(self) -> None:
         """Take messages until the worker stops.
 
-        Raise WorkerLostError if the processes of the pool cannot start, which no other consumer would mend.
+        Raise WorkerLostError if the processes of the pool cannot start, because another consumer would not help.
         """
         while True:
             try:
@@ -125,7 +125,7 @@ class LastingConsumer(Consumer):  # type: ignore[misc]  # Celery is untyped
 
 
 class LastingRequest(Request):  # type: ignore[misc]  # Celery is untyped
-    """A task in work whose acknowledgement at a closed connection is logged. It would fail the next consumer."""
+    """A running task that logs a failed acknowledgement at a closed connection. Else the next consumer would fail."""
 
     def __init__(self, *args: Any, connection_errors: tuple[type[Exception], ...], **options: Any) -> None:
         # kombu raises AttributeError at a closed connection

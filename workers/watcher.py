@@ -66,7 +66,7 @@ class Watcher:
 
 
 def _make_lock() -> int | None:
-    """Return the descriptor of a file without a name. None: no file can be made, and every process watches."""
+    """Return the descriptor of a file without a name. None if no file can be made; then every process watches."""
     try:
         descriptor, path = tempfile.mkstemp(prefix="mnema-watch-")
         os.unlink(path)

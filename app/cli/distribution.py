@@ -14,8 +14,9 @@ def distribute_tables(
 ) -> None:
     """Spread the tables over a Citus cluster.
 
-    It distributes them by tenant, as mnema_admin (MNEMA_ADMIN_DATABASE_URL), before the first tenant. Without the
-    extension `citus` it does nothing. It has not been tried on a real cluster: see docs/scaling.md.
+    Run it before you create the first tenant. It distributes the tables by tenant, as mnema_admin
+    (MNEMA_ADMIN_DATABASE_URL). Without the extension `citus` it does nothing. It has not been tried on a real cluster:
+    see docs/scaling.md.
     """
     done = run_use_case(distribute_database(admin_url(), dry_run=dry_run))
     if dry_run or done.is_possible:

@@ -27,7 +27,7 @@ def llm_report(
     tenant: TenantOption = None,
     days: Annotated[int, typer.Option(min=1, max=3650, help="period in days, up to now")] = 7,
 ) -> None:
-    """Show calls, tokens and the share of valid first answers by prompt, and what became no memory by rule.
+    """Show calls, tokens and the share of valid first answers by prompt, and the turns and facts refused by each rule.
 
     The codes are those of `mnema why` and of docs/operations.md.
     """

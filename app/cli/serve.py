@@ -9,7 +9,7 @@ import typer
 
 
 class LogLevel(StrEnum):
-    """The least serious lines of the log."""
+    """The lowest level of lines in the log."""
 
     debug = "debug"
     info = "info"

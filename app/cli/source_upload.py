@@ -25,7 +25,7 @@ REFUSED = (409, 413, 422)
 
 @dataclass(frozen=True, slots=True)
 class LocalFile:
-    """A file of the folder: its path below it, its bytes, and why it is skipped, if it is."""
+    """A file of the folder: its path below the folder, its size in bytes, and the reason if it is skipped."""
 
     path: str
     size: int
@@ -88,7 +88,7 @@ def _find_problem(path: str, size: int, policy: SourcePolicy) -> Rejection | Non
 
 
 def upload_folder(client: httpx.Client, source_id: str, folder: LocalFolder, policy: SourcePolicy) -> UploadReport:
-    """Send the files that the source lacks or has with another content. Show the progress."""
+    """Send the files that are missing in the source or differ there. Show the progress."""
     report = UploadReport(skipped=folder.skipped)
     known = {file["path"]: file["hash"] for file in list_files(client, source_id)}
     bar = Progress(TextColumn("upload"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), console=err)

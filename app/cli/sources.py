@@ -37,7 +37,7 @@ ROOTS_HINT = (
     "or send the files from this machine with --upload"
 )
 MASS_DELETION = 0.5
-"""The share of a source's files from which `sync` asks before it deletes them."""
+"""The largest share of a source's files that `sync` deletes without asking."""
 
 
 @source_app.command("add")
@@ -53,9 +53,9 @@ def add_source(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="say what would be indexed, and change nothing")] = False,
     wait: Wait = False,
 ) -> None:
-    """Add a folder as the server sees it, or upload the files of one.
+    """Add a folder on the server's machine, or upload the files of a folder on this machine.
 
-    Without --upload the workers read the folder, so its path is that on their machine.
+    Without --upload the workers read the folder, so give its path on their machine.
     """
     root = path.absolute()
     rules = {"include": include or [], "exclude": exclude or []}
@@ -108,7 +108,7 @@ def show_status(source_id: UUID) -> None:
 @source_app.command("sync")
 def sync_source(
     source_id: UUID,
-    path: Annotated[Path | None, typer.Argument(help="of uploads: the folder on this machine")] = None,
+    path: Annotated[Path | None, typer.Argument(help="for a source of uploads: the folder on this machine")] = None,
     wait: Wait = False,
     yes: Yes = False,
 ) -> None:

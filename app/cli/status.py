@@ -1,4 +1,4 @@
-"""mnema status: what of an installation on this machine runs."""
+"""mnema status: the parts of an installation that run on this machine."""
 
 from collections.abc import Mapping
 from typing import Any

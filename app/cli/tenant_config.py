@@ -22,7 +22,7 @@ TenantArgument = Annotated[str, typer.Argument(help="name or id")]
 MoveOption = Annotated[
     list[str] | None, typer.Option("--move", help="as OLD:NEW; memories of a removed category move to another one")
 ]
-IfVersionOption = Annotated[int | None, typer.Option("--if-version", help="only over this version")]
+IfVersionOption = Annotated[int | None, typer.Option("--if-version", help="replace only this version")]
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="change nothing; show what would change")]
 
 

@@ -101,7 +101,7 @@ async def _find_tenant(settings: Settings, tenant: str) -> UUID:
 
 
 def _read_key(file: Path | None) -> str:
-    """Return the key without line ends around it. An argument would be seen by everybody who lists processes."""
+    """Return the key without line ends around it. It is never an argument, because process lists show those."""
     if file is None:
         if given := os.environ.get(KEY_VARIABLE, "").strip():
             return given

@@ -38,7 +38,7 @@ def load_categories(path: Path, rag_length: int) -> CategoryPolicy:
             if name not in declared and (meant := closest_name(name, (*declared, *usual))):
                 raise ConfigError(
                     f"{path.name}: allowlist of {agent!r}: unknown category {name!r}; did you mean {meant!r}? "
-                    f"A category of its own is declared under categories.custom"
+                    f"Declare a new category under categories.custom"
                 )
             known.setdefault(name, Category(name=name, rag_length=rag_length))
     return CategoryPolicy(known, allowlists)

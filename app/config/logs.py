@@ -26,7 +26,7 @@ def _render_json(event: structlog.types.EventDict, **options: Any) -> str:
 
 
 class _LineLogger(structlog.WriteLogger):
-    """A logger that writes lines to a stream, each at once: processes that share one do not mix their lines.
+    """A logger that writes each line to a stream in one step, so that processes do not mix their lines.
 
     It drops and counts lines that fail (full disk, broken pipe).
     """

@@ -8,7 +8,7 @@ from app.domain.errors import ConfigError
 
 SHORTEST = 32
 LONGEST = 256
-_RULE = f"it holds one secret of {SHORTEST} to {LONGEST} printable ASCII characters without blanks"
+_RULE = f"the file must hold one secret of {SHORTEST} to {LONGEST} printable ASCII characters without blanks"
 
 
 def read_operator_key(file: str) -> str | None:

@@ -21,7 +21,10 @@ from app.domain.errors import ConfigError
 
 SECRETS_DIR = "/run/secrets"
 SECRET_BYTES = 32
-MAKE_SECRET = f"at least {SECRET_BYTES} bytes, the same everywhere and for ever; once: `openssl rand -hex 32`"
+MAKE_SECRET = (
+    f"at least {SECRET_BYTES} bytes, the same on every server and worker, and never changed; "
+    "create it once: `openssl rand -hex 32`"
+)
 NO_SECRET = f"set MNEMA_SECRET_KEY: {MAKE_SECRET}"
 SHORT_SECRET = f"MNEMA_SECRET_KEY is too short: {MAKE_SECRET}"
 ToolKind = Literal["query", "remember", "history", "facts"]
@@ -176,7 +179,7 @@ class Settings(LayeredSettings):
         for root in roots:
             parts = root.strip("/").split("/")
             if not root.startswith("/") or any(part in ("", ".", "..") for part in parts) or "\0" in root:
-                raise ValueError("every entry is an absolute path, without '.' and '..', and not the root '/'")
+                raise ValueError("every entry must be an absolute path without '.' and '..', and not the root '/'")
             if parts[0] in ("proc", "sys", "dev"):
                 raise ValueError("/proc, /sys and /dev hold no documents")
         return roots
@@ -243,7 +246,7 @@ def _shared_llm_settings() -> dict[str, Any]:
 def _shared_memory_settings() -> dict[str, Any]:
     """Return the switch of buckets from MEMORY_RECONCILE_ENABLED, or from LONG_MEMORIES_LOG, which says the opposite.
 
-    Either switches buckets off, and so does MNEMA_LONG_MEMORIES_LOG. A variable that is empty counts for nothing.
+    Either switches buckets off, and so does MNEMA_LONG_MEMORIES_LOG. An empty variable is ignored.
     """
     if _read_switch("LONG_MEMORIES_LOG") or _read_switch("MNEMA_LONG_MEMORIES_LOG"):
         return {"memory_reconcile_enabled": False}

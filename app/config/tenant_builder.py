@@ -130,7 +130,7 @@ def _check_ranges(policy: Any, where: str, given: Mapping[str, Settable]) -> Non
 
 
 def _describe_unknown(where: str, name: str, allowed: tuple[str, ...], installation: tuple[str, ...]) -> str:
-    """Return why a tenant may not set a field: it is the installation's, or there is none."""
+    """Return why a tenant may not set a field: only the installation may set it, or there is no such field."""
     place = f"{where}.{name[:100]}" if where else name[:100]
     if name in installation:
         return f"{place} is the installation's; a tenant may set: {', '.join(allowed)}"

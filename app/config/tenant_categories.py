@@ -45,7 +45,7 @@ def build_categories(
 
 
 def check_known(categories: CategoryPolicy, name: str, place: str) -> None:
-    """Raise ConfigError, with the name that is meant or all names, for an unknown category and for procedures."""
+    """Raise ConfigError for an unknown category and for procedures. It suggests the nearest name, else it lists all."""
     if name in categories.categories and name != PROCEDURAL:
         return
     others = [other for other in categories.categories if other != PROCEDURAL]
@@ -53,7 +53,7 @@ def check_known(categories: CategoryPolicy, name: str, place: str) -> None:
 
 
 def _add_defaults(known: dict[str, Category], files: Mapping[str, Any], rag_length: int, *, own: bool) -> None:
-    """Add the default categories; only the custom ones of the installation if the tenant has its `own` system ones."""
+    """Add the default categories. If the tenant has its `own` system ones, add only the installation's custom ones."""
     given = files["categories"]
     for group in GROUPS[own:]:
         entries = [entry for entry in given.get(group) or [] if entry["name"] not in known]

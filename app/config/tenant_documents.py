@@ -1,6 +1,6 @@
 """The text form of a tenant's rules: YAML or JSON to a checked document and back, and the difference of two.
 
-Every function takes time linear in its text. The texts may be large: call them beside the event loop.
+Every function takes time linear in its text. For a large text, call it in a thread beside the event loop.
 """
 
 import difflib
@@ -19,11 +19,11 @@ from app.domain.tenancy.rules import MAX_DOCUMENT_BYTES, InvalidConfig
 
 MAX_DEPTH: Final = 8
 MAX_EVENTS: Final = 20_000
-"""The values, keys and brackets of a YAML text. Its parser is slow."""
+"""Maximum values, keys and brackets of a YAML text, because its parser is slow."""
 MAX_SCALAR: Final = 4_000
 MAX_NUMBER: Final = 2**53
 MAX_COMPARED: Final = 1_000
-"""The lines that are compared one by one; the comparison of more would take too long."""
+"""Maximum lines that are compared one by one. The comparison of more lines would take too long."""
 CONTEXT: Final = 3
 ORDER: Final = ("categories", "allowlists", *FIELDS, "profiles")
 _TOO_LARGE: Final = f"the document is larger than {MAX_DOCUMENT_BYTES} bytes"
@@ -115,7 +115,7 @@ def _common_start(old: Sequence[str], new: Sequence[str]) -> int:
 
 
 def _check_events(events: Iterable[yaml.Event]) -> None:
-    """Refuse, before anything is built, a text that is deep, long or refers to its own parts."""
+    """Refuse a text that is nested too deeply, is too long or refers to its own parts, before anything is built."""
     depth = 0
     for count, event in enumerate(events):
         if isinstance(event, yaml.AliasEvent):

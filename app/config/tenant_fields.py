@@ -1,4 +1,4 @@
-"""The fields of policies.yaml that a tenant may set: policies mark them. All others are the installation's."""
+"""The fields of policies.yaml that a tenant may set. The policies mark them. Only the installation sets the others."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -20,7 +20,7 @@ from app.domain.sources.source_policy import SourcePolicy
 from app.domain.turn_memory.policy import TurnMemoryPolicy
 
 MAX_LISTED: Final = 200
-"""The names that a list may have."""
+"""Maximum names in a list."""
 MAX_PROFILES: Final = 50
 
 CLASSES: Final[Mapping[str, type[Any]]] = {

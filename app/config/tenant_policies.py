@@ -94,7 +94,7 @@ class TenantPolicies:
             rules.newest = RulesDocument(version, document)
 
     def forget_documents(self) -> None:
-        """Forget the documents of all tenants, because those of another database follow."""
+        """Forget the documents of all tenants, before those of another database are loaded."""
         self._rules.clear()
 
     def put_built(self, tenant_id: UUID, built: BuiltRules) -> None:
@@ -105,9 +105,9 @@ class TenantPolicies:
             rules.built = built
 
     def build_document(self, tenant_id: UUID, document: RulesDocument) -> BuiltRules:
-        """Return what the tenant's document gives it; if it is not valid, log that and return what stands in for it.
+        """Return the policies of a tenant's document. If it is not valid, log that and return substitute policies.
 
-        It changes nothing, and may run beside the event loop.
+        It changes nothing, and may run in a thread beside the event loop.
         """
         try:
             return BuiltRules(document, self.build_policies(json.loads(document.text)), True)

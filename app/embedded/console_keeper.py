@@ -13,7 +13,7 @@ FIRST_PAUSE_S = 2.0
 MOST_ENDS = 5
 """Ends in a row after which the console is not started again."""
 STABLE_S = 60.0
-"""Seconds that a console must have answered for its former ends not to count any more."""
+"""Seconds that a console must answer before its earlier ends no longer count."""
 LONGEST_REASON = 200
 Popen = subprocess.Popen[bytes]
 

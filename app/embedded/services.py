@@ -70,7 +70,7 @@ class Services:
         return self._processes["server"].poll()
 
     def start_workers(self) -> None:
-        """Start the worker and beat. Call it once the server is ready, because a first start is already slow."""
+        """Start the worker and beat. Call it when the server is ready, so that they do not slow down its start."""
         self._register_process("worker", self._start_worker())
         self._register_process("beat", self._start_beat())
 
@@ -100,7 +100,7 @@ class Services:
         return ended
 
     def stop_all(self) -> None:
-        """Stop all processes: after the console the server, so that it can finish the requests that it has accepted."""
+        """Stop all processes: first the console, then the server, so that it can finish its open requests."""
         for name in ("console", "server", "beat", "worker", "redis"):
             if name in self._processes:
                 stop_process(self._processes[name])

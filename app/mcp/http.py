@@ -60,7 +60,7 @@ class McpEndpoint:
         """
         if self._app is None or self._protocol is None:
             raise RuntimeError("the application has not started")
-        # RFC 9110: blanks around a value are no part of it; the SDK compares values as they are
+        # RFC 9110: blanks around a value do not belong to it, but the SDK compares values with their blanks
         scope = {**scope, "headers": [(name, value.strip(b" \t")) for name, value in scope["headers"]]}
         request = Request(scope)
         check_host(request, self._app.parts.settings.mcp_hosts)

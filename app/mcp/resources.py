@@ -64,8 +64,9 @@ def list_templates(connection: Connection) -> list[ResourceTemplate]:
 async def read_resource(app: Application, connection: Connection, uri: str) -> ReadResourceResult:
     """Return the content of a resource.
 
-    Raise NotFound for an address of none, and for what the connection may not see. Raise ScopeRequired, AgentNotAllowed
-    for a key whose agents do not see profiles, or InvalidInput for another user or thread than the fixed one.
+    Raise NotFound for an address that names no resource, and for one that the connection may not see. Raise
+    ScopeRequired, AgentNotAllowed for a key whose agents do not see profiles, or InvalidInput for another user or
+    thread than the fixed one.
     """
     if not connection.may_read:
         raise ScopeRequired("resources need a key with scope 'query'")

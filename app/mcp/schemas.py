@@ -106,7 +106,7 @@ def _plain_schema(takes: type[BaseModel]) -> dict[str, Any]:
 
 
 def _simplify(schema: dict[str, Any], definitions: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a schema with its references and its only non-null choice in place."""
+    """Return a schema that has definitions instead of references, and `X` instead of a choice between `X` and null."""
     if "$ref" in schema:
         schema = definitions[schema["$ref"].rsplit("/", 1)[1]] | {k: v for k, v in schema.items() if k != "$ref"}
     choices = [choice for choice in schema.get("anyOf", ()) if choice.get("type") != "null"]

@@ -185,7 +185,7 @@ def _tool_result(outcome: ToolOutcome) -> CallToolResult:
 
 
 def _request_state(context: Context) -> Any:
-    """Return the state that `McpEndpoint` put into the HTTP request, for whose tenant the task works from now on."""
+    """Return the state that `McpEndpoint` put into the HTTP request. Let the task work for the request's tenant."""
     state = cast(Request, context.request).state
     acting_tenant.set(state.connection.caller.tenant_id)  # the SDK handles a request in a task of its own
     return state

@@ -54,5 +54,5 @@ def facts_text(page: FactPage, names: TagNames) -> ModelText:
 
 
 def fact_answer_text(answer: FactReply, names: TagNames) -> ModelText:
-    """Return the answer to a question, or the way to one if it is no question about facts."""
+    """Return the answer to a question. If the question is not about facts, say where to search instead."""
     return plain_line(answer.text, names) if answer.text else NO_QUESTION

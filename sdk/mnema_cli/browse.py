@@ -20,7 +20,7 @@ from mnema_cli.client import (
 )
 
 Limit = Annotated[int, typer.Option(min=1, max=200)]
-Cursor = Annotated[str | None, typer.Option(help="where the page before ended")]
+Cursor = Annotated[str | None, typer.Option(help="the cursor that the page before printed")]
 IfVersion = Annotated[int | None, typer.Option("--if-version", min=1, help="only if the memory has this version")]
 
 
@@ -67,7 +67,7 @@ def edit_memory(
     if_version: IfVersion = None,
     as_json: AsJson = False,
 ) -> None:
-    """Change a memory. What is not named stays as it is."""
+    """Change a memory. Fields that are not named stay as they are."""
     named = {
         "text": text,
         "category": category,

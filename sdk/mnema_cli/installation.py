@@ -1,6 +1,6 @@
 """The address of a server, and what the commands know of it besides its HTTP API.
 
-A command line that is installed with a server asks that server's own configuration. Alone, it has `RemoteServer`.
+A command line that is installed with a server uses that server's own configuration. Alone, it uses `RemoteServer`.
 """
 
 import os
@@ -58,12 +58,12 @@ class _UsualLimits:
     _LONGER: Mapping[str, int] = {"turn": 32_000, "summary": 8_000, "chunk": 8_000, "procedural": 8_000}
 
     def limit_for(self, type_: str, /) -> int:
-        """Return the limit of a type; an unknown one is the server's to refuse."""
+        """Return the limit of a type. The server refuses an unknown type."""
         return self._LONGER.get(type_, self.semantic)
 
 
 class RemoteServer:
-    """A server on another machine, known by its address and key alone. It checks what it is sent itself."""
+    """A server on another machine, known by its address and key alone. The server itself checks each request."""
 
     turn_category = "activity"
     categories: Collection[str] = ()
@@ -83,7 +83,7 @@ class RemoteServer:
         return None
 
     def find_topic(self, topic: str) -> str | None:
-        """Return the topic, which the server reads."""
+        """Return the topic as it is, because the server interprets it."""
         return topic
 
 

@@ -40,7 +40,7 @@ class PathLimits:
 class UploadPaths:
     """Paths that match `pattern`, to which files are posted.
 
-    A body may have `limit` bytes here, and the endpoint limits it further; `in_memory` is the most that counts as
+    A body may have `limit` bytes here, and the endpoint may set a lower limit. At most `in_memory` bytes of it count as
     memory.
     """
 
@@ -68,14 +68,14 @@ class SpecialPaths:
 class Admission:
     """ASGI middleware that refuses requests with 415, 413, 401, 429, 408 or 503 before any route sees them.
 
-    Routes find the principal in `request.state.caller`, and the body in one piece. A request ends when its key does
-    (`app.api.lease`).
+    Routes find the principal in `request.state.caller`, and the body in one piece. When a key ends, its running
+    requests end too (`app.api.lease`).
     """
 
     def __init__(
         self, app: ASGIApp, limits: PathLimits, values: PathLimits, intake: IntakeLimits, paths: SpecialPaths
     ) -> None:
-        """Take `limits` in bytes of a body, and `values` in values and keys that a body may hold."""
+        """Take `limits`, the maximum bytes of a body, and `values`, the maximum number of values and keys in it."""
         self._app = app
         self._limits = limits
         self._values = values
@@ -105,7 +105,7 @@ class Admission:
                 await self._app(scope, forwarded, send)
 
     async def _admit_request(self, scope: Scope, path: str, body: Body, *, streamed: bool) -> Receive:
-        """Return the receive channel for the route. Raise a MnemaError that is answered instead."""
+        """Return the receive channel for the route. Raise a MnemaError if the request is refused."""
         headers = Headers(scope=scope)
         if _has_body(headers):
             scope["state"]["body"] = body

@@ -158,7 +158,7 @@ class FixedPaths(BaseRoute):
         await scope["route"].handle(scope, receive, send)
 
     def url_path_for(self, name: str, /, **path_params: Any) -> URLPath:
-        """Raise NoMatchFound: the application includes each route a second time and resolves its name there."""
+        """Raise NoMatchFound: the application also has each route outside of this table, and resolves names there."""
         raise NoMatchFound(name, path_params)
 
 

@@ -20,9 +20,9 @@ from app.ports import AnswerListener
 T = TypeVar("T")
 EVENTS = "text/event-stream"
 KEEP_ALIVE_S = 10.0
-"""Seconds without an event after which a comment is sent, so that nothing between closes the connection."""
+"""Seconds without an event after which a comment is sent, so that no proxy closes the connection."""
 MAX_WAITING = 1 << 18
-"""The most characters of text that wait for a slow client. More is dropped: the result has it all."""
+"""Maximum characters of text that wait for a slow client. More text is dropped, because the result has all of it."""
 KEEP_ALIVE = b": the model is at work\n\n"
 Work: TypeAlias = Callable[[AnswerListener | None], Coroutine[Any, Any, BaseModel]]
 """Work that may tell a listener of a model's answer, and returns the result."""
@@ -139,7 +139,7 @@ class StreamedResult(Response):
 
 
 def _final_event(work: asyncio.Future[BaseModel], request: Request, *, reads: bool) -> bytes:
-    """Return the result of finished work, or its problem document. Raise an error that is a defect of ours."""
+    """Return the last event of finished work: its result or its problem document. Raise an error that is a defect."""
     try:
         result = work.result() if reads else withhold_contents(work.result())
         return encode_event("result", result.model_dump_json().encode())

@@ -40,7 +40,7 @@ class ExchangeChannel(Protocol):
         """Close the connection after the client has read the answer."""
 
     def finish_exchange(self) -> None:
-        """Go on after the complete answer of this exchange."""
+        """Continue with the next exchange, because this one is answered."""
 
 
 class Exchange:

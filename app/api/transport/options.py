@@ -14,10 +14,10 @@ GRACE_S = 15.0
 
 @dataclass(frozen=True, slots=True)
 class ServerOptions:
-    """The options of a server. `grace_s`: seconds for open requests at the end.
+    """The options of a server. `grace_s`: seconds that open requests have when the server stops.
 
-    A supervisor starts its workers with the last three: the `worker`'s place, the file descriptors of the bound
-    sockets (`listeners`), and the one of the connection to the supervisor (`channel`).
+    Only a supervisor sets the last three, for its workers. `worker` is the worker's place, `listeners` are the file
+    descriptors of the bound sockets, and `channel` is that of the connection to the supervisor.
     """
 
     host: str = "127.0.0.1"
@@ -40,7 +40,9 @@ def read_options(arguments: Sequence[str] | None = None) -> ServerOptions:
     parser = argparse.ArgumentParser(prog="mnema serve", description="Serve the HTTP API.")
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=8000)
-    parser.add_argument("--grace", type=float, default=GRACE_S, help="seconds for open requests at the end")
+    parser.add_argument(
+        "--grace", type=float, default=GRACE_S, help="seconds that open requests have when the server stops"
+    )
     parser.add_argument("--workers", type=int, default=1, help="number of processes that share the address")
     parser.add_argument("--worker", type=ServerWorker.decode, help=argparse.SUPPRESS)
     parser.add_argument("--listeners", default="", help=argparse.SUPPRESS)
@@ -61,7 +63,7 @@ def read_options(arguments: Sequence[str] | None = None) -> ServerOptions:
 
 
 def trusted_proxies() -> str:
-    """Return the proxies whose X-Forwarded-Proto counts, as FORWARDED_ALLOW_IPS has them."""
+    """Return the proxies whose X-Forwarded-Proto counts: the value of FORWARDED_ALLOW_IPS or its default."""
     return os.environ.get("FORWARDED_ALLOW_IPS", "127.0.0.1")
 
 

@@ -119,11 +119,11 @@ class StrictRoute(APIRoute):
 
 
 _withholding: WeakSet[Callable[..., Any]] = WeakSet()
-"""The endpoints that withhold already: a router that includes another makes its routes anew."""
+"""The endpoints that are wrapped already. A router that includes another one builds its routes a second time."""
 
 
 def _withhold_from_writers(endpoint: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the endpoint without stored contents in what it returns to a key without the scope `query`."""
+    """Return the endpoint, wrapped so that a key without the scope `query` gets no stored contents."""
     if endpoint in _withholding:
         return endpoint
 

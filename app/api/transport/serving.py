@@ -109,7 +109,7 @@ class _Serving:
 
 
 async def _first(*waits: Coroutine[Any, Any, Any], timeout_s: float | None = None) -> int | None:
-    """Run all until one is done; return its place, or None after `timeout_s`. The others are cancelled.
+    """Run all until one is done, and cancel the others. Return the position of that one, or None after `timeout_s`.
 
     Raise the error of the one that is done, if it failed.
     """

@@ -15,7 +15,8 @@ IN_MEMORY: Final = 8 << 20
 async def spool_body(request: Request, limit: int) -> IO[bytes]:
     """Read the whole body into a file. Raise BodyTooLarge beyond `limit` bytes, SpoolUnavailable if the disk is full.
 
-    Reading everything before the answer begins keeps a client that sends and never reads from blocking the connection.
+    The whole body is read before the answer begins. Otherwise a client that sends and never reads would block the
+    connection.
     """
     spool = tempfile.SpooledTemporaryFile(max_size=IN_MEMORY)  # noqa: SIM115 - the caller closes it
     size = 0

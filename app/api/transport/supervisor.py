@@ -1,7 +1,7 @@
 """The process above several workers of one address: it starts them, restarts them, reloads them and stops them.
 
-It binds the sockets once, and every worker listens on them. So a connection that arrives during a reload waits for one
-that accepts, and none is lost. It serves nothing itself, and imports none of the application.
+It binds the sockets once, and every worker listens on them. So a connection that arrives during a reload waits until a
+worker accepts it, and none is lost. The supervisor answers no requests, and does not import the application.
 """
 
 import asyncio
@@ -21,10 +21,10 @@ from app.config.logs import configure_logs
 from app.config.server_worker import ServerWorker
 
 STEADY_S = 10.0
-"""The seconds of serving after which a worker counts as healthy: if it ends then, it is restarted without a pause."""
+"""The seconds of serving after which a worker counts as healthy. If a healthy worker ends, it is restarted at once."""
 LONGEST_PAUSE_S = 30.0
 MARGIN_S = 12.0
-"""The seconds beyond its grace that a worker has to end."""
+"""The seconds that a worker has to end after its grace period."""
 log = structlog.get_logger(__name__)
 
 
@@ -132,7 +132,8 @@ class Supervisor:
     async def _start_all(self) -> dict[int, WorkerProcess]:
         """Return ready workers by number. Raise WorkerFailed if one cannot start; then none of them is left.
 
-        The first one starts alone: it says what is wrong with a configuration once, and it builds what all use.
+        The first worker starts alone, so that a wrong configuration is reported only once. It also builds what all
+        workers share.
         """
         fresh: dict[int, WorkerProcess] = {}
         try:

@@ -30,7 +30,7 @@ class WorkerFailed(Exception):
 class WorkerProcess:
     """A new process with the present code and configuration.
 
-    It has one end of a socket pair. It stops when it reads the end of that stream, because the supervisor has ended.
+    It holds one end of a socket pair with the supervisor. When that stream ends, the supervisor has ended, so it stops.
     """
 
     def __init__(

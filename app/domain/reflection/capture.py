@@ -1,8 +1,8 @@
 """Capture: facts that a user states so plainly that no model is needed to store them.
 
 A clause is captured if it discloses a fact (self_disclosure.py), is certain and complete, stays true on another day,
-can be said in the third person, and a rule of `config/capture.yaml` names the category of its words. A doubt means
-"no": a missed fact is still in its turn, a wrong one would be believed.
+can be said in the third person, and a rule of `config/capture.yaml` names the category of its words. In doubt, nothing
+is captured: a missed fact is still in its turn, but a wrong one would be believed.
 """
 
 import re
@@ -37,7 +37,7 @@ _INTRODUCTIONS: Final[Mapping[NoteForm, str]] = {
 _TAIL_WORDS: Final = 4
 """Maximum words of a part after a comma that belongs to the clause before it ("two daughters, Mia and Zoe")."""
 _READ_TAILS: Final = 12
-"""The most tails after which a clause is read again, to see whether it still discloses a fact."""
+"""Maximum tails of a clause: before each one it is read again, to see whether it still discloses a fact."""
 _TAIL_BARRED: Final = words_of.word_set(
     "which who as or because if though although please right not no but he she it they"
 )
@@ -86,7 +86,8 @@ _OTHER_VOICE: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class CapturePolicy:
-    """The table of rules, first match first, and the limits. Longer turns, or with paragraphs, are skipped.
+    """The table of rules, of which the first match counts, and the limits. Longer turns and turns with several
+    paragraphs are skipped.
 
     `per_turn: 0` switches capture off.
     """
@@ -160,7 +161,7 @@ def capture_facts(message: str, policy: CapturePolicy, limits: TextLimits, profi
 
 
 def _find_rule(statement: Statement, policy: CapturePolicy) -> CaptureRule | None:
-    """Return the first rule that matches a statement; for one that the user asked to remember, else that of notes."""
+    """Return the first rule that matches a statement. If none does, a statement to remember gets the rule of notes."""
     rule = next((rule for rule in policy.rules if rule.applies_to(statement)), None)
     if rule is None and statement.noted:
         note = replace(statement, form="note", heads=_all_words(statement.text))
@@ -208,7 +209,7 @@ def find_statements(message: str, policy: CapturePolicy, limits: TextLimits) -> 
 def _read_note(note: Note, limits: TextLimits) -> Statement | None:
     """Return a note in the third person, or else as the user said it. None if it breaks a writing rule.
 
-    Words about a field that the user decides about are never kept as said: the statement about the field stays alone.
+    The user's own words about a sensitive field are never kept: only the statement about the field is returned.
     """
     if named := _CALL_ME.search(note.quote):
         return Statement("belonging", f"{USER} is called {named['name']}.", note.quote, frozenset({"called"}), False)
@@ -244,10 +245,10 @@ def _quote_note(note: Note, limits: TextLimits) -> Statement | None:
 def _join_notes(
     statements: Sequence[Statement], ruled: Sequence[Statement], notes: Sequence[Statement]
 ) -> list[Statement]:
-    """Return statements and notes, each of the user's words once. A note has all of a statement's words and more.
+    """Return the statements and the notes, but only one of two that overlap: usually the note, which has more words.
 
-    A standing rule that was read in the third person goes before the order as the user said it. Only statements that a
-    rule matches (`ruled`) go before a note.
+    A standing rule in the third person replaces the order in the user's own words. Only statements that a rule matches
+    (`ruled`) replace a note.
     """
     kept = [
         note

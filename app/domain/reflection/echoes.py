@@ -46,8 +46,8 @@ def strip_echoes(turn: str, marks: EchoMarks) -> str:
     """Return the turn without Mnema's answers, headers, profiles and histories.
 
     An echo starts at its mark, also after a quotation mark or inside a line, and ends with the line. A line with only
-    one benign field ("Goals: …") may be the speaker's own, so it stays. A prompt of the chat client itself leaves
-    nothing.
+    one benign field ("Goals: …") may be the speaker's own, so it stays. The result is empty for a prompt of the chat
+    client itself.
     """
     if is_client_prompt(turn):
         return ""
@@ -103,7 +103,7 @@ def _cut_objects(text: str, marks: EchoMarks) -> str:
 def _scan_object(text: str, at: int, marks: EchoMarks) -> tuple[int, int, bool]:
     """Read the JSON object at `at`. Return its end, the end of the characters read, and whether it is Mnema's.
 
-    If there is no object, the first value is the next place.
+    If there is no object, the first value is the place where the search continues.
     """
     ours = []
 

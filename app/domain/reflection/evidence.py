@@ -1,7 +1,7 @@
 """The evidence check: a model's verdict on a memory holds if the user's own words support it.
 
-A false update destroys a memory, so a doubt refuses. The check reads English only; it runs in linear time. Each refusal
-has a code that the turn's trace shows.
+A false update destroys a memory, so a doubtful verdict is refused. The check reads English only; it runs in linear
+time. Each refusal has a code that the turn's trace shows.
 """
 
 import re
@@ -203,7 +203,7 @@ def _refuse_update(memory: str, text: str, reading: _Reading) -> Refusal | None:
 
 
 def _adds_second_thing(text: str) -> bool:
-    """Tell whether a statement speaks of one more thing, and does not exchange it for the first."""
+    """Tell whether a statement adds a second thing instead of replacing the first."""
     said = set(_tokens(text))
     return bool(lists.SECOND & said or _SECOND_THING.search(text)) and not _RATHER & said
 
@@ -318,9 +318,10 @@ def _answers(text: str) -> bool:
 
 
 def _is_linked(memory: str, reading: _Reading) -> bool:
-    """Tell whether the statements speak of the memory's matter.
+    """Tell whether the statements speak of what the memory is about.
 
-    "The user's thesis is …" needs the thesis. A statement of the user that reports a change needs no word of it.
+    For "The user's thesis is …", they must name the thesis. For other memories it is enough that the user reports a
+    change.
     """
     head = _HEAD.match(memory)
     whole = _topic_roots(memory)
@@ -359,7 +360,7 @@ def _tokens(text: str) -> list[str]:
 
 
 def _affirmed_tokens(clause: str) -> Iterator[str]:
-    """Yield the words of a clause, without those up to three places behind a negation."""
+    """Yield the words of a clause, without a negation and the two words after it."""
     denied = 0
     for token in _tokens(clause):
         denied = 3 if token in _NOT_BEFORE or (token in {"of", "than"} and denied < 0) else denied - (denied > 0)

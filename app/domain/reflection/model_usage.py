@@ -10,7 +10,7 @@ from app.domain.days import start_of_next_day
 
 T = TypeVar("T")
 BYTES_A_TOKEN = 3
-"""Bytes assumed for a token. Usual tokenisers need more for prose, so the estimate is rather too high."""
+"""Bytes assumed for a token. In prose a token usually has more bytes, so the estimate is rather too high."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +34,8 @@ class LlmPolicy:
     """The limits of chat model calls.
 
     `daily_tokens` is the limit of one tenant for input and output, from midnight to midnight UTC; 0 means no calls.
-    `user_share` is the part of them that work for one user may take. `wait_days` is the time that a turn waits for
-    tokens.
+    `user_share` is the part of these tokens that may be spent on one user. `wait_days` is the time that a turn waits
+    for tokens.
     """
 
     daily_tokens: int = 200_000
@@ -50,11 +50,11 @@ class LlmPolicy:
 
     @property
     def counted_users(self) -> int:
-        """The number of users from which on each has `user_share`."""
+        """The number of users from which the part of each is `user_share`. With fewer users the parts are larger."""
         return math.ceil(1 / self.user_share)
 
     def user_tokens(self, users: int) -> int:
-        """Return the tokens that work for one of a tenant's `users` may take in a day. Few users have larger parts."""
+        """Return the tokens of a day that may be spent on one of a tenant's `users`. Few users have larger parts."""
         return int(self.daily_tokens * max(self.user_share, 1 / max(1, users)))
 
     def wait_s(self, stored: datetime, now: datetime) -> float | None:

@@ -1,7 +1,7 @@
 """Notes that a user lays down: requests to remember, standing orders to the agent, and dated events of the family.
 
-They are kept although no rule can say them in the third person: then as said, in quotation marks. A marker must open
-the sentence, so that a report, a question or an example leaves nothing. The words are English. Everything takes linear
+A note that cannot be put into the third person is kept in the user's own words, in quotation marks. A marker must open
+the sentence, so that a report, a question or an example is no note. The words are English. Everything takes linear
 time.
 """
 

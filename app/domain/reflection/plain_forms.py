@@ -1,6 +1,6 @@
-"""The strict tests of a rewritten clause, by form: is it complete, lasting and sure enough to be stored unread?
+"""The strict tests of a rewritten clause, by form: is it complete, lasting and sure enough to store without a model?
 
-They read the sentence in the third person. What passes for a model's attention ("My dog is barking") fails here.
+They read the sentence in the third person. A clause that is only worth a model call ("My dog is barking") fails here.
 """
 
 import re

@@ -1,7 +1,7 @@
 """Reconciliation of new facts with stored memories: a model's decisions, and the part of them that is carried out.
 
-A model may only name the facts and memories of its question, and its decisions are checked. A doubt is decided so that
-nothing is lost: the memory stays and the fact is added.
+A model may only name the facts and memories of its question, and its decisions are checked. In doubt nothing is lost:
+the memory stays and the fact is added.
 """
 
 import re
@@ -37,8 +37,8 @@ _ENDS: Final = re.compile(
 class ReconcilePolicy:
     """The settings of reconciliation.
 
-    At most `neighbours` of a fact are compared, from cosine `min_similarity` up. The model is called at most `tries`
-    times.
+    A fact is compared with at most `neighbours` memories whose cosine is at least `min_similarity`. The model is called
+    at most `tries` times.
     """
 
     neighbours: Annotated[int, SETTABLE] = 5
@@ -279,7 +279,7 @@ def _is_readable(memory: str, fact: str, evidence: Evidence) -> bool:
 
 
 def _find_text_veto(memory: str, fact: str, text: str | None) -> VetoReason | None:
-    """Return the difference that forbids a replacement if nobody knows what was said.
+    """Return the difference that forbids a replacement without evidence of what the user said.
 
     The fact may differ in an amount. A text that keeps the memory's numbers and dates may add those of the fact.
     """
@@ -290,7 +290,7 @@ def _find_text_veto(memory: str, fact: str, text: str | None) -> VetoReason | No
 
 
 def may_replace(memory: str, fact: str, text: str | None = None, evidence: Evidence | None = None) -> bool:
-    """Tell whether a fact may replace a memory, or the composed `text` both of them."""
+    """Tell whether a fact may replace a memory. With `text`, tell whether this composed text may replace both."""
     return find_update_veto(memory, fact, text, evidence) is None
 
 

@@ -1,10 +1,10 @@
 """The self-disclosure rule: does a clause of a turn state a fact of its speaker's life or work?
 
-Its wide end is the gate: a turn that discloses a fact is worth a model call. Its strict end is the capture of facts
-without a model (plain_statements.py), which takes only clauses that have a form here. Such a clause is in the first
-person with a verb of state, possession, preference, change or plan, and an object; or it is a decision, a standing
-rule, or the date of a project. The words are English. A doubt means "no": an unread turn may cost a fact, a read one
-costs tokens.
+The gate uses it widely: a turn that discloses a fact is worth a model call. The capture of facts without a model
+(capture.py) uses it strictly, and takes only clauses that have a form here. Such a clause is in the first person with a
+verb of state, possession, preference, change or plan, and an object; or it is a decision, a standing rule, or the date
+of a project. The words are English. In doubt the answer is no: an unread turn may lose a fact, but a read one costs
+tokens.
 """
 
 import re
@@ -118,7 +118,7 @@ def _drop_leading(openers: Collection[str], words: Sequence[str]) -> list[str]:
 
 
 def _classify_rule(words: Sequence[str]) -> Form | None:
-    """Match a standing rule: "Never send …", "Always ask …", "From now on keep …". The task at hand is none."""
+    """Match a standing rule ("Never send …", "From now on keep …"), but no order for the task at hand."""
     rest = list(words)
     standing = rest[:3] == ["from", "on", "now"] or rest[:3] == ["from", "now", "on"]
     rest = _drop_leading({"please"}, rest[3:] if standing else rest)

@@ -118,7 +118,7 @@ class Reading:
 class Rejection:
     """A rule that kept turns or candidate facts out of memory, with their number.
 
-    `code`: of REASONS for turns, of the broken rule for facts.
+    `code` is a key of REASONS for turns, and the code of the broken rule for facts.
     """
 
     reader: str
@@ -182,7 +182,9 @@ def find_band(similarity: float | None, bands: MergeBands) -> Band | None:
 
 
 def count_rejections(reports: Iterable[tuple[str, Mapping[str, Any], int]]) -> list[Rejection]:
-    """Return the rejections in reports, the most frequent first. A report: reader, its part, the number of equal ones.
+    """Return the rejections in reports, the most frequent first.
+
+    Each report has a reader, the part of the job's report about it, and the number of equal reports.
 
     The details of capture are not in the reports, so an overlong text counts as `capture_nothing`.
     """

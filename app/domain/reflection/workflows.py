@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from typing import Final
 
 MIN_CONFIDENCE: Final = 0.8
-"""The confidence from which on a model's procedure is stored."""
+"""The least confidence with which a model's procedure is stored."""
 PER_USER_DAY: Final = 3
-"""The most procedures of a user and day that a model makes."""
+"""Maximum procedures that a model draws for a user in a day."""
 SAME_AT: Final = 0.9
-"""The cosine of the titles from which on a procedure is known."""
+"""The least cosine of two titles at which a procedure counts as known."""
 MIN_STEPS: Final = 2
 MAX_STEPS: Final = 20
 _LIST_ITEM: Final = re.compile(r"(?m)^[ \t]*(?:\d{1,2}[.)]|[-*•])[ \t]+\S")

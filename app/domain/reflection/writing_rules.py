@@ -29,7 +29,7 @@ Rule = Literal[
     "too_long",
 ]
 CUTTABLE_RULES: Final = frozenset({"too_many_sentences", "too_long"})
-"""Rules that a cut can satisfy."""
+"""Rules that a text can keep after it is shortened."""
 MAX_SENTENCES: Final = 2
 MIN_WORDS: Final = 3
 MIN_CHARACTERS: Final = 6

@@ -42,7 +42,7 @@ from app.usecases.memory.turns import CheckedTurn, StoredTurn, StoreTurn
 
 log = structlog.get_logger(__name__)
 MAX_QUESTION: Final = 8000
-"""The characters of a message that memory is searched for. More of it is stored."""
+"""Maximum characters of a message that are used to search memory. More of the message is stored."""
 EMBEDDING_SHARE: Final = 0.7
 """The part of the time for memory that the embedder may take."""
 CALLER_ERRORS: Final = (CategoryNotAllowed, IdempotencyMismatch)
@@ -54,9 +54,9 @@ _EmbeddingUnderWay: TypeAlias = asyncio.Future[Embedding | None]
 class Chat:
     """A chat under way: what memory did for it so far.
 
-    `answer` is set if stored facts answer it, so that no endpoint is called. `names` are the tags that lines of ours
-    may have. `unstored` is a turn that is not in the database yet. `is_pending`: a turn of the chat waits for it on
-    this server's disk.
+    `answer` is set if stored facts answer it, so that no endpoint is called. `names` are the tags that Mnema's own
+    lines may have. `unstored` is a turn that is not in the database yet. `is_pending`: a turn of the chat waits on this
+    server's disk for the database.
     """
 
     principal: Principal
@@ -239,8 +239,8 @@ class ChatWithMemory:
 
         Else the upstream gets the facts with the memories.
 
-        Only if nothing at all is known, no part of the memory failed, and the request has no other message, the answer
-        says so without a model.
+        If nothing at all is known, answer that without a model, unless a part of the memory failed or the request has
+        other messages.
         """
         answer = await self._facts.answer_parts(chat.principal, chat.user_id, chat.request.memory_id, parts)
         if answer.is_settled and chat.request.is_plain:
@@ -268,7 +268,7 @@ class ChatWithMemory:
         stated: tuple[FactOperation, ...],
         embedding: _EmbeddingUnderWay,
     ) -> None:
-        """Store the user's message and the facts that it states, unless it is there already without an answer.
+        """Store the user's message and the facts that it states, unless it is stored already and not yet answered.
 
         `stated` is what `question` states. For a long text, `question` is only its beginning.
         """
@@ -330,7 +330,7 @@ class ChatWithMemory:
 
 @contextmanager
 def _dropping_refused(chat: Chat) -> Iterator[None]:
-    """Keep the turn only through an outage. Drop a refused turn, such as one of a revoked key."""
+    """Keep the turn if an outage prevents its storing. Drop a refused turn, such as one of a revoked key."""
     try:
         yield
     except OUTAGES:

@@ -149,7 +149,7 @@ class Conversations:
         return removed
 
     async def _remove_batch(self, principal: Principal, place: Place, facts: Sequence[PlacedFact]) -> int:
-        """Remove the facts of these topics in one statement, later than each of them; return how many."""
+        """Remove the facts of these topics with one statement, dated no earlier than any of them; return how many."""
         policy = self._policies.of(principal).facts
         operations = tuple(FactOperation("remove", topic) for topic in sorted({f.topic_key for f in facts}))
         statement = FactStatement(

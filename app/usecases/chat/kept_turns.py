@@ -36,13 +36,13 @@ _AWAY: Final = (DatabaseUnavailable, ServerBusy, TimeoutError)
 OUTAGES: Final = (*_AWAY, WriteContention)
 """Errors after which the same turn can be stored later."""
 REPEATED: Final = timedelta(minutes=10)
-"""The time in which a message that had no answer yet counts as the same one, sent again."""
+"""The time in which an equal message counts as sent again, if the first one has no answer yet."""
 ROUND_S: Final = 5.0
 """Seconds after which a round of storing ends, so that the end of a server waits no longer for it."""
 KEEP_S: Final = 5.0
 """Seconds that the disk may take for a turn."""
 WAIT_S: Final = 2.0
-"""Seconds until a turn is tried again that the database did not take."""
+"""Seconds until a turn that the database did not take is tried again."""
 POSTPONED_S: Final = 60.0
 """Seconds until a turn that was refused is tried again."""
 LONGEST_KEPT: Final = timedelta(days=7)
@@ -74,7 +74,7 @@ class KeptTurns:
         return False
 
     async def is_repeated(self, principal: Principal, turn: NewMemory, text: str) -> bool:
-        """Return True if the newest turn of the conversation is this message, a short while ago and unanswered.
+        """Return True if the newest turn of the conversation is this message, is recent and has no answer.
 
         `text`: the message as `normalise_text` returns it.
         """
@@ -84,7 +84,7 @@ class KeptTurns:
         return newest is not None and newest.role == "user" and normalise_text(newest.text) == text
 
     async def store_kept(self, of_tenant: UUID | None = None) -> None:
-        """Store the turns that wait, of one tenant or of all in turn, the oldest first, while the database stores them.
+        """Store the turns that wait, the oldest first: of one tenant, or of each tenant in turn. Stop at an outage.
 
         A call lasts little more than ROUND_S; the remaining turns wait for the next call.
         """

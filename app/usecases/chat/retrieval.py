@@ -204,7 +204,7 @@ def _least_relevance(policies: Policies, options: RetrievalOptions) -> float | N
 
 
 def _take_chunks(found: list[Candidate], slots: ChunkSlots | None) -> list[Candidate]:
-    """Return the candidates that are no chunks. Add the chunks to those of the scopes before."""
+    """Return the candidates that are no chunks. Add the chunks to `slots`, which may have those of another scope."""
     before = slots.candidates if slots else []
     others = split_chunks(found, slots)
     if slots is not None:

@@ -98,7 +98,7 @@ class ExportUser:
         raise AssertionError("unreachable")
 
     async def _add_payload(self, principal: Principal, row: dict[str, Any]) -> dict[str, Any]:
-        """Return an artifact with the `payload` of its blob, or None."""
+        """Return an artifact with the content of its blob as `payload`, None if it has no content."""
         content = await self._read_content(principal, row)
         del row["content"]
         return {**row, "payload": await offload_if_large(len(content), json.loads, content) if content else None}

@@ -104,7 +104,7 @@ class ForgetMemories:
     ) -> int:
         """Apply `change` to each memory that `find` returns, in batches, until it returns none; return how many.
 
-        A memory that others change meanwhile is left for the next batch; if the whole batch is, the run ends.
+        A memory that others change meanwhile is left for the next batch. If others change a whole batch, the run ends.
         """
         report = await self._run_sweep(principal, "delete", find, change, dry_run=False)
         return report.counts["memories"]
@@ -159,7 +159,7 @@ class ForgetMemories:
             return await find(tx, principal, limit=limit)
 
     async def _apply_changes(self, principal: Principal, changes: Sequence[MemoryChange]) -> int:
-        """Apply all in one transaction, or one by one without those that changed meanwhile. Return how many."""
+        """Apply all in one transaction. If a memory changed meanwhile, apply the others one by one. Return how many."""
         try:
             return len((await self._journal.record(principal, changes)).recorded)
         except CHANGED_MEANWHILE:

@@ -13,7 +13,7 @@ class PartitionReport:
 
     `added`: names of new partitions. `dropped`: weeks with the number of rows by table, of all tenants. `moved`: rows
     that left the default partitions. `skipped`: weeks whose rows stay in the default partitions. `busy`: a lock was not
-    to be had in time, so the next run goes on.
+    free in time, so the next run continues.
     """
 
     dry_run: bool
@@ -40,7 +40,7 @@ class KeepPartitions:
     async def keep_partitions(self, *, dry_run: bool = False) -> PartitionReport:
         """Make the missing partitions and drop the old ones, each week in a transaction of its own.
 
-        No statement of others waits longer than a fifth of a second for a lock that this asks for. If `dry_run`, only
+        While this waits for a lock, it delays other statements by at most a fifth of a second. If `dry_run`, only
         report what would be dropped. Raise ClockSkew, with nothing dropped, if the clocks cannot be trusted.
         """
         report = PartitionReport(dry_run)

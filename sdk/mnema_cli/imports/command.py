@@ -38,7 +38,7 @@ OPTIONS_OF: Mapping[str, tuple[Product, ...]] = {
 }
 """The options that only these products take."""
 PROCEDURAL = "procedural"
-"""The category of how an agent works; nothing is imported into it."""
+"""The category of procedures. Nothing is imported into it."""
 FOR_ALL = ("source", "product", "dry_run", "workers", "restart")
 """The options that chat turns take."""
 Many = list[str] | None
@@ -128,7 +128,7 @@ def _read_pairs(pairs: Many, option: str) -> dict[str, str]:
 def _make_choices(
     client: httpx.Client, product: Product, renamed: Mapping[str, str], given: tuple[str | None, str | None, str | None]
 ) -> Choices:
-    """Return the choices with the categories of the tenant. Exit with an error if one was given that it lacks."""
+    """Return the choices with the tenant's categories. Exit with an error if a given category is not among them."""
     category, user, thread = given
     server = installation()
     known = _list_categories(client) or set(server.categories)

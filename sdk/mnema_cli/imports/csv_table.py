@@ -10,7 +10,7 @@ from mnema_cli.imports.records import Bad, Choices, Found, SourceFailed, hash_te
 
 Json = dict[str, Any]
 MAX_CELL = 1 << 20
-"""Characters of the longest cell that is read."""
+"""Maximum characters of a cell."""
 NAMES = ("user_id", "category", "type", "thread_id", "agent_id", "run_id", "actor_id", "role", "created_at", "text")
 ALIASES = {"content": "text", "memory": "text", "user": "user_id", "thread": "thread_id", "agent": "agent_id"}
 DELIMITERS = ",;\t|"
@@ -65,10 +65,11 @@ def read_csv(file: Path, choices: Choices, columns: Mapping[str, str]) -> Iterat
 
 
 class _Lines:
-    """The lines of a file, which go back to the second line of a row that is not CSV.
+    """The lines of a file. If a row is not CSV, `go_back` continues at the second line of that row.
 
-    A quote that is never closed takes in all rows after it. They are read again, each as a row of its own. Among them
-    may be the rest of the broken row, so they are doubtful: a row of them must have a cell for each column.
+    A quote that is never closed makes all rows after it part of one row. Their lines are read again, each as a row of
+    its own. The rest of the broken row may be among them, so these rows are doubtful: each must have a cell for each
+    column.
     """
 
     def __init__(self, stream: Iterator[str]) -> None:

@@ -17,9 +17,9 @@ from urllib.parse import urlsplit
 from mnema_cli.imports.records import CONTINUE, Bad, Choices, Found, LeftOut, Note, SourceFailed, Write, hash_text
 
 PAGE = 10_000
-"""Items that a search asks for. Pages of a store may overlap, so that a namespace is read at once if it has fewer."""
+"""Maximum items of one search. Pages may overlap, so a namespace with fewer items is read in one search."""
 NAMESPACES = 100
-"""Namespaces that a page of their list has."""
+"""Maximum namespaces on a page of the list of namespaces."""
 TEXT_FIELDS = ("text", "content", "memory", "data", "fact", "content.content")
 """The paths at which an item's text is looked for, unless the caller names one."""
 PLACEHOLDERS = {"{user}": "user_id", "{thread}": "thread_id", "{agent}": "agent_id", "{category}": "category"}

@@ -1,4 +1,4 @@
-"""mem0's `get_all()`, which its platform and its open-source library answer in one documented shape.
+"""Answers of mem0's `get_all()`. Its platform and its open-source library share one documented shape.
 
 mem0's export jobs are not read: they answer in a schema that their user chose.
 """

@@ -42,7 +42,7 @@ class Pages:
         self._client.close()
 
     def read_json(self, method: str, path: str, body: Any = None, **params: object) -> Any:
-        """Return the JSON of an answer. Raise AnswerFailed, or SourceFailed if no other address will do better."""
+        """Return the JSON of an answer. Raise AnswerFailed, or SourceFailed if other addresses would fail too."""
         failure = ""
         wait = 0.0
         status = None

@@ -40,7 +40,7 @@ class Product(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """An HTTP API: its usual address, the variable of its key, how a request carries it, and if it must have one."""
+    """An HTTP API: its usual address, the variable of its key, the header's scheme, and whether it needs a key."""
 
     url: str
     variable: str

@@ -16,7 +16,7 @@ Json = dict[str, Any]
 SPOKEN = ("user", "assistant")
 """The roles of messages that belong to a conversation."""
 SILENT = ("system", "developer", "tool", "function", "summary", "approval")
-"""The other roles that products use. A report counts the rest together, so that it stays short."""
+"""The other known roles. A report counts all unknown roles together, so that it stays short."""
 CONTINUE = "run the same command again to continue"
 """The advice after a stop that a later run may get over, such as a server that is away."""
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
@@ -136,7 +136,7 @@ class Choices:
     def _details(self, identity: str, fields: Mapping[str, object]) -> Json:
         """Return the other fields of a body, with the origin of the record in its metadata.
 
-        The field `id` is the record's id in its source; without the field, it is the identity, and None if it has none.
+        The id in the metadata is the field `id`, or `identity` without that field. An `id` of None leaves it out.
         """
         own = fields.get("metadata")
         number = fields.get("id", identity)

@@ -89,7 +89,7 @@ def import_records(client: httpx.Client, found: Iterator[Found], choices: Choice
 
 
 def _journal_file(client: httpx.Client, choices: Choices, plan: Plan) -> Path:
-    """Return the file of the source, the server and the key, whose tenant another key may not share."""
+    """Return the file for a source, a server and a key. Another key may belong to another tenant."""
     parts = (choices.product, plan.identity, str(client.base_url), client.headers["Authorization"])
     return installation().folder / "imports" / f"{hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:24]}.db"
 

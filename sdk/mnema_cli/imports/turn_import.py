@@ -32,7 +32,7 @@ class Line:
 class ImportReport:
     """The counts of an import, and the skipped lines with their reasons.
 
-    `failed` counts them without those that the server keeps out on purpose, such as what was erased.
+    `failed` counts the skipped lines, without those that the server refuses on purpose, such as erased texts.
     """
 
     stored: int = 0

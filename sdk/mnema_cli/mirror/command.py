@@ -39,7 +39,7 @@ class Stopped(Exception):
 
 
 def mirror_memories(
-    root: Annotated[Path, typer.Option(help="the folder of the files; made if only it is missing")],
+    root: Annotated[Path, typer.Option(help="the folder of the files; made if its parent folder exists")],
     user: Annotated[str, typer.Option(help="user_id")],
     watch: Annotated[bool, typer.Option("--watch", help="stay, and follow the changes of both sides")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="print the plan and change nothing")] = False,
@@ -48,10 +48,10 @@ def mirror_memories(
         bool, typer.Option("--allow-mass-deletion", help="let the first run delete as much as it plans")
     ] = False,
     max_deletions: Annotated[
-        int, typer.Option(min=0, help="a run holds more deletions than this on one side, …")
+        int, typer.Option(min=0, help="deletions on one side are held if they exceed this number and the share")
     ] = _USUAL.max_deletions,
     max_deleted_share: Annotated[
-        float, typer.Option(min=0, max=1, help="… if they are also more than this share of all entries")
+        float, typer.Option(min=0, max=1, help="the share of all entries that deletions must also exceed to be held")
     ] = _USUAL.max_deleted_share,
 ) -> None:
     """Mirror a user's memories as Markdown files, both ways. See docs/mirror.md.

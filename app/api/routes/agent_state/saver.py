@@ -75,7 +75,7 @@ async def delete_runs(app: App, principal: Writer, body: RunsIn, request: Reques
 
 @router.post("/prune", response_model=CheckpointCountOut, responses=_READ)
 async def prune(app: App, principal: Writer, body: ThreadsIn, request: Request) -> Response:
-    """Delete all but the newest checkpoint of each namespace of these threads. Values it refers to stay."""
+    """Keep only the newest checkpoint of each namespace of these threads, with the values that it refers to."""
     return render_answer(
         request, {"count": await app.agent_state.checkpoints.prune_threads(principal, body.user_id, body.thread_ids)}
     )

@@ -86,7 +86,7 @@ async def delete_conversation(
     purge: Annotated[bool, Query(description="delete everything for good; needs scope admin")] = False,
 ) -> DeletedConversation:
     """Delete a conversation: its turns, the memories drawn from them, its summary and its facts. A purge also deletes
-    what turn memory has of it.
+    its artifacts in turn memory.
 
     Deleted memories can be restored one by one. Repeat a call that was broken off; it continues.
     """

@@ -79,7 +79,7 @@ async def answer(app: App, principal: Reader, body: FactQuestion) -> FactReply:
 
 
 def _failure(body: FactQuestion) -> dict[str, object]:
-    """Return the label and meta of a response without memory, with the counts so far: a chat can go on with them."""
+    """Return the label and meta for a chat that goes on without memory. They have the counts so far."""
     actions = replace(to_actions(body.memory_actions or ActionsSoFar()), failed=True)
     fields = label_and_meta(actions, body)
     return {"model_label": fields["model_label"], "meta": fields["meta"].model_dump()}

@@ -64,10 +64,10 @@ async def bulk(
 ) -> StreamingResponse:
     """Write many memories. Each line is a body of `POST /memory`, optionally with its own `idempotency_key`.
 
-    Writing begins when the whole body has arrived. A bad line is reported with its number and does not affect the
-    other lines. A line beyond the quota of memories gets 429. With the header `Idempotency-Key` you can send the whole
-    request again: each line is written once. If the key is revoked, no more is written: the remaining lines get 401, or
-    the answer breaks off.
+    Writing begins when the whole body has arrived. A bad line is reported with its number and does not affect the other
+    lines. A line beyond the quota of memories gets 429. With the header `Idempotency-Key` you can send the whole
+    request again: each line is written once. If the API key is revoked meanwhile, the remaining lines are not written:
+    they get 401, or the answer breaks off.
     """
     spool = await spool_body(request, app.parts.settings.max_bulk_bytes)
     importance = app.parts.policies.of(principal).write.default_importance

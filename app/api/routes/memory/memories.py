@@ -130,7 +130,7 @@ async def changes(
 
     Without a cursor the answer has no items: take its cursor, list all memories, then ask for the changes. A purged
     memory, and one that moved to a category that the key may not see, are missing: list all memories now and then.
-    After 410 begin again: take a new cursor without one, list all memories, then ask for the changes.
+    After 410 begin again: call without a cursor to get a new one, list all memories, then ask for the changes.
     """
     found = await app.memory.read.list_changes(principal, user_id, cursor, limit)
     return MemoryChanges.model_validate(found)

@@ -18,7 +18,7 @@ COLUMNS = f"^{_COLUMN}(,{_COLUMN})*$"
 
 
 class Health(BaseModel):
-    """The answer of a process that is alive, with what it was started with."""
+    """The answer of a process that is alive, with the settings that it was started with."""
 
     status: str = "ok"
     version: str = VERSION
@@ -60,7 +60,7 @@ async def health(app: App) -> Health:
 
 
 def _reranker_name(kind: str, model: str) -> str:
-    """Return the model's name; the kind if no model is named, or only the folder with its files."""
+    """Return the model's name. Return the kind if the model has no name, or if its name is a path of files."""
     return kind if not model or model.startswith((".", "/", "~")) else model
 
 

@@ -1,4 +1,4 @@
-"""Route of GET /metrics for Prometheus. It answers numbers only, without a key unless MNEMA_METRICS_TOKEN is set."""
+"""Route of GET /metrics for Prometheus. It answers only numbers. It needs no key, only MNEMA_METRICS_TOKEN if set."""
 
 import hmac
 

@@ -36,8 +36,8 @@ async def page(
 ) -> QueryReceiptPage:
     """List the receipts of answered queries, newest first.
 
-    A receipt is there about a second after its answer. A key bound to agents sees the receipts of its agents, and its
-    own of chat.
+    A receipt is there about a second after its answer. A key bound to agents sees the receipts of its agents, and the
+    receipts of its own chats.
     """
     filters = ReceiptFilter(user_id, thread_id, agent, since, until)
     return receipt_page_body(await app.receipts.read.list_receipts(principal, filters, cursor, limit))
@@ -51,7 +51,7 @@ async def page(
 async def get(app: App, principal: Reader, query_id: UUID) -> ToldQuery:
     """Return a receipt with the memories that the answer told, their texts as they were, and the header.
 
-    `query_id` is that of the answer. A key bound to agents sees the memories of its categories.
+    The answer to a query has the `query_id`. A key bound to agents sees the memories of its categories.
     """
     return told_query_body(await app.receipts.read.get_receipt(principal, query_id))
 

@@ -31,7 +31,7 @@ FILES: Final = f"{SOURCE}/files"
 FILE: Final = f"{FILES}/{{file_id:uuid}}"
 UPLOADS: Final = re.compile(r"/sources/[0-9a-fA-F-]{36}/files")
 MOST_BYTES: Final = 1 << 30
-"""The bytes of an uploaded file that `sources.max_file_bytes` can allow at most."""
+"""The largest upload in bytes that any value of `sources.max_file_bytes` can allow."""
 PIECE: Final = 1 << 18
 _CONTENT: Final = {BINARY: {"schema": {"type": "string", "format": "binary"}}}
 _BODY: Final[dict[str, Any]] = {"requestBody": {"required": False, "content": _CONTENT}}
@@ -47,9 +47,9 @@ FilePath = Annotated[
 
 
 class Download(StreamingResponse):
-    """A file that no browser shows or runs. `held` is closed when the client has read it.
+    """A file that browsers save, and neither show nor run. `held` is closed when the client has read the file.
 
-    It is sent in pieces, because the server would keep one large body in memory and count it as sent.
+    The file is sent in pieces, because the server would keep one large body in memory and count it as already sent.
     """
 
     def __init__(self, content: bytes, path: str, held: AsyncExitStack) -> None:
@@ -69,7 +69,7 @@ class Download(StreamingResponse):
 
 
 async def iterate_pieces(pieces: Iterable[bytes]) -> AsyncIterator[bytes]:
-    """Yield the pieces. Starlette would read them in a thread otherwise."""
+    """Yield the pieces as an async iterator, because Starlette would read a plain iterator in a thread."""
     for piece in pieces:
         yield piece
 
@@ -170,7 +170,7 @@ async def delete_file(app: App, principal: Administrator, source_id: UUID, file_
     },
 )
 async def download_file(app: App, principal: Reader, source_id: UUID, file_id: UUID) -> Response:
-    """Download a file as it was uploaded. Of a folder's file there is no copy."""
+    """Download a file as it was uploaded. 404 for the files of a folder, because only uploads are stored."""
     async with AsyncExitStack() as stack:
         file, content = await stack.enter_async_context(app.sources.files.open_content(principal, source_id, file_id))
         return Download(content, file.path, stack.pop_all())

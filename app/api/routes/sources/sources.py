@@ -72,7 +72,7 @@ async def get(app: App, principal: Reader, source_id: UUID) -> DocumentSource:
 async def patch(app: App, principal: Writer, source_id: UUID, body: SourceChanges) -> DocumentSource:
     """Change the name, the patterns or `watch` of a source. New patterns of a folder queue an index job.
 
-    More than the name of a folder needs scope `admin`: its patterns decide which files are read.
+    For a folder, everything but the name needs scope `admin`, because its patterns decide which files are read.
     """
     is_admin = has_scope(principal, "admin")
     changed = await app.sources.manage.change_source(principal, source_id, to_source_change(body), is_admin=is_admin)

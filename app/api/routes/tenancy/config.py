@@ -60,7 +60,7 @@ Number = Annotated[int, Query(ge=0, le=MAX_VERSION, description="a version; 0: t
 
 @router.get("", response_model=TenantRules, responses={200: {**_ETAG, **_TEXT}, **openapi_errors(401, 403, 422, 503)})
 async def get(app: App, principal: Administrator, request: Request, response: Response) -> TenantRules | Response:
-    """Read the rules in force: the tenant's document, and what it makes of the defaults.
+    """Read the rules in force: the tenant's document, and the result of merging it over the defaults.
 
     With `Accept: application/yaml` the answer is the document alone, as YAML.
     """
@@ -91,11 +91,11 @@ async def put(
     if_match: IfMatch = None,
     idempotency_key: IdempotencyHeader = None,
 ) -> RulesChange:
-    """Put a document in force, as JSON or YAML. It replaces the one before, and changes nothing if it is not valid.
+    """Put a document in force, as JSON or YAML. It replaces the document before. An invalid document changes nothing.
 
-    The document has the format of memory_cat_config.yaml, and may have sections of policies.yaml. It is merged over
-    the defaults key by key: mappings merge, other values replace, `null` removes. With `If-Match` it is put in force
-    only over that version. It is in force in all servers and workers within 5 seconds.
+    The document has the format of memory_cat_config.yaml, and may have sections of policies.yaml. It is merged over the
+    defaults key by key: mappings merge, other values replace, `null` removes. With `If-Match` it replaces only that
+    version. All servers and workers use it within 5 seconds.
     """
     body = await request.body()
     moves = parse_moves(move)
@@ -158,7 +158,7 @@ async def rollback(
     if_match: IfMatch = None,
     idempotency_key: IdempotencyHeader = None,
 ) -> RulesChange:
-    """Put an earlier version in force again, as a new version. With `If-Match`, only over that version."""
+    """Put an earlier version in force again, as a new version. With `If-Match`, replace only that version."""
     expected = parse_version(if_match)
     key = retry_key("POST /tenant/config/rollback", idempotency_key, body, repr(expected))
     target = RulesTarget(body.version, expected, body.move)

@@ -72,7 +72,7 @@ async def list_keys(
     responses={201: {"links": links.API_KEY}, **openapi_errors(400, 401, 403, 404, 413, 422, 503)},
 )
 async def create_key(app: App, tenant_id: UUID, body: NewKey, response: Response) -> CreatedKey:
-    """Create a key of a tenant. Only this answer has the plain key, so a lost answer leaves a key to revoke."""
+    """Create a key of a tenant. Only this answer has the plain key: if it is lost, revoke the key."""
     response.headers["Cache-Control"] = "no-store"
     key, plain = await app.tenancy.operators.create_key(tenant_id, body.name, body.scopes, body.agents, body.expires_at)
     return CreatedKey(**ApiKey.model_validate(key).model_dump(), key=plain)
@@ -102,7 +102,7 @@ async def list_usage(
     limit: Annotated[Limit, Query()] = 50,
     cursor: Cursor = None,
 ) -> TenantUsagePage:
-    """Count what `GET /usage` counts by day, for each tenant: tenants by name, the days of each newest first.
+    """Count for each tenant what `GET /usage` counts by day. Tenants are sorted by name, the days of each newest first.
 
     Days without usage are missing. A page may have fewer rows than `limit`, or none, and still have a `next_cursor`.
     """

@@ -47,9 +47,9 @@ async def get_context(
 ) -> ContextView:
     """Return what an agent reads of a conversation, newest turn first.
 
-    `gate` and `reconciler` have the newest turns' memories, those that are not reconciled yet and the selected ones, at
-    most 16. `downstream` and `final` have the selected turns' memories alone, as soon as something was selected. All
-    have the feedback; only `final` has the assistant signals, from all conversations of the user.
+    The views `gate` and `reconciler` have the memories of the newest turns, of turns that are not reconciled yet and of
+    selected turns, at most 16. The views `downstream` and `final` have only those of selected turns, once something was
+    selected. All views have the feedback. Only `final` has the assistant signals, from all conversations of the user.
     """
     request = ViewRequest(view, turn_id, local_memories_turn_ids)
     return context_view_body(

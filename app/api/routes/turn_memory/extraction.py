@@ -46,7 +46,7 @@ async def summarize(
 ) -> SummarizedOut | Response:
     """Sum up a turn with the chat model, and find the assistant signals that the specification asks for.
 
-    With `store` the turn is changed accordingly. Each call costs tokens. Without a chat model the answer is 409
+    With `store`, both are stored in the turn. Each call costs tokens. Without a chat model the answer is 409
     `no_chat_model`.
     """
     conversation = await conversation_of(app, principal, conversation_id, body)

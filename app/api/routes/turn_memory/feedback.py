@@ -30,9 +30,9 @@ async def give_feedback(
     body: FeedbackIn,
     idempotency_key: IdempotencyHeader = None,
 ) -> FeedbackOut:
-    """Store a reaction to a turn: the user's only one, or one more of a machine.
+    """Store a reaction to a turn. A user has one reaction to a turn; reactions of machines add up.
 
-    Retry a machine's with the same `Idempotency-Key` and body to add it once. The user's needs no key.
+    Retry a machine's reaction with the same `Idempotency-Key` and body to add it once. A user's reaction needs no key.
     """
     conversation = await conversation_of(app, principal, conversation_id, body)
     key = retry_key("POST /conversations/turns/feedback", idempotency_key, body)
@@ -67,6 +67,6 @@ async def list_buckets(
     user_id: UserId,
     status: Annotated[BucketStatus | None, Query(description="only buckets with this status; by default both")] = None,
 ) -> Buckets:
-    """List the buckets of a conversation from the index. `GET …/artifacts` with `materialize` has whole ones."""
+    """List the buckets of a conversation from the index. `GET …/artifacts` with `materialize` returns whole buckets."""
     conversation = Conversation(user_id, conversation_id)
     return buckets_body(await app.turn_memory.buckets.list_buckets(principal, conversation, status))

@@ -50,7 +50,7 @@ async def conversation_of(
 async def put_fingerprint(
     app: App, principal: Writer, conversation_id: ConversationId, turn_id: TurnId, body: FingerprintIn
 ) -> FingerprintOut:
-    """Store what a turn said, in place of the fingerprint before: in its log, its artifact and its tags at once."""
+    """Store the fingerprint of a turn, in place of an earlier one: in the turn's log, artifact and tags at once."""
     conversation = await conversation_of(app, principal, conversation_id, body)
     fingerprint = await app.turn_memory.turns.put_fingerprint(
         principal,

@@ -25,7 +25,7 @@ _ONE_PATH: Final = _NO_FOLDER | {errno.ENOENT, errno.EACCES, errno.EPERM, errno.
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """An open folder. `created_in` are the folders in which the way to it was created."""
+    """An open folder. `created_in` are the folders in which a part of its path was created."""
 
     path: str
     descriptor: int
@@ -36,7 +36,7 @@ class Folder:
 def usable_files(path: str, *, whole: bool = False) -> Iterator[None]:
     """Turn errors of the system into StateChanged, if they concern this path, or FilesUnusable.
 
-    With `whole`, nothing works without this path.
+    With `whole`, nothing works without this path, so every error is FilesUnusable.
     """
     try:
         yield

@@ -16,7 +16,9 @@ from mnema_cli.mirror.rules.problems import EntryRefused, StateChanged, StoreUnu
 
 PAGE: Final = 200
 ROLES: Final = {"semantic": "memory", "episodic": "memory", "insight": "memory", "summary": "summary"}
-"""The mirrored types but turns, and the role of each. A chunk belongs to a document, and a procedure has two texts."""
+"""The mirrored types except turns, and the role of each. Chunks, which belong to documents, and procedures, which have
+two texts, are not mirrored.
+"""
 
 TURN_ROLES: Final = frozenset({"user", "assistant"})
 CLIENT: Final = {"X-Mnema-Client": "mirror"}
@@ -29,7 +31,7 @@ FIRST_PATIENCE_S: Final = 2.0
 
 
 class HttpMirrorStore:
-    """The entries of one user. `category` is that of entries that begin as a file; turns have their own."""
+    """The entries of one user. `category` is for entries that are created from files; turns have their own."""
 
     def __init__(
         self, client: httpx.Client, user: str, category: str, wait: Wait, patience_s: float = PATIENCE_S
@@ -134,7 +136,7 @@ class HttpMirrorStore:
         return "/memory", body | ({"metadata": {KIND: draft.summary_kind}} if draft.summary_kind else {})
 
     def find_deleted(self, ids: Collection[str]) -> dict[str, MirrorEntry]:
-        """Return the soft-deleted entries of this user with these ids. An answer counts until the entry changes."""
+        """Return the soft-deleted entries of this user with these ids. A result is kept until the entry changes."""
         for entry_id in ids:
             if entry_id not in self._deleted:
                 self._deleted[entry_id] = self._find_deleted(entry_id)
@@ -170,7 +172,7 @@ class HttpMirrorStore:
         raise StateChanged(f"the entry {entry_id} changed on the server in the meantime")
 
     def _raise_refusal(self, response: httpx.Response, entry_id: str) -> None:
-        """Raise StateChanged if the entry is not as it was, after reading it anew; else EntryRefused."""
+        """Raise EntryRefused, or StateChanged if the entry is not as it was. In that case, first read it anew."""
         if response.status_code not in (404, 412) and code_of(response) != "invalid_state":
             raise EntryRefused(describe_refusal(response))
         found = self._requests.send("GET", f"/memory/{entry_id}")
@@ -217,7 +219,7 @@ def _is_memory_id(text: str) -> bool:
 def entry_of(memory: dict[str, Any]) -> MirrorEntry | None:
     """Return the entry of a memory in the API's JSON; None if it is deleted or of a kind that is not mirrored.
 
-    A memory without a thread counts in every conversation, as those of the conversation `global` do.
+    A memory without a thread counts in every conversation, so it goes to the conversation `global`.
     """
     role = memory["role"] if memory["type"] == "turn" else ROLES.get(memory["type"])
     if memory["state"] != "active" or role is None or (memory["type"] == "turn" and role not in TURN_ROLES):

@@ -1,7 +1,7 @@
 """Files that the mirror takes out of the way before it replaces or deletes them, so that no save is overwritten unseen.
 
-A file is renamed to a name of the mirror, and only then read. If it is not what was expected, it goes back, or becomes
-a conflict file if its name is taken meanwhile. A run that was killed leaves it, and the next scan settles it.
+A file is renamed to a name of the mirror, and only then read. If it is not what was expected, it gets its name back, or
+becomes a conflict file if another file has the name now. A run that was killed leaves it, and the next scan settles it.
 """
 
 import os
@@ -73,7 +73,7 @@ class TakenFile:
         os.unlink(self.taken, dir_fd=self.folder.descriptor)
 
     def _is_named(self) -> bool:
-        """Return True if a killed run has given the file its name again, but not yet removed the other one."""
+        """Return True if a killed run has given the file its name again, but has not yet removed the mirror's name."""
         descriptor = self.folder.descriptor
         try:
             named = os.stat(self.name, dir_fd=descriptor, follow_symlinks=False)
@@ -83,7 +83,7 @@ class TakenFile:
 
 
 def take_file(folder: Folder, name: str, text_hash: str, ending: str, max_bytes: int) -> tuple[TakenFile, bytes]:
-    """Take a file whose text has this hash; return it and its content. Raise StateChanged, then the file is back."""
+    """Take a file whose text has this hash; return it and its content. Else put it back and raise StateChanged."""
     kept = name.encode("utf-8", "surrogateescape")[-_MAX_NAME_BYTES:].decode("utf-8", "ignore")
     taken = f"{OWN_PREFIX}{secrets.token_hex(4)}-{text_hash[:16]}-{kept}{ending}"
     os.rename(name, taken, src_dir_fd=folder.descriptor, dst_dir_fd=folder.descriptor)

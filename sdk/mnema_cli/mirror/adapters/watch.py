@@ -23,7 +23,7 @@ def watch_files(root: str, pause_s: float, stop: threading.Event) -> Iterator[bo
         yield from _watch(real, pause_s, stop, force_polling=None)
     except (OSError, RuntimeError):  # such as too many folders for the system's limit of watches
         yield True
-        with suppress(FileNotFoundError):  # the root is gone, which the next run says
+        with suppress(FileNotFoundError):  # the root is gone, and the next run reports it
             yield from _watch(real, pause_s, stop, force_polling=True)
         yield True
 

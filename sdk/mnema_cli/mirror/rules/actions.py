@@ -13,7 +13,7 @@ class FoundFile:
     """A file below the root. `problem` says why it cannot be an entry; then nothing else is known.
 
     `id` is None in a new file. `content` is None if the file has the stamp of its record and was not read again. A
-    stamp is settled if no later change can leave it as it is.
+    stamp is settled if every later change of the file must change the stamp too.
     """
 
     path: str
@@ -152,7 +152,7 @@ NAMES: Mapping[type[Action], str] = {
 
 @dataclass(frozen=True, slots=True)
 class SyncPlan:
-    """Actions in order, and the records as they are if every action is carried out or still to be carried out."""
+    """Actions in order, and the records of the entries, which say what each action is about to do."""
 
     actions: tuple[Action, ...]
     records: Mapping[str, Record]

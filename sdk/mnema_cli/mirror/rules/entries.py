@@ -148,7 +148,7 @@ def id_of_name(path: str) -> str | None:
 
 
 def conflict_path(path: str, entry_id: str, text_hash: str | None = None) -> str:
-    """Return the path of the conflict file of an entry. With `text_hash`, the name that is free for this text."""
+    """Return the path of the conflict file of an entry. With `text_hash`, the name is for this text alone."""
     folder = path.rpartition("/")[0]
     mark = f"-{text_hash[:8]}" if text_hash else ""
     return f"{folder}/{encode_name(entry_id)}.conflict{mark}.md"
@@ -157,8 +157,8 @@ def conflict_path(path: str, entry_id: str, text_hash: str | None = None) -> str
 def place_of(path: str, conversations: Mapping[str, str]) -> tuple[str | None, str | None] | None:
     """Return the conversation and the role that a path stands for; None outside of a conversation's folder.
 
-    A folder with a name that no id has is taken as it is written. One with a shortened name stands for the conversation
-    in `conversations`, if it is there. The role is None outside the folders of roles.
+    If a folder's name is not the name of an id, it is itself the id. A shortened name stands for the conversation in
+    `conversations`, if it is there. The role is None outside the folders of roles.
     """
     parts = path.split("/")
     if len(parts) < 3 or parts[0] != ENTRIES:

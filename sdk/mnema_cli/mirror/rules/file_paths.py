@@ -1,4 +1,4 @@
-"""Choice of paths for new files: never the path of another file, also where case does not count."""
+"""Choice of paths for new files: never the path of another file, even on a file system that ignores case."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -14,7 +14,7 @@ class FreePaths:
         self._taken = {path.casefold() for path in taken}
 
     def place_files(self, actions: Iterable[Action]) -> list[Action]:
-        """Return the actions with a path for each new file. A file that is deleted before makes room."""
+        """Return the actions with a path for each new file. The path of a file that is deleted first may be used."""
         placed: list[Action] = []
         for action in actions:
             match action:

@@ -11,8 +11,8 @@ from mnema_cli.mirror.rules.snapshot import Snapshot
 class MassDeletionPolicy:
     """Limits of the deletions of one run, on each side.
 
-    More than `max_deletions` and more than `max_deleted_share` of all known entries are held, unless
-    `allow_mass_deletion` is set.
+    Deletions are held if they are more than `max_deletions` and also more than `max_deleted_share` of all known
+    entries, unless `allow_mass_deletion` is set.
     """
 
     max_deletions: int = 20

@@ -97,8 +97,8 @@ class _Step:
 def _settle_record(record: Record | None, pair: _Pair) -> Record | None:
     """Return the record as it would be if the last run had ended well: a change that it made is in step.
 
-    None if nothing is known of the entry, if what the run deleted has come back, or if nobody can tell whether the run
-    made its change and somebody took it back. Then both texts are kept.
+    Return None if nothing is known of the entry, if the side that the run deleted has come back, or if it is unclear
+    whether the run made its change and somebody undid it. Without a record both texts are kept.
     """
     if record is None or record.intent is None:
         return record if record and record.text_hash else None

@@ -16,7 +16,7 @@ class GraceTime:
     since: dict[str, float] = field(default_factory=dict)
 
     def hold_missing(self, ids: Iterable[str]) -> frozenset[str]:
-        """Return those of the missing ids that are not missing for long enough."""
+        """Return those of the missing ids whose files have not been missing for long enough."""
         now = self.clock()
         seen = {entry_id: self.since.get(entry_id, now) for entry_id in ids}
         self.since = {entry_id: since for entry_id, since in seen.items() if now - since < GRACE_S}

@@ -111,7 +111,7 @@ class Run:
         del self.pending[action.path]
 
     def _join_file(self, action: CreateEntry, entry: MirrorEntry) -> None:
-        """Carry the file's own lines into the file of the entry, then delete it."""
+        """Carry the new file's own lines into the file of the entry, then delete the new file."""
         files = self.mirror.files
         path = self.records[entry.id].path
         content = files.read_file(action.path)

@@ -23,7 +23,7 @@ MAX_PASSES = 3
 
 
 OnStep: TypeAlias = Callable[[int, int], None]
-"""A function that hears after each step how many steps of how many are done. It may raise to end the run."""
+"""A function that gets the numbers of done and of all steps after each step. It may raise to end the run."""
 
 
 def ignore_steps(_done: int, _total: int) -> None:

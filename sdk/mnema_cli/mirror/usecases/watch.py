@@ -53,7 +53,7 @@ class MirrorWatch:
         """Run until the ticks end. Each is True if a file changed since the one before.
 
         The first run may delete many entries, if the policy says so; the later ones may not. Raise what `sync_mirror`
-        raises, but StoreAway and FilesBusy: then the run is repeated.
+        raises, except StoreAway and FilesBusy: after these the run is repeated.
         """
         self.mirror = replace(self.mirror, grace=GraceTime(self.clock))
         self.settle_at, self.read_all_at = self.clock(), self.clock() + READ_ALL_S
