@@ -72,7 +72,7 @@ class NewMemory(Request):
 
 
 class Changes(Change):
-    """The fields to change. Absent fields stay as they are; no field takes `null`."""
+    """The fields to change. Absent fields stay as they are; only `expires_at` takes `null`."""
 
     model_config = ConfigDict(
         extra="forbid", json_schema_extra={"examples": [{"text": "Maya ships v1 by September.", "importance": 4}]}

@@ -6,6 +6,7 @@ from uuid import uuid4
 
 import httpx
 import pytest
+from mnema_wire.memory import NewMemory
 
 from tests.api.calls import ask, history_of, listed, refused, remember, row_counts, settled_counts, sql, texts
 from tests.conftest import Database
@@ -37,7 +38,9 @@ async def test_a_memory_comes_back_as_it_was_written(http: httpx.AsyncClient) ->
         "source": {"turn_id": "7", "quote": "by September"},
         "metadata": {"a": [1, 2.5, None, True, {"ö": "x"}], "n": -(2**63)},
         "created_at": "2025-05-01T12:00:00+02:00",
+        "expires_at": "2035-05-01T12:00:00Z",
     }
+    assert fields.keys() == NewMemory.model_fields.keys() - {"steps_text"}  # a new field belongs here
     written = await http.post("/memory", json=fields)
     assert (written.status_code, written.json()["action"], written.json()["revision"]) == (201, "created", 1)
     response = await http.get(f"/memory/{written.json()['id']}")
