@@ -148,6 +148,8 @@ def one_line(value: Any) -> str:
     """Return a text on one line, without control characters and marks of ours; empty for anything but a text."""
     if not isinstance(value, str):
         return ""
+    if _is_word(value):
+        return value
     return defuse_marks(" ".join(_NOT_PRINTED.sub(" ", value).split()), leading=False)
 
 
@@ -186,8 +188,15 @@ def _format_signal(signal: Any, equals: str) -> str:
 
 def _quoted(text: str, parting: re.Pattern[str] = _PARTING) -> str:
     """Return the text on one line, in quotes if it has a sign of `parting`: it could look like another statement."""
+    if _is_word(text):
+        return text
     line = one_line(text)
     return json.dumps(line, ensure_ascii=False) if parting.search(line) else line
+
+
+def _is_word(text: str) -> bool:
+    """Return True for letters and digits alone, which are no mark and have no sign: most values of signals."""
+    return text.isascii() and text.isalnum()
 
 
 def _list_text(value: Any) -> str:

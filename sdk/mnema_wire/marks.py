@@ -72,6 +72,8 @@ _PHRASES: Final = (
     ),
 )
 """Titles of ours, each with a word of it: most texts have none of these words, and are not searched."""
+_SUSPECT: Final = re.compile(r"[\[&:]|updates|relevant| by ", re.IGNORECASE)
+"""A sign or word that each mark of ours has in plain ASCII. Most texts have none, and are not searched further."""
 _HISTORY: Final = re.compile(
     r"\d{4}-\d\d-\d\d(?P<gap> {1,9})\d\d:\d\d:\d\d {1,9}"
     r"(?:add|update|delete|merge|link|ttl|restore|purge|consent) {1,9}by "
@@ -108,8 +110,8 @@ def defuse_marks(line: str, names: TagNames | None = None, *, leading: bool = Tr
     where its first word in brackets could be a tag: that one is defused whatever its name. Idempotent; takes linear
     time.
     """
-    if line.isascii() and line.isalnum():
-        return line  # a word alone is no mark
+    if line.isascii() and not _SUSPECT.search(line):
+        return line
     folded = fold_text(line)
     places = None
     if _HIDDEN in folded:
