@@ -21,11 +21,11 @@ from numpy.typing import NDArray
 from app.config.loader import CONFIG_DIR, load_policies
 from app.domain.recall.relevance import RelevanceModel, estimate_relevance
 from bench import documents
-from bench.calibrate_relevance import FACT_SIGNALS, MODEL, QUESTION_SIGNALS, fit_logistic, only_signals
+from bench.calibrate_relevance import ENGLISH_MODEL, FACT_SIGNALS, QUESTION_SIGNALS, fit_logistic, only_signals
 from bench.documents_questions import HALVES
 from bench.relevance import area_under_roc
 
-FILE: Final = CONFIG_DIR / "models" / f"{MODEL}.documents.yaml"
+FILE: Final = CONFIG_DIR / "models" / f"{ENGLISH_MODEL}.documents.yaml"
 LIMITS: Final = (0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3)
 
 
@@ -84,7 +84,7 @@ def main() -> None:
     parser.add_argument("--vectors", type=Path, help="keep the embeddings in this file for the next run")
     parser.add_argument("--write", action="store_true", help=f"write {FILE.name}")
     options = parser.parse_args()
-    model = load_policies(MODEL).document_relevance
+    model = load_policies(ENGLISH_MODEL).document_relevance
     if model is None:
         sys.exit(f"{FILE} is missing: it must have the profiles and the spreads")
     samples = documents.run(options.folder, options.vectors, lambda line: print(line, file=sys.stderr)).samples

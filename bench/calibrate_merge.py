@@ -29,10 +29,10 @@ from app.config.loader import CONFIG_DIR
 from app.domain.memory.merge_bands import Decision, MergeBands, MergeRule, Neighbour, decide_merge, same_fact
 from app.domain.text_rules import text_key
 from app.providers.embeddings.local import LocalEmbedder
+from app.providers.embeddings.minilm import NAME as MINILM
 from app.providers.embeddings.onnx_graph import Precision
 
 PAIRS_FILE: Final = Path(__file__).with_name("merge_pairs.jsonl")
-BANDS_FILE: Final = CONFIG_DIR / "models" / "all-MiniLM-L6-v2.yaml"
 CACHE_DIR: Final = Path.home() / ".cache" / "mnema" / "models"
 _LIKE_WORDS: Final = ("opposed_preference", "negation", "names", "numbers", "dates", "role_swap")
 _LIKE_SPELLINGS: Final = ("ambiguous_date", "fixed_pairs", "possessives")
@@ -89,11 +89,16 @@ def load_pairs(path: Path = PAIRS_FILE) -> list[Pair]:
     return pairs
 
 
+def bands_file(model: str) -> Path:
+    """Return the file with the bands of an embedding model."""
+    return CONFIG_DIR / "models" / f"{model}.yaml"
+
+
 async def measure_cosines(
-    pairs: Sequence[Pair], cache_dir: Path = CACHE_DIR, precision: Precision = "int8"
+    pairs: Sequence[Pair], cache_dir: Path = CACHE_DIR, precision: Precision = "int8", model: str = MINILM
 ) -> list[MeasuredPair]:
     """Return the pairs with their cosines, measured by the product's own embedder."""
-    embedder = LocalEmbedder(cache_dir=cache_dir, precision=precision)
+    embedder = LocalEmbedder(cache_dir=cache_dir, precision=precision, name=model)
     try:
         left = np.asarray(await embedder.embed_texts([pair.a for pair in pairs]))
         right = np.asarray(await embedder.embed_texts([pair.b for pair in pairs]))
@@ -103,9 +108,10 @@ async def measure_cosines(
     return [MeasuredPair(pair, float(cosine)) for pair, cosine in zip(pairs, cosines, strict=True)]
 
 
-def shipped_bands() -> MergeBands:
-    """Return the bands in config/."""
-    return MergeBands(**yaml.safe_load(BANDS_FILE.read_text(encoding="utf-8")))
+def shipped_bands(model: str = MINILM) -> MergeBands:
+    """Return the bands in config/; for a model without any, those of the code."""
+    file = bands_file(model)
+    return MergeBands(**yaml.safe_load(file.read_text(encoding="utf-8"))) if file.exists() else MergeBands()
 
 
 def merge_decision(one: MeasuredPair, bands: MergeBands, *, numeric_update: bool = False) -> Decision:
@@ -279,11 +285,12 @@ def print_held_out(
 def main() -> None:
     """Print the calibration; with --write also store it."""
     parser = argparse.ArgumentParser(prog="python -m bench.calibrate_merge", description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--write", action="store_true", help=f"rewrite {BANDS_FILE.name}")
+    parser.add_argument("--model", default=MINILM, help="a local embedding model")
+    parser.add_argument("--write", action="store_true", help="rewrite the file of the model")
     parser.add_argument("--precision", choices=get_args(Precision), default="int8", help="of the model (int8)")
     options = parser.parse_args()
-    measured = asyncio.run(measure_cosines(load_pairs(), precision=options.precision))
-    base = shipped_bands()
+    measured = asyncio.run(measure_cosines(load_pairs(), precision=options.precision, model=options.model))
+    base = shipped_bands(options.model)
     bands = calibrated_bands(measured, base)
     print_kinds(measured, bands)
     print_decisions(measured, bands)
@@ -296,7 +303,7 @@ def main() -> None:
             print(f"  {one.cosine:.3f} {one.pair.kind}: {one.pair.a} | {one.pair.b}")
     print(f"\n{render_bands(measured, base)}")
     if options.write:
-        BANDS_FILE.write_text(render_bands(measured, base), encoding="utf-8")
+        bands_file(options.model).write_text(render_bands(measured, base), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -4,14 +4,15 @@
     python -m bench.calibrate_relevance --locomo FILE --write   also fits on all and writes the coefficients
 
 The coefficients are those of logistic regressions with a small ridge penalty: one of turns, fitted on questions of
-LoCoMo, and two of facts, fitted on the realistic users. Items that are stale for a question do not count.
+LoCoMo, and two of facts, fitted on the realistic users, and with `--model multilingual-e5-small` on the development
+part of bench/languages too. Items that are stale for a question do not count.
 """
 
 import argparse
 import asyncio
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,15 +27,31 @@ from app.domain.recall.relevance import SIGNALS, Regression, RelevanceModel, est
 from app.usecases.recall.request import Query
 from bench import retrieval, throwaway
 from bench.answers import store_user
+from bench.languages import AGENT, DEVELOPMENT, ENGLISH, Asker, Corpus, known_languages
 from bench.realistic_users import USERS, load_user
 from bench.relevance import MIXED, RelevanceFigures, RelevanceSample, area_under_roc, measure_relevance, sample_of
 
-MODEL: Final = "all-MiniLM-L6-v2"
-FILE: Final = CONFIG_DIR / "models" / f"{MODEL}.relevance.yaml"
+ENGLISH_MODEL: Final = "all-MiniLM-L6-v2"
+FACT_KINDS: Final = frozenset({*USERS, *known_languages()})
+"""The kinds of samples without turns: the realistic users, and the languages."""
 RIDGE: Final = 1.0
 STEPS: Final = 50
 FACT_SIGNALS: Final = ("rank", "total", "context", "best_similarity")
 QUESTION_SIGNALS: Final = ("best_words", "best_similarity")
+
+
+@dataclass(frozen=True, slots=True)
+class FactSignals:
+    """The signals that the regressions of facts and of questions read."""
+
+    facts: tuple[str, ...] = FACT_SIGNALS
+    question: tuple[str, ...] = QUESTION_SIGNALS
+
+
+MULTILINGUAL_SIGNALS: Final = FactSignals(
+    ("rank", "total", "best_total", "context"), ("best_words", "best_total", "best_similarity")
+)
+"""Cosines of one model differ between languages, and less so what stands out among the candidates of a question."""
 
 
 def fit_logistic(signals: NDArray[np.float64], labels: NDArray[np.bool_]) -> Regression:
@@ -63,12 +80,12 @@ def fit_turns(samples: Sequence[RelevanceSample]) -> Regression:
     return fit_logistic(np.concatenate([s.signals for s in used]), np.concatenate([s.labels for s in used]))
 
 
-def fit_users(model: RelevanceModel, samples: Sequence[RelevanceSample]) -> RelevanceModel:
+def fit_users(model: RelevanceModel, samples: Sequence[RelevanceSample], read: FactSignals) -> RelevanceModel:
     """Fit facts and questions of realistic users, by few signals, because there are few questions."""
-    used = [s for s in samples if s.kind in USERS and len(s.labels)]
+    used = [s for s in samples if s.kind in FACT_KINDS and len(s.labels)]
     answered = [s for s in used if s.evidence]
-    facts = np.concatenate([only_signals(s.signals[~s.turns], FACT_SIGNALS) for s in answered])
-    questions = np.stack([only_signals(s.signals, QUESTION_SIGNALS)[0] for s in used])
+    facts = np.concatenate([only_signals(s.signals[~s.turns], read.facts) for s in answered])
+    questions = np.stack([only_signals(s.signals, read.question)[0] for s in used])
     return replace(
         model,
         facts=fit_logistic(facts, np.concatenate([s.labels[~s.turns] for s in answered])),
@@ -85,7 +102,7 @@ def try_folds(samples: Sequence[RelevanceSample], model: RelevanceModel, least: 
     """Fit on all conversations but one and try it on that one, for each; return the figures of all together."""
     tried: list[RelevanceSample] = []
     told: list[NDArray[np.float64]] = []
-    for conversation in sorted({s.conversation for s in samples if s.kind not in USERS}):
+    for conversation in sorted({s.conversation for s in samples if s.kind not in FACT_KINDS}):
         fitted = replace(model, turns=fit_turns([s for s in samples if s.conversation != conversation]))
         for sample in (s for s in samples if s.conversation == conversation):
             tried.append(sample)
@@ -93,11 +110,11 @@ def try_folds(samples: Sequence[RelevanceSample], model: RelevanceModel, least: 
     return measure_relevance(tried, least, told)
 
 
-def try_users(samples: Sequence[RelevanceSample], model: RelevanceModel) -> str:
+def try_users(samples: Sequence[RelevanceSample], model: RelevanceModel, read: FactSignals) -> str:
     """Fit on one realistic user and try it on the other; return the area under the ROC of each as text."""
     lines = []
     for name in USERS:
-        fitted = fit_users(model, [s for s in samples if s.kind != name])
+        fitted = fit_users(model, [s for s in samples if s.kind != name], read)
         tried = [(_relevances_of(s, fitted)[~s.turns], s.labels[~s.turns]) for s in samples if s.kind == name]
         area = area_under_roc(np.concatenate([r for r, _ in tried]), np.concatenate([y for _, y in tried]))
         lines.append(f"facts of {name}, fitted on the other user: AUROC {area:.3f}")
@@ -128,12 +145,32 @@ async def ask_users(site: throwaway.Site) -> list[RelevanceSample]:
     return samples
 
 
-def collect_samples(file: Path, conversations: Sequence[int]) -> list[RelevanceSample]:
+async def ask_languages(site: throwaway.Site) -> list[RelevanceSample]:
+    """Ask the questions of each language: of the memories in the same language, and of the English ones."""
+    samples = []
+    async with build_application(site.home.server_settings(site.cluster)) as app:
+        principal = await app.tenancy.tenants.authenticate(site.key)
+        assert principal is not None
+        asker = Asker(app, principal)
+        corpora = [Corpus(DEVELOPMENT, language) for language in known_languages()]
+        for corpus in corpora:
+            await asker.store_corpus(corpus)
+            for user_id in {ENGLISH, corpus.language}:
+                for question in corpus.questions:
+                    asked = Query(AGENT, question.text, (), Filters(user_id), 10, 8192, min_relevance=0.0)
+                    answer = await app.recall.query.answer_query(principal, asked)
+                    helpful = asker.memories_of(question)
+                    samples.append(sample_of(answer, -1, corpus.language, False, helpful, len(helpful)))
+    return samples
+
+
+def collect_samples(model: str, file: Path, conversations: Sequence[int]) -> list[RelevanceSample]:
     """Ask all questions on a throw-away installation."""
 
     async def ask_all(site: throwaway.Site) -> list[RelevanceSample]:
         _, samples = await retrieval.measure_profiles(site, file, conversations, [], _print_progress)
-        return samples + await ask_users(site)
+        samples += await ask_users(site)
+        return samples if model == ENGLISH_MODEL else samples + await ask_languages(site)
 
     with throwaway.open_site(0) as site:
         return asyncio.run(ask_all(site))
@@ -163,20 +200,25 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.calibrate_relevance", description="Calibrate the relevance.")
     parser.add_argument("--locomo", type=Path, required=True, help="LoCoMo's JSON file")
     parser.add_argument("--conversations", default="1,2,3,4,5", help="comma-separated places in the file, from 1")
-    parser.add_argument("--write", action="store_true", help=f"write {FILE.name}")
+    parser.add_argument("--model", default=ENGLISH_MODEL, help="a local embedding model")
+    parser.add_argument("--write", action="store_true", help="write the file of the model")
     options = parser.parse_args()
-    policies = load_policies(MODEL)
+    file = CONFIG_DIR / "models" / f"{options.model}.relevance.yaml"
+    policies = load_policies(options.model)
     if policies.relevance is None:
-        sys.exit(f"{FILE} is missing: it must have the profiles and the spreads")
-    least = retrieval.shipped_cut()
-    samples = collect_samples(options.locomo, [int(part) for part in options.conversations.split(",")])
+        sys.exit(f"{file} is missing: it must have the profiles and the spreads")
+    least = policies.relevance.least.turns
+    conversations = [int(part) for part in options.conversations.split(",")]
+    with throwaway.using_model(options.model):
+        samples = collect_samples(options.model, options.locomo, conversations)
     print(f"each conversation with the coefficients of the others, min_relevance {least}:")
     print(try_folds(samples, policies.relevance, least).text)
-    print(try_users(samples, policies.relevance))
-    fitted = fit_users(replace(policies.relevance, turns=fit_turns(samples)), samples)
+    read = FactSignals() if options.model == ENGLISH_MODEL else MULTILINGUAL_SIGNALS
+    print(try_users(samples, policies.relevance, read))
+    fitted = fit_users(replace(policies.relevance, turns=fit_turns(samples)), samples, read)
     print(render_model(fitted))
     if options.write:
-        FILE.write_text(render_model(fitted), encoding="utf-8")
+        file.write_text(render_model(fitted), encoding="utf-8")
 
 
 if __name__ == "__main__":

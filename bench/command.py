@@ -274,6 +274,7 @@ def bench_answers(
 
 @bench_app.command("languages")
 def bench_languages(
+    part: Annotated[str, typer.Option(help="development or held_out")] = "development",
     model: Annotated[str, typer.Option(help="a local embedding model")] = "multilingual-e5-small",
     languages: Annotated[str, typer.Option(help="comma-separated names of bench/languages; all by default")] = "",
     json_file: Json = None,
@@ -284,8 +285,10 @@ def bench_languages(
     names = [name.strip() for name in languages.split(",") if name.strip()] or known
     if set(names) - set(known):
         exit_with_error(f"--languages takes names of {', '.join(known)}", USAGE)
+    if part not in bench.PARTS:
+        exit_with_error(f"--part takes {' or '.join(bench.PARTS)}", USAGE)
     try:
-        found = bench.run(model, names, lambda line: err.print(f"[dim]{line}[/]", highlight=False))
+        found = bench.run(part, model, names, lambda line: err.print(f"[dim]{line}[/]", highlight=False))
     except MnemaError as error:
         exit_with_error(f"{error.code}: {error.detail}")
     show_languages(model, found)

@@ -1,16 +1,15 @@
 """Questions in nine languages to memories in the same language, and to English ones.
 
-    mnema bench languages [--model multilingual-e5-small] [--languages en,de] [--json FILE]
+    mnema bench languages [--part held_out] [--model multilingual-e5-small] [--languages en,de] [--json FILE]
 
-Each file of bench/languages has the same memories and questions in another language. Each language is a user of its own
-in one installation. The memories are written as clients write them, and the questions asked with the default settings.
+Each file of a part of bench/languages has the same memories and questions in another language. Each language is a user
+of its own in one installation. The memories are written as clients write them, and the questions asked with the default
+settings.
 """
 
 import asyncio
 import json
-import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -25,6 +24,9 @@ from app.usecases.recall.request import Query
 from bench import throwaway
 
 FOLDER: Final = Path(__file__).parent / "languages"
+DEVELOPMENT: Final = "development"
+PARTS: Final = (DEVELOPMENT, "held_out")
+"""The parts: the first may be used to fit, the second is only measured."""
 DEPTH: Final = 3
 ENGLISH: Final = "en"
 AGENT: Final = "supervisor"
@@ -43,6 +45,7 @@ class Question:
 class Corpus:
     """The memories and questions of one language, by their keys."""
 
+    part: str
     language: str
 
     @cached_property
@@ -57,7 +60,7 @@ class Corpus:
 
     @cached_property
     def _lines(self) -> list[dict[str, str]]:
-        text = (FOLDER / f"{self.language}.jsonl").read_text(encoding="utf-8")
+        text = (FOLDER / self.part / f"{self.language}.jsonl").read_text(encoding="utf-8")
         return [json.loads(line) for line in text.splitlines()]
 
 
@@ -80,10 +83,12 @@ class LanguageFigures:
 
 def known_languages() -> list[str]:
     """Return the languages that have a corpus, English first."""
-    return sorted((path.stem for path in FOLDER.glob("*.jsonl")), key=lambda name: (name != ENGLISH, name))
+    return sorted(
+        (path.stem for path in (FOLDER / DEVELOPMENT).glob("*.jsonl")), key=lambda name: (name != ENGLISH, name)
+    )
 
 
-class _Asker:
+class Asker:
     """The installation, and the keys of the memories that it stores for each language."""
 
     def __init__(self, app: Application, principal: Principal) -> None:
@@ -108,8 +113,12 @@ class _Asker:
         answer = await self._app.recall.query.answer_query(self._principal, query)
         return [self._keys[item.memory.id] for item in answer.items]
 
+    def memories_of(self, question: Question) -> set[UUID]:
+        """Return the ids of the memories, in all languages, that answer a question."""
+        return {id_ for id_, keys in self._keys.items() if question.answer in keys}
 
-async def _measure_language(asker: _Asker, corpus: Corpus, stored: float) -> LanguageFigures:
+
+async def _measure_language(asker: Asker, corpus: Corpus, stored: float) -> LanguageFigures:
     own = [(question, await asker.ask_question(question, corpus.language)) for question in corpus.questions]
     english = [(question, await asker.ask_question(question, ENGLISH)) for question in corpus.questions]
     unanswerable = [len(items) for question, items in own if question.answer is None]
@@ -128,30 +137,18 @@ def _share_found(answers: Sequence[tuple[Question, list[set[str]]]], depth: int)
     return round(sum(found) / len(found), 3)
 
 
-async def _measure(site: throwaway.Site, languages: Sequence[str]) -> list[LanguageFigures]:
+async def _measure(site: throwaway.Site, part: str, languages: Sequence[str]) -> list[LanguageFigures]:
     async with build_application(site.home.server_settings(site.cluster)) as app:
         principal = await app.tenancy.tenants.authenticate(site.key)
         assert principal is not None
-        asker = _Asker(app, principal)
-        stored = {name: await asker.store_corpus(Corpus(name)) for name in {ENGLISH: 0, **dict.fromkeys(languages)}}
-        return [await _measure_language(asker, Corpus(name), stored[name]) for name in languages]
+        asker = Asker(app, principal)
+        corpora = {name: Corpus(part, name) for name in [ENGLISH, *languages]}
+        stored = {name: await asker.store_corpus(corpus) for name, corpus in corpora.items()}
+        return [await _measure_language(asker, corpora[name], stored[name]) for name in languages]
 
 
-@contextmanager
-def _using_model(model: str) -> Iterator[None]:
-    """Set the embedding model of the installations that are made meanwhile."""
-    before = os.environ.get("MNEMA_EMBEDDING_MODEL")
-    os.environ["MNEMA_EMBEDDING_MODEL"] = model
-    try:
-        yield
-    finally:
-        del os.environ["MNEMA_EMBEDDING_MODEL"]
-        if before is not None:
-            os.environ["MNEMA_EMBEDDING_MODEL"] = before
-
-
-def run(model: str, languages: Sequence[str], say: Callable[[str], None]) -> list[LanguageFigures]:
-    """Measure the languages on a throw-away installation with this embedding model."""
-    say(f"{model}: {', '.join(languages)}")
-    with _using_model(model), throwaway.open_site(0) as site:
-        return asyncio.run(_measure(site, languages))
+def run(part: str, model: str, languages: Sequence[str], say: Callable[[str], None]) -> list[LanguageFigures]:
+    """Measure the languages of a part on a throw-away installation with this embedding model."""
+    say(f"{part}, {model}: {', '.join(languages)}")
+    with throwaway.using_model(model), throwaway.open_site(0) as site:
+        return asyncio.run(_measure(site, part, languages))

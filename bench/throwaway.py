@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 import random
 import tempfile
 from collections import defaultdict
@@ -56,6 +57,19 @@ class Site:
             if scope is None:
                 raise RuntimeError("the tenant's key is not known")
             yield built, scope
+
+
+@contextlib.contextmanager
+def using_model(model: str) -> Iterator[None]:
+    """Set the embedding model of the installations that are made meanwhile."""
+    before = os.environ.get("MNEMA_EMBEDDING_MODEL")
+    os.environ["MNEMA_EMBEDDING_MODEL"] = model
+    try:
+        yield
+    finally:
+        del os.environ["MNEMA_EMBEDDING_MODEL"]
+        if before is not None:
+            os.environ["MNEMA_EMBEDDING_MODEL"] = before
 
 
 @contextlib.contextmanager

@@ -2,22 +2,24 @@
 
 import pytest
 
-from bench.languages import ENGLISH, Corpus, known_languages, run
+from bench.languages import DEVELOPMENT, ENGLISH, PARTS, Corpus, known_languages, run
 
 
-def test_the_corpora_are_the_same_in_every_language() -> None:
-    english = Corpus(ENGLISH)
+@pytest.mark.parametrize("part", PARTS)
+def test_the_corpora_are_the_same_in_every_language(part: str) -> None:
+    english = Corpus(part, ENGLISH)
     assert len(known_languages()) == 9
     for language in known_languages():
-        corpus = Corpus(language)
+        corpus = Corpus(part, language)
         assert corpus.memories.keys() == english.memories.keys()
         assert [question.answer for question in corpus.questions] == [one.answer for one in english.questions]
         texts = [*corpus.memories.values(), *(question.text for question in corpus.questions)]
         assert len(set(texts)) == len(texts) >= 40 + 60
 
 
-def test_every_answer_is_a_memory() -> None:
-    english = Corpus(ENGLISH)
+@pytest.mark.parametrize("part", PARTS)
+def test_every_answer_is_a_memory(part: str) -> None:
+    english = Corpus(part, ENGLISH)
     answers = {question.answer for question in english.questions}
     assert None in answers
     assert answers - {None} <= english.memories.keys()
@@ -25,7 +27,7 @@ def test_every_answer_is_a_memory() -> None:
 
 @pytest.mark.long
 def test_a_run_measures_the_languages_that_are_named() -> None:
-    [german] = run("multilingual-e5-small", ["de"], lambda _: None)
+    [german] = run(DEVELOPMENT, "multilingual-e5-small", ["de"], lambda _: None)
     assert german.language == "de"
     assert german.stored == 1.0
     assert german.within >= 0.75

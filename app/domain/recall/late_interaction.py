@@ -1,13 +1,15 @@
 """Late interaction: a comparison of a query and a text word by word (MaxSim over the model's token vectors).
 
 A text is stored as one byte string: for each content word a unit vector, projected to 96 dimensions, as int8. The
-projection is orthonormal and computed from a hash, so it is the same on every machine and needs no training data. On
-LoCoMo it finds as much as a fitted PCA of the same size: evidence recall@10 of MaxSim alone is 0.702 against 0.706,
-and 0.725 without a projection.
+projection is the same on every machine. That of all-MiniLM-L6-v2 is computed from a hash: on LoCoMo it finds as much as
+a fitted PCA of the same size (evidence recall@10 of MaxSim alone is 0.702 against 0.706, and 0.725 without a
+projection). The token vectors of multilingual-e5-small all point nearly the same way, so a hash loses what tells them
+apart, and the projection is a PCA without their mean (`app/providers/embeddings/e5_projection.json`).
 """
 
 import hashlib
 from collections.abc import Sequence, Set
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
 
@@ -43,22 +45,41 @@ def is_content(token: str) -> bool:
     return token not in STOP_WORDS and not token.startswith("[") and any(c.isalnum() for c in token)
 
 
+@dataclass(frozen=True, slots=True)
+class TokenProjection:
+    """A projection of unit vectors: `columns`, shape (width, DIMENSION), and what is taken away after them."""
+
+    columns: NDArray[np.float32]
+    offset: NDArray[np.float32] | None = None
+
+    def project_tokens(self, tokens: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Return unit vectors, shape (tokens, DIMENSION), of token vectors of any length, shape (tokens, width)."""
+        projected = tokens @ self.columns
+        if self.offset is not None:
+            projected = projected / _lengths(tokens) - self.offset
+        return projected / _lengths(projected)
+
+
+def _lengths(rows: NDArray[np.float32]) -> NDArray[np.float32]:
+    lengths: NDArray[np.float32] = np.linalg.norm(rows, axis=1, keepdims=True)
+    return np.maximum(lengths, 1e-9)
+
+
 @lru_cache(maxsize=4)
-def token_projection(width: int) -> NDArray[np.float32]:
-    """Return orthonormal columns, shape (width, DIMENSION): signs from a hash, orthogonalised column by column."""
+def hashed_projection(width: int) -> TokenProjection:
+    """Return a projection with orthonormal columns: signs from a hash, orthogonalised column by column."""
     digest = hashlib.shake_256(b"mnema token projection").digest(width * DIMENSION // 8)
     signs = np.unpackbits(np.frombuffer(digest, np.uint8)).reshape(width, DIMENSION) * 2.0 - 1.0
     basis = np.zeros((width, DIMENSION))
     for column in range(DIMENSION):
         rest = signs[:, column] - basis @ (basis.T @ signs[:, column])
         basis[:, column] = rest / np.linalg.norm(rest)
-    return basis.astype(np.float32)
+    return TokenProjection(basis.astype(np.float32))
 
 
-def pack_tokens(tokens: NDArray[np.float32]) -> bytes:
+def pack_tokens(tokens: NDArray[np.float32], projection: TokenProjection) -> bytes:
     """Pack the model's token vectors, shape (tokens, width), into bytes for storage: DIMENSION bytes a token."""
-    projected = tokens @ token_projection(tokens.shape[1])
-    projected /= np.maximum(np.linalg.norm(projected, axis=1, keepdims=True), 1e-9)
+    projected = projection.project_tokens(tokens)
     codes: bytes = np.clip(np.rint(projected * SCALE), -127, 127).astype(np.int8).tobytes()
     return codes
 

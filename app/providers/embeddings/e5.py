@@ -16,8 +16,10 @@ A tensor in 4 bits has blocks of 32 weights: a scale (float16), then 16 bytes. T
 weights, the high halves the others; each half is a weight plus 8, in units of the scale.
 """
 
+import base64
 import errno
 import hashlib
+import json
 import mmap
 import os
 import shutil
@@ -35,13 +37,16 @@ from zipfile import BadZipFile, ZipFile
 import numpy as np
 from numpy.typing import NDArray
 
-from app.providers.embeddings.local_model import LocalModel, TextForm, Weights
+from app.domain.recall.late_interaction import DIMENSION as KEPT
+from app.domain.recall.late_interaction import TokenProjection
+from app.providers.embeddings.local_model import DIMENSION, LocalModel, TextForm, Weights
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 NAME: Final = "multilingual-e5-small"
 FILE: Final = "e5-small-q4.bin"
+PROJECTION: Final = Path(__file__).with_name("e5_projection.json")
 BLOCK: Final = 32
 _BLOCK_BYTES: Final = 2 + BLOCK // 2
 _LAYER: Final = {
@@ -84,6 +89,13 @@ class E5Small(LocalModel):
     def is_content(self, token: str) -> bool:
         """Tell whether a piece is compared: it has a letter or a digit. No word is left out, in any language."""
         return token not in _SPECIAL and any(char.isalnum() for char in token)
+
+    def token_projection(self) -> TokenProjection:
+        """Return the projection that `bench/fit_projection.py` has fitted."""
+        stored = json.loads(PROJECTION.read_text(encoding="utf-8"))
+        codes = np.frombuffer(b"".join(map(base64.b64decode, stored["codes"])), np.int8).reshape(DIMENSION, KEPT)
+        columns = codes * np.array(stored["scale"], np.float32)
+        return TokenProjection(columns.astype(np.float32), np.array(stored["offset"], np.float32))
 
     def query_form(self) -> TextForm:
         """Return the form of a query, as the model was trained."""

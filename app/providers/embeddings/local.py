@@ -49,6 +49,7 @@ class LoadedModel:
         self.query_form = model.query_form()
         self.text_form = model.text_form()
         self._first = 1 + len(self._tokenizer.encode(self.text_form.prefix.strip(), add_special_tokens=False))
+        self._projection = model.token_projection()
         self._session = open_session(cache_dir, model, precision)
 
     def tokenise_texts(self, written: Sequence[str]) -> "list[Encoding]":
@@ -63,11 +64,21 @@ class LoadedModel:
         for text, encoding, row, vector in zip(
             texts, encoded, tokens, unit_vectors(sentences, len(texts), DIMENSION), strict=True
         ):
-            content = self._first + np.flatnonzero(self._content[encoding.ids[self._first :]])[:MAX_WORDS]
-            if not content.size:
-                content = np.arange(self._first, len(encoding.ids) - 1)[:MAX_WORDS]
-            result.append(Embedding(vector, pack_tokens(row[content]), _token_words(text, encoding, content)))
+            content = self._content_places(encoding)
+            result.append(
+                Embedding(vector, pack_tokens(row[content], self._projection), _token_words(text, encoding, content))
+            )
         return result
+
+    def token_vectors(self, encoded: "Sequence[Encoding]") -> list[NDArray[np.float32]]:
+        """Return the vectors of the content words of each text, before any projection, shape (words, DIMENSION)."""
+        [tokens] = self._run_session(["token_embeddings"], [encoding.ids for encoding in encoded])
+        return [row[self._content_places(encoding)] for row, encoding in zip(tokens, encoded, strict=True)]
+
+    def _content_places(self, encoding: "Encoding") -> NDArray[np.int64]:
+        """Return the places of the words that are compared: content words, or all words if there are none."""
+        content = self._first + np.flatnonzero(self._content[encoding.ids[self._first :]])[:MAX_WORDS]
+        return content if content.size else np.arange(self._first, len(encoding.ids) - 1)[:MAX_WORDS]
 
     def _run_session(self, outputs: list[str], encoded: Sequence[Sequence[int]]) -> list[NDArray[np.float32]]:
         ids = np.zeros((len(encoded), max(map(len, encoded))), np.int64)

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from app.domain.recall.late_interaction import TokenProjection, hashed_projection
+
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
@@ -58,6 +60,10 @@ class LocalModel(ABC):
     @abstractmethod
     def is_content(self, token: str) -> bool:
         """Tell whether a token is compared word by word."""
+
+    def token_projection(self) -> TokenProjection:
+        """Return the projection of the token vectors."""
+        return hashed_projection(DIMENSION)
 
     def query_form(self) -> TextForm:
         """Return the form of a query."""

@@ -7,9 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.domain.recall.late_interaction import DIMENSION, drop_words, is_content, max_sim, pack_tokens, token_projection
+from app.domain.recall.late_interaction import (
+    DIMENSION,
+    drop_words,
+    hashed_projection,
+    is_content,
+    max_sim,
+    pack_tokens,
+)
 
 TEXTS = st.integers(1, 12).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, 2**32 - 1)))
+
+HASHED = hashed_projection(384)
 
 
 def tokens(shape: tuple[int, int]) -> np.ndarray:
@@ -20,29 +29,29 @@ def tokens(shape: tuple[int, int]) -> np.ndarray:
 
 def test_the_projection_is_orthonormal_and_never_another_one() -> None:
     for width in (384, 768, 1024):
-        basis = token_projection(width)
+        basis = hashed_projection(width).columns
         assert basis.shape == (width, DIMENSION)
         assert np.abs(basis.T @ basis - np.eye(DIMENSION)).max() < 1e-5
     # tokens stay stored for years: another projection would make them noise
-    coarse = np.rint(token_projection(384).astype(np.float64) * 1000).astype(np.int16)
+    coarse = np.rint(hashed_projection(384).columns.astype(np.float64) * 1000).astype(np.int16)
     assert hashlib.sha256(coarse.tobytes()).hexdigest()[:16] == "98f36383d8888e50"
 
 
 @given(TEXTS)
 def test_a_text_is_one_int8_vector_a_token_close_to_the_projected_one(shape: tuple[int, int]) -> None:
     given_tokens = tokens(shape)
-    packed = pack_tokens(given_tokens)
+    packed = pack_tokens(given_tokens, HASHED)
     assert len(packed) == shape[0] * DIMENSION
     codes = np.frombuffer(packed, np.int8).reshape(-1, DIMENSION).astype(np.float32)
-    exact = given_tokens @ token_projection(384)
+    exact = given_tokens @ hashed_projection(384).columns
     cosines = (codes * exact).sum(axis=1) / np.linalg.norm(codes, axis=1) / np.linalg.norm(exact, axis=1)
     assert cosines.min() > 0.99
 
 
 @given(TEXTS, st.lists(st.none() | TEXTS, max_size=8))
 def test_max_sim_is_the_mean_of_each_words_best(asked: tuple[int, int], shapes: list[tuple[int, int] | None]) -> None:
-    query = pack_tokens(tokens(asked))
-    documents = [None if shape is None else pack_tokens(tokens(shape)) for shape in shapes]
+    query = pack_tokens(tokens(asked), HASHED)
+    documents = [None if shape is None else pack_tokens(tokens(shape), HASHED) for shape in shapes]
     found = max_sim(query, documents)
     asked_words = np.frombuffer(query, np.int8).reshape(-1, DIMENSION) / 254.0
     for value, document in zip(found, documents, strict=True):
@@ -55,7 +64,7 @@ def test_max_sim_is_the_mean_of_each_words_best(asked: tuple[int, int], shapes: 
 
 
 def test_nothing_to_compare_is_no_value() -> None:
-    some = pack_tokens(tokens((2, 1)))
+    some = pack_tokens(tokens((2, 1)), HASHED)
     assert max_sim(b"", [some, None]) == [None, None]
     assert max_sim(some, [b"", None]) == [None, None]
     assert max_sim(some, []) == []
@@ -64,7 +73,7 @@ def test_nothing_to_compare_is_no_value() -> None:
 
 
 def test_words_can_be_left_out_but_never_all_of_them() -> None:
-    three = pack_tokens(tokens((3, 2)))
+    three = pack_tokens(tokens((3, 2)), HASHED)
     words = ("caroline", "paints", "caroline")
     assert drop_words(three, words, {"caroline"}) == three[DIMENSION : 2 * DIMENSION]
     assert drop_words(three, words, {"melanie"}) == three

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from app.config.loader import load_policies
-from app.domain.recall.late_interaction import pack_tokens
+from app.domain.recall.late_interaction import hashed_projection, pack_tokens
 from app.domain.recall.profiles import RankingQuery
 from app.domain.recall.relevance import SIGNALS, Regression, RelevanceModel, Spread, estimate_relevance
 from app.domain.recall.scoring import ScoredCandidate, score_candidates
@@ -20,7 +20,9 @@ SPREAD = Spread(0.3, 0.1)
 
 def tokens(seed: int, count: int = 4) -> bytes:
     """Return packed tokens that depend on the seed alone."""
-    return pack_tokens(np.random.default_rng(seed).standard_normal((count, 384)).astype(np.float32))
+    return pack_tokens(
+        np.random.default_rng(seed).standard_normal((count, 384)).astype(np.float32), hashed_projection(384)
+    )
 
 
 def scored(*similarities: float, profile: str = "default") -> list[ScoredCandidate]:
