@@ -36,6 +36,7 @@ def test_every_command_is_known(block: Block, tmp_path: Path, monkeypatch: pytes
         "mnema why not-an-id",
         "make nosuch",
         "pip install -r nosuch.lock",
+        "pip download nosuch==1.0",
         "pytest tests/nosuch.py",
         "python -m app.nosuch",
         "docker compose stop nosuch",
