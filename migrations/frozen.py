@@ -26,6 +26,10 @@ FROZEN: Mapping[str, Frozen] = {
         files="4a98f59fe8994d1c286d98d2260ca38a7b755eea10e3fff21e238a8b90bd55b7",
         fingerprint="5b2e86234be07fe6429dd3a0935e66cbf48c41e503f0111e6bd4f1de12635beb",
     ),
+    "0002": Frozen(
+        files="1c0e7ec1cb89167ed13cc850b3d597b9785f9d919810e7cbf4df6a27d8a339cf",
+        fingerprint="7ff95d1124aa3c5849de3f840144e8ec78f28b0daa31c90b972dfe5e79378c81",
+    ),
 }
 """The published revisions."""
 

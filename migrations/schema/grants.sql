@@ -207,6 +207,7 @@ GRANT EXECUTE ON FUNCTION remove_facts(uuid,jsonb,text,jsonb,integer) TO mnema_a
 GRANT EXECUTE ON FUNCTION replace_fact(uuid,jsonb,text,jsonb,jsonb) TO mnema_app;
 GRANT EXECUTE ON FUNCTION search_chunks(bigint,text,text[],jsonb,integer) TO mnema_app;
 GRANT EXECUTE ON FUNCTION search_lexical(bigint,text,text[],jsonb,integer) TO mnema_app;
+GRANT EXECUTE ON FUNCTION searched_text(text) TO mnema_app, mnema_search;
 GRANT EXECUTE ON FUNCTION settle_lineage(uuid,uuid) TO mnema_app;
 GRANT EXECUTE ON FUNCTION settled() TO mnema_app;
 GRANT EXECUTE ON FUNCTION signals_agree(context_patches) TO mnema_app;

@@ -5,7 +5,7 @@ CREATE OR REPLACE FUNCTION public.rare_words(p_scope text, p_query text, p_most 
 AS $function$
 DECLARE
     v_words text[] := ARRAY(SELECT '''' || replace(replace(lexeme, '\', '\\'), '''', '''''') || ''''
-                            FROM unnest(to_tsvector('english', p_query)) ORDER BY positions[1] LIMIT 64);
+                            FROM unnest(to_tsvector('english', searched_text(p_query))) ORDER BY positions[1] LIMIT 64);
     v_plan json;
     v_found text;
 BEGIN

@@ -25,18 +25,18 @@ CREATE TABLE memories (
     version integer NOT NULL,
     created_at timestamp with time zone NOT NULL,
     updated_at timestamp with time zone NOT NULL,
-    tsv tsvector NOT NULL GENERATED ALWAYS AS (to_tsvector('english'::regconfig, ((((COALESCE(actor_id, ''::text) || ' '::text) || text) || ' '::text) || COALESCE(steps_text, ''::text)) ||
+    stored_at timestamp with time zone NOT NULL DEFAULT now(),
+    fact_topic text,
+    expires_at timestamp with time zone,
+    tsv tsvector NOT NULL GENERATED ALWAYS AS (to_tsvector('english'::regconfig, searched_text(((((COALESCE(actor_id, ''::text) || ' '::text) || text) || ' '::text) || COALESCE(steps_text, ''::text)) ||
 CASE
     WHEN type = 'chunk'::text THEN ' '::text || COALESCE(source ->> 'heading'::text, ''::text)
     ELSE ''::text
-END) || array_to_tsvector(
+END)) || array_to_tsvector(
 CASE
     WHEN type = 'chunk'::text THEN ARRAY['_ct'::text || replace(tenant_id::text, '-'::text, ''::text), '_cu'::text || user_pk::text]
     ELSE ARRAY['_t'::text || replace(tenant_id::text, '-'::text, ''::text), '_u'::text || user_pk::text]
 END)) STORED,
-    stored_at timestamp with time zone NOT NULL DEFAULT now(),
-    fact_topic text,
-    expires_at timestamp with time zone,
     CONSTRAINT memories_pkey PRIMARY KEY (tenant_id, id),
     CONSTRAINT memories_tenant_id_user_pk_fkey FOREIGN KEY (tenant_id, user_pk) REFERENCES users(tenant_id, user_pk),
     CONSTRAINT memories_check CHECK ((type = 'procedural'::text) = (category = 'procedural'::text)),
