@@ -75,7 +75,7 @@ class Block:
     @property
     def header(self) -> str:
         """The first line, for a face to send."""
-        return self.shown.lines[0].text
+        return self.shown.text.partition("\n")[0]
 
     @property
     def text(self) -> str:
