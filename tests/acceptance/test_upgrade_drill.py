@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.acceptance, pytest.mark.long, pytest.mark.xdist_group(
 FILLED = 2000
 CLIENTS = 4
 PATIENCE_S = 120
-NEXT = "0002"
+NEXT = "9999"
 REVISION = f'''"""One column more."""
 
 from alembic import op
@@ -61,9 +61,10 @@ def next_release(tmp_path: Path) -> Path:
     (tree / f"migrations/versions/{NEXT}_noted_at.py").write_text(REVISION)
     (tree / "migrations/schema/tables/noted_at.sql").write_text("-- one column more\n")
     frozen = tree / "migrations/frozen.py"
-    published = f'FROZEN: Mapping[str, Frozen] = {{"{head_revision()}": Frozen("", "{expected_fingerprint()}")}}'
-    assert "FROZEN: Mapping[str, Frozen] = {}" in frozen.read_text(), "a revision is published: add this tree's"
-    frozen.write_text(frozen.read_text().replace("FROZEN: Mapping[str, Frozen] = {}", published))
+    start = "FROZEN: Mapping[str, Frozen] = {\n"
+    assert start in frozen.read_text()
+    published = f'{start}    "{head_revision()}": Frozen("", "{expected_fingerprint()}"),\n'
+    frozen.write_text(frozen.read_text().replace(start, published))
     return tree
 
 
