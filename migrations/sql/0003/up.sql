@@ -7,20 +7,26 @@
 CREATE FUNCTION searched_text(p_text text) RETURNS text LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 DECLARE
     -- Thai, Lao, Burmese, Khmer, Japanese, Chinese and Korean
-    c_unspaced CONSTANT text := '[\u0e01-\u0e4e\u0e81-\u0ece\u1000-\u103f\u1780-\u17d3\u3041-\u3096\u309d-\u309f'
-        || '\u30a1-\u30fa\u30fc-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7a3\U00020000-\U000323af]';
+    c_unspaced CONSTANT text := '[\u3005-\u3007\u0e01-\u0e4e\u0e81-\u0ece\u1000-\u103f\u1780-\u17d3\u3041-\u3096'
+        || '\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u3400-\u4dbf\u4e00-\u9fff'
+        || '\uf900-\ufaff\uac00-\ud7a3\U00020000-\U000323af]';
 BEGIN
     IF p_text COLLATE "C" !~ '[^\x01-\x7f]' THEN RETURN p_text; END IF;
-    -- accents of Latin, Greek and Cyrillic letters, points of Hebrew and Arabic ones, and the dot of Devanagari
+    -- Accents of Latin, Greek and Cyrillic letters, points of Hebrew and Arabic ones, the dot of Devanagari, and signs
+    -- that are not seen.
     p_text := normalize(regexp_replace(normalize(p_text, NFKD) COLLATE "C",
-        '[\u0300-\u036f\u0591-\u05c7\u0640\u064b-\u0655\u0670\u093c]', '', 'g'), NFC);
+        '[\u00ad\u0300-\u036f\u0591-\u05c7\u0640\u064b-\u0655\u0670\u093c\u200b-\u200f\u2060\ufe00-\ufe0f]',
+        '', 'g'), NFC);
     p_text := translate(p_text,
         'АБВГДЕЖЗИКЛМНОПРСТУФХЦЧШЩЪЫЬЭЮЯІЄҐЂЈЉЊЋЏЅѢΑΒΓΔΕΖΗΘΙΚΛΜΝΞΟΠΡΣΤΥΦΧΨΩςØŁÆŒĐÐÞøłđ',
         'абвгдежзиклмнопрстуфхцчшщъыьэюяієґђјљњћџѕѣαβγδεζηθικλμνξοπρστυφχψωσolæœdðþold');
     p_text := translate(p_text, 'ԱԲԳԴԵԶԷԸԹԺԻԼԽԾԿՀՁՂՃՄՅՆՇՈՉՊՋՌՍՎՏՐՑՒՓՔՕՖ', 'աբգդեզէըթժիլխծկհձղճմյնշոչպջռսվտրցւփքօֆ');
+    p_text := translate(p_text, 'ıیىک٠١٢٣٤٥٦٧٨٩۰۱۲۳۴۵۶۷۸۹', 'iييك01234567890123456789');
+    -- emoji and other signs are words
+    p_text := regexp_replace(p_text COLLATE "C", '([\u20a0-\u20cf\u2100-\u2bff\U0001f000-\U0001faff])', ' \1 ', 'g');
     p_text := regexp_replace(p_text COLLATE "C",
-        '[\u00a1-\u00bf\u055a-\u055f\u0589\u05be\u060c\u061b\u061f\u066a-\u066d\u06d4\u0964\u0965\u2000-\u206f'
-        || '\u3000-\u303f\u30fb\ufe30-\ufe4f]', ' ', 'g');
+        '[\u00a1-\u00bf\u055a-\u055f\u0589\u05be\u060c\u061b\u061f\u066a-\u066d\u06d4\u0964\u0965\u0f0b-\u0f14'
+        || '\u1361-\u1368\u2000-\u206f\u3000-\u3004\u3008-\u303f\u30fb\ufe30-\ufe4f]', ' ', 'g');
     IF p_text COLLATE "C" !~ c_unspaced THEN RETURN p_text; END IF;
     RETURN (
         SELECT string_agg(CASE
@@ -83,8 +89,9 @@ END $$;
 -- Return a search for all words of a query, "phrases", or, -without. A dash excludes what follows it only behind a
 -- blank and before a word or a phrase. PostgreSQL takes each other dash for an operator too, and fails on 32 in a row.
 CREATE OR REPLACE FUNCTION parse_words(p_query text) RETURNS tsquery LANGUAGE sql IMMUTABLE PARALLEL SAFE
-    -- what a dash excludes may become several words, so it is a phrase
+    -- a word that a dash excludes may become several, so it is a phrase
     RETURN websearch_to_tsquery('english', regexp_replace(
-        searched_text(regexp_replace(p_query COLLATE "C", '-([^\x01-\x7f]+)', '-"\1"', 'g')),
+        searched_text(regexp_replace(translate(p_query, '“”„«»', '"""""') COLLATE "C",
+            '(^|\s)-([^\s"]*[^\x01-\x7f][^\s"]*)', '\1-"\2"', 'g')),
         '-(?![^\s!#-/:-@[-`{-~])|(?<=[!-/:-@[-`{-~])-', ' ', 'g'));
 GRANT EXECUTE ON FUNCTION parse_words(text) TO mnema_search;

@@ -56,6 +56,8 @@ async def test_a_word_that_is_no_moment_is_refused(http: httpx.AsyncClient) -> N
     memory_id = (await remember(http, text="Maya parks in lot C."))["id"]
     assert (await http.patch(f"/memory/{memory_id}", json={"expires_at": "soon"})).status_code == 422
     assert (await http.post("/memory", json={"expires_at": "never"})).status_code == 422
+    # the last day could not be read back in every zone
+    assert (await http.patch(f"/memory/{memory_id}", json={"expires_at": "9999-12-31"})).status_code == 422
 
 
 async def test_a_memory_said_again_keeps_its_moment_unless_a_new_one_comes_with_it(http: httpx.AsyncClient) -> None:

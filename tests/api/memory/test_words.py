@@ -55,6 +55,11 @@ async def test_words_are_found_however_they_are_spelt(http: httpx.AsyncClient, w
         ("Maya's café", "Maya's cafe"),
         ("plain ASCII stays: -it's", "plain ASCII stays: -it's"),
         ("花生过敏", " 花生 生过 过敏 "),
+        ("佐々木さん", " 佐々 々木 木さ さん "),
+        ("party🎉 50€", "party 🎉  50 € "),
+        ("co\u200bffee", "coffee"),
+        ("٣٤٥ علی", "345 علي"),
+        ("Diyarbakır", "Diyarbakir"),
         ("我 爱 tea花", " 我   爱  tea 花 "),
         ("ＡＢＣ １２", "ABC 12"),
         ("がぎ", " がぎ "),
@@ -66,6 +71,17 @@ async def test_stored_texts_and_queries_have_one_form(database: Database, text: 
     found = await connection.fetchval("SELECT searched_text($1)", text)
     await connection.close()
     assert found == searched
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [("Jean-Émile", 1), ("Büro-Überschrift", 1), ("Suppe -Émile", 1), ("Suppe -“Onkel Otto”", 2), ("Suppe", 3)],
+)
+async def test_a_dash_inside_a_word_excludes_nothing(http: httpx.AsyncClient, words: str, found: int) -> None:
+    await remember(http, text="Suppe von Jean-Émile.")
+    await remember(http, text="Suppe von Onkel Otto.")
+    await remember(http, text="Suppe und Büro-Überschrift von Émile.")
+    assert len((await http.get("/memory", params={"q": words})).json()["items"]) == found
 
 
 async def test_a_dash_excludes_words_of_any_script(http: httpx.AsyncClient) -> None:
