@@ -29,7 +29,7 @@ def remember_memory(
     pinned: Annotated[bool, typer.Option()] = False,
     tag: Annotated[list[str] | None, typer.Option()] = None,
     steps: Annotated[str | None, typer.Option(help="numbered steps; makes the memory procedural")] = None,
-    expires: Annotated[str | None, typer.Option(help="the moment from which it no longer holds")] = None,
+    expires: Annotated[str | None, typer.Option(help="when it expires; it is still answered then")] = None,
     trim: Annotated[bool, typer.Option()] = False,
     as_json: AsJson = False,
 ) -> None:

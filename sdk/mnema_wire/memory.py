@@ -68,7 +68,9 @@ class NewMemory(Request):
     source: Source | None = None
     metadata: Json = Field(default_factory=dict)
     created_at: Moment | None = Field(default=None, description="for imports; never in the future")
-    expires_at: Moment | None = Field(default=None, description="the moment from which it no longer holds")
+    expires_at: Moment | None = Field(
+        default=None, description="when it expires; filters read it, and answers still contain the memory after it"
+    )
 
 
 class Changes(Change):

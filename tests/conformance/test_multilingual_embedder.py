@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 from tokenizers import Tokenizer
 
+from app.domain.errors import ConfigError
 from app.domain.outages import EmbedderUnavailable
 from app.domain.recall.late_interaction import DIMENSION, max_sim
-from app.providers.embeddings import e5
+from app.providers.embeddings import EmbedderSettings, build_embedder, e5
 from app.providers.embeddings.e5 import E5Small, find_file, unpack_file
 from app.providers.embeddings.local import LocalEmbedder
 from app.providers.embeddings.local_model import TextForm
@@ -120,3 +121,9 @@ async def test_a_damaged_model_fails_as_an_outage(tmp_path: Path) -> None:
     with pytest.raises(EmbedderUnavailable, match="local embedding model failed"):
         await embedder.embed_texts([TRAIN])
     await embedder.close()
+
+
+def test_a_missing_model_is_told_before_the_server_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(e5, "find_spec", lambda _: None)
+    with pytest.raises(ConfigError, match="mnema embeddings unpack"):
+        build_embedder(EmbedderSettings(model=e5.NAME, cache_dir=tmp_path))

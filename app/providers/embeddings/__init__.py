@@ -28,11 +28,18 @@ def build_embedder(settings: EmbedderSettings) -> Embedder:
     """Return the embedder that `settings` name, without loading it. Raise ConfigError for invalid settings."""
     if settings.kind == "openai":
         return _build_openai(settings)
+    from app.providers.embeddings.e5 import NAME as E5_SMALL
+    from app.providers.embeddings.e5 import find_file
     from app.providers.embeddings.local import LOCAL_MODELS, LocalEmbedder
     from app.providers.embeddings.local_model import DIMENSION
 
     if settings.model not in LOCAL_MODELS or settings.dimension != DIMENSION:
         raise ConfigError(f"The local embedder is {' or '.join(LOCAL_MODELS)} with {DIMENSION} dimensions.")
+    if settings.model == E5_SMALL:
+        try:
+            find_file(settings.cache_dir)
+        except FileNotFoundError as error:  # the server says so at its start, not at the first text
+            raise ConfigError(str(error.strerror)) from error
     return LocalEmbedder(settings.cache_dir, settings.threads, settings.query_cache, name=settings.model)
 
 

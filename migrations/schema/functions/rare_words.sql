@@ -4,8 +4,7 @@ CREATE OR REPLACE FUNCTION public.rare_words(p_scope text, p_query text, p_most 
  SET search_path TO 'pg_catalog', 'public', 'pg_temp'
 AS $function$
 DECLARE
-    v_words text[] := ARRAY(SELECT '''' || replace(replace(lexeme, '\', '\\'), '''', '''''') || ''''
-                            FROM unnest(to_tsvector('english', searched_text(p_query))) ORDER BY positions[1] LIMIT 64);
+    v_words text[] := query_words(p_query);
     v_plan json;
     v_found text;
 BEGIN

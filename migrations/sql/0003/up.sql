@@ -68,8 +68,7 @@ CREATE OR REPLACE FUNCTION query_words(p_query text) RETURNS text[] LANGUAGE sql
 CREATE OR REPLACE FUNCTION rare_words(p_scope text, p_query text, p_most int) RETURNS tsquery LANGUAGE plpgsql
     SET search_path = pg_catalog, public, pg_temp AS $$
 DECLARE
-    v_words text[] := ARRAY(SELECT '''' || replace(replace(lexeme, '\', '\\'), '''', '''''') || ''''
-                            FROM unnest(to_tsvector('english', searched_text(p_query))) ORDER BY positions[1] LIMIT 64);
+    v_words text[] := query_words(p_query);
     v_plan json;
     v_found text;
 BEGIN
