@@ -3,6 +3,7 @@ CREATE OR REPLACE FUNCTION public.recall_minilm_l6_v2(p_tenant uuid, p_user text
  RETURNS TABLE(id uuid[], category text[], type text[], importance smallint[], pinned boolean[], created_at timestamp with time zone[], updated_at timestamp with time zone[], thread_id text[], seq bigint[], actor_id text[], asks boolean[], similarity double precision[], lexical real[], strength real[], lengths integer[], tokens bytea, embeddings halfvec[], text_hashes bytea[])
  LANGUAGE plpgsql
  SET plan_cache_mode TO 'force_generic_plan'
+ SET random_page_cost TO '1.1'
 AS $function$
 #variable_conflict use_column
 DECLARE

@@ -45,3 +45,14 @@ ALTER TABLE memories ADD COLUMN tsv tsvector NOT NULL GENERATED ALWAYS AS (
     ) STORED;
 CREATE INDEX memories_tsv ON memories USING gin (tsv);
 DROP FUNCTION searched_text(text);
+
+-- Make a space: its table and all its functions.
+CREATE OR REPLACE FUNCTION add_embedding_space(p_name text, p_model text, p_dimension int, p_partitions int)
+    RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM create_embedding_space(p_name, p_model, p_dimension, p_partitions);
+    PERFORM create_put_vectors(name) FROM embedding_spaces;  -- each function names all other spaces
+    PERFORM create_journal(p_name), create_recall(p_name), create_chunk_recall(p_name);
+END $$;
+SELECT create_recall(name) FROM embedding_spaces;
+DROP FUNCTION price_recall(text);

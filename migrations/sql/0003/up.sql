@@ -94,3 +94,22 @@ CREATE OR REPLACE FUNCTION parse_words(p_query text) RETURNS tsquery LANGUAGE sq
             '(^|\s)-([^\s"]*[^\x01-\x7f][^\s"]*)', '\1-"\2"', 'g')),
         '-(?![^\s!#-/:-@[-`{-~])|(?<=[!-/:-@[-`{-~])-', ' ', 'g'));
 GRANT EXECUTE ON FUNCTION parse_words(text) TO mnema_search;
+
+-- Make a search read memories by an index that covers what it needs. A user may have most rows of a tenant, and at the
+-- default price of a page at random the planner then reads a bitmap of the primary key and each row besides. For the
+-- whole role, this price would make lookups of few rows scan tables.
+CREATE FUNCTION price_recall(p_name text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    EXECUTE (SELECT format('ALTER FUNCTION %s SET random_page_cost = 1.1', oid::regprocedure)
+             FROM pg_proc WHERE proname = 'recall_' || p_name);
+END $$;
+
+-- Make a space: its table and all its functions.
+CREATE OR REPLACE FUNCTION add_embedding_space(p_name text, p_model text, p_dimension int, p_partitions int)
+    RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM create_embedding_space(p_name, p_model, p_dimension, p_partitions);
+    PERFORM create_put_vectors(name) FROM embedding_spaces;  -- each function names all other spaces
+    PERFORM create_journal(p_name), create_recall(p_name), create_chunk_recall(p_name), price_recall(p_name);
+END $$;
+SELECT price_recall(name) FROM embedding_spaces;
