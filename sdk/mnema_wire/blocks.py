@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, Final
 
 from mnema_wire.marks import defuse_marks
@@ -24,6 +25,7 @@ _NOT_PRINTED: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]"
 _PARTING: Final = re.compile(r'[;|()\[\]"]')
 _PARTING_IN_LIST: Final = re.compile(r'[;|()\[\]"=,]')
 _LONGEST_TIME: Final = 64
+_SHORT_TEXT: Final = 512
 _MINUTES_OF_HOUR = 60
 _HOURS_OF_DAY = 24
 _DAYS_OF_WEEK = 7
@@ -150,7 +152,16 @@ def one_line(value: Any) -> str:
         return ""
     if _is_word(value):
         return value
-    return defuse_marks(" ".join(_NOT_PRINTED.sub(" ", value).split()), leading=False)
+    return _clean_short(value) if len(value) <= _SHORT_TEXT else _clean_text(value)
+
+
+def _clean_text(text: str) -> str:
+    return defuse_marks(" ".join(_NOT_PRINTED.sub(" ", text).split()), leading=False)
+
+
+@lru_cache(maxsize=8192)  # each view of a conversation renders the same turns again
+def _clean_short(text: str) -> str:
+    return _clean_text(text)
 
 
 def quote_statement(value: Any) -> str:
