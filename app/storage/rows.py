@@ -12,7 +12,7 @@ from app.storage.identity import new_id
 COLUMNS = (
     "id, user_id, thread_id, seq, agent_id, run_id, actor_id, role, type, category, text, steps_text, importance, "
     "pinned, tags, state, source, metadata, superseded_by, purge_at, version, created_at, updated_at, fact_topic, "
-    "expires_at"
+    "expires_at, language"
 )
 """The columns a memory is read with; never the vector, the text index or the internal user key."""
 
@@ -56,6 +56,7 @@ def memory_from_row(row: Mapping[str, Any]) -> Memory:
         purge_at=row["purge_at"],
         fact_topic=row.get("fact_topic"),
         expires_at=row.get("expires_at"),
+        language=row.get("language"),
         last_accessed=row.get("last_accessed"),
         hits=row.get("hits") or 0,
     )

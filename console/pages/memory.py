@@ -113,6 +113,7 @@ def _show_fields(memory: Memory) -> None:
         "place in the thread": None if memory.seq is None else str(memory.seq),
         "created": format_time(memory.created_at),
         "changed": format_time(memory.updated_at),
+        "language": memory.language,
         "expires at": format_time(memory.expires_at) if memory.expires_at else None,
         "last retrieved": f"{format_time(memory.last_accessed)} ({memory.hits} in all)",
         "deleted for good at": format_time(memory.purge_at) if memory.purge_at else None,

@@ -58,7 +58,7 @@ GRANT DELETE, INSERT, SELECT, UPDATE ON jobs TO mnema_app;
 GRANT SELECT ON jobs TO mnema_jobs;
 GRANT DELETE, INSERT, SELECT, UPDATE ON llm_budget TO mnema_app;
 GRANT DELETE, INSERT, SELECT ON llm_calls TO mnema_app;
-GRANT DELETE, INSERT, SELECT, UPDATE (category, created_at, expires_at, importance, metadata, pinned, purge_at, source, state, steps_text, superseded_by, tags, text, text_hash, updated_at, version) ON memories TO mnema_app;
+GRANT DELETE, INSERT, SELECT, UPDATE (category, created_at, expires_at, importance, language, metadata, pinned, purge_at, source, state, steps_text, superseded_by, tags, text, text_hash, updated_at, version) ON memories TO mnema_app;
 GRANT SELECT ON memories TO mnema_search;
 GRANT DELETE, INSERT, SELECT, UPDATE ON memory_access TO mnema_app;
 GRANT DELETE, INSERT (action, actor, categories, changed, changes, filters, id, matched, skipped, tenant_id, undoes, user_id, user_pks), SELECT, UPDATE (changes, filters) ON memory_batches TO mnema_app;

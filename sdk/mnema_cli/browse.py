@@ -64,6 +64,7 @@ def edit_memory(
     pinned: Annotated[bool | None, typer.Option("--pin/--unpin")] = None,
     tag: Annotated[list[str] | None, typer.Option(help="repeat for several; replaces all tags")] = None,
     expires: Annotated[str | None, typer.Option(help="a moment, or: never")] = None,
+    language: Annotated[str | None, typer.Option(help="a code such as de")] = None,
     if_version: IfVersion = None,
     as_json: AsJson = False,
 ) -> None:
@@ -75,6 +76,7 @@ def edit_memory(
         "pinned": pinned,
         "tags": tag,
         "expires_at": expires,
+        "language": language,
     }
     changes = {name: value for name, value in named.items() if value is not None}
     if not changes:
@@ -177,6 +179,7 @@ def _print_memory(memory: dict[str, Any], as_json: bool) -> None:
         "created": write_time(memory["created_at"]),
         "updated": write_time(memory["updated_at"]),
         "expires": write_time(memory["expires_at"]) if memory.get("expires_at") else None,
+        "language": memory.get("language"),
         "text": memory["text"],
         "steps": memory["steps_text"],
     }

@@ -30,6 +30,7 @@ def remember_memory(
     tag: Annotated[list[str] | None, typer.Option()] = None,
     steps: Annotated[str | None, typer.Option(help="numbered steps; makes the memory procedural")] = None,
     expires: Annotated[str | None, typer.Option(help="when it expires; it is still answered then")] = None,
+    language: Annotated[str | None, typer.Option(help="a code such as de; told from the text if absent")] = None,
     trim: Annotated[bool, typer.Option()] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -46,6 +47,7 @@ def remember_memory(
         "tags": tag or [],
         "steps_text": steps,
         "expires_at": expires,
+        "language": language,
     }
     with open_client() as client:
         written = request_json(client, "POST", "/memory", json=body, params={"trim": trim})

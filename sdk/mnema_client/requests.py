@@ -81,6 +81,7 @@ class MemoryFields(TypedDict, total=False):
     metadata: Mapping[str, Any] | None
     created_at: Moment | None
     expires_at: Moment | None
+    language: str | None
 
 
 class TurnFields(TypedDict, total=False):
@@ -107,6 +108,7 @@ class ChangeFields(TypedDict, total=False):
     tags: Sequence[str] | None
     metadata: Mapping[str, Any] | None
     expires_at: Moment | Literal["never"] | None
+    language: str
 
 
 class QuestionFields(TypedDict, total=False):
@@ -147,6 +149,7 @@ class ListFields(TypedDict, total=False):
     run_id: str | None
     actor_id: str | None
     role: str | None
+    language: str | None
     tag: str | None
     pinned: bool | None
     importance_min: int | None

@@ -121,6 +121,14 @@ Expiry = Annotated[
     ),
 ]
 """A moment, or `never`, which is None as in a body that says `null`."""
+Language = Annotated[
+    str,
+    Field(
+        pattern="^[a-z]{2,3}$",
+        description="a code of ISO 639, such as de; und: undetermined",
+        json_schema_extra={"examples": ["de"]},
+    ),
+]
 Day = Annotated[date, BeforeValidator(_parse_day), WithJsonSchema({"type": "string", "format": "date"})]
 # documented here but checked later: the text must not be empty after normalisation (error code `empty_text`)
 NOT_EMPTY = {"minLength": 1, "pattern": r"\S"}

@@ -14,6 +14,7 @@ from mnema_wire.fields import (
     Identifier,
     Importance,
     Json,
+    Language,
     Moment,
     Quote,
     Sequence,
@@ -71,6 +72,7 @@ class NewMemory(Request):
     expires_at: Moment | None = Field(
         default=None, description="when it expires; filters read it, and answers still contain the memory after it"
     )
+    language: Language | None = Field(default=None, description="the language of the text; told from it if absent")
 
 
 class Changes(Change):
@@ -87,6 +89,7 @@ class Changes(Change):
     tags: Tags = Field(default_factory=list)
     metadata: Json = Field(default_factory=dict)
     expires_at: Expiry = Field(default=None, description="`never` takes it away")
+    language: Language = Field(default="und", description="told anew from a new text if absent")
 
 
 class PinChoice(Request):
@@ -126,7 +129,18 @@ class Memory(Stored):
     """A stored memory."""
 
     told = frozenset(
-        {"id", "type", "state", "version", "superseded_by", "purge_at", "created_at", "updated_at", "expires_at"}
+        {
+            "id",
+            "type",
+            "state",
+            "version",
+            "superseded_by",
+            "purge_at",
+            "created_at",
+            "updated_at",
+            "expires_at",
+            "language",
+        }
     )
     model_config = ConfigDict(from_attributes=True)
     id: UUID
@@ -153,6 +167,7 @@ class Memory(Stored):
     created_at: datetime
     updated_at: datetime
     expires_at: datetime | None = None
+    language: str | None = None
     last_accessed: datetime | None = None
     hits: int = 0
 

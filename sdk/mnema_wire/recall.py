@@ -9,7 +9,7 @@ from pydantic import ConfigDict, Field
 
 from mnema_wire.bases import Answered, Page, Request, is_absent, words
 from mnema_wire.facts import FactAnswer
-from mnema_wire.fields import Identifier, Importance, Moment, Sequence, TypeWord, Whole, Zone
+from mnema_wire.fields import Identifier, Importance, Language, Moment, Sequence, TypeWord, Whole, Zone
 
 QUERY_EXAMPLE: Final[dict[str, Any]] = {
     "agent": "planner",
@@ -34,6 +34,7 @@ class RowFilters(Request):
     run_id: Identifier | None = None
     actor_id: Identifier | None = None
     role: Identifier | None = None
+    language: Language | None = None
     pinned: Annotated[bool, Field(strict=True)] | None = None
     importance_min: Importance | None = None
     importance_max: Importance | None = None
@@ -131,6 +132,8 @@ class Item(Answered):
     metadata: dict[str, Any] | None = None
     created_at: datetime | None = None
     updated_at: datetime | None = None
+    expires_at: datetime | None = None
+    language: str | None = None
     score: Score | None = None
     relevance: float | None = Field(
         default=None, description="probability from 0 to 1 that the item helps to answer; absent if it is not known"

@@ -146,7 +146,7 @@ async def test_the_schema_has_every_field_described(server: str, caller: Caller)
     filters = query["filters"]["properties"]
     conditions = (
         "user_id agent_id run_id actor_id role pinned importance_min importance_max updated_after updated_before"
-        " expires_after expires_before"
+        " expires_after expires_before language"
     )
     assert set(conditions.split()) | {"category"} == set(filters)
     hints = {name: tool.annotations and tool.annotations.read_only_hint for name, tool in tools.items()}

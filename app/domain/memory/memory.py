@@ -7,6 +7,8 @@ from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
+from app.domain.languages import detect_language
+
 
 class MemoryType(StrEnum):
     """The types of memories (docs/glossary.md)."""
@@ -35,7 +37,7 @@ class MemoryState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NewMemory:
-    """A memory to write. Its `text` has already passed the text rules."""
+    """A memory to write. Its `text` has already passed the text rules. `language` None is told from the text."""
 
     user_id: str
     category: str
@@ -56,12 +58,14 @@ class NewMemory:
     created_at: datetime | None = None
     updated_at: datetime | None = None
     expires_at: datetime | None = None
+    language: str | None = None
 
     def to_memory(self, memory_id: UUID) -> "Memory":
         """Return the stored memory that this becomes. `created_at` must be set."""
         assert self.created_at is not None
         values = {name: getattr(self, name) for name in self.__dataclass_fields__}
         values["updated_at"] = self.updated_at or self.created_at
+        values["language"] = self.language or detect_language(self.text)
         return Memory(id=memory_id, state=MemoryState.active, version=1, **values)
 
 
@@ -97,6 +101,7 @@ class Memory:
     purge_at: datetime | None = None
     fact_topic: str | None = None
     expires_at: datetime | None = None
+    language: str | None = None
     last_accessed: datetime | None = None
     hits: int = 0
 

@@ -37,6 +37,7 @@ CASE
     WHEN type = 'chunk'::text THEN ARRAY['_ct'::text || replace(tenant_id::text, '-'::text, ''::text), '_cu'::text || user_pk::text]
     ELSE ARRAY['_t'::text || replace(tenant_id::text, '-'::text, ''::text), '_u'::text || user_pk::text]
 END)) STORED,
+    language text,
     CONSTRAINT memories_pkey PRIMARY KEY (tenant_id, id),
     CONSTRAINT memories_tenant_id_user_pk_fkey FOREIGN KEY (tenant_id, user_pk) REFERENCES users(tenant_id, user_pk),
     CONSTRAINT memories_check CHECK ((type = 'procedural'::text) = (category = 'procedural'::text)),

@@ -113,3 +113,146 @@ BEGIN
     PERFORM create_journal(p_name), create_recall(p_name), create_chunk_recall(p_name), price_recall(p_name);
 END $$;
 SELECT price_recall(name) FROM embedding_spaces;
+
+-- The language of a memory: given, or told from its text. Null for a memory of before.
+
+ALTER TABLE memories ADD COLUMN language text;
+GRANT UPDATE (language) ON memories TO mnema_app;
+
+-- The result has another column, so it is made anew.
+DROP FUNCTION read_answer(uuid, text, text[], jsonb, text[], int, uuid[], int, int);
+
+-- Return a memory as history keeps it and as the application reads it: without the text index and the internal user
+-- key.
+CREATE OR REPLACE FUNCTION memory_json(r memories) RETURNS jsonb LANGUAGE sql STABLE
+    RETURN jsonb_build_object('id', r.id, 'user_id', r.user_id, 'thread_id', r.thread_id, 'seq', r.seq,
+        'agent_id', r.agent_id, 'run_id', r.run_id, 'actor_id', r.actor_id, 'role', r.role, 'type', r.type,
+        'category', r.category, 'text', r.text, 'steps_text', r.steps_text, 'importance', r.importance,
+        'pinned', r.pinned, 'tags', r.tags, 'state', r.state, 'source', r.source, 'metadata', r.metadata,
+        'superseded_by', r.superseded_by, 'purge_at', r.purge_at, 'version', r.version, 'created_at', r.created_at,
+        'updated_at', r.updated_at, 'expires_at', r.expires_at, 'language', r.language);
+GRANT EXECUTE ON FUNCTION memory_json(memories) TO mnema_app;
+
+-- Update a memory with the fields of p_change->'set' and return the new row.
+CREATE OR REPLACE FUNCTION update_memory(p_old memories, p_change jsonb) RETURNS memories LANGUAGE plpgsql AS $$
+DECLARE
+    r memories := jsonb_populate_record(p_old, p_change->'set');
+BEGIN
+    UPDATE memories m SET text = r.text, steps_text = r.steps_text, text_hash = r.text_hash, category = r.category,
+            importance = r.importance, pinned = r.pinned, tags = r.tags, state = r.state, source = r.source,
+            metadata = r.metadata, superseded_by = r.superseded_by, purge_at = r.purge_at, expires_at = r.expires_at,
+            language = r.language, version = m.version + 1, created_at = r.created_at, updated_at = r.updated_at
+        WHERE m.tenant_id = p_old.tenant_id AND m.id = p_old.id RETURNING * INTO r;
+    RETURN r;
+END $$;
+GRANT EXECUTE ON FUNCTION update_memory(memories, jsonb) TO mnema_app;
+
+-- Return whether a memory passes the filters of a request. A missing or null key is no filter. The body is one
+-- expression, so that the planner inlines it.
+CREATE OR REPLACE FUNCTION memory_matches(m memories, f jsonb) RETURNS boolean LANGUAGE sql STABLE PARALLEL SAFE
+    RETURN f IS NULL OR (
+        (f->>'agent_id' IS NULL OR m.agent_id = f->>'agent_id')
+        AND (f->>'run_id' IS NULL OR m.run_id = f->>'run_id')
+        AND (f->>'actor_id' IS NULL OR m.actor_id = f->>'actor_id')
+        AND (f->>'role' IS NULL OR m.role = f->>'role')
+        AND (f->>'language' IS NULL OR m.language = f->>'language')
+        AND (f->>'thread_id' IS NULL OR m.thread_id = f->>'thread_id')
+        -- in no thread, or knowledge about the user, whatever thread it was learnt in; turns and summaries stay in
+        -- theirs
+        AND (f->>'shared_thread' IS NULL OR m.thread_id IS NULL OR m.thread_id = f->>'shared_thread'
+             OR m.type IN ('semantic', 'episodic', 'insight'))
+        AND (f->'type' IS NULL OR f->'type' ? m.type)  -- one type, or several in an array
+        AND (f->>'tag' IS NULL OR m.tags @> ARRAY[f->>'tag'])
+        AND (f->>'pinned' IS NULL OR m.pinned = (f->>'pinned')::boolean)
+        AND (f->>'importance_min' IS NULL OR m.importance >= (f->>'importance_min')::int)
+        AND (f->>'importance_max' IS NULL OR m.importance <= (f->>'importance_max')::int)
+        AND (f->>'updated_after' IS NULL OR m.updated_at >= (f->>'updated_after')::timestamptz)
+        AND (f->>'updated_before' IS NULL OR m.updated_at < (f->>'updated_before')::timestamptz)
+        AND (f->>'expires_after' IS NULL OR m.expires_at >= (f->>'expires_after')::timestamptz)
+        AND (f->>'expires_before' IS NULL OR m.expires_at < (f->>'expires_before')::timestamptz)
+        AND (f->'exclude_ids' IS NULL OR NOT f->'exclude_ids' ? m.id::text)
+        AND (f->'exclude_sources' IS NULL OR NOT coalesce(f->'exclude_sources' ? (m.source->>'source_id'), false))
+        AND (f->>'before_seq' IS NULL OR m.seq IS NULL OR m.seq < (f->>'before_seq')::bigint
+             OR m.thread_id IS DISTINCT FROM f->>'before_thread')
+    );
+GRANT EXECUTE ON FUNCTION memory_matches(memories, jsonb) TO mnema_app, mnema_search;
+
+-- Return the answer of a query, in this order: at most p_whole_limit memories of the categories p_whole; the memories
+-- p_chosen that are still visible; at most p_related of the strongest relations of the first p_first of them, with
+-- `via`, the memory that each is related to. A related memory may be a chosen one.
+CREATE FUNCTION read_answer(p_tenant uuid, p_user text, p_categories text[], p_filters jsonb, p_whole text[],
+    p_whole_limit int,
+        p_chosen uuid[], p_related int, p_first int)
+    RETURNS TABLE (part text, strength real, via uuid, id uuid, user_id text, thread_id text, seq bigint,
+        agent_id text, run_id text,
+        actor_id text, role text, type text, category text, text text, steps_text text, importance smallint,
+            pinned boolean,
+        tags text[], state text, source jsonb, metadata jsonb, superseded_by uuid, purge_at timestamptz, version int,
+        created_at timestamptz, updated_at timestamptz, fact_topic text,
+        expires_at timestamptz, language text)
+    LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan AS $fn$
+#variable_conflict use_column
+DECLARE
+    v_user bigint;
+    v_whole uuid[] := '{}';
+    v_texts text[];
+    v_others uuid[] := '{}';
+    v_vias uuid[];
+    v_strengths real[];
+BEGIN
+    PERFORM set_config('app.tenant_id', p_tenant::text, true);
+    v_user := CASE WHEN p_user IS NOT NULL THEN coalesce(user_pk_of(p_tenant, p_user), -1) END;
+    IF p_whole <> '{}' THEN
+        v_whole := ARRAY(SELECT m.id FROM memories m WHERE m.tenant_id = p_tenant
+            AND (v_user IS NULL OR m.user_pk = v_user)
+            AND m.state = 'active' AND m.type <> 'chunk' AND m.category = ANY (p_whole) AND memory_matches(m, p_filters)
+            ORDER BY m.pinned DESC, m.importance DESC, m.updated_at DESC, m.id LIMIT p_whole_limit);
+    END IF;
+    IF p_related > 0 AND p_chosen <> '{}' THEN
+        v_texts := p_chosen[:p_first]::text[];
+        SELECT array_agg(x.other), array_agg(x.via), array_agg(x.strength) INTO v_others, v_vias, v_strengths FROM (
+            SELECT o.id AS other, e.via, e.strength
+            FROM (SELECT d.* FROM (
+                    SELECT DISTINCT ON (b.other) b.other, b.via, b.strength FROM (
+                        SELECT r.to_id::uuid AS other, r.from_id::uuid AS via, r.strength FROM relations r
+                            WHERE r.tenant_id = p_tenant AND r.from_id = ANY (v_texts)
+                        UNION ALL
+                        SELECT r.from_id::uuid, r.to_id::uuid, r.strength FROM relations r
+                            WHERE r.tenant_id = p_tenant AND r.to_id = ANY (v_texts)) b
+                    WHERE NOT b.other = ANY (v_whole) ORDER BY b.other, b.strength DESC, b.via) d
+                  ORDER BY d.strength DESC, d.other OFFSET 0) e
+            CROSS JOIN LATERAL (  -- from the strongest down, until there are enough
+                SELECT m.id FROM memories m WHERE m.tenant_id = p_tenant AND m.id = e.other AND m.state = 'active'
+                AND m.category = ANY (p_categories) AND (v_user IS NULL OR m.user_pk = v_user)
+                    AND memory_matches(m, p_filters) OFFSET 0) o
+            ORDER BY e.strength DESC, e.other LIMIT p_related) x;
+    END IF;
+    RETURN QUERY SELECT a.part, a.strength, a.via, m.id, m.user_id, m.thread_id, m.seq, m.agent_id, m.run_id,
+        m.actor_id, m.role,
+        m.type, m.category, m.text, m.steps_text, m.importance, m.pinned, m.tags, m.state, m.source, m.metadata,
+            m.superseded_by,
+        m.purge_at, m.version, m.created_at, m.updated_at, m.fact_topic,
+        m.expires_at, m.language
+    FROM (SELECT 1 AS rank, 'whole' AS part, w.at, w.id, NULL::real AS strength, NULL::uuid AS via
+              FROM unnest(v_whole) WITH ORDINALITY AS w(id, at)
+          UNION ALL SELECT 2, 'chosen', c.at, c.id, NULL, NULL FROM unnest(p_chosen) WITH ORDINALITY AS c(id, at)
+          UNION ALL SELECT 3, 'related', o.at, o.id, o.strength, o.via
+              FROM unnest(v_others, v_strengths, v_vias) WITH ORDINALITY AS o(id, strength, via, at)) a
+    JOIN memories m ON m.tenant_id = p_tenant AND m.id = a.id AND m.state = 'active' AND m.category = ANY (p_categories)
+        AND (v_user IS NULL OR m.user_pk = v_user) AND memory_matches(m, p_filters)
+    ORDER BY a.rank, a.at;
+END $fn$;
+GRANT EXECUTE ON FUNCTION read_answer(uuid, text, text[], jsonb, text[], int, uuid[], int, int) TO mnema_app;
+
+-- Make record_changes_<space> and apply_changes_<space>.
+CREATE OR REPLACE FUNCTION create_journal(p_name text) RETURNS void LANGUAGE plpgsql AS $space$
+BEGIN
+    EXECUTE fill_places($ddl$
+{{spaces/record_changes.sql}}
+    $ddl$, jsonb_build_object('space', p_name));
+    EXECUTE fill_places($ddl$
+{{../0001/spaces/apply_changes.sql}}
+    $ddl$, jsonb_build_object('space', p_name));
+END $space$;
+
+SELECT create_journal(name) FROM embedding_spaces;

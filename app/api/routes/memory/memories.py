@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from uuid import UUID
 
 from fastapi import APIRouter, Header, Query, Response
-from mnema_wire.fields import Identifier, Limit, MetadataPair, Moment, StateName, TypeName, Words
+from mnema_wire.fields import Identifier, Language, Limit, MetadataPair, Moment, StateName, TypeName, Words
 from mnema_wire.memory import (
     Changes,
     HistoryEntry,
@@ -89,6 +89,7 @@ async def page(
     importance_max: Annotated[int | None, Query(ge=1, le=5)] = None,
     updated_after: Annotated[Moment | None, Query()] = None,
     updated_before: Annotated[Moment | None, Query()] = None,
+    language: Annotated[Language | None, Query()] = None,
     expires_after: Annotated[Moment | None, Query()] = None,
     expires_before: Annotated[Moment | None, Query()] = None,
     created_after: Annotated[Moment | None, Query()] = None,
@@ -101,7 +102,7 @@ async def page(
 ) -> MemoryPage:
     """List memories, newest first unless `sort` and `order` say otherwise. All filters must match."""
     whose: dict[str, Any] = {"user_id": user_id, "agent_id": agent_id, "run_id": run_id, "actor_id": actor_id}
-    which: dict[str, Any] = {"role": role, "thread_id": thread_id, "tag": tag, "pinned": pinned}
+    which: dict[str, Any] = {"role": role, "thread_id": thread_id, "tag": tag, "pinned": pinned, "language": language}
     changed: dict[str, Any] = {"updated_after": updated_after, "updated_before": updated_before}
     expiring: dict[str, Any] = {"expires_after": expires_after, "expires_before": expires_before}
     important: dict[str, Any] = {"importance_min": importance_min, "importance_max": importance_max}
