@@ -21,8 +21,7 @@ from typing import Any, Final
 import yaml
 
 from app.domain.facts.fact import Entry, FactOperation, QuestionPart
-from app.domain.facts.questions import parse_question
-from app.domain.facts.statements import read_statements
+from app.domain.facts.reading import parse_question, read_stated
 from app.domain.facts.topics import FactTopics
 
 FOLDER: Final = Path(__file__).with_name("facts")
@@ -214,6 +213,8 @@ def _chosen(facts: Ranked, part: QuestionPart) -> Ranked:
         case "first":
             rank = None if None in facts else 1
             return {rank: facts[rank]} if rank in facts else {}
+        case "last":
+            return dict(sorted(facts.items(), key=lambda pair: pair[0] or 0)[-1:])
 
 
 def measure_messages(part: str, topics: FactTopics, figures: Figures) -> None:
@@ -221,7 +222,7 @@ def measure_messages(part: str, topics: FactTopics, figures: Figures) -> None:
     for row in load_rows(part, "messages"):
         before = read_thread(row["stored"])
         thread = read_thread(row["stored"])
-        operations = read_statements(row["text"], topics, MAX_RANK)
+        operations = read_stated(row["text"], topics, MAX_RANK)
         for operation in operations:
             apply_operation(thread, operation)
         expected, made = changes_between(before, read_thread(row["after"])), changes_between(before, thread)

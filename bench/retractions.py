@@ -17,10 +17,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from app.domain.facts import reading
 from app.domain.facts.fact import FactOperation
-from app.domain.facts.questions import parse_question
-from app.domain.facts.retractions import KnownFact, ThreadOperation, is_taken_back, read_retractions
-from app.domain.facts.statements import read_statements
+from app.domain.facts.retractions import KnownFact, ThreadOperation, is_taken_back
 from app.domain.facts.topics import FactTopics
 from bench.fact_rules import MAX_RANK, Thread, answer_parts, apply_operation, load_topics
 
@@ -40,13 +39,13 @@ class Memory:
 
     def read_message(self, text: str) -> None:
         """Apply a message of the user as storage does."""
-        stated = read_statements(text, self.topics, MAX_RANK)
+        stated = reading.read_stated(text, self.topics, MAX_RANK)
         known = [
             KnownFact(None, topic, rank, value, topic in self.latest)
             for topic, values in self.facts.items()
             for rank, value in values.items()
         ]
-        retracted = read_retractions(text, known, self.topics, stated)
+        retracted = reading.read_retractions(text, known, self.topics, stated) if reading.may_retract(text) else []
         before = {topic: dict(values) for topic, values in self.facts.items()}
         for one in retracted:
             self._apply(one)
@@ -68,7 +67,7 @@ class Memory:
 
     def answer(self, question: str) -> list[str]:
         """Return the values that answer a question; none if one of them is in doubt."""
-        found = answer_parts(parse_question(question, self.topics), {"t": self.facts}, "t") or {}
+        found = answer_parts(reading.parse_question(question, self.topics), {"t": self.facts}, "t") or {}
         told = [(topic, value) for topic, values in found.items() for value in values]
         return [] if any(one in self.doubted for one in told) else [value for _, value in told]
 

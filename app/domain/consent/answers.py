@@ -3,6 +3,7 @@
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Final, Literal
 from uuid import UUID
 
@@ -10,6 +11,7 @@ from mnema_wire.limits import MAX_CONSENT_QUESTION
 
 from app.domain.consent.patches import Question
 from app.domain.consent.statements import ends_with_words
+from app.domain.phrasebooks.phrasebook import Phrasebook, all_phrasebooks, find_phrasebook, fold
 from app.domain.text_rules import normalise_text
 
 Verdict = Literal["yes", "no", "unclear", "open"]
@@ -97,10 +99,51 @@ class QuestionOutcome:
 def classify_answer(answer: str) -> Literal["yes", "no", "unclear"]:
     """Classify an answer that consists only of plain phrases of consent or refusal and polite phrases.
 
-    A question, a condition, any other word, or a long answer makes it "unclear".
+    A question, a condition, any other word, or a long answer makes it "unclear". The phrases of one answer are of one
+    language, or of those that have no phrasebook.
     """
     if len(answer) > MAX_ANSWER or re.search("[?？¿;؟]", answer):
         return "unclear"
+    verdicts = {_classify_plain(answer), *(_classify_in(book, answer) for book in all_phrasebooks())}
+    decided = verdicts - {"unclear"}
+    return "yes" if decided == {"yes"} else "no" if decided == {"no"} else "unclear"
+
+
+def _classify_in(book: Phrasebook, answer: str) -> str:
+    """Classify an answer by the phrases of one language. Of two phrases that begin alike the longer counts."""
+    low = _plain_words(answer)
+    phrases, pattern = _phrases_of(book.code)
+    verdicts: set[str] = set()
+    at = 0
+    while at < len(low):
+        found = pattern.match(low, at)
+        if found is None:
+            return "unclear"
+        verdicts.add(phrases[found["phrase"]])
+        at = found.end()
+    decided = verdicts - {"polite"}
+    return "yes" if decided == {"yes"} else "no" if decided == {"no"} else "unclear"
+
+
+def _plain_words(text: str) -> str:
+    """Return the folded words of a text without the signs between them."""
+    return " ".join(re.sub(r"[^\w']+", " ", fold(text)).split())
+
+
+@cache
+def _phrases_of(code: str) -> tuple[Mapping[str, str], re.Pattern[str]]:
+    """Return the verdict of each phrase of a language, and the pattern of a phrase with the blank behind it."""
+    book = find_phrasebook(code)
+    assert book is not None
+    section = book.sections["consent"]
+    named = ((_plain_words(phrase), name) for name in ("polite", "yes", "no") for phrase in section[name].split("|"))
+    phrases = {phrase: name for phrase, name in named if phrase}
+    longest_first = sorted(phrases, key=lambda phrase: -len(phrase))
+    pieces = "|".join(map(re.escape, longest_first))
+    return phrases, book.compile(rf"(?P<phrase>{pieces}){{end}}\s*")
+
+
+def _classify_plain(answer: str) -> Literal["yes", "no", "unclear"]:
     words = re.sub(r"[^\w']+", " ", normalise_text(answer).lower()).split()
     verdicts: set[str] = set()
     while words:

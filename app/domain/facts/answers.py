@@ -1,10 +1,12 @@
 """The answer to a question about facts: the facts that it asks for, and one sentence for each topic."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from app.domain.facts.fact import Fact, FactKind, QuestionPart
 from app.domain.facts.topics import FactTopics
+from app.domain.phrasebooks.phrasebook import find_phrasebook
 from app.domain.rendering.lines import fact_value
 
 NOTHING_STORED = "I don't have that stored yet."
@@ -42,7 +44,7 @@ def compose_answer(parts: Sequence[QuestionPart], stored: Sequence[Sequence[Fact
         found or (part.kind == "rank" and known) for part, known, found in zip(parts, stored, chosen, strict=True)
     )
     if not any(chosen):
-        return FactAnswer(asked=bool(parts), text=NOTHING_STORED if parts else "", is_settled=is_settled)
+        return FactAnswer(asked=bool(parts), text=_unknown(parts[0]) if parts else "", is_settled=is_settled)
     sentences = [_sentence(part, facts, topics) for part, facts in zip(parts, chosen, strict=True)]
     told = dict.fromkeys(fact for facts in chosen for fact in facts)
     return FactAnswer(True, " ".join(dict.fromkeys(sentences)), tuple(told), is_settled)
@@ -53,6 +55,8 @@ def _facts_asked_for(part: QuestionPart, facts: Sequence[Fact]) -> list[Fact]:
         return _latest_form(facts)
     if part.kind == "first":
         return _latest_form(facts)[:1] if _starts_at_one(facts) else []
+    if part.kind == "last":
+        return _latest_form(facts)[-1:]
     highest = part.rank or 0
     if part.kind == "slice":
         return [fact for fact in facts if fact.rank is not None and fact.rank <= highest]
@@ -71,7 +75,34 @@ def _starts_at_one(facts: Sequence[Fact]) -> bool:
     return any(fact.rank in (None, 1) for fact in _latest_form(facts)[:1])
 
 
+def _unknown(part: QuestionPart) -> str:
+    words = _words_of(part.language)
+    return words["unknown"] if words else NOTHING_STORED
+
+
+def _words_of(language: str) -> Mapping[str, Any] | None:
+    """Return the words of answers in the language of a question; None for English."""
+    book = find_phrasebook(language)
+    return book.sections.get("answers") if book else None
+
+
+def _sentence_in(words: Mapping[str, Any], part: QuestionPart, facts: Sequence[Fact]) -> str:
+    """Return a sentence in the words of a phrasebook."""
+    if not facts:
+        unknown: str = words["unknown"]
+        return unknown
+    one, many = words["names"][facts[0].topic_key]
+    several = part.kind in ("list", "slice") and len(facts) > 1
+    values = ", ".join(f"{fact.rank}) {fact_value(fact.value)}" for fact in facts)
+    ranked = part.kind == "rank" and (part.rank or 1) > 1
+    form: str = words["many" if several else "ranked" if ranked else "one"]
+    name = many if several else one
+    return form.format(name=name, value=fact_value(facts[0].value), values=values, rank=part.rank)
+
+
 def _sentence(part: QuestionPart, facts: Sequence[Fact], topics: FactTopics) -> str:
+    if words := _words_of(part.language):
+        return _sentence_in(words, part, facts)
     if not facts:
         assert part.topic_key is not None  # a question without a topic has one part only
         if part.kind == "rank" and part.rank:

@@ -77,13 +77,15 @@ class QuestionPart:
     - `list`: all values.
     - `slice`: the values of ranks 1 to `rank`.
     - `first`: the single value, or else rank 1.
+    - `last`: the single value, or else the highest rank.
 
-    `topic_key` None is the topic that was stated last in the thread.
+    `topic_key` None is the topic that was stated last in the thread. `language`: that of the question.
     """
 
-    kind: Literal["rank", "list", "slice", "first"]
+    kind: Literal["rank", "list", "slice", "first", "last"]
     topic_key: str | None
     rank: int | None = None
+    language: str = "en"
 
 
 @dataclass(frozen=True, slots=True)

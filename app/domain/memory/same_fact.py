@@ -10,8 +10,10 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Final, Literal
 
+from app.domain.languages import ENGLISH, UNDETERMINED, detect_language, is_surely_english
 from app.domain.memory import word_lists as words
 from app.domain.memory.enumerations import keys_with_sorted_lists
+from app.domain.memory.phrasebook_words import same_words
 from app.domain.memory.phrases import GRAMMAR, PLAIN, Kind, Word, breaks_fixed_pair, read_words, stem_of
 from app.domain.memory.spellings import canonical_spelling, has_ambiguous_date, hyphens_clash
 from app.domain.text_rules import text_key
@@ -41,6 +43,8 @@ def same_fact(a: str, b: str, *, numeric_update: bool) -> SameFact | None:
         return "same_words"
     if max(len(a), len(b)) > _MAX_COMPARED:
         return None
+    if same_words(a, b):
+        return "same_words"
     a, b = canonical_spelling(a), canonical_spelling(b)
     left = read_words(a)
     right = read_words(b)
@@ -54,7 +58,12 @@ def same_fact(a: str, b: str, *, numeric_update: bool) -> SameFact | None:
         return "same_words"
     if _is_contained(left, right) or _is_contained(right, left):
         return None if breaks_fixed_pair(left, right) else "contains"
-    return "numeric" if numeric_update and only_amounts_differ(left, right) else None
+    return "numeric" if numeric_update and only_amounts_differ(left, right) and not _is_foreign(a) else None
+
+
+def _is_foreign(text: str) -> bool:
+    """Tell whether a text is of another language: there a number may be part of a name, as in "Goethestraße 12"."""
+    return detect_language(text) not in (ENGLISH, UNDETERMINED) and not is_surely_english(text)
 
 
 def lexical_overlap(a: str, b: str) -> bool:

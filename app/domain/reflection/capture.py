@@ -17,6 +17,7 @@ from app.domain.reflection import disclosure_words as words_of
 from app.domain.reflection.clauses import Clause, Sentence, split_statements
 from app.domain.reflection.grounding import find_foreign
 from app.domain.reflection.notes import Note, NoteForm, read_notes
+from app.domain.reflection.phrasebook_capture import read_disclosures, read_foreign_note
 from app.domain.reflection.plain_forms import is_plain
 from app.domain.reflection.self_disclosure import FORMS, Form, classify_clause
 from app.domain.reflection.third_person import USER, rewrite_clause
@@ -157,7 +158,31 @@ def capture_facts(message: str, policy: CapturePolicy, limits: TextLimits, profi
             fields += sensitive
         elif rule is not None:
             facts.append(CapturedFact(statement.text, statement.quote, rule.category, rule.importance))
+    if not facts and not fields and len(message) <= policy.max_characters:
+        return _capture_in_own_words(message, policy, limits)
     return Capture(facts[: policy.per_turn], fields)
+
+
+def _capture_in_own_words(message: str, policy: CapturePolicy, limits: TextLimits) -> Capture:
+    """Return what a message in another language plainly states, in the user's own words."""
+    told = read_disclosures(message)
+    fields = [ProfileField(one.field, one.value) for one in told if one.field is not None]
+    rules = [(one.quote, one.category, one.importance) for one in told if one.field is None]
+    note = read_foreign_note(message)
+    if note is not None and not any(one.quote in note or note in one.quote for one in told):
+        rule = next((rule for rule in policy.rules if rule.form == "note" and not rule.words), None)
+        rules += [] if rule is None else [(note, rule.category, rule.importance)]
+    facts = [
+        CapturedFact(_as_sentence(quote), quote, category, importance)
+        for quote, category, importance in rules
+        if category in policy.categories and len(quote) < limits.semantic
+    ]
+    return Capture(facts[: policy.per_turn], fields)
+
+
+def _as_sentence(quote: str) -> str:
+    """Return the user's words with a capital and a full stop, in a script that has them."""
+    return f"{quote[0].upper()}{quote[1:]}." if quote[-1].isascii() or quote[0].lower() != quote[0].upper() else quote
 
 
 def _find_rule(statement: Statement, policy: CapturePolicy) -> CaptureRule | None:

@@ -25,7 +25,7 @@ from app.domain.errors import CategoryNotAllowed, IdempotencyMismatch
 from app.domain.facts.answers import FactAnswer
 from app.domain.facts.fact import FactOperation, QuestionPart
 from app.domain.facts.label import MemoryActions
-from app.domain.facts.questions import parse_question, read_stated
+from app.domain.facts.reading import parse_question, read_stated
 from app.domain.idempotency import OptionalKey
 from app.domain.memory.kept_turn import KeptTurn
 from app.domain.memory.memory import MemoryType, NewMemory

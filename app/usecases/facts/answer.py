@@ -8,7 +8,7 @@ from app.domain.changes import Observation
 from app.domain.facts.answers import FactAnswer, compose_answer
 from app.domain.facts.fact import QuestionPart
 from app.domain.facts.label import MemoryActions
-from app.domain.facts.questions import parse_question
+from app.domain.facts.reading import parse_question
 from app.domain.principal import Principal
 from app.domain.text_rules import normalise_text
 from app.storage.access_log import AccessLog

@@ -9,14 +9,12 @@ from app.config.tenant_policies import TenantPolicies
 from app.domain.client_prompts import is_client_prompt
 from app.domain.facts.fact import FactOperation, FactStatement
 from app.domain.facts.policy import FactPolicy
-from app.domain.facts.questions import parse_question, read_stated
+from app.domain.facts.reading import may_retract, parse_question, read_retractions, read_stated
 from app.domain.facts.retractions import (
     MAX_KNOWN,
     KnownFact,
     ThreadOperation,
     is_taken_back,
-    may_retract,
-    read_retractions,
 )
 from app.domain.memory.memory import MemoryType, NewMemory
 from app.domain.principal import Principal

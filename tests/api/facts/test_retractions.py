@@ -82,7 +82,13 @@ async def test_a_value_in_doubt_answers_nothing_until_it_is_stated_again(talk: T
     assert await talk.ask() == "Your favorite color is teal."
 
 
-@pytest.mark.parametrize("message", ["Je n'aime plus le teal.", "Ich mag teal nicht mehr.", "teal больше не люблю"])
+@pytest.mark.parametrize("message", ["Je n'aime plus le teal.", "Ich mag teal nicht mehr.", "Ya no me gusta el teal."])
+async def test_a_language_with_rules_takes_a_value_back(talk: Talk, message: str) -> None:
+    await talk.say("My favorite color is teal.", message)
+    assert await talk.stored() == []
+
+
+@pytest.mark.parametrize("message", ["teal больше не люблю", "Teal non mi piace più."])
 async def test_a_negation_of_another_language_only_puts_in_doubt(talk: Talk, message: str) -> None:
     await talk.say("My favorite color is teal.", message)
     assert (await talk.ask(), await talk.stored()) == ("", ["teal"])

@@ -222,7 +222,6 @@ NEITHER = [
     "maybe",
     "y",
     "1",
-    "si",
     "yes I do not want that",
     "thanks",
     "please",

@@ -67,7 +67,6 @@ def test_a_field_that_the_user_decides_about_is_proposed_and_not_kept(text: str)
         "No problem, ever.",
         "Write an email to my boss, always polite.",
         "Keep in mind that the answer must be short.",
-        "Souviens-toi que le code est 4471.",
     ],
 )
 def test_the_task_at_hand_leaves_nothing(text: str) -> None:
