@@ -84,6 +84,23 @@ def _load_language_model() -> Any:
     return fasttext.load_model(str(Path(package.submodule_search_locations[0]) / "resources" / "lid.176.ftz"))
 
 
+_UNSPACED: Final = re.compile(
+    "[\u0e01-\u0e4e\u0e81-\u0ece\u1000-\u103f\u1780-\u17d3\u3041-\u30ff\u3400-\u9fff\uac00-\ud7a3\uf900-\ufaff]"
+)
+_LETTERS_OF_ONE: Final = 10 / 3
+"""The letters of English that say as much as one character of a script without blanks: 200 are 60."""
+
+
+def count_unspaced(text: str) -> int:
+    """Return the number of characters of scripts that put no blanks between words. Takes linear time."""
+    return 0 if text.isascii() else len(_UNSPACED.findall(text))
+
+
+def spoken_length(text: str) -> int:
+    """Return the length of a text in letters of English: a character of a script without blanks counts for more."""
+    return len(text) + round(count_unspaced(text) * (_LETTERS_OF_ONE - 1))
+
+
 def is_surely_english(text: str) -> bool:
     """Tell whether `text` is surely English. Takes linear time.
 

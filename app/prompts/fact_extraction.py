@@ -14,7 +14,7 @@ from app.domain.text_rules import TextLimits, cut_at_word
 from app.ports import Prompt
 from app.prompts import DATA_RULE, as_data
 
-VERSION = "multi_fact.v2"
+VERSION = "multi_fact.v3"
 MAX_MESSAGE = 8000
 MAX_TOKENS = 900
 RULES = f"""Task: {VERSION}
@@ -24,6 +24,7 @@ life, preferences, goals, duties, health, limits, decisions and dates of project
 the user, and how texts for the user read. It is no question, no request, no one-off action, nothing that is only
 quoted or supposed, nothing an assistant said, and no guess of yours.
 text: {writing.PROMPT_RULES[MemoryType.semantic]} Every name and number must stand in the message.
+Write the text in the language of the message.
 category: one of the question's categories. importance: 1 (trivial) to 5 (vital).
 quote: the words of the message that say it, copied exactly, and no more than needed.
 Answer with 1 to {MAX_CANDIDATES} facts, the most important first; with an empty list if there are none."""

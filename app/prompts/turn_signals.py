@@ -6,12 +6,15 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, ValidationError, WithJsonSchema
 
 from app.domain.errors import InvalidInput
+from app.domain.languages import count_unspaced
 from app.domain.reflection import grounding
 from app.domain.text_rules import normalise_text
 from app.domain.turn_memory.extraction import MAX_FOUND
 from app.domain.turn_memory.signals import Signal, SignalKind, read_signal, render_value
 
 MIN_QUOTE: Final = 8
+MIN_UNSPACED: Final = 2
+"""The characters of a script without blanks that are enough for a quote."""
 MAX_QUOTE: Final = 500
 MAX_NAMED: Final = 400
 """The most characters of a value and what it applies to."""
@@ -116,7 +119,8 @@ class SignalReader:
         if len(quote) > MAX_QUOTE:
             return False
         folded = _fold_text(quote)
-        return len(folded) >= min(MIN_QUOTE, len(self._folded)) > 0 and folded in self._folded
+        long_enough = len(folded) >= min(MIN_QUOTE, len(self._folded)) or count_unspaced(folded) >= MIN_UNSPACED
+        return bool(folded) and long_enough and folded in self._folded
 
 
 def tidy_texts(texts: Iterable[str], most: int, longest: int) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Final, Literal, TypeAlias
 
+from app.domain.languages import ENGLISH, UNDETERMINED, count_unspaced, detect_language, spoken_length
 from app.domain.memory.memory import MemoryType
 from app.domain.reflection import grounding
 from app.domain.reflection import writing_rules as writing
@@ -13,6 +14,7 @@ from app.domain.text_rules import TextLimits, normalise_text, one_line
 
 MAX_CANDIDATES: Final = 5
 MIN_QUOTE: Final = 8
+_MIN_UNSPACED: Final = 2
 Rule: TypeAlias = writing.Rule | grounding.ForeignRule | Literal["unknown_category", "no_quote"]
 COMPLAINTS: Final[Mapping[str, str]] = {
     **grounding.COMPLAINTS,
@@ -25,7 +27,8 @@ COMPLAINTS: Final[Mapping[str, str]] = {
 class FactExtractionPolicy:
     """The settings of fact extraction: lengths in characters, limits, and the categories of extracted facts.
 
-    A turn is read if it has `min_characters`, or `confident_characters` and plainly discloses a fact.
+    A turn is read if it has `min_characters`, or `confident_characters` and plainly discloses a fact or is not English. A
+    character of a script without blanks counts for more (`spoken_length`).
     """
 
     min_characters: Annotated[int, Settable(1, 32_000)] = 200
@@ -55,10 +58,16 @@ class FactExtractionPolicy:
             raise ValueError(f"min_characters must be at least 1, per_turn from 0 to {MAX_CANDIDATES}")
 
     def is_worth_asking(self, message: str) -> bool:
-        """Tell whether a message probably has facts: it is long, or it discloses one."""
-        if len(message) >= self.min_characters:
+        """Tell whether a message probably has facts: it is long, it discloses one, or no rule can tell.
+
+        The rule of disclosure is English. So in another language each message but a very short one is read.
+        """
+        length = spoken_length(message)
+        if length >= self.min_characters:
             return True
-        return len(message) >= self.confident_characters and discloses_fact(message)
+        if length < self.confident_characters:
+            return False
+        return discloses_fact(message) or detect_language(message) not in (ENGLISH, UNDETERMINED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +84,16 @@ def broken_rule(candidate: Candidate, turn: str, categories: Collection[str], li
     """Return the first rule that a candidate breaks, or None. `turn` is the text of its source."""
     if candidate.category not in categories:
         return "unknown_category"
-    if len(candidate.quote.strip()) < MIN_QUOTE or _comparable_text(candidate.quote) not in _comparable_text(turn):
+    if is_short_quote(candidate.quote.strip()) or _comparable_text(candidate.quote) not in _comparable_text(turn):
         return "no_quote"
     if (rule := writing.broken_rule(candidate.text, MemoryType.semantic, limits)) is not None:
         return rule
     return grounding.find_foreign(candidate.text, turn)
+
+
+def is_short_quote(quote: str) -> bool:
+    """Tell whether a quote is too short to be evidence: two characters are enough in a script without blanks."""
+    return len(quote) < MIN_QUOTE and count_unspaced(quote) < _MIN_UNSPACED
 
 
 def _comparable_text(text: str) -> str:

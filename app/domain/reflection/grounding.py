@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final, Literal
 
+from app.domain.languages import ENGLISH, UNDETERMINED, detect_language, is_surely_english
 from app.domain.memory.memory import MemoryType
 from app.domain.memory.same_fact import whole_numbers
 from app.domain.reflection import writing_rules as writing
@@ -21,7 +22,17 @@ _DATES: Final = re.compile(
     rf"\b\d{{1,2}}(?:st|nd|rd|th)? {_MONTH}(?:,? \d{{4}})?\b|\b{_MONTH}(?: \d{{1,2}}(?:st|nd|rd|th)?)?(?:,? \d{{4}})?\b"
     r"|\b\d{4}-\d\d-\d\d\b|\b(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)days?\b"
 )
-_NAME: Final = re.compile(r"\b[A-Z][\w-]*")
+_NAME: Final = re.compile(r"\b[^\W\d_a-zªº][\w-]*")
+_SENTENCE_START: Final = re.compile(r"(?:^|[.!?…]\s+)[\W_]*$")
+_GERMAN: Final = frozenset({"de", "lb"})
+"""Languages that write each noun with a capital."""
+_DETERMINER: Final = re.compile(
+    r"\b(?:[Dd](?:er|ie|as|en|em|es)|[Kk]?[Ee]in(?:e[nmrs]?)?|(?:[Mm]ein|[Dd]ein|[Ss]ein|[Ii]hr|[Uu]nser)(?:e[nmrs]?)?"
+    r"|[Ii]m|[Aa]m|[Zz]u[mr]|[Vv]om|[Bb]eim)\s$"
+)
+_LEAST_STEM: Final = 3
+_ENDING: Final = 2
+"""The letters that an ending may take in a language that bends names: "Андрея" is "Андрей"."""
 _OPENERS: Final = frozenset(
     {"the", "a", "an", "user", "users", "in", "on", "at", "since", "until", "before", "after", "every", "each", "for"}
     | {"from", "to", "with", "during", "both", "i", "perhaps", "maybe", "possibly", "when", "while", "although", "as"}
@@ -37,12 +48,19 @@ class Source:
 
     def __init__(self, text: str) -> None:
         self._low = text.casefold()
+        self._foreign = detect_language(text) not in (ENGLISH, UNDETERMINED)
         counts = {_COUNTS[word] for word in re.findall(r"[a-z]+", self._low) if word in _COUNTS}
         self.numbers = whole_numbers(_DATES.sub(" ", text)) | counts
 
     def has_name(self, name: str) -> bool:
-        """Return True if the text has the name, in any case."""
-        return name.casefold() in self._low
+        """Return True if the text has the name as a word, in any case, or bent by an ending."""
+        low = name.casefold()
+        if re.search(rf"(?<!\w){re.escape(low)}(?:'?s|')?(?!\w)", self._low):
+            return True
+        if not self._foreign or len(low) <= _LEAST_STEM:
+            return False
+        stem = low[: max(_LEAST_STEM, len(low) - _ENDING)]
+        return re.search(rf"(?<!\w){re.escape(stem)}", self._low) is not None
 
 
 def find_foreign(text: str, source: str) -> ForeignRule | None:
@@ -78,5 +96,20 @@ def grounded_text(text: str, type_: MemoryType, source: str, limits: TextLimits)
 
 
 def _capitalised_names(text: str) -> Iterator[str]:
-    """Yield the words with a capital letter, without common words that start a sentence."""
-    return (match[0] for match in _NAME.finditer(text) if match[0].casefold() not in _OPENERS)
+    """Yield the words with a capital letter that may be names.
+
+    In English, common words that start a sentence are left out. In another language each first word of a sentence is,
+    and in German each noun behind a word that it belongs to. Scripts without capitals have no such words.
+    """
+    language = detect_language(text)
+    is_foreign = language not in (ENGLISH, UNDETERMINED) and not is_surely_english(text)
+    for match in _NAME.finditer(text):
+        if not match[0][0].isupper() or match[0].casefold() in _OPENERS:
+            continue
+        before = text[max(0, match.start() - _REACH) : match.start()]
+        if is_foreign and (_SENTENCE_START.search(before) or (language in _GERMAN and _DETERMINER.search(before))):
+            continue
+        yield match[0]
+
+
+_REACH: Final = 24
