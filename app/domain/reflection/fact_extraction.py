@@ -27,8 +27,8 @@ COMPLAINTS: Final[Mapping[str, str]] = {
 class FactExtractionPolicy:
     """The settings of fact extraction: lengths in characters, limits, and the categories of extracted facts.
 
-    A turn is read if it has `min_characters`, or `confident_characters` and plainly discloses a fact or is not English. A
-    character of a script without blanks counts for more (`spoken_length`).
+    A turn is read if it has `min_characters`, or `confident_characters` and plainly discloses a fact or is not
+    English. A character of a script without blanks counts for more (`spoken_length`).
     """
 
     min_characters: Annotated[int, Settable(1, 32_000)] = 200
