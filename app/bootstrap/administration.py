@@ -20,10 +20,12 @@ from app.bootstrap.replicas import build_replicas
 from app.config.loader import load_policies
 from app.config.settings import Settings
 from app.domain.errors import ConfigError, MnemaError
+from app.domain.languages import ENGLISH
 from app.ports import BlobStore, ChatModel, Reranker
 from app.providers.chat_models import build_chat_model
 from app.providers.chat_models.none import NullChatModel
 from app.providers.embeddings import build_embedder
+from app.providers.embeddings.minilm import NAME as MINILM
 from app.providers.parsing.process import find_missing_locks
 from app.providers.rerankers import build_reranker
 from app.providers.rerankers.none import NullReranker
@@ -37,6 +39,11 @@ from app.storage.operations.secret import secret_fingerprint
 from app.storage.operations.spaces import require_space
 from app.storage.replicas import Replicas
 from app.storage.uow import UnitOfWork
+
+_SAMPLED_MEMORIES = 2000
+_FOREIGN_SHARE = 0.1
+"""The share of memories in other languages from which on the doctor proposes the multilingual model."""
+_NAMED_LANGUAGES = 5
 
 
 async def change_secret(settings: Settings, admin_url: str) -> int:
@@ -130,6 +137,7 @@ async def diagnose_installation(settings: Settings) -> dict[str, str]:
             checks |= await readiness.run_checks()
             if checks["migrations"] == "ok":
                 checks |= await _check_objects(uow)
+                checks |= await check_languages(uow, settings)
             return checks | await _check_other_databases(uow) | await _check_parsers()
     finally:
         await chat.close()
@@ -152,6 +160,25 @@ async def _check_objects(uow: UnitOfWork) -> dict[str, str]:
         return {}
     advice = "changed by hand after the last migration: put back what migrations/schema shows"
     return {"schema": f"{name_some(changed)}: {advice}" if changed else "ok"}
+
+
+async def check_languages(uow: UnitOfWork, settings: Settings) -> dict[str, str]:
+    """Tell whether many memories are in languages that the embedding model does not read."""
+    if settings.embedding_model != MINILM:
+        return {}
+    try:
+        rows = await uow.call_definer(admin.LANGUAGES, _SAMPLED_MEMORIES)
+    except MnemaError:  # another check reports it
+        return {}
+    foreign = [row for row in rows if row["language"] != ENGLISH]
+    share = sum(row["memories"] for row in foreign) / max(1, sum(row["memories"] for row in rows))
+    if share < _FOREIGN_SHARE:
+        return {"languages": "ok"}
+    named = ", ".join(row["language"] for row in foreign[:_NAMED_LANGUAGES])
+    return {
+        "languages": f"{share:.0%} of the memories are in other languages than English ({named}), which {MINILM} finds"
+        " poorly; multilingual-e5-small finds them: docs/languages.md tells how to go over"
+    }
 
 
 async def _check_other_databases(uow: UnitOfWork) -> dict[str, str]:

@@ -23,6 +23,7 @@ DEFINERS = {
     "longest_kept(integer,integer)": "mnema_partitions",
     "list_worded(bigint,text,text[],jsonb,jsonb,integer)": "mnema_search",
     "paused_jobs()": "mnema_jobs",
+    "sampled_languages(integer)": "mnema_search",
     "list_tenants()": "mnema_auth",
     "search_chunks(bigint,text,text[],jsonb,integer)": "mnema_search",
     "search_lexical(bigint,text,text[],jsonb,integer)": "mnema_search",

@@ -77,6 +77,9 @@ ORDER BY 1
 """
 """Databases other than this one that everybody may connect to."""
 
+LANGUAGES = "SELECT language, memories FROM sampled_languages($1)"
+"""The languages of some memories of all tenants, the most frequent one first."""
+
 MAINTENANCE = ("postgres", "template1")
 """Databases that exist in every cluster and that everybody may connect to."""
 

@@ -1,3 +1,5 @@
+DROP FUNCTION sampled_languages(int);
+
 -- Return the words of a query, stemmed, each quoted for a tsquery, in their order. At most 64 words count.
 CREATE OR REPLACE FUNCTION query_words(p_query text) RETURNS text[] LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN ARRAY(SELECT '''' || replace(replace(lexeme, '\', '\\'), '''', '''''') || ''''

@@ -256,3 +256,17 @@ BEGIN
 END $space$;
 
 SELECT create_journal(name) FROM embedding_spaces;
+
+-- Return the languages of some memories of all tenants, at most p_most, with their number: for the doctor, who says
+-- whether the embedding model reads them (security.sql).
+CREATE FUNCTION sampled_languages(p_most int) RETURNS TABLE (language text, memories bigint) LANGUAGE sql STABLE
+    SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
+    SELECT s.language, count(*) FROM (
+        SELECT m.language FROM memories m WHERE m.language <> 'und' LIMIT p_most) s
+    GROUP BY s.language ORDER BY 2 DESC, 1;
+$$;
+GRANT CREATE ON SCHEMA public TO mnema_search;  -- only an owner who may create can own
+ALTER FUNCTION sampled_languages(int) OWNER TO mnema_search;
+REVOKE CREATE ON SCHEMA public FROM mnema_search;
+REVOKE ALL ON FUNCTION sampled_languages(int) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION sampled_languages(int) TO mnema_app;
