@@ -1,17 +1,17 @@
 """Calibration of the relevance by which chat chooses, for each reranker (`docs/benchmarks.md`, Relevance).
 
-    python -m bench.calibrate_rerankers [--write]
+    python -m bench.calibrate_rerankers [--model multilingual-e5-small] [--write]
 
 Fits logistic regressions of the cosine and the match of words. Turns come from the development people of
 bench/first_person, each with half of their questions asked before, and answers that repeat them. Facts come from the
-stored facts there and from the realistic user `development`. Each corpus counts the same, and in each as much what
-helps as what does not. The pool of a question has the 15 nearest items, as in chat.
+stored facts there and from the realistic user `development`; for a multilingual model also from the development part
+of bench/languages, each language asked about its own memories and about the English ones. Each corpus counts the same,
+and in each as much what helps as what does not. The pool of a question has the 15 nearest items, as in chat.
 """
 
 import argparse
 import asyncio
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -24,16 +24,17 @@ from app.domain.recall.late_interaction import max_sim
 from app.embedded.home import Home
 from app.ports import Embedder, Embedding
 from app.providers.embeddings.local import LocalEmbedder
+from app.providers.embeddings.minilm import NAME as MINILM
 from bench.first_person import Person, load_people
+from bench.languages import DEVELOPMENT, ENGLISH, Corpus, known_languages
 from bench.memory import REPLY
 from bench.realistic_users import load_user
 
-FILE: Final = CONFIG_DIR / "models" / "all-MiniLM-L6-v2.rerankers.yaml"
 POOL: Final = 15
 RIDGE: Final = 1.0
 STEPS: Final = 60
 SIGNALS: Final = {"none": ("similarity", "asks"), "late_interaction": ("similarity", "late", "asks")}
-CORPORA: Final = {"turns": ("talks",), "facts": ("stored", "realistic")}
+CORPORA: Final = {"turns": ("talks",), "facts": ("stored", "realistic", "languages")}
 HEAD: Final = (
     "# Relevance of chat's profile by reranker, for this embedding model, by"
     " `python -m bench.calibrate_rerankers --write`.\n"
@@ -116,12 +117,29 @@ async def sample_realistic(embedder: Embedder) -> list[Sample]:
     return samples
 
 
-async def collect_samples() -> list[Sample]:
+async def sample_languages(embedder: Embedder) -> list[Sample]:
+    """Return the samples of nine languages: questions about memories in the same language, and in English."""
+    english = Corpus(DEVELOPMENT, ENGLISH)
+    samples = []
+    for language in known_languages():
+        corpus = Corpus(DEVELOPMENT, language)
+        for memories in [corpus.memories, *([] if language == ENGLISH else [english.memories])]:
+            items = await embed_items(embedder, list(memories.values()), turns=False)
+            for question in corpus.questions:
+                if question.answer is not None:
+                    helps = [key == question.answer for key in memories]
+                    samples += await sample_pool(embedder, "languages", question.text, items, helps)
+    return samples
+
+
+async def collect_samples(model: str) -> list[Sample]:
     """Return the samples of all corpora."""
-    embedder = LocalEmbedder(Home().path / "models", 1, 100)
+    embedder = LocalEmbedder(Home().path / "models", 1, 100, name=model)
     samples = await sample_realistic(embedder)
     for person in load_people(["development", "stored"]):
         samples += await (sample_talks if person.turns else sample_stored)(embedder, person)
+    if model != MINILM:
+        samples += await sample_languages(embedder)
     await embedder.close()
     return samples
 
@@ -164,12 +182,13 @@ def fit_rerankers(samples: Sequence[Sample]) -> dict[str, dict[str, dict[str, fl
 def main() -> None:
     """Print the calibration; with --write also store it."""
     parser = argparse.ArgumentParser(prog="python -m bench.calibrate_rerankers", description="Calibrate chat.")
-    parser.add_argument("--write", action="store_true", help=f"write {Path(FILE).name}")
+    parser.add_argument("--model", default=MINILM, help="a local model")
+    parser.add_argument("--write", action="store_true", help="write the file of the model")
     options = parser.parse_args()
-    text = HEAD + yaml.safe_dump(fit_rerankers(asyncio.run(collect_samples())), sort_keys=False)
+    text = HEAD + yaml.safe_dump(fit_rerankers(asyncio.run(collect_samples(options.model))), sort_keys=False)
     print(text)
     if options.write:
-        FILE.write_text(text, encoding="utf-8")
+        (CONFIG_DIR / "models" / f"{options.model}.rerankers.yaml").write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":
