@@ -39,7 +39,11 @@ _SCRIPTS: Final = (
     ("zh", re.compile(r"[\u3400-\u9fff\uf900-\ufaff]{2}")),
 )
 """Letters that decide the language: the model knows short texts of these languages less well."""
+_MAY_BE_CODE: Final = re.compile(r"[\d_/\\=(){}\[\]<>|;`@]|www\.")
+"""A sign that all matches of _NO_LANGUAGE have. Most texts have none, and a look is quicker than a search."""
 _LETTERS: Final = re.compile(r"[^\W\d_]+")
+_FEW: Final = 60
+"""The characters in which words are counted: one or more is all that matters."""
 _LONGEST_CODE: Final = 3
 """The letters of a code of ISO 639. The model has names of other forms for a few languages."""
 
@@ -56,16 +60,20 @@ def detect_language(text: str) -> str:
 
 @lru_cache(maxsize=4096)
 def _detect_short(text: str) -> str:
-    for language, letters in _SCRIPTS:
-        if letters.search(text):
-            return language
-    plain = " ".join(_NO_LANGUAGE.sub(" ", text).lower().split())
-    words = _LETTERS.findall(plain)
+    if not text.isascii():
+        for language, letters in _SCRIPTS:
+            if letters.search(text):
+                return language
+    plain = text.lower()
+    if _MAY_BE_CODE.search(plain):
+        plain = _NO_LANGUAGE.sub(" ", plain)
+    plain = " ".join(plain.split())
     model = _load_language_model()
-    if model is None or sum(map(len, words)) < _LEAST_LETTERS:
+    first = _LETTERS.findall(plain[:_FEW])
+    if model is None or sum(map(len, first)) < _LEAST_LETTERS:
         return UNDETERMINED
     labels, scores = model.predict(plain)
-    least = _LEAST_SCORE if len(words) > 1 else _LEAST_WORD_SCORE
+    least = _LEAST_SCORE if len(first) > 1 else _LEAST_WORD_SCORE
     code = labels[0].removeprefix("__label__") if labels and scores[0] >= least else UNDETERMINED
     return code if len(code) <= _LONGEST_CODE else UNDETERMINED
 
