@@ -60,7 +60,10 @@ def detect_language(text: str) -> str:
 
 @lru_cache(maxsize=4096)
 def _detect_short(text: str) -> str:
-    if not text.isascii():
+    if text.isascii():
+        if is_surely_english(text):  # the model's tables are seldom in the processor's cache: five times as slow there
+            return ENGLISH
+    else:
         for language, letters in _SCRIPTS:
             if letters.search(text):
                 return language
