@@ -11,7 +11,7 @@ without rules: there nothing may be stored, merged or hidden. The rules run in m
 import argparse
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -125,17 +125,17 @@ def _policies() -> Any:
     return load_policies("all-MiniLM-L6-v2")
 
 
-def _captured(text: str) -> Iterator[str]:
+def captured_quotes(text: str) -> list[str]:
+    """Return what capture keeps of a message: the words of facts, and the values of proposed fields."""
     policies = _policies()
     found = capture_facts(text, policies.capture, policies.write.text_limits)
-    yield from (fact.quote for fact in found.facts)
-    yield from (one.value or "" for one in found.fields)
+    return [*(fact.quote for fact in found.facts), *(one.value or "" for one in found.fields)]
 
 
 def _read_capture(row: Row, figures: Figures) -> None:
     """A captured clause is right if it and a labelled one overlap."""
     quotes = [fact["quote"].casefold() for fact in row["facts"]]
-    captured = [quote.casefold() for quote in _captured(row["text"])]
+    captured = [quote.casefold() for quote in captured_quotes(row["text"])]
     for found in captured:
         if any(found in quote or quote in found for quote in quotes):
             continue
@@ -149,7 +149,7 @@ def _read_capture(row: Row, figures: Figures) -> None:
 
 def _read_note(row: Row, figures: Figures) -> None:
     keep = row["keep"]
-    found = list(_captured(row["text"]))
+    found = captured_quotes(row["text"])
     held = keep and any(keep.casefold() in one.casefold() or one.casefold() in keep.casefold() for one in found)
     figures.count(keep, keep if held else "; ".join(found) or None, row["text"])
 
@@ -167,7 +167,7 @@ def _read_pair(row: Row, figures: Figures) -> None:
 
 def _read_turn(row: Row, figures: Figures) -> None:
     topics = load_topics()
-    found = [*_captured(row["text"]), *map(str, reading.read_stated(row["text"], topics))]
+    found = [*captured_quotes(row["text"]), *map(str, reading.read_stated(row["text"], topics))]
     asked = row["kind"] == "order_to_remember"  # whatever the language, what a user orders may be kept
     figures.count(None, None if asked else "; ".join(found) or None, row["text"])
 

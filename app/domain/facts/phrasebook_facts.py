@@ -134,7 +134,7 @@ class FactLanguage(FactStatements):
                 return [_of_thread(fact, "remove", (None, fact.value)) for fact in same]
             if name == "corrected":
                 about = old or next((fact for fact in facts if fact.latest), None)
-                value = self.read_value(marked.text[found.start("value") : found.end("value")], "")
+                value = self.read_value(marked.text[slice(*found.span("value"))], about.topic_key if about else "")
                 if about and value and fold(value) != fold(about.value):
                     return [_of_thread(about, "replace", (None, about.value), (about.rank, value))]
         return []

@@ -20,6 +20,7 @@ _SHORT_END: Final = 2
 _MENTION: Final = 0xE000
 _OLD: Final = 0xE100
 _MOST_MARKS: Final = 200
+_PLACEHOLDER: Final = re.compile(r"[\x00{}\[\]<>]|__")
 MY: Final = r"[\ue000-\ue0ff]"
 OLD_MARK: Final = r"[\ue100-\ue1ff]"
 _MARKS: Final = re.compile(r"[\ue000-\ue1ff]")
@@ -229,7 +230,7 @@ class FactForms:
         low = fold(value)
         if not value or len(value) > LONGEST_VALUE or len(words) > _MOST_WORDS or _MARKS.search(value):
             return None
-        if not re.search(r"\w", value) or "\x00" in value:
+        if not re.search(r"\w", value) or _PLACEHOLDER.search(value):
             return None
         if self._not_value.search(low) is not None and (leads or not self._is_title(value, topic)):
             return None

@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Final
 
+from app.domain.facts.cleaning import clean_message
 from app.domain.facts.fact import Entry, FactOperation
 from app.domain.facts.phrasebook_forms import EDGES, LONGEST_VALUE, MY, FactForms, Mention
 from app.domain.phrasebooks.phrasebook import fold, split_sentences
@@ -46,7 +47,7 @@ class FactStatements(FactForms):
 
     def read_statements(self, text: str, max_rank: int) -> tuple[FactOperation, ...]:
         """Return what a message does to stored facts, in order."""
-        message = text[:READ]
+        message = clean_message(text[:READ])
         low = fold(message)
         if self.mention.search(low) is None or self.book.voice.search(low) is not None:
             return ()
@@ -73,7 +74,10 @@ class FactStatements(FactForms):
         marked = self.mark(sentence)
         if not marked.mentions or self.book.doubt.search(marked.low) is not None:
             return
-        starts = [0, *(found.end() for found in self._starts.finditer(marked.low))]
+        starts = [
+            0,
+            *(found.end() for found in self._starts.finditer(marked.low) if self._may_start(marked.low, found)),
+        ]
         for start, end in zip(starts, [*starts[1:], None], strict=True):
             low = marked.low[start:end]
             text = marked.text[start:end]
@@ -85,6 +89,14 @@ class FactStatements(FactForms):
             mention = self.mention_in(marked, low)
             if mention is not None:
                 yield from self._read_clause(text, low, mention, below, max_rank)
+
+    def _may_start(self, low: str, found: re.Match[str]) -> bool:
+        """Tell whether the user goes on speaking: before a colon may stand nothing but an opening."""
+        return found[0].lstrip()[:1] not in ":：" or self._opening.fullmatch(low, 0, found.start()) is not None
+
+    @cached_property
+    def _opening(self) -> re.Pattern[str]:
+        return self.compile(r"(?:{word}{open}{end}[ ,.!:、。！]*)*")
 
     def _read_clause(
         self, text: str, low: str, mention: Mention, below: Sequence[str], max_rank: int

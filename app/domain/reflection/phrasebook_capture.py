@@ -10,15 +10,21 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any, Final
 
+from app.domain.languages import UNDETERMINED, detect_language
 from app.domain.phrasebooks.phrasebook import Phrasebook, fold, phrasebooks_for, split_sentences
 
 _LONGEST_SENTENCE: Final = 400
 _LONGEST_CLAUSE: Final = 160
 _LEAST_CHARACTERS: Final = 4
 _MOST_SENTENCES: Final = 30
-_CODE: Final = re.compile(r"```|^[^\S\n]*+(?:\w+ = |print\(|def |import |\{|<|---|===|>|\|)", re.MULTILINE)
+_CODE: Final = re.compile(
+    r"```|^[^\S\n]*+(?:\w+ = |print\(|def |import |const |let |var |\{|<|---|===|>|\||#|//)", re.MULTILINE
+)
+_SPEAKER: Final = re.compile(r"[^\s:：、。]{1,30}[:：]\s?\S")
+"""The name of who speaks, as in "Anna: …"."""
 _QUOTE: Final = re.compile('["“”„«»「」『』‹›]')
 _EDGES: Final = " ,;:.!…。！、-–—~"
+_RELATIVES: Final = "relationships"
 _SIGNS: Final = re.compile(r"[\U0001f000-\U0001faff\u2600-\u27bf\ufe0f]+")
 
 
@@ -91,9 +97,22 @@ class CaptureLanguage:
     def _opening(self) -> re.Pattern[str]:
         return self._compile(r"(?:(?!{no}{end}){word}(?:{open}|{and}|{also}){end}[ ,.!:、。！]*)*")
 
+    def _is_barred(self, message: str) -> bool:
+        """Tell whether a message is code or of another voice, or asks to remember nothing."""
+        low = fold(message)
+        return bool(_CODE.search(message) or self._voice.search(low) or self._refused.search(low))
+
+    @cached_property
+    def _refused(self) -> re.Pattern[str]:
+        return self._compile(r"{word}(?:{refused}){end}")
+
+    @cached_property
+    def _others(self) -> re.Pattern[str]:
+        return self._compile(r"{others}{end}")
+
     def read_message(self, message: str) -> list[Disclosure]:
         """Return the disclosures of a message, in order."""
-        if _CODE.search(message) is not None or self._voice.search(fold(message)) is not None:
+        if self._is_barred(message):
             return []
         found: list[Disclosure] = []
         for line in message.split("\n"):
@@ -120,13 +139,19 @@ class CaptureLanguage:
         low = _SIGNS.sub(lambda sign: " " * len(sign[0]), low).rstrip(_EDGES)
         opening = self._opening.match(low)
         start = opening.end() if opening else 0
+        if _SPEAKER.match(low, start):
+            return None
         if not _LEAST_CHARACTERS <= len(low) - start <= _LONGEST_CLAUSE or self._barred.search(low, start):
             return None
         quote = clause[start : len(low)].strip(_EDGES)
         for form, field in self._fields:
             if (found := form.fullmatch(low, start)) is not None:
-                return Disclosure(quote, field=field, value=clause[slice(*found.span("value"))].strip(_EDGES) or None)
+                value = clause[slice(*found.span("value"))].strip(_EDGES)
+                return Disclosure(quote, field=field, value=value) if _is_proper(value, clause) else None
+        of_another = self._others.match(low, start) is not None
         for pattern, category, importance in self._rules:
+            if of_another and category != _RELATIVES:
+                continue
             if pattern.fullmatch(low, start):
                 return Disclosure(quote, category, importance)
         return None
@@ -142,7 +167,7 @@ class CaptureLanguage:
 
     def read_note(self, message: str) -> str | None:
         """Return the words that a message asks to remember, verbatim; None if it asks for nothing of the kind."""
-        if _CODE.search(message) is not None or self._voice.search(fold(message)) is not None:
+        if self._is_barred(message):
             return None
         text = " ".join(message.split())
         if len(text) > _LONGEST_SENTENCE:
@@ -157,13 +182,20 @@ class CaptureLanguage:
         return None
 
 
+def _is_proper(value: str, clause: str) -> bool:
+    """Tell whether a value is written as a name: with a capital, unless its clause has none or its script has none."""
+    return value[:1].isupper() or clause.islower() or value[:1].lower() == value[:1].upper() != ""
+
+
 @cache
 def _language(book: Phrasebook) -> CaptureLanguage | None:
     return CaptureLanguage(book) if "capture" in book.sections else None
 
 
 def _languages_of(message: str) -> Iterator[CaptureLanguage]:
-    """Yield the languages that a message may be in."""
+    """Yield the languages that a message is in: none for one that cannot be told."""
+    if detect_language(message) == UNDETERMINED:
+        return
     for book in phrasebooks_for(message):
         if (language := _language(book)) is not None:
             yield language

@@ -115,6 +115,8 @@ def _compose_update(plan: WritePlan, match: ComparedMemory) -> tuple[list[Memory
         "expires_at": merged.expires_at,
         "updated_at": plan.now,
     }
+    if plan.new.language is not None:
+        fields["language"] = plan.new.language
     if changed:  # the old source does not support the new text
         fields |= {"text": merged.text, "source": plan.new.source}
     change = MemoryChange(

@@ -39,6 +39,13 @@ async def test_a_new_text_has_a_new_language(http: httpx.AsyncClient) -> None:
     assert (await http.patch(f"/memory/{memory_id}", json={"language": "gd"})).json()["language"] == "gd"
 
 
+async def test_a_write_that_merges_keeps_the_language_it_names(http: httpx.AsyncClient) -> None:
+    first = await remember(http, text="Maya trinkt Tee aus Assam.", language="nl")
+    again = await remember(http, text="maya trinkt tee aus assam", language="fr", importance=5)
+    assert (again["action"], again["id"]) == ("updated", first["id"])
+    assert await language_of(http, first["id"]) == "fr"
+
+
 async def test_what_is_no_code_of_a_language_is_refused(http: httpx.AsyncClient) -> None:
     refused(await http.get("/memory", params={"language": "German"}), 422, "invalid_request")
     refused(await http.post("/memory", json={"text": GERMAN, "language": "de-AT"}), 422, "invalid_request")
