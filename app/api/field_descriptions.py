@@ -15,6 +15,7 @@ PARAMETERS: Final[dict[str, str]] = {
     "order": "desc: highest or newest first; asc: lowest or oldest first",
     "updated_after": "only entries changed then or later; a date without a time is midnight UTC",
     "updated_before": "only entries changed earlier; a date without a time is midnight UTC",
+    "language": "only memories in this language, a code of ISO 639 such as de; und: undetermined",
     "expires_after": "only memories that expire then or later; a date without a time is midnight UTC",
     "expires_before": "only memories that expire earlier; a date without a time is midnight UTC",
     "created_after": "only entries created then or later; a date without a time is midnight UTC",

@@ -34,7 +34,7 @@ class RowFilters(Request):
     run_id: Identifier | None = None
     actor_id: Identifier | None = None
     role: Identifier | None = None
-    language: Language | None = None
+    language: Language | None = Field(default=None, description="a code of ISO 639, such as de; und: undetermined")
     pinned: Annotated[bool, Field(strict=True)] | None = None
     importance_min: Importance | None = None
     importance_max: Importance | None = None
