@@ -51,8 +51,8 @@ class FactLanguage(FactStatements):
             return QuestionPart("rank", mention.topic_key, rank, self.book.code)
         if found["last"]:
             return QuestionPart("last", mention.topic_key, None, self.book.code)
-        kind = "list" if mention.many or found["all"] else "first"
-        return QuestionPart("list" if kind == "list" else "first", mention.topic_key, None, self.book.code)
+        kind: Literal["list", "first"] = "list" if mention.many or found["all"] else "first"
+        return QuestionPart(kind, mention.topic_key, None, self.book.code)
 
     @cached_property
     def _retractions(self) -> list[tuple[str, re.Pattern[str]]]:
@@ -114,7 +114,11 @@ class FactLanguage(FactStatements):
         return result
 
     def _asks_to(self, sentence: str) -> bool:
-        return self.compile(r"(?:{open}[ ,]*)*(?:{polite_request}){end}").match(fold(sentence)) is not None
+        return self._polite_request.match(fold(sentence)) is not None
+
+    @cached_property
+    def _polite_request(self) -> re.Pattern[str]:
+        return self.compile(r"(?:{open}[ ,]*)*(?:{polite_request}){end}")
 
     def _retract(self, marked: Marked, known: Sequence[KnownFact]) -> list[ThreadOperation]:
         low = self.tail.sub("", marked.low.rstrip(f"{ENDS}?？")).rstrip(f"{ENDS},;")

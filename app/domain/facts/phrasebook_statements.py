@@ -125,7 +125,7 @@ class FactStatements(FactForms):
 
     def _match_behind_comma(self, form: re.Pattern[str], low: str) -> re.Match[str] | None:
         """Match a form behind the last comma or colon, where its own clause begins."""
-        at = max(low.rfind(sign) for sign in [", ", ": ", "、", "；", ": "])
+        at = max(low.rfind(sign) for sign in [", ", ": ", "、", "；"])
         return form.fullmatch(low, at + 1 + (low[at + 1 : at + 2] == " ")) if at >= 0 else None
 
     def _read_then(self, value: str, mention: Mention) -> Iterator[FactOperation]:

@@ -69,10 +69,6 @@ class Phrasebook:
             pattern = filled
         return re.compile(_fold_pattern(_name_once(pattern)))
 
-    def compile_each(self, patterns: Sequence[str], **more: str) -> list[re.Pattern[str]]:
-        """Return several patterns."""
-        return [self.compile(pattern, **more) for pattern in patterns]
-
     def _part(self, names: Mapping[str, str], name: str) -> str:
         if name not in names:
             raise ValueError(f"the phrasebook {self.code} has no pattern {name!r}")
