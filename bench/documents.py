@@ -23,6 +23,7 @@ import yaml
 from numpy.typing import NDArray
 
 from app.bootstrap import Application, Doubles, build_application
+from app.bootstrap.model import default_model
 from app.config.loader import CONFIG_DIR
 from app.config.settings import Settings
 from app.domain.filters import Filters
@@ -107,8 +108,8 @@ class DocumentFigures:
 class RememberingEmbedder(LocalEmbedder):
     """The local model, with the embeddings of an earlier run."""
 
-    def __init__(self, cache_dir: Path, known: dict[bytes, Embedding]) -> None:
-        super().__init__(cache_dir, threads=2)
+    def __init__(self, cache_dir: Path, known: dict[bytes, Embedding], model: str) -> None:
+        super().__init__(cache_dir, threads=2, name=model)
         self.known = known
 
     async def _encode_uncached(self, texts: list[str]) -> list[Embedding]:
@@ -245,7 +246,7 @@ async def measure_documents(
     say: Callable[[str], None],
 ) -> DocumentFigures:
     """Index the folder below the settings' root and ask all questions. New embeddings are added to `known`."""
-    embedder: Embedder = RememberingEmbedder(settings.home / "models", known)
+    embedder: Embedder = RememberingEmbedder(settings.home / "models", known, settings.embedding_model)
     async with build_application(settings, Doubles(embedder=embedder)) as app:
         found = await app.tenancy.tenants.authenticate(site.key)
         assert found is not None
@@ -268,7 +269,7 @@ def run(folder: Path, vectors: Path | None, say: Callable[[str], None]) -> Docum
         root = Path(scratch).resolve() / "root"
         texts = copy_documents(folder, root)
         changes = {"config_dir": write_config(Path(scratch)), "source_roots": [str(root)]}
-        settings = site.home.server_settings(site.cluster).model_copy(update=changes)
+        settings = default_model(site.home.server_settings(site.cluster)).model_copy(update=changes)
         figures = asyncio.run(measure_documents(site, settings, texts, known, say))
     if vectors:
         vectors.write_bytes(pickle.dumps(known))

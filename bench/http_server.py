@@ -19,6 +19,7 @@ from starlette.types import ASGIApp
 from app.api.main import create_app
 from app.api.transport.server import HttpServer
 from app.bootstrap import Doubles
+from app.bootstrap.model import default_model
 from app.embedded.home import Home
 from bench.constant_embedder import ConstantEmbedder
 from bench.stack_sampler import StackSampler
@@ -28,7 +29,7 @@ GRACE_S = 10.0
 
 def serve_application(home: Home, profile: Path | None) -> None:
     """Serve until SIGTERM, then write the profile."""
-    settings = home.server_settings(home.postgres.start_server())
+    settings = default_model(home.server_settings(home.postgres.start_server()))
     embedder = ConstantEmbedder(settings.embedding_model, settings.embedding_dimension)
     app = create_app(settings, Doubles(embedder=embedder))
     sampler = StackSampler()

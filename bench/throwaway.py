@@ -17,6 +17,7 @@ import asyncpg
 from app.bootstrap import Application, Doubles, build_application
 from app.bootstrap.administration import create_roles, migrate_database
 from app.bootstrap.database import open_database
+from app.bootstrap.model import default_model
 from app.bootstrap.tenancy import open_tenants
 from app.domain.changes import ChangeKind, MemoryChange, Observation
 from app.domain.memory.memory import NewMemory
@@ -50,7 +51,7 @@ class Site:
     @contextlib.asynccontextmanager
     async def open_application(self) -> AsyncIterator[tuple[Application, Principal]]:
         """Open the real application with the constant embedder; yield it with the tenant's principal."""
-        settings = self.home.server_settings(self.cluster)
+        settings = default_model(self.home.server_settings(self.cluster))
         embedder = ConstantEmbedder(settings.embedding_model, settings.embedding_dimension)
         async with build_application(settings, Doubles(embedder=embedder)) as built:
             scope = await built.tenancy.tenants.authenticate(self.key)

@@ -29,6 +29,7 @@ from app.config.settings import Settings
 from app.embedded.postgres import EmbeddedPostgres
 from app.ports import Embedder
 from app.providers.embeddings.local import LocalEmbedder
+from app.providers.embeddings.minilm import NAME as MINILM
 from tests.effort import DEEP, tries
 from tests.factories import Caller, Clock, KeepOpen, make_caller, replica
 from tests.pgbouncer import PgBouncer
@@ -57,6 +58,7 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # the suite starts hundreds of processes with the same modules
     where = roomy_memory() if _kind() == "embedded" else None
+    os.environ.setdefault("MNEMA_EMBEDDING_MODEL", MINILM)  # half the CPU; tests of the default take this away
     os.environ["MNEMA_TEST_HOME"] = tempfile.mkdtemp(prefix="mnema-test-", dir=where)
     if _kind() == "container" and not config.option.collectonly:
         from tests.containers import PostgresContainer, Unavailable

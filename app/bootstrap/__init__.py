@@ -26,6 +26,7 @@ from app.bootstrap.consolidation import build_consolidation
 from app.bootstrap.facts import FactUseCases, build_facts
 from app.bootstrap.jobs import JobUseCases, build_jobs
 from app.bootstrap.memory import MemoryUseCases, build_memory
+from app.bootstrap.model import choose_model
 from app.bootstrap.operations import OperationUseCases, build_operations, tell_metrics
 from app.bootstrap.parts import SharedParts
 from app.bootstrap.periodic import run_periodically
@@ -118,6 +119,7 @@ async def build_application(
     """
     doubles = doubles or Doubles()
     check_required(settings)
+    settings = await choose_model(settings)
     policies = build_policies(settings)
     engine = _build_engine(settings)
     replicas = build_replicas(settings)

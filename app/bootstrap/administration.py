@@ -15,6 +15,7 @@ from app.bootstrap.adapters import (
 from app.bootstrap.blobs import build_blobs
 from app.bootstrap.chat import build_key_cipher
 from app.bootstrap.database import open_database
+from app.bootstrap.model import choose_model, default_model
 from app.bootstrap.operations import build_doctor_readiness
 from app.bootstrap.replicas import build_replicas
 from app.config.loader import load_policies
@@ -64,10 +65,12 @@ async def create_roles(superuser_url: str, database: str, passwords: dict[str, s
 async def migrate_database(admin_url: str, settings: Settings) -> str:
     """Migrate the schema to the newest revision and return the model of the active embedding space.
 
-    A fresh installation gets the embedding space of the configured model.
+    A fresh installation gets the embedding space of the configured model, or else of the default one.
     """
     await admin.migrate_schema(admin_url)
-    return await admin.adopt_model(admin_url, settings.embedding_model, settings.embedding_dimension)
+    wanted = default_model(settings)
+    named = bool(settings.embedding_model)
+    return await admin.adopt_model(admin_url, wanted.embedding_model, wanted.embedding_dimension, named=named)
 
 
 async def distribute_database(admin_url: str, *, dry_run: bool) -> Distribution:
@@ -84,6 +87,7 @@ async def check_configuration(settings: Settings) -> None:
     Raise ConfigError, or DatabaseUnavailable when no database answers. Leave nothing open.
     """
     check_required(settings)
+    settings = await choose_model(settings)
     build_replicas(settings)  # only reads their URLs: a server also starts while a replica is away
     installation_upstream(upstream_settings(settings))
     load_policies(settings.embedding_model, settings.config_dir)
@@ -112,6 +116,7 @@ async def diagnose_installation(settings: Settings) -> dict[str, str]:
     checks = {"configuration": "ok"}
     if not settings.database_url.get_secret_value():
         return {"configuration": "set MNEMA_DATABASE_URL to the database URL of mnema_app, or run `mnema up`"}
+    settings = await choose_model(settings)
     try:
         settings.erasure_secret()
         settings.former_secret()

@@ -8,6 +8,7 @@ from app.bootstrap.adapters import chat_model_settings, embedder_settings
 from app.bootstrap.clock import open_clock
 from app.bootstrap.consent import build_consent
 from app.bootstrap.database import open_database
+from app.bootstrap.model import choose_model
 from app.bootstrap.policies import load_tenant_policies
 from app.config.loader import Policies, load_policies
 from app.config.settings import Settings
@@ -147,6 +148,7 @@ async def open_fact_extraction(settings: Settings) -> AsyncIterator[ExtractFacts
 @asynccontextmanager
 async def _open_parts(settings: Settings) -> AsyncIterator[ReflectionParts]:
     secret = settings.erasure_secret()
+    settings = await choose_model(settings)
     chat = build_chat_model(chat_model_settings(settings))
     embedder = build_embedder(embedder_settings(settings))
     try:

@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 
 from app.bootstrap.adapters import embedder_settings
 from app.bootstrap.database import open_database
+from app.bootstrap.model import choose_model
 from app.config.loader import load_policies
 from app.config.settings import Settings
 from app.domain.errors import ConfigError, WrongState
@@ -48,6 +49,7 @@ async def open_embed_missing(settings: Settings) -> AsyncIterator[EmbedMissing]:
 async def _open_space_embedding(
     settings: Settings, name: str | None, embedder: Embedder | None
 ) -> AsyncIterator[tuple[UnitOfWork, EmbedMissing]]:
+    settings = await choose_model(settings)
     policies = load_policies(settings.embedding_model, settings.config_dir)
     embedder = embedder or build_embedder(embedder_settings(settings))
     try:

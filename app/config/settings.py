@@ -93,7 +93,7 @@ class Settings(LayeredSettings):
     home: Path = Path(".mnema")
     config_dir: Path = CONFIG_DIR
     embedder: Literal["local", "openai"] = "local"
-    embedding_model: str = "all-MiniLM-L6-v2"
+    embedding_model: str = ""
     embedding_dimension: int = Field(default=384, ge=1, le=4000)
     embedding_base_url: str = ""
     embedding_api_key: SecretStr = SecretStr("")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from app.bootstrap import Application, Doubles, build_application
+from app.bootstrap.model import default_model
 from app.domain.principal import Principal
 from bench import cpu_time
 from bench.child_processes import running_server
@@ -175,7 +176,7 @@ async def _measure_work(
 
 @asynccontextmanager
 async def _open_application(site: Site) -> AsyncIterator[tuple[Application, Principal]]:
-    settings = site.home.server_settings(site.cluster)
+    settings = default_model(site.home.server_settings(site.cluster))
     embedder = MadeUpEmbedder(settings.embedding_model, settings.embedding_dimension)
     async with build_application(settings, Doubles(embedder=embedder)) as built:
         principal = await built.tenancy.tenants.authenticate(site.key)

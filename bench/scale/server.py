@@ -13,6 +13,7 @@ import uvloop
 
 from app.api.main import create_app
 from app.bootstrap import Doubles
+from app.bootstrap.model import default_model
 from app.embedded.home import Home
 from app.ports import Vector
 from bench.constant_embedder import ConstantEmbedder
@@ -38,7 +39,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("home", type=Path)
     home = Home(parser.parse_args().home)
-    settings = home.server_settings(home.postgres.start_server())
+    settings = default_model(home.server_settings(home.postgres.start_server()))
     embedder = MadeUpEmbedder(settings.embedding_model, settings.embedding_dimension)
     uvloop.run(run_until_terminated(create_app(settings, Doubles(embedder=embedder))))
 

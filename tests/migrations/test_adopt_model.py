@@ -6,7 +6,11 @@ from dataclasses import replace
 
 import asyncpg
 import pytest
+from pydantic import SecretStr
 
+from app.bootstrap.administration import migrate_database
+from app.bootstrap.model import choose_model
+from app.config.settings import Settings
 from app.domain.errors import ConfigError
 from app.domain.memory.merge_bands import MergeBands
 from app.domain.principal import Principal
@@ -108,3 +112,34 @@ async def test_two_operators_at_once_agree(database: Database, uow: UnitOfWork) 
     )
     assert answers == [OPENAI] * 3
     assert (await active_space(uow)).model == OPENAI
+
+
+UNNAMED = Settings(embedding_model="")
+
+
+async def test_a_new_installation_gets_the_multilingual_model(database: Database, uow: UnitOfWork) -> None:
+    assert await migrate_database(database.admin, UNNAMED) == "multilingual-e5-small"
+    assert (await active_space(uow)).model == "multilingual-e5-small"
+
+
+async def test_an_installation_with_a_tenant_keeps_its_model_unless_another_is_named(
+    database: Database, uow: UnitOfWork
+) -> None:
+    await new_tenant(uow)
+    assert await migrate_database(database.admin, UNNAMED) == SHIPPED.model
+    assert await migrate_database(database.admin, Settings(embedding_model=OPENAI)) == OPENAI  # it holds no vector yet
+
+
+async def test_a_server_without_a_named_model_takes_that_of_the_stored_vectors(database: Database) -> None:
+    unnamed = UNNAMED.model_copy(update={"database_url": SecretStr(database.app), "embedding_dimension": 7})
+    chosen = await choose_model(unnamed)
+    assert (chosen.embedding_model, chosen.embedding_dimension) == (SHIPPED.model, SHIPPED.dimension)
+    named = unnamed.model_copy(update={"embedding_model": OPENAI})
+    assert await choose_model(named) is named
+
+
+async def test_without_a_database_the_default_is_assumed_but_never_for_an_endpoint() -> None:
+    away = UNNAMED.model_copy(update={"database_url": SecretStr("postgresql://mnema_app:x@127.0.0.1:1/mnema")})
+    assert (await choose_model(away)).embedding_model == "multilingual-e5-small"
+    with pytest.raises(ConfigError, match="MNEMA_EMBEDDING_MODEL"):
+        await choose_model(away.model_copy(update={"embedder": "openai"}))

@@ -178,15 +178,18 @@ async def owning_tenant(connection: asyncpg.Connection, tenant_id: UUID) -> Asyn
         yield
 
 
-async def adopt_model(admin_url: str, model: str, dimension: int, partitions: int = 16) -> str:
+async def adopt_model(admin_url: str, model: str, dimension: int, partitions: int = 16, *, named: bool = True) -> str:
     """Make `model` the active embedding space unless vectors are stored; return the active space's model.
 
-    An installation with vectors keeps its space: vectors of two models are never mixed.
+    An installation with vectors keeps its space: vectors of two models are never mixed. If nobody has `named` the
+    model, an installation that ever had a tenant keeps its space too.
     """
     async with owning_spaces(admin_url) as connection:
         active = await connection.fetchrow("SELECT name, model, dimension FROM embedding_spaces WHERE active")
         if active and (active["model"], active["dimension"]) == (model, dimension):
             return model
+        if active and not named and await connection.fetchval("SELECT pg_relation_size('tenants') > 0"):
+            return str(active["model"])
         if active and await connection.fetchval(_HOLDS_VECTORS, f"vec_{active['name']}"):
             return str(active["model"])
         await connection.execute("UPDATE embedding_spaces SET active = false, ready = false WHERE active")
