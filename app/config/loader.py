@@ -153,6 +153,7 @@ class Policies:
     sources: SourcePolicy
     turn_category: str
     profiles: Mapping[str, RankingProfile]
+    weights: Mapping[str, Mapping[str, float]]
     categories: CategoryPolicy
     bands: MergeBands
     relevance: RelevanceModel | None = None
@@ -185,6 +186,7 @@ def load_policies(model: str, directory: Path = CONFIG_DIR) -> Policies:
     Raise ConfigError, which names the file and field, if a value is not valid.
     """
     raw = read_yaml(directory / "policies.yaml", SECTIONS)
+    weights = _load_weights(directory, model)
     query = build_policy(QueryPolicy, raw["query"], "query")
     build_policy(TextLimits, check_mapping(raw["write"], "write").get("text_limits", {}), "write.text_limits")
     delta = build_policy(DeltaPolicy, raw["delta"], "delta")
@@ -216,7 +218,10 @@ def load_policies(model: str, directory: Path = CONFIG_DIR) -> Policies:
         reconcile=build_policy(ReconcilePolicy, raw["reconcile"], "reconcile"),
         sources=sources,
         turn_category=turns.category,
-        profiles=_load_profiles(raw["profiles"], query=query.profile, chat=chat.profile, sources=sources.profile),
+        profiles=_load_profiles(
+            raw["profiles"], weights, query=query.profile, chat=chat.profile, sources=sources.profile
+        ),
+        weights=weights,
         categories=categories,
         bands=_load_model_file(MergeBands, directory, f"{model}.yaml") or MergeBands(),
         **_load_calibrations(directory, model),
@@ -232,14 +237,30 @@ def _load_calibrations(directory: Path, model: str) -> dict[str, Any]:
     }
 
 
-def _load_profiles(values: Any, **used: str) -> dict[str, RankingProfile]:
+def _load_weights(directory: Path, model: str) -> dict[str, Mapping[str, float]]:
+    """Return the sets of weights that were fitted for the model, or those of any other model, by name."""
+    path = directory / "models" / f"{model.replace('/', '__')}.weights.yaml"
+    path = path if path.exists() else directory / "models" / "other.weights.yaml"
+    return {name: check_mapping(body, f"{path.name}: {name}") for name, body in read_yaml(path).items()}
+
+
+def fill_weights(body: Any, weights: Mapping[str, Mapping[str, float]], where: str) -> dict[str, Any]:
+    """Return the fields of a profile, with the fitted weights of the set that it names. Its own fields win."""
+    named = dict(check_mapping(body, where))
+    chosen = named.pop("weights", None)
+    if chosen is not None and chosen not in weights:
+        raise ConfigError(f"{where}.weights: {chosen!r} is not one of: {', '.join(weights)}")
+    return {**weights.get(chosen, {}), **named}
+
+
+def _load_profiles(values: Any, weights: Mapping[str, Mapping[str, float]], **used: str) -> dict[str, RankingProfile]:
     profiles = {}
     for name, body in check_mapping(values, "profiles").items():
         where = f"profiles.{name}"
         today = profile_name(name)
         if today in profiles:
             raise ConfigError(f"{where}: {name!r} is an old name of {today!r}, which the file has too")
-        profiles[today] = build_policy(RankingProfile, {"name": today, **check_mapping(body, where)}, where)
+        profiles[today] = build_policy(RankingProfile, {"name": today, **fill_weights(body, weights, where)}, where)
     for where, name in used.items():
         if profile_name(name) not in profiles:
             raise ConfigError(f"{where}.profile {name!r} is not one of {', '.join(profiles)}")

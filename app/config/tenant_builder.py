@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from app.config.categories import closest_name
-from app.config.loader import CONFIG_DIR, SECTIONS, Policies
+from app.config.loader import CONFIG_DIR, SECTIONS, Policies, fill_weights
 from app.config.tenant_categories import build_categories, check_known
 from app.config.tenant_documents import MAX_NUMBER
 from app.config.tenant_fields import CLASSES, FIELDS, MAX_LISTED, MAX_PROFILES, PROFILE_FIELDS
@@ -94,7 +94,8 @@ class TenantBuilder:
                     )
         for name, body in merged.items():
             where = f"profiles.{name}"
-            profiles[name] = build_policy(RankingProfile, {**check_mapping(body, where), "name": name}, where)
+            filled = fill_weights(body, self._defaults.weights, where)
+            profiles[name] = build_policy(RankingProfile, {**filled, "name": name}, where)
             _check_ranges(profiles[name], where, {field: PROFILE_FIELDS[field] for field in given.get(name) or {}})
         return profiles
 

@@ -171,6 +171,7 @@ GRANT EXECUTE ON FUNCTION near_minilm_l6_v2(uuid,halfvec,text[],jsonb,integer) T
 GRANT EXECUTE ON FUNCTION neighbours_minilm_l6_v2(uuid,text,text,text[],bytea,halfvec,integer,integer,real) TO mnema_app;
 GRANT EXECUTE ON FUNCTION net_changes(uuid,text,bigint,text[],bigint,boolean,boolean) TO mnema_app;
 GRANT EXECUTE ON FUNCTION new_id() TO mnema_app;
+GRANT EXECUTE ON FUNCTION opens_with_order(text) TO mnema_app, mnema_search;
 GRANT EXECUTE ON FUNCTION outside_delta(text) TO mnema_app;
 GRANT EXECUTE ON FUNCTION parse_words(text) TO mnema_search;
 GRANT EXECUTE ON FUNCTION paused_jobs() TO mnema_app;

@@ -13,7 +13,7 @@ class Candidate(NamedTuple):
 
     A named tuple, because one query creates about a hundred.
 
-    - `asks`: the text ends in a question.
+    - `asks`: the text ends in a question; `orders`: begins with a standing order; `assistant`: the assistant said it.
     - `similarity`: cosine to the query; None without vectors.
     - `lexical`: ts_rank; None without a match.
     - `strength`: of its strongest relation to a memory that the caller may see; None without one.
@@ -34,6 +34,8 @@ class Candidate(NamedTuple):
     seq: int | None = None
     actor_id: str | None = None
     asks: bool = False
+    assistant: bool = False
+    orders: bool = False
     similarity: float | None = None
     lexical: float | None = None
     strength: float | None = None

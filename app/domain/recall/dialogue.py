@@ -48,6 +48,23 @@ class Dialogue:
         """Return the centred cue "the turn ends in a question". Such a turn seldom holds an answer."""
         return self._centre_values([self._memories[at].asks for at in self.turns])
 
+    def assistant_cue(self) -> Values:
+        """Return the centred cue "the assistant said it". What users say of themselves tells more about them."""
+        return self._centre_values([self._memories[at].assistant for at in self.turns])
+
+    def order_cue(self) -> Values:
+        """Return the cue "the turn begins with a standing order": it applies to whatever it is near."""
+        return np.array([m.orders and m.seq is not None for m in self._memories], np.float64)
+
+    def answer_cue(self, relevance: Values) -> Values:
+        """Return for each turn the `relevance`, if above the mean, of the turn directly before it, if that one asks."""
+        result = np.zeros(len(self._memories))
+        for at, other in self.neighbour_pairs:
+            before = self._memories[other]
+            if before.asks and (before.seq or 0) < (self._memories[at].seq or 0):
+                result[at] = max(0.0, relevance[other])
+        return result
+
     def neighbour_cue(self, relevance: Values) -> Values:
         """Return for each turn the summed `relevance` of the turns directly before and after it, if present."""
         result = np.zeros(len(self._memories))

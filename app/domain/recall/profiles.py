@@ -37,7 +37,10 @@ class RankingProfile:
 
     - `neighbour_candidates`: so many of the best results of either search add the turns beside them as candidates.
     - `dense_alone`, `lexical_alone`: replace `dense` and `lexical` if `late` is set but no words are stored.
-    - `rerank`: the weight that replaces `late` after a reranker has read the best `rerank_candidates`.
+    - `late`, `context`, `top_words`: three readings of the match of the words, of all words of the query in the memory,
+      of all in the memory and the turns beside it, and of the three that match best.
+    - `fact_dense`, `fact_lexical`, `fact_late`: replace the weights of the match for memories that are no turns.
+    - `rerank`: the weight that replaces them after a reranker has read the best `rerank_candidates`.
     - `pool`: candidates per requested result before diversity. With `sigmoid` a reranker reads pool × top_k.
     - `mmr_lambda`: 1 means no diversity.
     - `calibration`: that of the embedding model and the installation's reranker, for the fusion `sigmoid`.
@@ -51,6 +54,11 @@ class RankingProfile:
     dense: Annotated[float, WEIGHT] = 0.6
     lexical: Annotated[float, WEIGHT] = 0.4
     late: Annotated[float, WEIGHT] = 0.0
+    fact_dense: Annotated[float | None, WEIGHT] = None
+    fact_lexical: Annotated[float | None, WEIGHT] = None
+    fact_late: Annotated[float | None, WEIGHT] = None
+    context: Annotated[float, WEIGHT] = 0.0
+    top_words: Annotated[float, WEIGHT] = 0.0
     rerank: Annotated[float, WEIGHT] = 0.0
     rerank_candidates: int = 50
     dense_alone: Annotated[float, WEIGHT] = 0.6
@@ -58,6 +66,9 @@ class RankingProfile:
     neighbours: Annotated[float, WEIGHT] = 0.0
     actor: Annotated[float, WEIGHT] = 0.0
     asks: Annotated[float, WEIGHT] = 0.0
+    answers: Annotated[float, WEIGHT] = 0.0
+    assistant: Annotated[float, WEIGHT] = 0.0
+    orders: Annotated[float, WEIGHT] = 0.0
     session: Annotated[float, WEIGHT] = 0.0
     date: Annotated[float, WEIGHT] = 0.0
     importance: Annotated[float, WEIGHT] = 0.0
@@ -101,4 +112,16 @@ class RankingProfile:
 
     def without_late(self) -> "RankingProfile":
         """Return this profile for an installation without late interaction."""
-        return replace(self, late=0.0, dense=self.dense_alone, lexical=self.lexical_alone) if self.late else self
+        if not self.late:
+            return self
+        return replace(
+            self,
+            dense=self.dense_alone,
+            lexical=self.lexical_alone,
+            late=0.0,
+            context=0.0,
+            top_words=0.0,
+            fact_dense=None,
+            fact_lexical=None,
+            fact_late=None,
+        )

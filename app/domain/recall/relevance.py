@@ -30,6 +30,13 @@ SIGNALS: Final = (
     "session",
     "date",
     "asks",
+    "margin",  # best_total less the mean of the next totals
+    "words_gap",  # best_words less the mean of all candidates
+    "similarity_gap",  # best_similarity less the mean of all candidates
+    "best_top_words",
+    "best_context",
+    "pool",  # ln(1 + candidates)
+    "similarity",
 )
 """The names of the signals, in the order of the columns of `relevance_signals`."""
 
@@ -92,11 +99,11 @@ class RelevanceModel:
 
     - `profiles`: the ranking profiles whose totals the coefficients were fitted on. Others have no relevance.
     - `prior`: the number of candidates that the usual spreads count for when scores are standardised.
-    - `dense`, `lexical`, `late`: the usual spread of each score.
-    - `turns`: the regression of turns. Many turns are near a question and few answer it, and turns have cues of their
-      own.
-    - `facts`, `question`: of all other memories, the probability that one helps if any does, and the probability that
-      any does. Their product is the relevance.
+    - `dense`, `lexical`, `late`, `context`, `top_words`: the usual spread of each score.
+    - `turns`, `facts`: the probability that a turn, and any other memory, helps if any does. Many turns are near a
+      question and few answer it, and turns have cues of their own.
+    - `conversation`, `question`: the probability that any memory helps, of candidates with turns and without any. The
+      relevance is the product of both.
     - `least`: the least relevance of an answered memory, unless a category, a tenant or a request names another.
     """
 
@@ -105,9 +112,12 @@ class RelevanceModel:
     dense: Spread
     lexical: Spread
     late: Spread
+    context: Spread
+    top_words: Spread
     turns: Regression = field(default_factory=Regression)
     facts: Regression = field(default_factory=Regression)
     question: Regression = field(default_factory=Regression)
+    conversation: Regression = field(default_factory=Regression)
     least: LeastRelevance = field(default_factory=LeastRelevance)
 
     def __post_init__(self) -> None:
@@ -129,22 +139,23 @@ def relevance_signals(
     candidates: Sequence[Candidate],
     columns: Mapping[str, Values],
     totals: Values,
-    dialogue: Dialogue,
     words: NDArray[np.float64] | None,
+    context: Values,
 ) -> NDArray[np.float64] | None:
     """Return the signals of each candidate, shape (candidates, SIGNALS).
 
     `columns` are the parts of the totals. `words` are the matches of `late_interaction.match_words`; without them there
-    are no signals. The row of a candidate without words is NaN.
+    are no signals. `context` are the `context_scores` of them. The row of a candidate without words is NaN.
     """
     if words is None or not len(candidates):
         return None
     count = len(candidates)
     best = np.argsort(-totals, kind="stable")[:DEPTH]
-    scores = words.mean(axis=0)[best]
-    best_words = float(np.max(scores, initial=0.0, where=~np.isnan(scores)))
+    scores = words.mean(axis=0)
+    best_words = _best_known(scores[best])
     best_total = float(totals[best[0]])
-    best_similarity = max(candidates[at].similarity or 0.0 for at in best)
+    similarities = np.array([np.nan if c.similarity is None else c.similarity for c in candidates], np.float64)
+    best_similarity = _best_known(similarities[best])
     ranks = np.empty(count)
     ranks[np.argsort(-totals, kind="stable")] = np.log1p(np.arange(count))
     signals = [
@@ -155,12 +166,28 @@ def relevance_signals(
         np.full(count, best_words),
         np.full(count, best_words * best_total),
         np.full(count, best_similarity),
-        _context_scores(words, dialogue),
+        context,
         _distinct_scores(words),
         *(columns.get(name, np.zeros(count)) for name in ("neighbours", "session", "date")),
         np.array([c.asks for c in candidates], np.float64),
+        np.full(count, best_total - totals[best[1:]].mean() if len(best) > 1 else 0.0),
+        np.full(count, best_words - _mean_known(scores)),
+        np.full(count, best_similarity - _mean_known(similarities)),
+        np.full(count, _best_known(top_scores(words)[best])),
+        np.full(count, _best_known(context[best])),
+        np.full(count, math.log1p(count)),
+        np.where(np.isnan(similarities), _mean_known(similarities), similarities),
     ]
     return np.column_stack(signals)
+
+
+def _best_known(values: Values) -> float:
+    return float(np.max(values, initial=0.0, where=~np.isnan(values)))
+
+
+def _mean_known(values: Values) -> float:
+    known = values[~np.isnan(values)]
+    return float(known.mean()) if known.size else 0.0
 
 
 def estimate_relevance(model: RelevanceModel, signals: NDArray[np.float64], turns: Sequence[int]) -> list[float | None]:
@@ -168,12 +195,22 @@ def estimate_relevance(model: RelevanceModel, signals: NDArray[np.float64], turn
 
     `turns` are the indexes of the rows of turns.
     """
-    found = model.facts.probabilities(signals) * model.question.probabilities(signals)
+    found = model.facts.probabilities(signals)
     found[turns] = model.turns.probabilities(signals)[turns]
+    found *= estimate_answerable(model, signals, turns)
+    found[np.isnan(signals).any(axis=1)] = np.nan
     return [None if math.isnan(probability) else probability for probability in found.tolist()]
 
 
-def _context_scores(words: NDArray[np.float64], dialogue: Dialogue) -> Values:
+def estimate_answerable(model: RelevanceModel, signals: NDArray[np.float64], turns: Sequence[int]) -> float:
+    """Return the probability that any of the candidates helps to answer, 0 without any."""
+    if not len(signals):
+        return 0.0
+    asked = model.conversation if len(turns) else model.question
+    return float(asked.probabilities(np.nan_to_num(signals[:1]))[0])
+
+
+def context_scores(words: NDArray[np.float64], dialogue: Dialogue) -> Values:
     """Return the match of each candidate together with the turns beside it: a word may be in any of them."""
     best = words.copy()
     for at, other in dialogue.neighbour_pairs:
@@ -181,6 +218,21 @@ def _context_scores(words: NDArray[np.float64], dialogue: Dialogue) -> Values:
     best[:, np.isnan(words).any(axis=0)] = np.nan
     means: Values = best.mean(axis=0)
     return means
+
+
+TOP_WORDS: Final = 3
+"""The number of best matching words of a query that `top_scores` reads."""
+
+
+def top_scores(words: NDArray[np.float64]) -> Values:
+    """Return the match of each candidate by the words of the query that match it best.
+
+    A long question names many things, and what answers it need not have them all.
+    """
+    count = min(TOP_WORDS, len(words))
+    best: Values = np.partition(words, len(words) - count, axis=0)[-count:].mean(axis=0)
+    best[np.isnan(words).any(axis=0)] = np.nan
+    return best
 
 
 _USUAL_VARIANCE: Final = 0.01

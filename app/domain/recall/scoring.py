@@ -13,6 +13,7 @@ There are two fusions:
 import math
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from functools import cached_property
 from operator import attrgetter
 from typing import Literal, NamedTuple
 
@@ -24,7 +25,15 @@ from app.domain.recall.candidates import Candidate
 from app.domain.recall.dialogue import Dialogue, Values, standardise_scores
 from app.domain.recall.late_interaction import drop_words, match_words, max_sim
 from app.domain.recall.profiles import RankingProfile, RankingQuery
-from app.domain.recall.relevance import RelevanceModel, Spread, estimate_relevance, relevance_signals
+from app.domain.recall.relevance import (
+    RelevanceModel,
+    Spread,
+    context_scores,
+    estimate_answerable,
+    estimate_relevance,
+    relevance_signals,
+    top_scores,
+)
 from app.domain.recall.time_spans import find_spans, nearest_closeness
 
 _DAY = 86_400.0
@@ -35,7 +44,8 @@ _MATCHES = frozenset({"dense", "lexical", "late", "rerank", "relevance"})
 class ScoredCandidate(NamedTuple):
     """A candidate with its total score, the sum of its `parts`. Row `at` of each of the `columns` is one part.
 
-    `relevance` is the probability that it helps to answer; None if it is not known. `signals` are what it is read from.
+    `relevance` is the probability that it helps to answer, and `answerable` that any candidate does; None if they are
+    not known. `signals` are what they are read from.
     """
 
     candidate: Candidate
@@ -43,6 +53,7 @@ class ScoredCandidate(NamedTuple):
     columns: Mapping[str, Values]
     at: int
     relevance: float | None = None
+    answerable: float | None = None
     signals: NDArray[np.float64] | None = None
 
     @property
@@ -71,12 +82,12 @@ def score_candidates(
     work = _Ranking(candidates, profile, query, now, model)
     columns = work.fused_columns() | _boost_columns(candidates, profile, query, now)
     totals = _sum_columns(columns, len(candidates))
-    relevance, signals = work.relevance_of(columns, totals)
+    relevance, answerable, signals = work.relevance_of(columns, totals)
     values = totals.tolist()
     best = np.argsort(-totals, kind="stable").tolist()
     return [
         ScoredCandidate(
-            candidates[at], values[at], columns, at, relevance[at], None if signals is None else signals[at]
+            candidates[at], values[at], columns, at, relevance[at], answerable, None if signals is None else signals[at]
         )
         for at in best
     ]
@@ -142,6 +153,10 @@ class _Ranking:
         words = drop_words(query.tokens or b"", query.words, named)
         return match_words(words, [c.tokens for c in self._candidates])
 
+    @cached_property
+    def _context(self) -> Values:
+        return np.zeros(0) if self._words is None else context_scores(self._words, self._dialogue)
+
     def fused_columns(self) -> dict[str, Values]:
         """Return the parts that depend on the text of the query."""
         if self._profile.fusion == "zscore":
@@ -151,15 +166,19 @@ class _Ranking:
 
     def relevance_of(
         self, columns: Mapping[str, Values], totals: Values
-    ) -> tuple[Sequence[float | None], NDArray[np.float64] | None]:
-        """Return the relevance of each candidate, and the signals that it was read from."""
+    ) -> tuple[Sequence[float | None], float | None, NDArray[np.float64] | None]:
+        """Return the relevance of each candidate, that of the best answer, and the signals that they were read from."""
+        model = self._model
+        turns = self._dialogue.turns
         if self._profile.fusion == "sigmoid":
-            return [candidate_relevance(c, self._profile) for c in self._candidates], None
-        if self._model is not None and self._profile.name in self._model.profiles:
-            signals = relevance_signals(self._candidates, columns, totals, self._dialogue, self._words)
+            known = [candidate_relevance(c, self._profile) for c in self._candidates]
+            return known, max(known, default=None), None
+        if model is not None and self._profile.name in model.profiles:
+            signals = relevance_signals(self._candidates, columns, totals, self._words, self._context)
             if signals is not None:
-                return estimate_relevance(self._model, signals, self._dialogue.turns), signals
-        return [None] * len(self._candidates), None
+                answerable = estimate_answerable(model, signals, turns)
+                return estimate_relevance(model, signals, turns), answerable, signals
+        return [None] * len(self._candidates), None, None
 
     def _match_columns(self) -> dict[str, Values]:
         """Return the match of each candidate: by vector, by full-text search, and by late interaction or a reranker."""
@@ -170,7 +189,10 @@ class _Ranking:
         dense = self._standardise("dense", [floor if c.similarity is None else c.similarity for c in candidates])
         lexical = self._standardise("lexical", [c.lexical or 0.0 for c in candidates])
         logits = [c.rerank for c in candidates if c.rerank is not None]
-        columns = {"dense": profile.dense * dense, "lexical": profile.lexical * lexical}
+        columns = {
+            "dense": self._weigh(profile.dense, profile.fact_dense) * dense,
+            "lexical": self._weigh(profile.lexical, profile.fact_lexical) * lexical,
+        }
         if profile.rerank and logits:
             worst = min(logits)  # the reranker read the best, so all others rank with its worst
             read = [worst if c.rerank is None else c.rerank for c in candidates]
@@ -181,12 +203,31 @@ class _Ranking:
                 if profile.late
                 else columns
             )
-        scores = self._words.mean(axis=0)
-        # a candidate without words yet gets the mean: no advantage, no disadvantage
-        late = self._standardise("late", np.where(np.isnan(scores), np.nanmean(scores), scores).tolist())
-        return columns | {"late": profile.late * late}
+        return columns | self._word_columns(self._words)
 
-    def _standardise(self, name: Literal["dense", "lexical", "late"], values: Sequence[float]) -> Values:
+    def _word_columns(self, words: NDArray[np.float64]) -> dict[str, Values]:
+        """Return the readings of the match of the words. A candidate without words yet has the mean of the others."""
+        profile = self._profile
+        late = self._standardise("late", _fill_gaps(words.mean(axis=0)))
+        columns = {"late": self._weigh(profile.late, profile.fact_late) * late}
+        of_facts = None if profile.fact_late is None else 0.0
+        if profile.context:
+            context = self._standardise("context", _fill_gaps(self._context))
+            columns["context"] = self._weigh(profile.context, of_facts) * context
+        if profile.top_words:
+            best = self._standardise("top_words", _fill_gaps(top_scores(words)))
+            columns["top_words"] = self._weigh(profile.top_words, of_facts) * best
+        return columns
+
+    def _weigh(self, weight: float, of_facts: float | None) -> Values:
+        """Return the weight of each candidate: `of_facts`, if there is one, for those that are no turns."""
+        weights = np.full(len(self._candidates), weight if of_facts is None else of_facts)
+        weights[self._dialogue.turns] = weight
+        return weights
+
+    def _standardise(
+        self, name: Literal["dense", "lexical", "late", "context", "top_words"], values: Sequence[float]
+    ) -> Values:
         if self._model is None:
             return standardise_scores(values)
         usual: Spread = getattr(self._model, name)
@@ -202,6 +243,9 @@ class _Ranking:
             ("neighbours", profile.neighbours, dialogue.neighbour_cue),
             ("actor", profile.actor, lambda _: dialogue.actor_cue()),
             ("asks", profile.asks, lambda _: dialogue.question_cue()),
+            ("assistant", profile.assistant, lambda _: dialogue.assistant_cue()),
+            ("orders", profile.orders, lambda _: dialogue.order_cue()),
+            ("answers", profile.answers, dialogue.answer_cue),
             ("session", profile.session, dialogue.session_cue),
             (
                 "date",
@@ -215,6 +259,12 @@ class _Ranking:
                 parts[name] = values
                 relevance = relevance + values
         return parts
+
+
+def _fill_gaps(scores: Values) -> list[float]:
+    """Return the scores with the mean of the others in place of each NaN."""
+    filled: list[float] = np.where(np.isnan(scores), np.nanmean(scores), scores).tolist()
+    return filled
 
 
 def _sum_columns(columns: Mapping[str, Values], count: int) -> Values:

@@ -149,6 +149,8 @@ _COLUMNS = (
     "seq",
     "actor_id",
     "asks",
+    "assistant",
+    "orders",
     "similarity",
     "lexical",
     "strength",

@@ -55,7 +55,7 @@ class Answer:
 
     `fact_answer` is None unless the query asks for facts of the user; `fact_line` is its text as a model reads it, and
     counts against the budget. `told_header` is the delta header.
-    `answerable` is the best relevance of all candidates, in [0, 1]; None if no relevance is known. `dropped` holds
+    `answerable` is the probability that any candidate helps to answer; None if it is not known. `dropped` holds
     candidates that ranked too low, `left_out` items that did not fit into the budget. `query_id` is the id of the
     answer's receipt; None if it leaves none.
     """

@@ -93,8 +93,8 @@ class Ranking:
     """The state of one ranking.
 
     `lengths`: the maximum number of candidates by ranked category. `ranked`: all candidates, best first. `dropped`:
-    those that ranked too low. `degraded`: the code of an unavailable model. `answerable`: the best relevance of all
-    candidates; None if no relevance is known. `chunks`: the slots of chunks; None if no chunk is searched for.
+    those that ranked too low. `degraded`: the code of an unavailable model. `answerable`: the probability that any
+    candidate helps to answer; None if it is not known. `chunks`: the slots of chunks; None if no chunk is searched for.
     """
 
     principal: Principal
@@ -226,7 +226,7 @@ class RankMemories:
         top_k = ranking.limits.top_k
         scored = self._candidates.score_candidates(candidates, profile, ranking.query)
         ranking.ranked = scored
-        ranking.answerable = max((s.relevance for s in scored if s.relevance is not None), default=None)
+        ranking.answerable = scored[0].answerable if scored else None
         scored, low = keep_similar(scored, ranking.threshold)
         scored, unread = keep_reranked(scored, profile)
         scored, irrelevant = keep_relevant(scored, profile)
@@ -243,8 +243,8 @@ class RankMemories:
         if slots is None or not slots.candidates:
             return
         scored = self._candidates.score_candidates(slots.candidates, slots.profile, ranking.query)
-        known = [s.relevance for s in scored if s.relevance is not None]
-        ranking.answerable = max([*known, *([] if ranking.answerable is None else [ranking.answerable])], default=None)
+        known = [one for one in (ranking.answerable, scored[0].answerable) if one is not None]
+        ranking.answerable = max(known, default=None)
         ranking.dropped += choose_chunks(slots, scored, ranking.threshold)
 
     async def _load_best_chunks(self, tx: ReadTx, ranking: Ranking) -> list[Memory]:

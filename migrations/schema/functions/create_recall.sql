@@ -72,7 +72,7 @@ CREATE OR REPLACE FUNCTION recall_{space}(
     p_chunks int, p_chunk_categories text[])
     RETURNS TABLE (id uuid[], category text[], type text[], importance smallint[], pinned boolean[],
         created_at timestamptz[],
-        updated_at timestamptz[], thread_id text[], seq bigint[], actor_id text[], asks boolean[], similarity float8[],
+        updated_at timestamptz[], thread_id text[], seq bigint[], actor_id text[], asks boolean[], assistant boolean[], orders boolean[], similarity float8[],
         lexical real[], strength real[], lengths int[], tokens bytea, embeddings halfvec[], text_hashes bytea[])
     LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan AS $fn$
 #variable_conflict use_column
@@ -194,14 +194,17 @@ BEGIN
         array_agg(c.pinned),
         array_agg(c.created_at), array_agg(c.updated_at), array_agg(c.thread_id), array_agg(c.seq),
             array_agg(c.actor_id),
-        array_agg(c.asks), array_agg(c.similarity), array_agg(c.rank), array_agg(c.strength),
+        array_agg(c.asks), array_agg(c.assistant), array_agg(c.orders), array_agg(c.similarity), array_agg(c.rank), array_agg(c.strength),
             array_agg(length(c.tokens)),
         string_agg(c.tokens, ''), CASE WHEN p_vectors THEN array_agg(c.embedding) END,
         CASE WHEN p_vectors THEN array_agg(c.text_hash) END
     FROM (
         SELECT m.id, m.category, m.type, m.importance, m.pinned, m.created_at, m.updated_at, m.thread_id,
             m.seq, m.actor_id,
-               m.text LIKE '%?' AS asks, 1 - (v.embedding <=> p_vector) AS similarity, l.rank,
+               m.text LIKE '%?' OR m.text LIKE '%？' OR m.text LIKE '%؟' AS asks,
+               coalesce(m.role = 'assistant', false) AS assistant,
+               m.role IS DISTINCT FROM 'assistant' AND opens_with_order(m.text) AS orders,
+               1 - (v.embedding <=> p_vector) AS similarity, l.rank,
                CASE WHEN i.id = ANY (v_dense[:p_related] || v_found[:p_related]) THEN (
                    -- from the strongest down; the first visible one is enough
                    SELECT e.strength FROM (SELECT x.other, x.strength FROM (

@@ -1,6 +1,6 @@
 -- Each embedding space has one. This is the one of the space minilm_l6_v2.
 CREATE OR REPLACE FUNCTION public.recall_minilm_l6_v2(p_tenant uuid, p_user text, p_categories text[], p_filters jsonb, p_query text, p_vector halfvec, p_dense integer, p_lexical integer, p_beside integer, p_related integer, p_exact integer, p_tokens boolean, p_vectors boolean, p_chunks integer, p_chunk_categories text[])
- RETURNS TABLE(id uuid[], category text[], type text[], importance smallint[], pinned boolean[], created_at timestamp with time zone[], updated_at timestamp with time zone[], thread_id text[], seq bigint[], actor_id text[], asks boolean[], similarity double precision[], lexical real[], strength real[], lengths integer[], tokens bytea, embeddings halfvec[], text_hashes bytea[])
+ RETURNS TABLE(id uuid[], category text[], type text[], importance smallint[], pinned boolean[], created_at timestamp with time zone[], updated_at timestamp with time zone[], thread_id text[], seq bigint[], actor_id text[], asks boolean[], assistant boolean[], orders boolean[], similarity double precision[], lexical real[], strength real[], lengths integer[], tokens bytea, embeddings halfvec[], text_hashes bytea[])
  LANGUAGE plpgsql
  SET plan_cache_mode TO 'force_generic_plan'
  SET random_page_cost TO '1.1'
@@ -139,14 +139,17 @@ BEGIN
         array_agg(c.pinned),
         array_agg(c.created_at), array_agg(c.updated_at), array_agg(c.thread_id), array_agg(c.seq),
             array_agg(c.actor_id),
-        array_agg(c.asks), array_agg(c.similarity), array_agg(c.rank), array_agg(c.strength),
+        array_agg(c.asks), array_agg(c.assistant), array_agg(c.orders), array_agg(c.similarity), array_agg(c.rank), array_agg(c.strength),
             array_agg(length(c.tokens)),
         string_agg(c.tokens, ''), CASE WHEN p_vectors THEN array_agg(c.embedding) END,
         CASE WHEN p_vectors THEN array_agg(c.text_hash) END
     FROM (
         SELECT m.id, m.category, m.type, m.importance, m.pinned, m.created_at, m.updated_at, m.thread_id,
             m.seq, m.actor_id,
-               m.text LIKE '%?' AS asks, 1 - (v.embedding <=> p_vector) AS similarity, l.rank,
+               m.text LIKE '%?' OR m.text LIKE '%？' OR m.text LIKE '%؟' AS asks,
+               coalesce(m.role = 'assistant', false) AS assistant,
+               m.role IS DISTINCT FROM 'assistant' AND opens_with_order(m.text) AS orders,
+               1 - (v.embedding <=> p_vector) AS similarity, l.rank,
                CASE WHEN i.id = ANY (v_dense[:p_related] || v_found[:p_related]) THEN (
                    -- from the strongest down; the first visible one is enough
                    SELECT e.strength FROM (SELECT x.other, x.strength FROM (

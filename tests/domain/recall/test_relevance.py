@@ -1,6 +1,7 @@
 """Relevance: signals that mean the same in every pool, and the regressions that read them."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,14 +9,20 @@ import pytest
 from app.config.loader import load_policies
 from app.domain.recall.late_interaction import hashed_projection, pack_tokens
 from app.domain.recall.profiles import RankingQuery
-from app.domain.recall.relevance import SIGNALS, Regression, RelevanceModel, Spread, estimate_relevance
+from app.domain.recall.relevance import (
+    SIGNALS,
+    Regression,
+    Spread,
+    estimate_answerable,
+    estimate_relevance,
+)
 from app.domain.recall.scoring import ScoredCandidate, score_candidates
 from tests.domain.candidates import NOW, candidate
 
 POLICIES = load_policies("all-MiniLM-L6-v2")
 DEFAULT = POLICIES.profiles["default"]
+assert POLICIES.relevance is not None
 SHIPPED = POLICIES.relevance
-SPREAD = Spread(0.3, 0.1)
 
 
 def tokens(seed: int, count: int = 4) -> bytes:
@@ -39,7 +46,7 @@ def test_the_match_is_relevant_and_the_rest_is_not_in_small_and_large_pools() ->
         best, *rest = scored(0.8, *[0.05] * others)
         assert best.candidate.id.int == 1
         assert best.relevance is not None
-        assert best.relevance > 0.5
+        assert best.relevance > 0.4
         assert all(one.relevance is not None and one.relevance < 0.05 for one in rest)
 
 
@@ -70,12 +77,19 @@ def test_a_profile_that_was_not_calibrated_has_no_relevance() -> None:
 
 
 def test_turns_and_facts_have_regressions_of_their_own() -> None:
-    model = RelevanceModel(
-        ("default",), 10, SPREAD, SPREAD, SPREAD, Regression(0.0), Regression(math.log(3)), Regression(0.0)
+    model = replace(
+        SHIPPED,
+        turns=Regression(0.0),
+        facts=Regression(math.log(3)),
+        question=Regression(math.log(4)),
+        conversation=Regression(0.0),
     )
     signals = np.zeros((3, len(SIGNALS)))
     signals[2, 0] = np.nan
-    assert estimate_relevance(model, signals, [0]) == [pytest.approx(0.5), pytest.approx(0.75 * 0.5), None]
+    assert estimate_answerable(model, signals, [0]) == pytest.approx(0.5)
+    assert estimate_relevance(model, signals, [0]) == [pytest.approx(0.5 * 0.5), pytest.approx(0.75 * 0.5), None]
+    assert estimate_relevance(model, signals, []) == [pytest.approx(0.75 * 0.8), pytest.approx(0.75 * 0.8), None]
+    assert estimate_answerable(model, signals[:0], []) == 0.0
 
 
 def test_a_coefficient_of_an_unknown_signal_is_refused() -> None:
