@@ -23,7 +23,7 @@ def test_the_lines_become_conversations() -> None:
     data, [file] = load_data([OWN])
     maya, omar = data.conversations
     assert (file.name, file.format) == ("own.jsonl", "jsonl")
-    assert [unit.id for unit in maya.units] == ["t1", "t2", "t3", "t4", "t5", "t6"]
+    assert [unit.id for unit in maya.units] == ["t1", "t2", "t3", "t4", "t5", "t6", "t7"]
     assert maya.units[0].at == datetime(2026, 3, 2, 9, tzinfo=UTC)
     assert [(unit.thread, unit.seq) for unit in maya.units[2:5]] == [("spring", 2), ("summer", 0), ("summer", 1)]
     assert [unit.category for unit in omar.units] == ["preferences", "tasks", "relationships", "preferences"]
@@ -89,9 +89,12 @@ def test_evidence_of_other_roles_does_not_count() -> None:
     data = keep_roles(load_data([OWN])[0], {"user"})
     maya, omar = data.conversations
     assert [unit.id for unit in maya.units] == ["t1", "t3", "t5", "t6"]
-    assert [sorted(one.evidence) for one in maya.questions] == [["t1"], ["t3"], ["t6"], []]
-    assert data.left_out == {NOT_STORED: 1}
+    assert [sorted(one.evidence) for one in maya.questions] == [["t1"], ["t3"], ["t5"], ["t6"], []]
+    assert data.left_out == {}
     assert len(omar.units) == 4  # memories have no role
+    data = keep_roles(load_data([OWN])[0], {"assistant"})
+    assert [sorted(one.evidence) for one in data.conversations[0].questions] == [["t2", "t4"], []]
+    assert data.left_out == {NOT_STORED: 3}
 
 
 def test_data_that_loses_all_questions_is_refused(tmp_path: Path) -> None:
