@@ -80,6 +80,8 @@ class _Evaluation:
             self._say(f"{count} stored; {self._data.question_count} questions follow")
             sql = await asyncpg.connect(self._site.superuser_url)
             try:
+                for one in stored:
+                    await one.add_fact_memories(sql)
                 await sql.execute("VACUUM (ANALYZE)")  # as autovacuum does within minutes
                 rows[SHIPPED] = await self._ask(app, principal)
                 if self._plan.baselines:

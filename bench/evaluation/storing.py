@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 from uuid import UUID
 
+import asyncpg
+
 from app.bootstrap import Application
 from app.domain.errors import MnemaError
 from app.domain.memory.memory import MemoryType, NewMemory
@@ -16,6 +18,13 @@ TELL_EVERY: Final = 2_000
 """Units between two lines about the progress."""
 
 
+_FACT_MEMORIES: Final = """
+SELECT m.id, f.source_message_id AS turn FROM memories m
+JOIN facts f ON f.tenant_id = m.tenant_id AND f.user_id = m.user_id AND f.topic_key = m.fact_topic
+WHERE m.user_id = $1 AND f.removed_at IS NULL
+"""
+
+
 class StoredUnits:
     """The memories of one conversation, with the ids of the units that each holds; merged memories hold several."""
 
@@ -26,10 +35,16 @@ class StoredUnits:
     @property
     def unit_count(self) -> int:
         """The number of units that are stored."""
-        return sum(map(len, self.units_of.values()))
+        return len(set().union(*self.units_of.values()))
+
+    async def add_fact_memories(self, sql: asyncpg.Connection) -> None:
+        """Add the memories that Mnema made of facts. Each holds the turns that state its facts."""
+        for row in await sql.fetch(_FACT_MEMORIES, self.user_id):
+            stating = self.units_of.get(UUID(row["turn"]), set())
+            self.units_of.setdefault(row["id"], set()).update(stating)
 
     def units_in(self, memory_ids: Sequence[UUID]) -> set[str]:
-        """Return the ids of the units in these memories. A memory that Mnema made itself holds none."""
+        """Return the ids of the units in these memories."""
         return {id_ for memory_id in memory_ids for id_ in self.units_of.get(memory_id, ())}
 
 

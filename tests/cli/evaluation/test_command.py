@@ -41,8 +41,10 @@ def test_a_run_prints_what_the_page_shows_and_writes_its_reports(tmp_path: Path)
     assert firm_lines(printed) == firm_lines(shown)
     values = json.loads(report.read_text(encoding="utf-8"))
     assert list(values["runs"]) == ["shipped", "bm25", "vectors", "rrf"]
-    assert len(values["rows"]["shipped"]) == 9
-    assert len(values["rows"]["bm25"]) == 7
+    assert len(values["rows"]["shipped"]) == 10
+    assert len(values["rows"]["bm25"]) == 8
+    *_, colors = values["rows"]["shipped"]
+    assert colors["values"]["ndcg"] == 1  # the memory of the fact comes first, and holds the turn
     assert "Texel" not in report.read_text(encoding="utf-8")  # no text of the data
     assert "| recall@3 before the cut |" in markdown.read_text(encoding="utf-8")
 
@@ -80,7 +82,7 @@ def test_a_report_of_other_options_is_refused(tmp_path: Path) -> None:
     [
         (["--format", "csv"], 1, "--format takes auto, jsonl, conversations"),
         (["--conversations", "one"], 1, "--conversations takes places from 1, as in 1,2,5-9; not 'one'"),
-        (["--conversations", "9"], 1, "there is no conversation 9: the data has 2"),
+        (["--conversations", "9"], 1, "there is no conversation 9: the data has 3"),
         (["--baselines", "bm26"], 1, "--baselines takes bm25, vectors, rrf; not 'bm26'"),
         (["--profile", "best"], 1, "--profile takes one of default"),
         (["--sweep", "query.nosuch=1"], 1, "'query' of policies.yaml has no 'nosuch'"),

@@ -21,14 +21,15 @@ def load(tmp_path: Path, *lines: str) -> DataSet:
 
 def test_the_lines_become_conversations() -> None:
     data, [file] = load_data([OWN])
-    maya, omar = data.conversations
+    maya, omar, lena = data.conversations
     assert (file.name, file.format) == ("own.jsonl", "jsonl")
     assert [unit.id for unit in maya.units] == ["t1", "t2", "t3", "t4", "t5", "t6", "t7"]
     assert maya.units[0].at == datetime(2026, 3, 2, 9, tzinfo=UTC)
     assert [(unit.thread, unit.seq) for unit in maya.units[2:5]] == [("spring", 2), ("summer", 0), ("summer", 1)]
     assert [unit.category for unit in omar.units] == ["preferences", "tasks", "relationships", "preferences"]
     assert [one.place for one in omar.questions] == [6, 7, 8, 9]
-    assert data.question_count == 9
+    assert [unit.id for unit in lena.units] == ["t1", "t2"]  # ids belong to their conversation
+    assert data.question_count == 10
 
 
 def test_what_a_line_leaves_out_has_a_default(tmp_path: Path) -> None:
@@ -81,20 +82,20 @@ def test_lines_of_one_conversation_may_be_in_two_files(tmp_path: Path) -> None:
 def test_conversations_are_chosen_by_their_places() -> None:
     data, _ = load_data([OWN])
     assert [one.id for one in choose_conversations(data, [2]).conversations] == ["omar"]
-    with pytest.raises(DataError, match="there is no conversation 3: the data has 2"):
-        choose_conversations(data, [1, 3])
+    with pytest.raises(DataError, match="there is no conversation 4: the data has 3"):
+        choose_conversations(data, [1, 4])
 
 
 def test_evidence_of_other_roles_does_not_count() -> None:
     data = keep_roles(load_data([OWN])[0], {"user"})
-    maya, omar = data.conversations
+    maya, omar, _ = data.conversations
     assert [unit.id for unit in maya.units] == ["t1", "t3", "t5", "t6"]
     assert [sorted(one.evidence) for one in maya.questions] == [["t1"], ["t3"], ["t5"], ["t6"], []]
     assert data.left_out == {}
     assert len(omar.units) == 4  # memories have no role
     data = keep_roles(load_data([OWN])[0], {"assistant"})
     assert [sorted(one.evidence) for one in data.conversations[0].questions] == [["t2", "t4"], []]
-    assert data.left_out == {NOT_STORED: 3}
+    assert data.left_out == {NOT_STORED: 4}
 
 
 def test_data_that_loses_all_questions_is_refused(tmp_path: Path) -> None:
