@@ -78,12 +78,12 @@ def evaluate_retrieval(
         _exit_with_data_error(error)
     except (RuntimeError, OSError) as error:
         exit_with_error(error_text(error))
-    tables.show_report(made)
     values = made.as_json()
     if json_file is not None:
         json_file.write_text(json.dumps(values, indent=1) + "\n", encoding="utf-8")
     if markdown is not None:
         markdown.write_text(tables.write_markdown(made), encoding="utf-8")
+    tables.show_report(made)  # last: whoever reads it may stop reading
     if former is not None and (falls := list(report.find_falls(values, former, tolerance))):
         exit_with_error(f"against {against}: " + "; ".join(falls))
 
