@@ -9,12 +9,15 @@ from tests.pages.programs import FRAMEWORKS, GIVEN
 from tests.pages.reader import PREPARATIONS
 
 DATA = "tests/pages/test_data.py"
+EVALUATION = "tests/cli/evaluation/test_command.py"
 HELD: dict[str, str] = {
     "docs/chat.md 3": DATA,
     "docs/chat.md 4": DATA,
     "docs/chat.md 5": DATA,
     "docs/configuration.md 1": DATA,
     "docs/contract.md 1": "tests/domain/recall/test_delta_header.py",
+    "docs/evaluation.md 1": EVALUATION,
+    "docs/evaluation.md 2": EVALUATION,
     "docs/mcp.md 1": DATA,
     "docs/mcp.md 2": DATA,
     "docs/mcp.md 3": DATA,
