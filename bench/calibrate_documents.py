@@ -2,6 +2,7 @@
 
     python -m bench.calibrate_documents FOLDER            fits on the development questions, tries it on the others
     python -m bench.calibrate_documents FOLDER --write    also writes the coefficients
+    python -m bench.calibrate_documents FOLDER --model all-MiniLM-L6-v2
 
 One logistic regression tells which of the best chunks answers the question, another whether any does. The folder is
 that of `mnema bench documents`.
@@ -18,27 +19,35 @@ import numpy as np
 import yaml
 from numpy.typing import NDArray
 
+from app.bootstrap.model import DEFAULT_MODEL
 from app.config.loader import CONFIG_DIR, load_policies
-from app.domain.recall.relevance import RelevanceModel, estimate_relevance
-from bench import documents
-from bench.calibrate_relevance import ENGLISH_MODEL, FACT_SIGNALS, QUESTION_SIGNALS, fit_logistic, only_signals
+from app.domain.recall.relevance import SIGNALS, Regression, RelevanceModel, estimate_relevance
+from bench import documents, throwaway
 from bench.documents_questions import HALVES
+from bench.regressions import fit_logistic
 from bench.relevance import area_under_roc
 
-FILE: Final = CONFIG_DIR / "models" / f"{ENGLISH_MODEL}.documents.yaml"
+CHUNK_SIGNALS: Final = ("rank", "total", "context", "best_similarity")
+QUESTION_SIGNALS: Final = ("best_words", "best_similarity")
 LIMITS: Final = (0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3)
 
 
 def fit_documents(model: RelevanceModel, samples: Sequence[documents.Sample]) -> RelevanceModel:
     """Fit both regressions."""
     answered = [s for s in samples if s.answerable]
-    chunks = np.concatenate([only_signals(s.signals, FACT_SIGNALS) for s in answered])
-    questions = np.stack([only_signals(s.signals, QUESTION_SIGNALS)[0] for s in samples])
+    chunks = np.concatenate([s.signals for s in answered])
+    questions = np.stack([s.signals[0] for s in samples])
     return replace(
         model,
-        facts=fit_logistic(chunks, np.concatenate([s.labels for s in answered])),
-        question=fit_logistic(questions, np.array([s.answerable for s in samples])),
+        facts=_fit(CHUNK_SIGNALS, chunks, np.concatenate([s.labels for s in answered])),
+        question=_fit(QUESTION_SIGNALS, questions, np.array([s.answerable for s in samples])),
     )
+
+
+def _fit(names: Sequence[str], signals: NDArray[np.float64], labels: NDArray[np.bool_]) -> Regression:
+    chosen = [SIGNALS.index(name) for name in names]
+    intercept, found = fit_logistic(signals[:, chosen], labels, np.ones(len(labels)))
+    return Regression(intercept, dict(zip(names, found.tolist(), strict=True)))
 
 
 def try_documents(model: RelevanceModel, samples: Sequence[documents.Sample]) -> str:
@@ -67,7 +76,7 @@ def _relevances_of(model: RelevanceModel, signals: NDArray[np.float64]) -> NDArr
 
 def render_documents(model: RelevanceModel) -> str:
     """Return the text of the model's file."""
-    spreads = {name: getattr(model, name) for name in ("dense", "lexical", "late")}
+    spreads = {name: getattr(model, name) for name in ("dense", "lexical", "late", "context", "top_words")}
     values: dict[str, Any] = {"profiles": list(model.profiles), "prior": model.prior}
     values |= {name: {"mean": spread.mean, "deviation": spread.deviation} for name, spread in spreads.items()}
     for name, fitted in (("facts", model.facts), ("question", model.question)):
@@ -82,19 +91,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.calibrate_documents", description="Calibrate the relevance.")
     parser.add_argument("folder", type=Path, help="sources of Python's documentation")
     parser.add_argument("--vectors", type=Path, help="keep the embeddings in this file for the next run")
-    parser.add_argument("--write", action="store_true", help=f"write {FILE.name}")
+    parser.add_argument("--model", default=DEFAULT_MODEL, help="a local embedding model")
+    parser.add_argument("--write", action="store_true", help="write the file of the model")
     options = parser.parse_args()
-    model = load_policies(ENGLISH_MODEL).document_relevance
+    file = CONFIG_DIR / "models" / f"{options.model}.documents.yaml"
+    model = load_policies(options.model).document_relevance
     if model is None:
-        sys.exit(f"{FILE} is missing: it must have the profiles and the spreads")
-    samples = documents.run(options.folder, options.vectors, lambda line: print(line, file=sys.stderr)).samples
+        sys.exit(f"{file} is missing: it must have the profiles and the spreads")
+    with throwaway.using_model(options.model):
+        samples = documents.run(options.folder, options.vectors, lambda line: print(line, file=sys.stderr)).samples
     fitted = fit_documents(model, [s for s in samples if s.half == HALVES[0]])
     for half in HALVES:
         print(half)
         print(try_documents(fitted, [s for s in samples if s.half == half]))
     print(render_documents(fitted))
     if options.write:
-        FILE.write_text(render_documents(fitted), encoding="utf-8")
+        file.write_text(render_documents(fitted), encoding="utf-8")
 
 
 if __name__ == "__main__":

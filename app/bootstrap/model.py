@@ -1,10 +1,15 @@
 """The embedding model of an installation: that of the settings, else that of its stored vectors, else the default."""
 
+from typing import Final
+
 from app.bootstrap.database import open_database
 from app.config.settings import Settings
 from app.domain.errors import ConfigError, MnemaError
-from app.providers.embeddings.e5 import NAME as DEFAULT_MODEL
+from app.providers.embeddings.e5 import NAME as MULTILINGUAL
 from app.storage.operations.spaces import active_space
+
+DEFAULT_MODEL: Final = MULTILINGUAL
+"""The local model of a new installation."""
 
 
 async def choose_model(settings: Settings) -> Settings:

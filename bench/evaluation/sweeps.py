@@ -1,16 +1,18 @@
 """Changed policies: copies of the configuration with one value of policies.yaml changed."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Final
 
 import yaml
 
 from app.config.loader import CONFIG_DIR
+from app.domain.recall.profiles import RankingProfile
 from bench.evaluation.data import DataError
 from bench.retrieval import AGENT
 
+WEIGHTS: Final = frozenset(field.name for field in fields(RankingProfile))
 MERGE: Final = "tag:yaml.org,2002:merge"
 
 
@@ -61,7 +63,9 @@ def change_policy(text: str, change: Change) -> str:
     node = root
     for done, name in enumerate(parents):
         node = _child(node, name, ".".join(parents[:done]))
-    _child(node, last, ".".join(parents))  # must exist, perhaps inherited
+    is_weight = parents[:1] == ["profiles"] and len(parents) == 2 and last in WEIGHTS
+    if not is_weight:  # a fitted weight is in a file of the model, and a profile may name its own
+        _child(node, last, ".".join(parents))  # must exist, perhaps inherited
     assert isinstance(node, yaml.MappingNode)
     new = yaml.compose(change.value, Loader=yaml.SafeLoader)
     others = [(key, value) for key, value in node.value if key.value != last]

@@ -189,7 +189,7 @@ class Answer(Answered):
         default=None, description="the answer from stored facts, if the query asks for facts of the filtered user"
     )
     answerable: float | None = Field(
-        default=None, description="the best relevance of all candidates: near 0, no ranked memory answers the query"
+        default=None, description="the probability that any candidate helps to answer; near 0, no ranked memory does"
     )
     degraded: str | None = Field(
         default=None, description="a part that was not available, such as embedder_unavailable"

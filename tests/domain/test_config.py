@@ -336,6 +336,19 @@ def test_a_settings_file_may_switch_buckets_off_by_either_name(config: Path, mon
         assert not Settings().memory_reconcile_enabled, line
 
 
+def test_a_profile_has_the_weights_fitted_for_the_model_unless_it_names_its_own(config: Path) -> None:
+    fitted = _load(config).weights["default"]
+    assert _load(config).profiles["default"].actor == fitted["actor"]
+    _set(config, POLICIES, "profiles.default.actor", 0.5)
+    changed = _load(config).profiles["default"]
+    assert (changed.actor, changed.date) == (0.5, fitted["date"])
+    other = load_policies("vendor/unknown-model", config)
+    assert other.profiles["default"].dense == other.weights["default"]["dense"] != fitted["dense"]
+    _set(config, POLICIES, "profiles.default.weights", "mine")
+    with pytest.raises(ConfigError, match=r"profiles\.default\.weights: 'mine' is not one of: default"):
+        _load(config)
+
+
 def test_a_file_with_the_old_name_of_a_profile_is_read(config: Path) -> None:
     shipped = (config / POLICIES).read_text(encoding="utf-8")
     (config / POLICIES).write_text(shipped.replace("reranked", "seed002"), encoding="utf-8")

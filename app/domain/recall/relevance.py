@@ -1,7 +1,7 @@
 """Relevance: the calibrated probability that a candidate helps to answer (`docs/benchmarks.md`, Relevance).
 
 Logistic regressions read raw signals, so that relevances of small and large pools can be compared. The coefficients
-belong to one embedding model and are fitted by `python -m bench.calibrate_relevance`.
+belong to one embedding model and are fitted by `python -m bench.fit_ranking`.
 """
 
 import math

@@ -72,7 +72,8 @@ CREATE OR REPLACE FUNCTION recall_{space}(
     p_chunks int, p_chunk_categories text[])
     RETURNS TABLE (id uuid[], category text[], type text[], importance smallint[], pinned boolean[],
         created_at timestamptz[],
-        updated_at timestamptz[], thread_id text[], seq bigint[], actor_id text[], asks boolean[], assistant boolean[], orders boolean[], similarity float8[],
+        updated_at timestamptz[], thread_id text[], seq bigint[], actor_id text[], asks boolean[],
+        assistant boolean[], orders boolean[], similarity float8[],
         lexical real[], strength real[], lengths int[], tokens bytea, embeddings halfvec[], text_hashes bytea[])
     LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan AS $fn$
 #variable_conflict use_column
@@ -194,7 +195,8 @@ BEGIN
         array_agg(c.pinned),
         array_agg(c.created_at), array_agg(c.updated_at), array_agg(c.thread_id), array_agg(c.seq),
             array_agg(c.actor_id),
-        array_agg(c.asks), array_agg(c.assistant), array_agg(c.orders), array_agg(c.similarity), array_agg(c.rank), array_agg(c.strength),
+        array_agg(c.asks), array_agg(c.assistant), array_agg(c.orders), array_agg(c.similarity), array_agg(c.rank),
+        array_agg(c.strength),
             array_agg(length(c.tokens)),
         string_agg(c.tokens, ''), CASE WHEN p_vectors THEN array_agg(c.embedding) END,
         CASE WHEN p_vectors THEN array_agg(c.text_hash) END

@@ -139,7 +139,8 @@ BEGIN
         array_agg(c.pinned),
         array_agg(c.created_at), array_agg(c.updated_at), array_agg(c.thread_id), array_agg(c.seq),
             array_agg(c.actor_id),
-        array_agg(c.asks), array_agg(c.assistant), array_agg(c.orders), array_agg(c.similarity), array_agg(c.rank), array_agg(c.strength),
+        array_agg(c.asks), array_agg(c.assistant), array_agg(c.orders), array_agg(c.similarity), array_agg(c.rank),
+        array_agg(c.strength),
             array_agg(length(c.tokens)),
         string_agg(c.tokens, ''), CASE WHEN p_vectors THEN array_agg(c.embedding) END,
         CASE WHEN p_vectors THEN array_agg(c.text_hash) END

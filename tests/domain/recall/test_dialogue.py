@@ -29,6 +29,22 @@ def test_who_only_asks_seldom_tells() -> None:
     assert found.question_cue().tolist() == [0.5, -0.5, 0.0]
 
 
+def test_what_users_say_counts_more_than_what_they_are_told() -> None:
+    found = Dialogue([turn(1, 1)._replace(assistant=True), turn(2, 2), candidate(3)], "")
+    assert found.assistant_cue().tolist() == [0.5, -0.5, 0.0]
+
+
+def test_a_standing_order_counts_in_full_and_only_as_a_turn() -> None:
+    ordered = turn(1, 1)._replace(orders=True)
+    assert Dialogue([ordered, turn(2, 2), candidate(3, orders=True)], "").order_cue().tolist() == [1.0, 0.0, 0.0]
+
+
+def test_a_turn_behind_a_relevant_question_answers_it() -> None:
+    memories = [turn(1, 1, asks=True), turn(2, 2), turn(3, 3), turn(4, 4, asks=True), turn(5, 5)]
+    found = Dialogue(memories, "").answer_cue(np.array([2.0, 0.0, 0.0, -1.0, 0.0]))
+    assert found.tolist() == [0.0, 2.0, 0.0, 0.0, 0.0]
+
+
 def test_what_stands_beside_counts_within_a_thread_only() -> None:
     memories = [turn(1, 1), turn(2, 2), turn(3, 3), turn(4, 4, thread="u"), candidate(5)]
     assert Dialogue(memories, "").neighbour_cue(np.array([1.0, 2.0, 4.0, 8.0, 16.0])).tolist() == [
@@ -53,7 +69,7 @@ def test_being_a_turn_is_neither_good_nor_bad(rows: list[tuple[bool, str | None,
         turn(n + 1, n, actor, asks) if is_turn else candidate(n + 1) for n, (is_turn, actor, asks) in enumerate(rows)
     ]
     found = Dialogue(memories, "Maya?")
-    for cue in (found.actor_cue(), found.question_cue()):
+    for cue in (found.actor_cue(), found.question_cue(), found.assistant_cue()):
         assert cue.shape == (len(memories),)
         assert float(cue.sum()) == pytest.approx(0, abs=1e-9)
         assert all(value == 0 for value, (is_turn, *_) in zip(cue, rows, strict=True) if not is_turn)

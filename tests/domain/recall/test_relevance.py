@@ -15,6 +15,7 @@ from app.domain.recall.relevance import (
     Spread,
     estimate_answerable,
     estimate_relevance,
+    top_scores,
 )
 from app.domain.recall.scoring import ScoredCandidate, score_candidates
 from tests.domain.candidates import NOW, candidate
@@ -90,6 +91,27 @@ def test_turns_and_facts_have_regressions_of_their_own() -> None:
     assert estimate_relevance(model, signals, [0]) == [pytest.approx(0.5 * 0.5), pytest.approx(0.75 * 0.5), None]
     assert estimate_relevance(model, signals, []) == [pytest.approx(0.75 * 0.8), pytest.approx(0.75 * 0.8), None]
     assert estimate_answerable(model, signals[:0], []) == 0.0
+
+
+def test_the_best_words_of_a_long_question_are_enough() -> None:
+    words = np.array([[0.9, 0.2, np.nan], [0.8, 0.2, np.nan], [0.7, 0.2, np.nan], [0.1, 0.2, np.nan]])
+    assert top_scores(words)[:2] == pytest.approx([0.8, 0.2])
+    assert np.isnan(top_scores(words)[2])
+    assert top_scores(words[:2])[:2] == pytest.approx([0.85, 0.2])
+
+
+def test_turns_and_facts_have_weights_of_their_own() -> None:
+    turn = candidate(1, similarity=0.5, tokens=tokens(1), type="turn", thread_id="t", seq=1)
+    found = [turn, candidate(2, similarity=0.3, tokens=tokens(2)), candidate(3, similarity=0.1, tokens=tokens(3))]
+    query = RankingQuery("coffee", tokens(1), ("coffee",) * 4)
+    both = replace(DEFAULT, dense=1.0, fact_dense=2.0, late=1.0, fact_late=1.0, context=1.0)
+    same = replace(both, fact_dense=None, fact_late=None)
+    parts = {s.candidate.id.int: s.parts for s in score_candidates(found, both, NOW, query, SHIPPED)}
+    plain = {s.candidate.id.int: s.parts for s in score_candidates(found, same, NOW, query, SHIPPED)}
+    assert parts[1] == plain[1]
+    assert parts[2]["dense"] == pytest.approx(2 * plain[2]["dense"])
+    assert "context" in plain[2]
+    assert "context" not in parts[2]
 
 
 def test_a_coefficient_of_an_unknown_signal_is_refused() -> None:
