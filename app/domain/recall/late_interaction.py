@@ -109,7 +109,8 @@ def match_words(query: bytes, documents: Sequence[bytes | None]) -> NDArray[np.f
     words = np.frombuffer(b"".join(packed), np.int8).reshape(-1, DIMENSION).astype(np.float32)
     query_words = np.frombuffer(query, np.int8).reshape(-1, DIMENSION).astype(np.float32)
     matches = np.full((len(query_words), len(documents)), np.nan)
-    matches[:, places] = np.maximum.reduceat(query_words @ words.T, starts, axis=1) / SCALE**2
+    # the long matrix first: in this order the product takes two thirds of the time
+    matches[:, places] = np.maximum.reduceat(words @ query_words.T, starts, axis=0).T / SCALE**2
     return matches
 
 

@@ -39,6 +39,7 @@ from numpy.typing import NDArray
 
 from app.domain.recall.late_interaction import DIMENSION as KEPT
 from app.domain.recall.late_interaction import TokenProjection
+from app.providers.embeddings.activation_codes import read_codes
 from app.providers.embeddings.local_model import DIMENSION, LocalModel, TextForm, Weights
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
 NAME: Final = "multilingual-e5-small"
 FILE: Final = "e5-small-q4.bin"
 PROJECTION: Final = Path(__file__).with_name("e5_projection.json")
+ACTIVATIONS: Final = Path(__file__).with_name("e5_activations.npz")
 MAGIC: Final = b"E5S1\x01\x00\x00\x00"
 BLOCK: Final = 32
 _BLOCK_BYTES: Final = 2 + BLOCK // 2
@@ -75,12 +77,14 @@ class E5Small(LocalModel):
     def version(self) -> str:
         """Return the digest. Reads 72 MB, about 0.1 s."""
         with self._path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()[:12]
+            digest = hashlib.file_digest(file, "sha256")
+        digest.update(ACTIVATIONS.read_bytes())
+        return digest.hexdigest()[:12]
 
     def read_weights(self) -> Weights:
-        """Return the weights as float32, about 470 MB for the moment."""
+        """Return the weights as float32, about 470 MB for the moment, and the codes of `bench/fit_activations.py`."""
         with _open_file(self._path) as file:
-            return Weights(dict(file.read_arrays()), file.config)
+            return Weights(dict(file.read_arrays()), file.config, read_codes(ACTIVATIONS))
 
     def read_tokenizer(self) -> "Tokenizer":
         """Return the Unigram tokenizer. It takes texts that `text_form` and `query_form` have written."""

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.domain.recall.late_interaction import TokenProjection, hashed_projection
+from app.providers.embeddings.activation_codes import ActivationCodes
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -19,10 +20,11 @@ DIMENSION = 384
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """The weights of a BERT encoder under their usual names, and its configuration."""
+    """The weights of a BERT encoder under their usual names, its configuration, and codes if they are fitted for it."""
 
     arrays: Mapping[str, NDArray[np.float32]]
     config: Mapping[str, Any]
+    codes: ActivationCodes | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 import structlog
 from filelock import FileLock
 
-from app.providers.embeddings.local_model import LocalModel
+from app.providers.embeddings.fitted_graph import FittedGraph
+from app.providers.embeddings.local_model import LocalModel, Weights
 from app.providers.embeddings.onnx_graph import EncoderGraph, Precision
 from app.providers.onnx_telemetry import disable_telemetry
 
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
     from onnx import ModelProto
 
 log = structlog.get_logger(__name__)
-BUILDER_VERSION = 4
-"""The version of both files, part of their names. Raise it whenever `EncoderGraph` makes another graph."""
+BUILDER_VERSION = 5
+"""The version of both files, part of their names. Raise it whenever `build_graph` makes another graph."""
 MIN_MAPPED = 4096
 """Arrays of fewer bytes stay in the graph's file."""
 
@@ -43,8 +44,15 @@ def ensure_graph(cache_dir: Path, model: LocalModel, precision: Precision = "int
     cache_dir.mkdir(parents=True, exist_ok=True)
     with FileLock(f"{path}.lock"):
         if not path.exists():
-            _write_files(EncoderGraph(model.read_weights(), precision).build_model(model.name), path)
+            _write_files(build_graph(model.read_weights(), precision).build_model(model.name), path)
     return path
+
+
+def build_graph(weights: Weights, precision: Precision) -> EncoderGraph:
+    """Return the builder of a graph: in integers by fitted codes, if the model has them."""
+    if precision == "int8" and weights.codes is not None:
+        return FittedGraph(weights, weights.codes)
+    return EncoderGraph(weights, precision)
 
 
 def open_session(cache_dir: Path, model: LocalModel, precision: Precision) -> "onnxruntime.InferenceSession":

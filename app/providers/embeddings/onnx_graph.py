@@ -42,6 +42,10 @@ saturation never sets one host's vectors apart from another's.
 class EncoderGraph:
     """A builder of one BERT encoder: its nodes and weights."""
 
+    opset = OPSET
+    runtime_domain = "com.microsoft"
+    """The domain of the runtime's own operators."""
+
     def __init__(self, weights: Weights, precision: Precision) -> None:
         from onnx import NodeProto, TensorProto
 
@@ -80,12 +84,16 @@ class EncoderGraph:
 
     def linear_layer(self, x: str, *names: str, floor: float | None = None) -> str:
         """Add dense layers of one input, side by side in the last axis. `floor`: a lower bound of x."""
-        weight = np.concatenate([self.weights[f"{name}.weight"].T for name in names], axis=1)
-        bias = np.concatenate([self.weights[f"{name}.bias"] for name in names])
+        weight, bias = self.dense_weights(*names)
         if self.precision == "int8":
             return self.linear_int8(x, names[0], weight, bias, floor)
         product = self.add_node("MatMul", [x, self.add_constant(f"{names[0]}.weight", weight)])
         return self.add_node("Add", [product, self.add_constant(f"{names[0]}.bias", bias)])
+
+    def dense_weights(self, *names: str) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Return new arrays: the weights of dense layers of one input, shape (inputs, outputs), and their bias."""
+        weight = np.concatenate([self.weights[f"{name}.weight"].T for name in names], axis=1)
+        return weight, np.concatenate([self.weights[f"{name}.bias"] for name in names])
 
     def linear_int8(
         self, x: str, name: str, weight: NDArray[np.float32], bias: NDArray[np.float32], floor: float | None
@@ -130,6 +138,14 @@ class EncoderGraph:
         shape = [self.add_node("Shape", ["input_ids"]), self.int_constant(*sizes)]
         return self.add_node("Reshape", [x, self.add_node("Concat", shape, axis=0)], output)
 
+    def split_thirds(self, x: str) -> list[str]:
+        """Split (batch, seq, 3 * size) into three of (batch, seq, size)."""
+        from onnx import helper
+
+        parts = [f"third_{len(self.nodes)}_{part}" for part in range(3)]
+        self.nodes.append(helper.make_node("Split", [x], parts, axis=2, num_outputs=3, name=f"{parts[0]}_node"))
+        return parts
+
     def layer_norm(self, x: str, name: str) -> str:
         """Add a LayerNorm over the last axis."""
         scale = self.add_constant(f"{name}.weight", self.weights[f"{name}.weight"])
@@ -137,16 +153,15 @@ class EncoderGraph:
         epsilon = self.config["layer_norm_eps"]
         return self.add_node("LayerNormalization", [x, scale, bias], axis=-1, epsilon=epsilon)
 
-    def embedding_layer(self) -> str:
-        """Add the sum of word, position and (constant) token-type embeddings, normalised: (batch * seq, width)."""
+    def embedding_sum(self) -> str:
+        """Add the sum of word, position and (constant) token-type embeddings: (batch, seq, width)."""
         table = "embeddings.{}_embeddings.weight"
         positions = self.weights[table.format("position")] + self.weights[table.format("token_type")][0]
         seq = self.add_node("Shape", ["input_ids"], start=1, end=2)
         places = self.add_node(
             "Slice", [self.add_constant("positions", positions), self.int_constant(0), seq, self.int_constant(0)]
         )
-        total = self.add_node("Add", [self.word_vectors(self.weights[table.format("word")]), places])
-        return self.layer_norm(self.join_tokens(total), "embeddings.LayerNorm")
+        return self.add_node("Add", [self.word_vectors(self.weights[table.format("word")]), places])
 
     def word_vectors(self, table: NDArray[np.float32]) -> str:
         """Add the rows of the words, of shape (batch, seq, width)."""
@@ -183,6 +198,13 @@ class EncoderGraph:
         total = self.add_node("Add", [x, self.linear_layer(inner, f"{name}.output.dense", floor=GELU_FLOOR)])
         return self.layer_norm(total, f"{name}.output.LayerNorm")
 
+    def encode_tokens(self, bias: str) -> str:
+        """Add all layers; return the last hidden state, an output of the graph. `bias` is (batch, 1, 1, seq)."""
+        x = self.layer_norm(self.join_tokens(self.embedding_sum()), "embeddings.LayerNorm")
+        for i in range(self.config["num_hidden_layers"]):
+            x = self.transformer_layer(x, f"encoder.layer.{i}", bias)
+        return self.part_tokens(x, self.width, output="token_embeddings")
+
     def add_mean_pooling(self, tokens: str, mask: str) -> None:
         """Add the mean over the mask at unit length. Each row of the mask has at least one 1 ([CLS])."""
         weights = self.add_node("Unsqueeze", [mask, self.int_constant(2)])
@@ -200,10 +222,7 @@ class EncoderGraph:
             "Sub", [self.scalar_constant(1.0), self.add_node("Unsqueeze", [mask, self.int_constant(1, 2)])]
         )
         bias = self.add_node("Mul", [absent, self.scalar_constant(MASKED)])
-        x = self.embedding_layer()
-        for i in range(self.config["num_hidden_layers"]):
-            x = self.transformer_layer(x, f"encoder.layer.{i}", bias)
-        self.add_mean_pooling(self.part_tokens(x, self.width, output="token_embeddings"), mask)
+        self.add_mean_pooling(self.encode_tokens(bias), mask)
         tensor = helper.make_tensor_value_info
         graph = helper.make_graph(
             self.nodes,
@@ -215,7 +234,8 @@ class EncoderGraph:
             ],
             list(self.initializers.values()),
         )
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION)
+        operators = [helper.make_opsetid("", self.opset), helper.make_opsetid(self.runtime_domain, 1)]
+        model = helper.make_model(graph, opset_imports=operators, ir_version=IR_VERSION)
         checker.check_model(model)
         return model
 
