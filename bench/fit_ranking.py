@@ -59,24 +59,24 @@ FIRST: Final = dict.fromkeys(MATCHES, 0.2) | dict.fromkeys(WEIGHTS[5:], 0.1)
 PASSES: Final = 3
 """Some signals depend on the weights of others, so the weights are fitted again with the signals that they give."""
 FACT_WEIGHTS: Final = ("dense", "lexical", "late")
+FACT_STEP: Final = 0.05
+FACT_DEPTH: Final = 3
+"""Facts are few, so their weights are those that find the most among the first three, on a grid of this step."""
 DEPTHS: Final = {True: 10, False: 5}
 """The items of an answer of turns, and of other memories."""
 ITEM: Final = ("rank", "total", "best_total", "context", "similarity", "pool")
-QUESTION: Final = (
-    "best_total",
-    "best_words",
-    "best_similarity",
-    "best_top_words",
-    "best_context",
-    "margin",
-    "pool",
-)
+QUESTION: Final = ("best_total", "best_words", "best_top_words", "best_similarity", "margin", "pool")
 SIGNALS_OF: Final[Mapping[str, tuple[str, ...]]] = {
     "turns": (*ITEM, "distinct", "asks", "best_words"),
-    "conversation": QUESTION,
+    "conversation": (*QUESTION, "best_context"),
     "facts": ITEM,
     "question": (*QUESTION, "words_gap", "similarity_gap"),
 }
+FREE: Final = frozenset({"rank", "best_total", "asks", "pool"})
+"""Signals whose coefficient may be negative. A better match never makes a memory less relevant.
+
+Outside the range of the samples, such as in a store of two memories, that would take noise for an answer.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,14 +122,14 @@ def _print_progress(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
-def fit_weights(samples: Sequence[Sample], policies: Policies, names: Sequence[str]) -> tuple[dict[str, float], str]:
-    """Return the weights, and the recall of the samples of each set with the weights of the other folds, as text."""
+def fit_weights(samples: Sequence[Sample], policies: Policies) -> tuple[dict[str, float], str]:
+    """Return the weights of turns, and the recall of each set with the weights of the other folds, as text."""
     used = [sample for sample in samples if sample.labels.any()]
-    weights = {name: FIRST[name] for name in names}
+    weights = dict(FIRST)
     rows = _signal_rows(used, policies, weights)
     for _ in range(PASSES):
         found = fit_softmax(rows)
-        weights = dict(zip(names, _normalise(found, names), strict=True))
+        weights = _normalise(found)
         rows = _signal_rows(used, policies, {name: value or 0.001 for name, value in weights.items()})
     recalls: dict[str, list[float]] = {}
     for fold in range(FOLDS):
@@ -145,9 +145,29 @@ def fit_weights(samples: Sequence[Sample], policies: Policies, names: Sequence[s
     return weights, f"recall with the weights of other conversations: {told}"
 
 
-def _normalise(found: NDArray[np.float64], names: Sequence[str]) -> list[float]:
-    match = sum(value for value, name in zip(found, names, strict=True) if name in MATCHES)
-    return [round(float(value * MATCH_SUM / match), 2) for value in found]
+def choose_fact_weights(samples: Sequence[Sample], policies: Policies) -> tuple[dict[str, float], str]:
+    """Return the weights of the grid that find the most, and what they find of each set, as text."""
+    used = [sample for sample in samples if sample.labels.any()]
+    rows = _signal_rows(used, policies, dict.fromkeys(FACT_WEIGHTS, 1.0))
+    steps = np.arange(FACT_STEP, MATCH_SUM, FACT_STEP)
+    grid = [(dense, lexical, MATCH_SUM - dense - lexical) for dense in steps for lexical in steps]
+    found = {weights: _recall_of_facts(used, rows, np.array(weights)) for weights in grid if weights[2] > 0}
+    best = max(found, key=lambda weights: round(float(np.mean(list(found[weights].values()))), 4))
+    told = ", ".join(f"{name} {value:.3f}" for name, value in found[best].items())
+    return {name: round(float(w), 2) for name, w in zip(FACT_WEIGHTS, best, strict=True)}, told
+
+
+def _recall_of_facts(samples: Sequence[Sample], rows: Rows, weights: NDArray[np.float64]) -> dict[str, float]:
+    recalls: dict[str, list[float]] = {}
+    for sample, part in zip(samples, rows.parts, strict=True):
+        best = np.argsort(-(part @ weights), kind="stable")[:FACT_DEPTH]
+        recalls.setdefault(sample.data, []).append(sample.labels[best].sum() / min(FACT_DEPTH, sample.evidence))
+    return {name: float(np.mean(values)) for name, values in recalls.items()}
+
+
+def _normalise(found: NDArray[np.float64]) -> dict[str, float]:
+    match = float(found[: len(MATCHES)].sum())
+    return {name: round(float(value) * MATCH_SUM / match, 2) for name, value in zip(WEIGHTS, found, strict=True)}
 
 
 def _signal_rows(samples: Sequence[Sample], policies: Policies, weights: Mapping[str, float]) -> Rows:
@@ -221,6 +241,8 @@ def _fit_regressions(model: RelevanceModel, read: Sequence[_ReadSample]) -> Rele
         own = [one for one in read if one.turns == turns and len(one.signals)]
         weight = {id(one): (500.0 if one.sample.whole else 250.0) / sizes[kind_of(one)] for one in own}
         answered = [one for one in own if one.sample.answerable]
+        if not answered:  # all conversations of the kind are left out
+            continue
         fitted[item] = _fit(
             item,
             np.concatenate([one.signals for one in answered]),
@@ -239,9 +261,15 @@ def _fit_regressions(model: RelevanceModel, read: Sequence[_ReadSample]) -> Rele
 def _fit(
     name: str, signals: NDArray[np.float64], labels: NDArray[np.bool_], weights: NDArray[np.float64]
 ) -> Regression:
-    chosen = [SIGNALS.index(signal) for signal in SIGNALS_OF[name]]
-    intercept, found = fit_logistic(signals[:, chosen], labels, weights)
-    return Regression(round(intercept, 4), dict(zip(SIGNALS_OF[name], found.round(4).tolist(), strict=True)))
+    names = list(SIGNALS_OF[name])
+    while True:
+        chosen = signals[:, [SIGNALS.index(signal) for signal in names]]
+        intercept, found = fit_logistic(chosen, labels, weights)
+        moved = found * chosen.std(axis=0)
+        wrong = {signal: value for signal, value in zip(names, moved, strict=True) if value < 0 and signal not in FREE}
+        if not wrong:
+            return Regression(round(intercept, 4), dict(zip(names, found.round(4).tolist(), strict=True)))
+        names.remove(min(wrong, key=lambda signal: wrong[signal]))
 
 
 def _describe(
@@ -268,10 +296,10 @@ def _describe(
 
 def fit_all(samples: Sequence[Sample], policies: Policies, say: Callable[[str], None]) -> Fit:
     """Fit everything; say the figures of left out conversations."""
-    weights, recall = fit_weights([s for s in samples if s.has_turns], policies, WEIGHTS)
+    weights, recall = fit_weights([s for s in samples if s.has_turns], policies)
     say(f"turns, {recall}")
-    fact_weights, recall = fit_weights([s for s in samples if not s.has_turns], policies, FACT_WEIGHTS)
-    say(f"facts, {recall}")
+    fact_weights, recall = choose_fact_weights([s for s in samples if not s.has_turns], policies)
+    say(f"facts, among the first {FACT_DEPTH}: {recall}")
     named: dict[str, Any] = weights | {f"fact_{name}": value for name, value in fact_weights.items()}
     profile = replace(policies.profiles["default"], **named)
     relevance, figures = fit_relevance(samples, replace(policies, profiles={"default": profile}))
@@ -316,7 +344,7 @@ def main() -> None:
     sets |= {
         f"{name}, users": only_users(data)
         for name, data in sets.items()
-        if any(unit.role == "assistant" for one in data.conversations for unit in one.units)
+        if any(unit.role == unit.actor == "assistant" for one in data.conversations for unit in one.units)
     }
     foreign = options.model != DEFAULT_MODEL  # a model of English reads English alone
     sets |= {"plain facts": load_data([PLAIN])[0], "languages": language_data(languages.DEVELOPMENT, foreign)}

@@ -23,6 +23,7 @@ import asyncpg
 import yaml
 
 from app.bootstrap import Application, Doubles, build_application
+from app.bootstrap.model import default_model
 from app.config.loader import CONFIG_DIR, load_policies
 from app.config.settings import Settings
 from app.domain.filters import Filters
@@ -173,7 +174,7 @@ async def _ask_variants(
 
 def shipped_cut() -> float:
     """Return the shipped least relevance of turns."""
-    model = load_policies(Settings().embedding_model).relevance
+    model = load_policies(default_model(Settings()).embedding_model).relevance
     return model.least.turns if model else 0.0
 
 

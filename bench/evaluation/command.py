@@ -93,6 +93,7 @@ def _exit_with_data_error(error: Exception) -> NoReturn:
 
 
 def _make_plan(model: str, profile: str, top_k: int, sweeps: list[str], baselines: str) -> "Plan":
+    from app.bootstrap.model import default_model
     from app.config.settings import Settings
     from bench.evaluation.baselines import BASELINES
     from bench.evaluation.runs import Plan
@@ -101,7 +102,7 @@ def _make_plan(model: str, profile: str, top_k: int, sweeps: list[str], baseline
     names = _parse_names(baselines)
     _check_names("--baselines", names, BASELINES)
     changes = [change for sweep in sweeps for change in parse_sweep(sweep)]
-    return Plan(model or Settings().embedding_model, profile, top_k, changes, names)
+    return Plan(model or default_model(Settings()).embedding_model, profile, top_k, changes, names)
 
 
 def _make_report(data: "DataSet", files: "list[DataFile]", options: dict[str, Any], measured: "Measured") -> "Report":

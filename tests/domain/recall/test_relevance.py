@@ -53,8 +53,10 @@ def test_the_match_is_relevant_and_the_rest_is_not_in_small_and_large_pools() ->
 
 def test_noise_alone_is_not_relevant() -> None:
     query = RankingQuery("quantum", tokens(99), ("quantum",) * 4)
-    found = [candidate(n, similarity=0.05 + n / 100, tokens=tokens(n)) for n in (1, 2)]
+    found = [candidate(n, similarity=0.05 + n / 500, tokens=tokens(n)) for n in range(1, 31)]
     assert all((one.relevance or 0) < 0.05 for one in score_candidates(found, DEFAULT, NOW, query, SHIPPED))
+    few = score_candidates(found[:2], DEFAULT, NOW, query, SHIPPED)
+    assert all((one.relevance or 0) < 0.2 for one in few)  # of two memories one may well be meant
 
 
 def test_between_two_memories_noise_does_not_outweigh_importance() -> None:

@@ -1,4 +1,4 @@
-"""What the search tells of turns: the assistant's, questions in each script, and standing orders."""
+"""Cues of turns that the search tells: standing orders."""
 
 import asyncpg
 import pytest
