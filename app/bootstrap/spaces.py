@@ -85,7 +85,10 @@ async def switch_space(settings: Settings, admin_url: str, name: str, *, force: 
     async with open_spaces(settings) as spaces:
         report = await spaces.get_report(name)
     if report.missing and not force:
-        raise WrongState(f"{_missing_text(report.missing)} in {name}: run `mnema embeddings migrate {name}` first")
+        raise WrongState(
+            f"{_missing_text(report.missing)} in {name}: run `mnema embeddings migrate {name}` first; if it runs with "
+            "--follow and has nothing left but what servers write meanwhile, add --force"
+        )
     await space_admin.switch_space(admin_url, name)
     return report
 

@@ -141,7 +141,8 @@ async def test_a_run_that_is_killed_is_taken_up_where_it_ended(
     await app.memory.edit.patch_memory(caller.scope, held[7], {"text": "Maya sold it and is happy."}, version=None)
     assert await refused(env, "switch", name) == (
         f"error invalid_state: {FACTS - 63} memories or agents' values have no vector in {name}: "
-        f"run `mnema embeddings migrate {name}` first\n"
+        f"run `mnema embeddings migrate {name}` first; if it runs with --follow and has nothing left but what servers "
+        "write meanwhile, add --force\n"
     )
     await killed(env, name, endpoint)
     endpoint.requests.clear()
