@@ -1,4 +1,4 @@
-"""Fit the weights of ranking and the relevance of a local embedding model (`docs/benchmarks.md`, Ranking).
+"""Fit the weights of ranking and the relevance of a local embedding model (`docs/benchmarks.md`, Evidence found).
 
     python -m bench.fit_ranking DATA... [--model multilingual-e5-small] [--write]
 
@@ -327,6 +327,9 @@ def render_relevance(model: RelevanceModel) -> str:
     for name in ("turns", "conversation", "facts", "question"):
         regression: Regression = getattr(model, name)
         values[name] = {"intercept": regression.intercept, "coefficients": dict(regression.coefficients)}
+    for name in ("noise", "noise_words"):
+        spread = getattr(model, name)
+        values |= {name: asdict(spread)} if spread else {}
     values["least"] = asdict(model.least)
     head = "# Relevance for this embedding model, by `python -m bench.fit_ranking --write`.\n"
     return head + yaml.safe_dump(values, sort_keys=False)

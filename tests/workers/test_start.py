@@ -68,7 +68,7 @@ async def test_a_worker_without_a_schema_or_with_another_model_ends_with_one_lin
     tmp_path: Path, database: Database, redis: RedisServer, sql: asyncpg.Connection
 ) -> None:
     await sql.execute("UPDATE embedding_spaces SET model = 'another'")
-    said = await refused(tmp_path, database.app, redis.url)
+    said = await refused(tmp_path, database.app, redis.url, MNEMA_EMBEDDING_MODEL="all-MiniLM-L6-v2")
     assert (said.count("\n"), "the stored vectors are another" in said) == (0, True), said
 
 

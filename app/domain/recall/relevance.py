@@ -104,6 +104,9 @@ class RelevanceModel:
       question and few answer it, and turns have cues of their own.
     - `conversation`, `question`: the probability that any memory helps, of candidates with turns and without any. The
       relevance is the product of both.
+    - `noise`, `noise_words`: the best cosine and the best match of words of questions that are far from all facts. The
+      regressions are fitted on near ones, so what is no better than noise in both loses its probability, if there are
+      no turns. None: nothing does.
     - `least`: the least relevance of an answered memory, unless a category, a tenant or a request names another.
     """
 
@@ -118,6 +121,8 @@ class RelevanceModel:
     facts: Regression = field(default_factory=Regression)
     question: Regression = field(default_factory=Regression)
     conversation: Regression = field(default_factory=Regression)
+    noise: Spread | None = None
+    noise_words: Spread | None = None
     least: LeastRelevance = field(default_factory=LeastRelevance)
 
     def __post_init__(self) -> None:
@@ -207,7 +212,15 @@ def estimate_answerable(model: RelevanceModel, signals: NDArray[np.float64], tur
     if not len(signals):
         return 0.0
     asked = model.conversation if len(turns) else model.question
-    return float(asked.probabilities(np.nan_to_num(signals[:1]))[0])
+    probability = float(asked.probabilities(np.nan_to_num(signals[:1]))[0])
+    if model.noise is None or model.noise_words is None or len(turns):
+        return probability
+    best = dict(zip(SIGNALS, signals[0].tolist(), strict=True))
+    above = max(
+        (best["best_similarity"] - model.noise.mean) / model.noise.deviation,
+        (best["best_words"] - model.noise_words.mean) / model.noise_words.deviation,
+    )
+    return probability * (0.5 + 0.5 * math.tanh(above / 2))
 
 
 def context_scores(words: NDArray[np.float64], dialogue: Dialogue) -> Values:

@@ -39,7 +39,7 @@ async def test_the_request_of_the_seed_is_answered_in_the_shape_of_the_seed(http
     assert response.status_code == 200
     answer = response.json()
     assert answer.keys() == {"items", "related", "header", "tokens", "took_ms", "answerable", "query_id"}
-    assert answer["answerable"] == max(item.pop("relevance") for item in answer["items"])
+    assert answer["answerable"] >= max(item.pop("relevance") for item in answer["items"])
     assert sorted(answer["items"] + answer["related"], key=lambda item: item["category"]) == [
         {
             "id": project["id"],

@@ -274,7 +274,7 @@ async def test_a_search_that_nothing_answers_gets_nothing(http: httpx.AsyncClien
     request = {"user_id": "maya", "query": "Which accelerator found the boson?"}
     assert (await http.post("/search", json=request)).json()["results"] == []
     milk = (await http.post("/search", json=request | {"query": "Does Maya drink oat milk?"})).json()
-    assert [result["text"] for result in milk["results"]] == ["Maya drinks oat milk."]
+    assert milk["results"][0]["text"] == "Maya drinks oat milk."
     assert (await search(http, "oat milk", min_relevance=1))["text"] == ""
 
 

@@ -54,7 +54,7 @@ async def talk(app: Application, caller: Caller) -> None:
 @pytest.mark.usefixtures("talk")
 async def test_an_answer_is_looked_at_beside_its_question(app: Application, caller: Caller) -> None:
     answer = await ask(app, caller, "Where did Maya buy the boat?")
-    assert answer.items[0].memory.text == "Where did you buy the boat, Maya?"
+    assert answer.items[0].memory.text == "In Porto, for next to nothing!"
     seen = [s for s in (*(i.scored for i in answer.items), *(d.scored for d in answer.dropped)) if s is not None]
     [reply] = [s for s in seen if (s.candidate.thread_id, s.candidate.seq) == ("t", 2)]
     assert min(reply.parts[cue] for cue in ("neighbours", "actor", "asks", "session")) > 0
