@@ -17,7 +17,7 @@ PAGE = "docs/evaluation.md"
 
 def evaluate(*args: str) -> tuple[int, str, str]:
     """Run the command. Return its exit code, and what it prints on both streams."""
-    result = CliRunner().invoke(app, ["eval", *args])
+    result = CliRunner().invoke(app, ["eval", *args], env={"MNEMA_LOG_LEVEL": "warning"})
     return result.exit_code, result.stdout, result.stderr
 
 
