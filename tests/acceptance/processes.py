@@ -21,6 +21,7 @@ import orjson
 
 from app.embedded.home import read_env
 from app.embedded.postgres_access import command_line
+from app.providers.embeddings.minilm import NAME as MINILM
 from app.providers.embeddings.minilm import MiniLM
 from app.providers.embeddings.onnx_files import ensure_graph
 from tests.acceptance import command_server
@@ -37,8 +38,9 @@ ANNOUNCED = "stop  Ctrl-C"
 def environment(**values: object) -> dict[str, str]:
     """Return this process's environment without settings of Mnema or a database, and with `values`.
 
-    With a database it has the tests' secret, too.
+    With a database it has the tests' secret, too. A new installation gets MiniLM, at half the CPU.
     """
+    values = {"MNEMA_EMBEDDING_MODEL": MINILM, **values}
     if values.get("MNEMA_DATABASE_URL"):
         values = {"MNEMA_SECRET_KEY": SECRET_KEY, **values}
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("MNEMA_", "PG", "DATABASE_URL"))}
