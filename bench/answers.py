@@ -22,7 +22,7 @@ from app.usecases.recall.answer import Answer
 from app.usecases.recall.request import Query
 from bench import throwaway
 from bench.realistic_users import Question, RealisticUser, load_user
-from bench.retrieval import MovableClock
+from bench.throwaway import MovableClock
 
 DEPTHS = (1, 3, 5)
 

@@ -24,8 +24,8 @@ from app.config.loader import CONFIG_DIR, load_policies
 from app.domain.recall.relevance import SIGNALS, Regression, RelevanceModel, estimate_relevance
 from bench import documents, throwaway
 from bench.documents_questions import HALVES
+from bench.evaluation.figures import area_under_roc
 from bench.regressions import fit_logistic
-from bench.relevance import area_under_roc
 
 CHUNK_SIGNALS: Final = ("rank", "total", "context", "best_similarity")
 QUESTION_SIGNALS: Final = ("best_words", "best_similarity")
@@ -71,7 +71,7 @@ def try_documents(model: RelevanceModel, samples: Sequence[documents.Sample]) ->
 
 
 def _relevances_of(model: RelevanceModel, signals: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.array(estimate_relevance(model, signals, []), np.float64)
+    return np.array(estimate_relevance(model, signals, [])[0], np.float64)
 
 
 def render_documents(model: RelevanceModel) -> str:

@@ -29,7 +29,6 @@ from bench.tables import (
     show_receipts,
     show_report,
     show_retention,
-    show_retrieval,
     show_views,
     show_workers,
 )
@@ -216,38 +215,6 @@ def bench_console(
     _show_reports(
         lambda say: [bench.run(bench.Plan(memories, users, visits, str(browser)), say)], json_file, show_console
     )
-
-
-@bench_app.command("retrieval")
-def bench_retrieval(
-    locomo: Annotated[Path, typer.Option(exists=True, dir_okay=False, help="LoCoMo's JSON file")],
-    conversations: Annotated[str, typer.Option(help="comma-separated places in the file, from 1")] = "1,2,3,4,5",
-    profiles: Annotated[str, typer.Option(help="comma-separated names of bench/retrieval.py; default: all")] = "",
-    category: Annotated[str, typer.Option(help="the category of the turns; an unknown one is declared")] = "activity",
-    json_file: Json = None,
-) -> None:
-    """Measure the share of evidence that each ranking profile finds in long conversations, and its CPU cost."""
-    bench = _load_module("retrieval")
-    names = [name.strip() for name in profiles.split(",") if name.strip()] or list(bench.ABLATIONS)
-    if unknown := set(names) - set(bench.ABLATIONS):
-        exit_with_error(
-            f"--profiles takes names of {', '.join(bench.ABLATIONS)}; not {', '.join(sorted(unknown))}", USAGE
-        )
-    places = _parse_numbers("--conversations", conversations)
-    try:
-        found, samples = bench.run(
-            locomo, places, names, lambda line: err.print(f"[dim]{line}[/]", highlight=False), category
-        )
-    except MnemaError as error:
-        exit_with_error(f"{error.code}: {error.detail}")
-    except (RuntimeError, OSError, ValueError, KeyError) as error:
-        exit_with_error(str(error))
-    show_retrieval(found)
-    figures = _load_module("relevance").measure_relevance(samples, bench.shipped_cut())
-    out.print(figures.text, highlight=False)
-    if json_file is not None:
-        rows: dict[str, Any] = {name: figures.rows for name, figures in found.items()} | {"relevance": asdict(figures)}
-        json_file.write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
 
 
 @bench_app.command("answers")

@@ -3,9 +3,9 @@
     python -m bench.fit_ranking DATA... [--model multilingual-e5-small] [--write]
 
 DATA are conversations in a format of `mnema eval`; those with turns of an assistant count twice, once with the turns of
-users alone. The plain facts and the languages of this folder are added. Each set has the same weight. The weights are
-those of a softmax over the candidates of a question, the relevance is from logistic regressions. All figures are of
-conversations that were left out of the fit.
+users alone. The plain facts and the languages of this folder are added. Each set has the same weight. The weights of
+turns are those of a softmax over the candidates of a question, those of facts the best of a grid; the relevance is from
+logistic regressions. Recall is told with weights, and the cut with regressions, of other conversations.
 """
 
 import argparse
@@ -26,15 +26,15 @@ from app.bootstrap import Doubles, build_application
 from app.bootstrap.model import DEFAULT_MODEL
 from app.config.loader import CONFIG_DIR, Policies, load_policies
 from app.domain.recall.profiles import RankingProfile
-from app.domain.recall.relevance import SIGNALS, Regression, RelevanceModel
+from app.domain.recall.relevance import SIGNALS, Regression, RelevanceModel, estimate_relevance
 from app.domain.recall.scoring import score_candidates
-from bench import languages, retrieval, throwaway
+from bench import languages, throwaway
 from bench.evaluation.data import Conversation, DataSet
+from bench.evaluation.figures import area_under_roc
 from bench.evaluation.loading import load_data
 from bench.evaluation.storing import UnitWriter
 from bench.ranking_samples import FOLDS, Sample, SampleCollector, language_data, only_users, smaller_samples
 from bench.regressions import Rows, fit_logistic, fit_softmax
-from bench.relevance import area_under_roc
 
 PLAIN: Final = Path(__file__).parent / "plain_facts" / "development.jsonl"
 WEIGHTS: Final = (
@@ -90,7 +90,7 @@ class Fit:
 
 async def collect_samples(site: throwaway.Site, sets: Mapping[str, DataSet]) -> list[Sample]:
     """Store all sets and ask their questions."""
-    clock = retrieval.MovableClock()
+    clock = throwaway.MovableClock()
     names = [(name, replace(one, id=f"{name} {one.id}")) for name, data in sets.items() for one in data.conversations]
     samples: list[Sample] = []
     async with build_application(site.home.server_settings(site.cluster), Doubles(clock=clock)) as app:
@@ -124,22 +124,20 @@ def _print_progress(line: str) -> None:
 
 def fit_weights(samples: Sequence[Sample], policies: Policies) -> tuple[dict[str, float], str]:
     """Return the weights of turns, and the recall of each set with the weights of the other folds, as text."""
-    used = [sample for sample in samples if sample.labels.any()]
+    asked = [sample for sample in samples if sample.answerable]
+    found = [bool(sample.labels.any()) for sample in asked]
     weights = dict(FIRST)
-    rows = _signal_rows(used, policies, weights)
+    rows = _signal_rows(asked, policies, weights)
     for _ in range(PASSES):
-        found = fit_softmax(rows)
-        weights = _normalise(found)
-        rows = _signal_rows(used, policies, {name: value or 0.001 for name, value in weights.items()})
+        weights = _normalise(fit_softmax(rows.choose(found)))
+        rows = _signal_rows(asked, policies, {name: value or 0.001 for name, value in weights.items()})
     recalls: dict[str, list[float]] = {}
-    for fold in range(FOLDS):
-        chosen = [sample.fold != fold for sample in used]
-        if all(chosen):
-            continue
-        found = fit_softmax(rows.choose(chosen))
-        for sample, part in zip(used, rows.parts, strict=True):
+    for fold in {sample.fold for sample in asked}:
+        others = [sample.fold != fold and one for sample, one in zip(asked, found, strict=True)]
+        fitted = fit_softmax(rows.choose(others))
+        for sample, part in zip(asked, rows.parts, strict=True):
             if sample.fold == fold:
-                best = np.argsort(-(part @ found), kind="stable")[: DEPTHS[sample.has_turns]]
+                best = np.argsort(-(part @ fitted), kind="stable")[: DEPTHS[sample.has_turns]]
                 recalls.setdefault(sample.data, []).append(sample.labels[best].sum() / sample.evidence)
     told = ", ".join(f"{name} {np.mean(values):.3f}" for name, values in recalls.items())
     return weights, f"recall with the weights of other conversations: {told}"
@@ -147,11 +145,11 @@ def fit_weights(samples: Sequence[Sample], policies: Policies) -> tuple[dict[str
 
 def choose_fact_weights(samples: Sequence[Sample], policies: Policies) -> tuple[dict[str, float], str]:
     """Return the weights of the grid that find the most, and what they find of each set, as text."""
-    used = [sample for sample in samples if sample.labels.any()]
-    rows = _signal_rows(used, policies, dict.fromkeys(FACT_WEIGHTS, 1.0))
+    asked = [sample for sample in samples if sample.answerable]
+    rows = _signal_rows(asked, policies, dict.fromkeys(FACT_WEIGHTS, 1.0))
     steps = np.arange(FACT_STEP, MATCH_SUM, FACT_STEP)
     grid = [(dense, lexical, MATCH_SUM - dense - lexical) for dense in steps for lexical in steps]
-    found = {weights: _recall_of_facts(used, rows, np.array(weights)) for weights in grid if weights[2] > 0}
+    found = {weights: _recall_of_facts(asked, rows, np.array(weights)) for weights in grid if weights[2] > 0}
     best = max(found, key=lambda weights: round(float(np.mean(list(found[weights].values()))), 4))
     told = ", ".join(f"{name} {value:.3f}" for name, value in found[best].items())
     return {name: round(float(w), 2) for name, w in zip(FACT_WEIGHTS, best, strict=True)}, told
@@ -193,7 +191,7 @@ def _score(sample: Sample, policies: Policies, profile: RankingProfile) -> Any:
 
 
 def fit_relevance(samples: Sequence[Sample], policies: Policies) -> tuple[RelevanceModel, str]:
-    """Return the relevance model of the policies' weights, and its figures on left out conversations as text."""
+    """Return the relevance model of the policies' weights, and the figures of models fitted on other conversations."""
     assert policies.relevance is not None
     read = [_ReadSample.of(sample, policies) for sample in (*samples, *smaller_samples(samples))]
     told: dict[str, list[tuple[_ReadSample, NDArray[np.float64], float]]] = {}
@@ -224,9 +222,8 @@ class _ReadSample:
 
     def estimate(self, model: RelevanceModel) -> tuple[NDArray[np.float64], float]:
         """Return the relevance of each candidate, and the probability that any helps."""
-        item, asked = (model.turns, model.conversation) if self.turns else (model.facts, model.question)
-        answerable = float(asked.probabilities(self.signals[:1])[0])
-        return item.probabilities(self.signals) * answerable, answerable
+        relevances, answerable = estimate_relevance(model, self.signals, range(len(self.signals)) if self.turns else ())
+        return np.array(relevances, np.float64), answerable
 
 
 def _fit_regressions(model: RelevanceModel, read: Sequence[_ReadSample]) -> RelevanceModel:

@@ -17,9 +17,9 @@ from app.domain.recall.profiles import RankingQuery
 from app.usecases.recall.request import Query
 from bench import languages
 from bench.evaluation.asking import EVERY_TOKEN
-from bench.evaluation.data import FIRST_TIME, Conversation, DataSet, Question, Unit
+from bench.evaluation.data import AGENT, FIRST_TIME, TURN_CATEGORY, Conversation, DataSet, Question, Unit
 from bench.evaluation.storing import StoredUnits
-from bench.retrieval import AGENT, CATEGORY, MovableClock
+from bench.throwaway import MovableClock
 
 USERS: Final = " users"
 """The end of the name of a conversation without the assistant's turns."""
@@ -106,7 +106,7 @@ class SampleCollector:
 
     async def _ask(self, name: str, fold: int, one: Conversation, stored: StoredUnits, question: Question) -> Sample:
         self._clock.at = question.at or one.asked_at
-        categories = tuple({unit.category or CATEGORY for unit in one.units})
+        categories = tuple({unit.category or TURN_CATEGORY for unit in one.units})
         query = Query(AGENT, question.text, categories, Filters(stored.user_id), 20, EVERY_TOKEN, min_relevance=0.0)
         answer = await self._app.recall.query.answer_query(self._principal, query)
         scored = [item.scored for item in answer.items if item.scored is not None]

@@ -17,8 +17,8 @@ from app.bootstrap import Doubles, build_application
 from bench import throwaway
 from bench.answers import store_user
 from bench.realistic_users import load_user
-from bench.retrieval import MovableClock
 from bench.stale_pairs import Tally
+from bench.throwaway import MovableClock
 
 PAIRS_FILE: Final = Path(__file__).with_name("relation_pairs.jsonl")
 USER: Final = "development"

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from bench.mirror import Report as MirrorReport
     from bench.receipts import Report as ReceiptsReport
     from bench.retention import Report as RetentionReport
-    from bench.retrieval import Figures
     from bench.server_workers import Report as WorkersReport
     from bench.view_requests import Report as ViewReport
 
@@ -171,29 +170,6 @@ def show_documents(figures: Any) -> None:
     out.print(f"{figures.positions} places checked, {figures.wrong_places} wrong")
     p50, p95 = np.quantile(figures.times_ms, (0.5, 0.95))
     out.print(f"a search took {p50:.1f} ms (p50), {p95:.1f} ms (p95), with embedding the question")
-
-
-def show_retrieval(found: "dict[str, Figures]") -> None:
-    """Show how much of the evidence each profile finds."""
-    some = next(iter(found.values()))
-    categories = sorted({row["category"] for row in some.rows})
-    table = Table(title=f"evidence found, {len(some.rows)} questions")
-    heads = ("profile", "r@5", "r@10", "r@20", "all", "nDCG", "turns", *(f"c{c}" for c in categories))
-    for name in (*heads, "ms"):
-        table.add_column(name, justify="left" if name == "profile" else "right", no_wrap=True)
-    for name, figures in found.items():
-        means = [figures.mean_of(key) for key in ("r@5", "r@10", "r@20", "all@10", "ndcg@10")]
-        means += [figures.turn_recall, *(figures.mean_of("r@10", category=c) for c in categories)]
-        table.add_row(
-            name, *(f"{value:.3f}".removeprefix("0") for value in means), f"{figures.cpu_ms / len(figures.rows):.1f}"
-        )
-    print_table(table)
-    each = sorted({row["conversation"] for row in some.rows})
-    for name, figures in found.items():
-        shares = ", ".join(f"{figures.mean_of('r@10', conversation=c):.3f}" for c in each)
-        out.print(f"{name}, r@10 by conversation: {shares}")
-    out.print("a question counts by the share of its evidence found, turns counts turns; what names no depth is @10")
-    out.print("ms of CPU: of the asking process, without PostgreSQL and without embedding")
 
 
 def show_answers(found: "dict[str, AnswerFigures]") -> None:

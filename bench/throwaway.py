@@ -22,6 +22,7 @@ from app.bootstrap.tenancy import open_tenants
 from app.domain.changes import ChangeKind, MemoryChange, Observation
 from app.domain.memory.memory import NewMemory
 from app.domain.principal import Principal
+from app.domain.trusted_time import TrustedTime
 from app.embedded.home import DATABASE, Home
 from app.embedded.postgres import Cluster, EmbeddedPostgres
 from app.storage.identity import new_id
@@ -33,6 +34,24 @@ from bench.constant_embedder import TOPIC_SHARE, ConstantEmbedder
 CHUNK = 250
 EDGES = 5
 DAYS = 90
+
+
+@dataclass(slots=True)
+class MovableClock:
+    """A clock that shows the time that was set."""
+
+    at: datetime = datetime(2030, 1, 1, tzinfo=UTC)
+
+    def now(self) -> datetime:
+        """Return the time that was set."""
+        return self.at
+
+    async def trusted_time(self) -> TrustedTime:
+        """Return the time that was set."""
+        return TrustedTime(self.at)
+
+    async def follow_database(self) -> None:
+        """Do nothing: the time that was set counts."""
 
 
 @dataclass(frozen=True, slots=True)

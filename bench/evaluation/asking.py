@@ -12,10 +12,10 @@ from app.domain.filters import Filters
 from app.domain.principal import Principal
 from app.usecases.recall.answer import Answer, AnswerItem
 from app.usecases.recall.request import Query
-from bench.evaluation.data import Conversation, Question
+from bench.evaluation.data import AGENT, Conversation, Question
 from bench.evaluation.figures import rank_gain
 from bench.evaluation.storing import StoredUnits
-from bench.retrieval import AGENT, MovableClock
+from bench.throwaway import MovableClock
 
 EVERY_TOKEN: Final = 10_000_000
 """A budget of tokens that no answer fills."""

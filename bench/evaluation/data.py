@@ -12,6 +12,10 @@ from typing import Annotated, Any, Final, TypeAlias
 from mnema_wire.checks import check_identifier, check_moment
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
+AGENT: Final = "supervisor"
+"""The agent that asks."""
+TURN_CATEGORY: Final = "activity"
+"""The category in which turns are stored."""
 MOST_UNITS: Final = 1_000_000
 MOST_QUESTIONS: Final = 100_000
 MOST_EVIDENCE: Final = 1_000

@@ -54,6 +54,13 @@ def measure_auroc(answerable: Sequence[float], unanswerable: Sequence[float]) ->
     return _figure(_auroc(own, np.sort(others)), np.array(found), len(own) + len(others))
 
 
+def area_under_roc(values: Values, labels: NDArray[np.bool_]) -> float:
+    """Return the probability that a value with the label is higher than one without it. A tie counts half."""
+    if not 0 < labels.sum() < len(labels):
+        return math.nan
+    return _auroc(values[labels], np.sort(values[~labels]))
+
+
 def rank_gain(places: Sequence[float], depth: int) -> float:
     """Return the nDCG of evidence found at these places, counted from 1; infinity is not found."""
     ideal = sum(1 / math.log2(place + 1) for place in range(1, min(depth, len(places)) + 1))

@@ -23,7 +23,7 @@ from bench.evaluation.baselines import DEEPEST, VECTORS_PROFILE, ask_baselines
 from bench.evaluation.data import Conversation, DataError, DataSet
 from bench.evaluation.storing import StoredUnits, UnitWriter, categories_of
 from bench.evaluation.sweeps import Change, write_config
-from bench.retrieval import MovableClock
+from bench.throwaway import MovableClock
 
 SHIPPED: Final = "shipped"
 """The name of the run with the shipped policies."""

@@ -11,8 +11,8 @@ from app.domain.errors import MnemaError
 from app.domain.memory.memory import MemoryType, NewMemory
 from app.domain.principal import Principal
 from app.usecases.memory.write import MAX_BATCH
-from bench.evaluation.data import Conversation, DataError, DataSet, Unit
-from bench.retrieval import CATEGORY, MovableClock
+from bench.evaluation.data import TURN_CATEGORY, Conversation, DataError, DataSet, Unit
+from bench.throwaway import MovableClock
 
 TELL_EVERY: Final = 2_000
 """Units between two lines about the progress."""
@@ -124,7 +124,7 @@ def _runs_of_a_kind(units: Sequence[Unit]) -> Iterator[list[Unit]]:
 def _turn_draft(user_id: str, turn: Unit) -> NewMemory:
     return NewMemory(
         user_id=user_id,
-        category=CATEGORY,
+        category=TURN_CATEGORY,
         text=turn.text,
         type=MemoryType.turn,
         thread_id=f"{user_id}/{turn.thread}",
@@ -147,5 +147,5 @@ def _name(conversation: Conversation, unit: Unit) -> str:
 
 def categories_of(data: DataSet) -> list[str]:
     """Return the categories that the agent must see to answer from the data."""
-    named = {unit.category or CATEGORY for one in data.conversations for unit in one.units}
+    named = {unit.category or TURN_CATEGORY for one in data.conversations for unit in one.units}
     return sorted(named)

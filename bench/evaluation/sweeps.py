@@ -9,8 +9,7 @@ import yaml
 
 from app.config.loader import CONFIG_DIR
 from app.domain.recall.profiles import RankingProfile
-from bench.evaluation.data import DataError
-from bench.retrieval import AGENT
+from bench.evaluation.data import AGENT, DataError
 
 WEIGHTS: Final = frozenset(field.name for field in fields(RankingProfile))
 MERGE: Final = "tag:yaml.org,2002:merge"

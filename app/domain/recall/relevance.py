@@ -20,15 +20,10 @@ SIGNALS: Final = (
     "rank",  # ln(1 + place), places from 0
     "total",
     "best_total",
-    "total_by_best",  # total · best_total
     "best_words",
-    "words_by_best",  # best_words · best_total
     "best_similarity",
     "context",
     "distinct",
-    "neighbours",
-    "session",
-    "date",
     "asks",
     "margin",  # best_total less the mean of the next totals
     "words_gap",  # best_words less the mean of all candidates
@@ -142,15 +137,14 @@ class RelevanceModel:
 
 def relevance_signals(
     candidates: Sequence[Candidate],
-    columns: Mapping[str, Values],
     totals: Values,
     words: NDArray[np.float64] | None,
     context: Values,
 ) -> NDArray[np.float64] | None:
     """Return the signals of each candidate, shape (candidates, SIGNALS).
 
-    `columns` are the parts of the totals. `words` are the matches of `late_interaction.match_words`; without them there
-    are no signals. `context` are the `context_scores` of them. The row of a candidate without words is NaN.
+    `words` are the matches of `late_interaction.match_words`; without them there are no signals. `context` are their
+    `context_scores`. The row of a candidate without words is NaN.
     """
     if words is None or not len(candidates):
         return None
@@ -167,13 +161,10 @@ def relevance_signals(
         ranks,
         totals,
         np.full(count, best_total),
-        totals * best_total,
         np.full(count, best_words),
-        np.full(count, best_words * best_total),
         np.full(count, best_similarity),
         context,
         _distinct_scores(words),
-        *(columns.get(name, np.zeros(count)) for name in ("neighbours", "session", "date")),
         np.array([c.asks for c in candidates], np.float64),
         np.full(count, best_total - totals[best[1:]].mean() if len(best) > 1 else 0.0),
         np.full(count, best_words - _mean_known(scores)),
@@ -195,22 +186,23 @@ def _mean_known(values: Values) -> float:
     return float(known.mean()) if known.size else 0.0
 
 
-def estimate_relevance(model: RelevanceModel, signals: NDArray[np.float64], turns: Sequence[int]) -> list[float | None]:
-    """Return the relevance of each row of signals; None for a row with NaN: a memory that is not embedded yet.
+def estimate_relevance(
+    model: RelevanceModel, signals: NDArray[np.float64], turns: Sequence[int]
+) -> tuple[list[float | None], float]:
+    """Return the relevance of each row of signals, and the probability that any of the candidates helps to answer.
 
-    `turns` are the indexes of the rows of turns.
+    The relevance of a row with NaN is None: its memory is not embedded yet. `turns` are the indexes of the rows of
+    turns. There is at least one row.
     """
+    answerable = _estimate_answerable(model, signals, turns)
     found = model.facts.probabilities(signals)
     found[turns] = model.turns.probabilities(signals)[turns]
-    found *= estimate_answerable(model, signals, turns)
     found[np.isnan(signals).any(axis=1)] = np.nan
-    return [None if math.isnan(probability) else probability for probability in found.tolist()]
+    relevances = (answerable * found).tolist()
+    return [None if math.isnan(relevance) else relevance for relevance in relevances], answerable
 
 
-def estimate_answerable(model: RelevanceModel, signals: NDArray[np.float64], turns: Sequence[int]) -> float:
-    """Return the probability that any of the candidates helps to answer, 0 without any."""
-    if not len(signals):
-        return 0.0
+def _estimate_answerable(model: RelevanceModel, signals: NDArray[np.float64], turns: Sequence[int]) -> float:
     asked = model.conversation if len(turns) else model.question
     probability = float(asked.probabilities(np.nan_to_num(signals[:1]))[0])
     if model.noise is None or model.noise_words is None or len(turns):

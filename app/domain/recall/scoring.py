@@ -29,7 +29,6 @@ from app.domain.recall.relevance import (
     RelevanceModel,
     Spread,
     context_scores,
-    estimate_answerable,
     estimate_relevance,
     relevance_signals,
     top_scores,
@@ -82,7 +81,7 @@ def score_candidates(
     work = _Ranking(candidates, profile, query, now, model)
     columns = work.fused_columns() | _boost_columns(candidates, profile, query, now)
     totals = _sum_columns(columns, len(candidates))
-    relevance, answerable, signals = work.relevance_of(columns, totals)
+    relevance, answerable, signals = work.relevance_of(totals)
     values = totals.tolist()
     best = np.argsort(-totals, kind="stable").tolist()
     return [
@@ -164,20 +163,17 @@ class _Ranking:
         relevance = np.array([candidate_relevance(c, self._profile) for c in self._candidates], np.float64)
         return {"relevance": (1.0 - self._profile.recency) * relevance}
 
-    def relevance_of(
-        self, columns: Mapping[str, Values], totals: Values
-    ) -> tuple[Sequence[float | None], float | None, NDArray[np.float64] | None]:
-        """Return the relevance of each candidate, that of the best answer, and the signals that they were read from."""
+    def relevance_of(self, totals: Values) -> tuple[Sequence[float | None], float | None, NDArray[np.float64] | None]:
+        """Return each candidate's relevance, the probability that any helps, and the signals that told both."""
         model = self._model
-        turns = self._dialogue.turns
         if self._profile.fusion == "sigmoid":
             known = [candidate_relevance(c, self._profile) for c in self._candidates]
             return known, max(known, default=None), None
         if model is not None and self._profile.name in model.profiles:
-            signals = relevance_signals(self._candidates, columns, totals, self._words, self._context)
+            signals = relevance_signals(self._candidates, totals, self._words, self._context)
             if signals is not None:
-                answerable = estimate_answerable(model, signals, turns)
-                return estimate_relevance(model, signals, turns), answerable, signals
+                relevances, answerable = estimate_relevance(model, signals, self._dialogue.turns)
+                return relevances, answerable, signals
         return [None] * len(self._candidates), None, None
 
     def _match_columns(self) -> dict[str, Values]:

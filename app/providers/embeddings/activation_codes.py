@@ -7,9 +7,12 @@ Each layer has four inputs: of the attention, of its output, and of the two inne
 which has no large negative values, so it has no center, and fewer codes below zero than above.
 """
 
+import base64
+import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from textwrap import wrap
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +23,8 @@ GELU_ZERO: Final = 32
 """The code of 0 in the channels that come from GELU."""
 CODES: Final = 255
 """The highest code."""
+LINE: Final = 110
+"""The characters of a line of the file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +42,25 @@ class ActivationCodes:
 
 def read_codes(path: Path) -> ActivationCodes:
     """Return the codes of a file."""
-    with np.load(path, allow_pickle=False) as stored:
-        return ActivationCodes(*(stored[name].astype(np.float32) for name in ActivationCodes.__slots__))
+    stored = json.loads(path.read_text(encoding="utf-8"))
+    return ActivationCodes(
+        center=_read_array(stored["center"]),
+        step=_read_array(stored["step"]),
+        inner_step=_read_array(stored["inner_step"]),
+    )
 
 
 def write_codes(codes: ActivationCodes, path: Path) -> None:
-    """Write the codes into a file, as float16."""
-    arrays = {name: getattr(codes, name).astype(np.float16) for name in ActivationCodes.__slots__}
-    np.savez_compressed(path, **arrays)
+    """Write the codes into a file: each array as its shape, and as float16 in lines of base64."""
+    arrays = {"center": codes.center, "step": codes.step, "inner_step": codes.inner_step}
+    stored = {name: {"shape": array.shape, "lines": _write_lines(array)} for name, array in arrays.items()}
+    path.write_text(json.dumps(stored, indent=1) + "\n", encoding="utf-8")
+
+
+def _read_array(stored: dict[str, Any]) -> NDArray[np.float32]:
+    values = np.frombuffer(base64.b64decode("".join(stored["lines"])), "<f2")
+    return values.reshape(stored["shape"]).astype(np.float32)
+
+
+def _write_lines(array: NDArray[np.float32]) -> list[str]:
+    return wrap(base64.b64encode(array.astype("<f2").tobytes()).decode(), LINE)

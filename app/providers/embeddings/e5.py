@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 NAME: Final = "multilingual-e5-small"
 FILE: Final = "e5-small-q4.bin"
 PROJECTION: Final = Path(__file__).with_name("e5_projection.json")
-ACTIVATIONS: Final = Path(__file__).with_name("e5_activations.npz")
+ACTIVATIONS: Final = Path(__file__).with_name("e5_activations.json")
 MAGIC: Final = b"E5S1\x01\x00\x00\x00"
 BLOCK: Final = 32
 _BLOCK_BYTES: Final = 2 + BLOCK // 2

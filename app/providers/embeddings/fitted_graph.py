@@ -67,15 +67,15 @@ class FittedGraph(EncoderGraph):
         name = f"encoder.layer.{layer}.attention"
         center = self.codes.center[layer]
         step = self.codes.step[layer]
-        weight, bias = self.dense_weights(*(f"{name}.self.{part}" for part in ("query", "key", "value")))
+        weight, bias = self.dense_weights(f"{name}.self.query", f"{name}.self.key", f"{name}.self.value")
         bias = bias + center[_QUERY] @ weight
         values = slice(2 * self.width, None)
         weight[:, values] /= step[_OUTPUT]
         bias[values] = (bias[values] - center[_OUTPUT]) / step[_OUTPUT]
         divided = self.divide_steps(x, name, step[_QUERY])
         joined = self.coded_dense(divided, name, weight, bias, step[_QUERY])
-        parts = self.split_thirds(joined)
-        return self.add_node("Attention", [*parts, mask], q_num_heads=self.heads, kv_num_heads=self.heads)
+        query, key, value = self.split_thirds(joined)
+        return self.add_node("Attention", [query, key, value, mask], q_num_heads=self.heads, kv_num_heads=self.heads)
 
     def centered_norm(self, x: str, name: str, center: NDArray[np.float32]) -> str:
         """Add a LayerNorm over the last axis that takes a center away from each channel."""
@@ -102,6 +102,13 @@ class FittedGraph(EncoderGraph):
         one = self.scalar_constant(1.0)
         quantised = self.add_node("QuantizeLinear", [divided, one, zero_point])
         codes, scale = quantise_columns(weight * step[:, None])
-        constants = (self.add_constant(f"{name}.codes", codes), one, self.add_constant(f"{name}.scale", scale))
-        ends = (zero_point, "", self.add_constant(f"{name}.bias", bias.astype(np.float32)))
-        return self.add_node("MatMulIntegerToFloat", [quantised, *constants, *ends], domain=self.runtime_domain)
+        inputs = [
+            quantised,
+            self.add_constant(f"{name}.codes", codes),
+            one,  # the scale of the input
+            self.add_constant(f"{name}.scale", scale),
+            zero_point,
+            "",  # the weights have no zero point
+            self.add_constant(f"{name}.bias", bias.astype(np.float32)),
+        ]
+        return self.add_node("MatMulIntegerToFloat", inputs, domain=self.runtime_domain)

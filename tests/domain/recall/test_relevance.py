@@ -13,7 +13,6 @@ from app.domain.recall.relevance import (
     SIGNALS,
     Regression,
     Spread,
-    estimate_answerable,
     estimate_relevance,
     top_scores,
 )
@@ -89,10 +88,10 @@ def test_turns_and_facts_have_regressions_of_their_own() -> None:
     )
     signals = np.zeros((3, len(SIGNALS)))
     signals[2, 0] = np.nan
-    assert estimate_answerable(model, signals, [0]) == pytest.approx(0.5)
-    assert estimate_relevance(model, signals, [0]) == [pytest.approx(0.5 * 0.5), pytest.approx(0.75 * 0.5), None]
-    assert estimate_relevance(model, signals, []) == [pytest.approx(0.75 * 0.8), pytest.approx(0.75 * 0.8), None]
-    assert estimate_answerable(model, signals[:0], []) == 0.0
+    told, answerable = estimate_relevance(model, signals, [0])
+    assert (told, answerable) == ([pytest.approx(0.5 * 0.5), pytest.approx(0.75 * 0.5), None], pytest.approx(0.5))
+    told, answerable = estimate_relevance(model, signals, [])
+    assert (told, answerable) == ([pytest.approx(0.75 * 0.8), pytest.approx(0.75 * 0.8), None], pytest.approx(0.8))
 
 
 def test_the_best_words_of_a_long_question_are_enough() -> None:
