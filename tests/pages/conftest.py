@@ -1,14 +1,18 @@
-"""One server for all tests of the pages: with an operator key, a chat model and a chat upstream, all scripted."""
+"""One server for all tests of the pages: with the default embedding model, an operator key and scripted endpoints."""
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
 from app.bootstrap import Application, Doubles
+from app.bootstrap.administration import migrate_database
+from app.bootstrap.model import DEFAULT_MODEL
 from app.ports import Embedder
-from tests.conftest import Installation, cloned, settings_of
-from tests.factories import Caller, Clock, replica
+from app.providers.embeddings.local import LocalEmbedder
+from tests.conftest import Installation, cloned, model_cache, settings_of
+from tests.factories import Caller, Clock, KeepOpen, replica
 from tests.fake_llm import fake_llm
 from tests.pages.reader import OPERATOR_KEY, Reader
 from tests.scripted_upstream import scripted_upstream
@@ -16,17 +20,30 @@ from tests.usecases.reflecting import with_model
 
 
 @pytest.fixture(scope="session")
+def default_embedder() -> Iterator[Embedder]:
+    """Load the model of a new installation, with which readers see what the pages show."""
+    local = LocalEmbedder(cache_dir=model_cache(), threads=1, name=DEFAULT_MODEL)
+    yield KeepOpen(local)
+    asyncio.run(local.close())
+
+
+@pytest.fixture(scope="session")
 async def shared_installation(
-    superuser_url: str, local_model: Embedder, tmp_path_factory: pytest.TempPathFactory
+    superuser_url: str, default_embedder: Embedder, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Installation]:
     """Run one database, application and server for the pages of this process."""
     home = tmp_path_factory.mktemp("pages")
     (home / "operator.key").write_text(OPERATOR_KEY)
     async with cloned(superuser_url) as database, scripted_upstream() as upstream, fake_llm() as llm:
         upstream.takes_anything, upstream.rule = True, lambda _body: "Fine."
-        given = {"chat_upstream_url": upstream.base_url, "operator_key_file": str(home / "operator.key")}
+        given = {
+            "chat_upstream_url": upstream.base_url,
+            "operator_key_file": str(home / "operator.key"),
+            "embedding_model": DEFAULT_MODEL,
+        }
         settings = with_model(settings_of(database, home), llm).model_copy(update=given)
-        async with replica(settings, Doubles(embedder=local_model, clock=Clock())) as (url, app):
+        await migrate_database(database.admin, settings)
+        async with replica(settings, Doubles(embedder=default_embedder, clock=Clock())) as (url, app):
             yield Installation(app, database, url)
 
 
