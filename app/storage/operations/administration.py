@@ -182,13 +182,14 @@ async def adopt_model(admin_url: str, model: str, dimension: int, partitions: in
     """Make `model` the active embedding space unless vectors are stored; return the active space's model.
 
     An installation with vectors keeps its space: vectors of two models are never mixed. If nobody has `named` the
-    model, an installation that ever had a tenant keeps its space too.
+    model, an installation that ever had a tenant keeps its space too. One that never had any has no other space.
     """
     async with owning_spaces(admin_url) as connection:
         active = await connection.fetchrow("SELECT name, model, dimension FROM embedding_spaces WHERE active")
         if active and (active["model"], active["dimension"]) == (model, dimension):
             return model
-        if active and not named and await connection.fetchval("SELECT pg_relation_size('tenants') > 0"):
+        had_tenants = await connection.fetchval("SELECT pg_relation_size('tenants') > 0")
+        if active and not named and had_tenants:
             return str(active["model"])
         if active and await connection.fetchval(_HOLDS_VECTORS, f"vec_{active['name']}"):
             return str(active["model"])
@@ -201,6 +202,8 @@ async def adopt_model(admin_url: str, model: str, dimension: int, partitions: in
         if revived == "UPDATE 0":
             name = space_name(model, dimension)
             await connection.execute("SELECT add_embedding_space($1, $2, $3, $4)", name, model, dimension, partitions)
+        if active and not had_tenants:
+            await connection.execute("SELECT drop_embedding_space($1)", active["name"])
     return model
 
 
