@@ -43,6 +43,7 @@ async def shared_installation(
         }
         settings = with_model(settings_of(database, home), llm).model_copy(update=given)
         await migrate_database(database.admin, settings)
+        await default_embedder.embed_query("ready")  # a check of readiness may not wait for the loading
         async with replica(settings, Doubles(embedder=default_embedder, clock=Clock())) as (url, app):
             yield Installation(app, database, url)
 
