@@ -31,13 +31,23 @@ def list_memories(
     category: Annotated[list[str] | None, typer.Option(help="repeat for several")] = None,
     type_: Annotated[list[str] | None, typer.Option("--type", help="repeat for several")] = None,
     tag: Annotated[str | None, typer.Option()] = None,
+    language: Annotated[str | None, typer.Option(help="a code such as de")] = None,
     state: Annotated[str, typer.Option(help="active, superseded or soft_deleted (the bin)")] = "active",
     limit: Limit = 50,
     cursor: Cursor = None,
     as_json: AsJson = False,
 ) -> None:
     """List memories, newest first."""
-    filters = {"q": words, "user_id": user, "thread_id": thread, "category": category, "type": type_, "tag": tag}
+    filters = {
+        "q": words,
+        "user_id": user,
+        "thread_id": thread,
+        "category": category,
+        "type": type_,
+        "tag": tag,
+        "language": language,
+        "state": state,
+    }
     columns: Columns = {
         "id": lambda memory: memory["id"],
         "user": lambda memory: memory["user_id"],
@@ -46,7 +56,7 @@ def list_memories(
         "updated": lambda memory: write_time(memory["updated_at"]),
         "text": lambda memory: memory["text"],
     }
-    page = _read_page("/memory", {**filters, "state": state}, limit, cursor)
+    page = _read_page("/memory", filters, limit, cursor)
     print_page(page, columns, as_json=as_json, whole=False)
 
 

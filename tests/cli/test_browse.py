@@ -73,6 +73,8 @@ async def test_lists_filter_and_continue(env: dict[str, Any]) -> None:
     assert rows[0] == ["id", "user", "category", "type", "updated", "text"]
     assert [row[1] for row in rows[1:]] == ["ben"]
     assert rows[1][5].endswith("Z")
+    assert len((await run(env, "list", "--language", "en")).splitlines()) == 5
+    assert (await run(env, "list", "--language", "de")).splitlines()[1:] == []
 
 
 @pytest.mark.long

@@ -37,10 +37,11 @@ async def test_a_memory_is_written_found_changed_and_told_as_it_was_said(env: di
     assert action == "created"
     again = await mnema(*REMEMBER, TEXT, **env)
     assert again.stdout == f"unchanged {memory} (matched, similarity 1.00)\n"
-    plain, explained, as_json, history, raw = await asyncio.gather(
+    plain, explained, as_json, german, history, raw = await asyncio.gather(
         mnema(*ASK, "--user", "maya", "--thread", "cafe", "--since-rev", "0", **env),
         mnema(*ASK, "--category", "tasks", "--explain", **env),
         mnema(*ASK, "--json", **env),
+        mnema(*ASK, "--json", "--language", "de", **env),
         mnema("history", memory, **env),
         mnema("history", memory, "--json", "--limit", "1", **env),
     )
@@ -50,6 +51,7 @@ async def test_a_memory_is_written_found_changed_and_told_as_it_was_said(env: di
     assert " tokens, " in plain.stdout.splitlines()[-1]
     assert " = dense +" in explained.stdout
     assert [item["id"] for item in json.loads(as_json.stdout)["items"]] == [memory]
+    assert json.loads(german.stdout)["items"] == []
     assert [line.split()[2] for line in history.stdout.splitlines()[1:]] == ["ADD"]
     assert TEXT in history.stdout
     assert [row["event"] for row in json.loads(raw.stdout)["items"]] == ["ADD"]
