@@ -127,10 +127,16 @@ class Prompt(Generic[Answer]):
 
 @dataclass(frozen=True, slots=True)
 class Reply(Generic[Answer]):
-    """A model's answer and its token usage. `value` is None if the answer does not have the requested shape."""
+    """A model's answer and its token usage. `value` is None if the answer does not have the requested shape.
+
+    `is_cut`: the answer ended early, so `value` has only the items before its end. `refused`: the rules that the items
+    which are not in `value` broke, one for each.
+    """
 
     value: Answer | None
     usage: Usage
+    is_cut: bool = False
+    refused: Sequence[str] = ()
 
 
 class AnswerListener(Protocol):

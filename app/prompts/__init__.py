@@ -19,6 +19,9 @@ SPEAKER_RULE = (
     " What another person says of themselves is true of them, never of the user: name them."
 )
 
+TOO_MANY = "too_many"
+"""The rule that the items of an answer break which stand behind its last allowed one."""
+
 
 def as_data(question: Mapping[str, Any]) -> ModelText:
     """Return the question as JSON on one line. No text in it can end its own quotation."""

@@ -14,7 +14,7 @@ from app.domain.reflection.model_usage import CheckedAnswer
 from app.domain.reflection.transcript import joined_messages
 from app.domain.text_rules import TextLimits
 from app.ports import Prompt
-from app.prompts import DATA_RULE, SPEAKER_RULE, as_data
+from app.prompts import DATA_RULE, SPEAKER_RULE, TOO_MANY, as_data
 
 VERSION = "episode.v2"
 MAX_TRANSCRIPT = 8000
@@ -65,7 +65,7 @@ def read_episode(messages: Sequence[Mapping[str, str]], limits: TextLimits, answ
     text, rule = grounding.grounded_text(episode.text, MemoryType.episodic, joined_messages(messages), limits)
     checked = None if text is None else episode.model_copy(update={"text": text, "tags": tidy_tags(episode.tags)})
     complaint = f"The episode {grounding.COMPLAINTS[rule]}." if rule else ""
-    refused = ["too_many"] * len(others)
+    refused = [TOO_MANY] * len(others)
     return CheckedAnswer(checked, rule, complaint, len(answer.episodes), int(rule is None), refused)
 
 

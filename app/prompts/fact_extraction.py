@@ -12,7 +12,7 @@ from app.domain.reflection.fact_extraction import COMPLAINTS, MAX_CANDIDATES, Ca
 from app.domain.reflection.model_usage import CheckedAnswer
 from app.domain.text_rules import TextLimits, cut_at_word
 from app.ports import Prompt
-from app.prompts import DATA_RULE, as_data
+from app.prompts import DATA_RULE, TOO_MANY, as_data
 
 VERSION = "multi_fact.v3"
 MAX_MESSAGE = 8000
@@ -67,7 +67,7 @@ def read_fact_extraction(
     Of more than MAX_CANDIDATES facts the first ones count, and the others are refused as `too_many`.
     """
     facts = [Candidate(fact.text, fact.category, fact.importance, fact.quote) for fact in answer.facts[:MAX_CANDIDATES]]
-    too_many = ["too_many"] * (len(answer.facts) - len(facts))
+    too_many = [TOO_MANY] * (len(answer.facts) - len(facts))
     valid = []
     complaints = []
     first = None

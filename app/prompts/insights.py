@@ -12,7 +12,7 @@ from app.domain.reflection.insights import MAX_INSIGHTS, Insight
 from app.domain.reflection.model_usage import CheckedAnswer
 from app.domain.text_rules import TextLimits
 from app.ports import Prompt
-from app.prompts import DATA_RULE, SPEAKER_RULE, as_data
+from app.prompts import DATA_RULE, SPEAKER_RULE, TOO_MANY, as_data
 from app.prompts.episode import tidy_tags
 
 VERSION = "insights.v3"
@@ -57,7 +57,7 @@ def read_insights(question: Mapping[str, Any], limits: TextLimits, answer: Answe
     Of more than MAX_INSIGHTS the first ones count, and the others are refused as `too_many`.
     """
     insights = answer.insights[:MAX_INSIGHTS]
-    too_many = ["too_many"] * (len(answer.insights) - len(insights))
+    too_many = [TOO_MANY] * (len(answer.insights) - len(insights))
     source = as_data(question).text
     valid = []
     complaints = []

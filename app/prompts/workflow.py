@@ -11,7 +11,7 @@ from app.domain.reflection.model_usage import CheckedAnswer
 from app.domain.reflection.workflows import MAX_STEPS, MIN_STEPS, Workflow
 from app.domain.text_rules import cut_at_word, one_line
 from app.ports import Prompt
-from app.prompts import DATA_RULE, as_data
+from app.prompts import DATA_RULE, TOO_MANY, as_data
 from app.prompts.episode import tidy_tags
 
 VERSION = "workflow.v1"
@@ -71,7 +71,7 @@ def read_workflow(message: str, answer: Answer) -> CheckedAnswer[Workflow]:
         return CheckedAnswer()
     found, *others = answer.procedures
     workflow, rule = _check(message, found)
-    refused = ["too_many"] * len(others)
+    refused = [TOO_MANY] * len(others)
     complaint = f"The workflow {COMPLAINTS[rule]}." if rule else ""
     return CheckedAnswer(workflow, rule, complaint, len(answer.procedures), int(rule is None), refused)
 

@@ -6,7 +6,6 @@ import time
 from typing import Any
 
 from openai import APIStatusError, AsyncOpenAI, OpenAIError
-from pydantic import TypeAdapter, ValidationError
 from pydantic_ai.direct import model_request, model_request_stream
 from pydantic_ai.exceptions import ModelAPIError, ModelConnectionError, ModelHTTPError
 from pydantic_ai.messages import (
@@ -17,6 +16,7 @@ from pydantic_ai.messages import (
     SystemPromptPart,
     TextPart,
     TextPartDelta,
+    ThinkingPart,
     UserPromptPart,
 )
 from pydantic_ai.models import ModelRequestParameters
@@ -30,6 +30,7 @@ from app.domain.outages import ChatModelUnavailable, UnusableAnswer
 from app.domain.reflection.model_usage import Usage, estimate_tokens
 from app.ports import Answer, AnswerListener, Prompt, Reply, refuse_inside_transaction
 from app.providers.bounded_http import BoundedClient, is_too_long
+from app.providers.chat_models.answers import build_reader
 
 TRIES = 3
 FIRST_WAIT_S = 0.5
@@ -147,7 +148,7 @@ class _Request:
     def __init__(self, prompt: Prompt[Any], listener: AnswerListener | None) -> None:
         self._listener = listener
         self._was_heard = False
-        schema = OutputObjectDefinition(TypeAdapter(prompt.answer).json_schema(), OUTPUT, strict=True)
+        schema = OutputObjectDefinition(build_reader(prompt.answer).schema, OUTPUT, strict=True)
         self._messages = [ModelRequest([SystemPromptPart(prompt.rules), UserPromptPart(prompt.question.text)])]
         self._settings = ModelSettings(temperature=0.0, max_tokens=prompt.max_tokens)
         self._parameters = ModelRequestParameters(output_mode="native", output_object=schema, allow_text_output=True)
@@ -186,18 +187,18 @@ def _text_of(event: object) -> str:
 
 def _parse_reply(prompt: Prompt[Answer], response: ModelResponse) -> Reply[Answer]:
     text = response.text or ""
+    thoughts = "".join(part.content for part in response.parts if isinstance(part, ThinkingPart))
     reported = response.usage
     sent = prompt.rules, prompt.question.text
-    schema = str(TypeAdapter(prompt.answer).json_schema())
-    most = sum(len(part.encode()) for part in (*sent, schema)) + TEMPLATE_TOKENS  # no token has less than a byte
-    usage = Usage(
+    reader = build_reader(prompt.answer)
+    most = sum(len(part.encode()) for part in (*sent, str(reader.schema))) + TEMPLATE_TOKENS
+    usage = Usage(  # `most`: no token has less than a byte
         _bounded_count(reported.input_tokens, most) or estimate_tokens(*sent),  # some endpoints report no counts
         _bounded_count(reported.output_tokens, prompt.max_tokens) or min(estimate_tokens(text), prompt.max_tokens),
     )
-    try:
-        return Reply(TypeAdapter(prompt.answer).validate_json(text), usage)
-    except ValidationError:
-        return Reply(None, usage)
+    read = reader.read_answer(text, thoughts)
+    is_cut = read.is_cut or (read.value is None and response.finish_reason == "length")
+    return Reply(read.value, usage, is_cut, read.refused)
 
 
 def _bounded_count(reported: int, most: int) -> int:

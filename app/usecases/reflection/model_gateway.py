@@ -21,7 +21,8 @@ from app.domain.reflection.model_usage import (
     seconds_to_midnight,
 )
 from app.domain.rendering.questions import add_complaint
-from app.ports import Answer, AnswerListener, ChatModel, Clock, Prompt
+from app.ports import Answer, AnswerListener, ChatModel, Clock, Prompt, Reply
+from app.prompts import TOO_MANY
 from app.prompts.probe import PROBE, read_probe
 from app.storage.journal import Journal
 from app.storage.reflection.model_calls import ModelCallStorage
@@ -31,6 +32,9 @@ ATTEMPTS = 2
 JSON_COMPLAINT = "Answer with nothing but JSON of the shape asked for."
 NONSENSE = "malformed"
 """The rule whose breach shows that the model did not answer the question at all."""
+CUT = "cut"
+"""The rule that an answer breaks which ends early. Its complete items count."""
+SHORTER = "The answer was too long and was cut off. Answer with {most} at most, none of them twice, in few words."
 PROBES_BEFORE_REST = 5
 LONGEST_REST_S = 600.0
 CANCELLED = "cancelled"
@@ -99,6 +103,7 @@ class ModelGateway:
         if not self.has_model:
             raise NoChatModel()
         value = None
+        kept = 0
         usage = Usage()
         attempt_prompt = prompt
         rule = None
@@ -106,8 +111,9 @@ class ModelGateway:
         for attempt in range(1, attempts + 1):
             reading, cost = await self._ask_once(principal, user_id, attempt_prompt, read, attempt, listener)
             usage += cost
-            if reading.value is not None:
+            if reading.value is not None and (reading.rule is None or reading.items_ok >= kept):
                 value = reading.value
+                kept = reading.items_ok
                 refused = reading.refused
             rule = reading.rule
             if rule is None:
@@ -138,7 +144,7 @@ class ModelGateway:
         except UnusableAnswer:
             await self.probe_model(principal)
             raise
-        if answer.value is None and answer.rule == NONSENSE:
+        if answer.value is None and answer.rule in (NONSENSE, CUT):
             await self.probe_model(principal)
             raise UnusableAnswer()
         return answer
@@ -185,9 +191,7 @@ class ModelGateway:
                 most = Usage(asked, prompt.max_tokens)
                 await self._record_cancelled(principal, budget, replace(failed, usage=most, error=CANCELLED))
             raise
-        reading: CheckedAnswer[T] = (
-            read(reply.value) if reply.value is not None else CheckedAnswer(rule=NONSENSE, complaint=JSON_COMPLAINT)
-        )
+        reading = _check_reply(reply, read)
         answered = replace(
             call, usage=reply.usage, duration_ms=_elapsed_ms(started), items=reading.items, items_ok=reading.items_ok
         )
@@ -216,6 +220,21 @@ class ModelGateway:
     async def _record_failure(self, principal: Principal, status: Literal["error", "skipped"]) -> None:
         with contextlib.suppress(MnemaError):
             await self._journal.record_event(principal, [Observation("worker", "llm", status)])
+
+
+def _check_reply(reply: Reply[Answer], read: Callable[[Answer], CheckedAnswer[T]]) -> CheckedAnswer[T]:
+    """Check a reply by the prompt's rules. Items that are missing in it count as refused."""
+    checked: CheckedAnswer[T] = CheckedAnswer() if reply.value is None else read(reply.value)
+    dropped = [*reply.refused, *([CUT] if reply.is_cut else ())]
+    checked = replace(checked, items=checked.items + len(dropped), refused=[*checked.refused, *dropped])
+    if checked.rule is not None:
+        return checked
+    if reply.is_cut and TOO_MANY not in checked.refused:  # a list that is full already needs no second answer
+        most = "one item" if checked.items_ok < 2 else f"{checked.items_ok} items"
+        return replace(checked, rule=CUT, complaint=SHORTER.format(most=most))
+    if reply.value is None or reply.refused:
+        return replace(checked, rule=NONSENSE if reply.value is None else reply.refused[0], complaint=JSON_COMPLAINT)
+    return checked
 
 
 def _elapsed_ms(started: float) -> int:

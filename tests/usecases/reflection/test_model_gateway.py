@@ -1,7 +1,9 @@
 """The gateway to the chat model: retries, records of calls, and the daily token budget."""
 
 import asyncio
+import json
 from datetime import datetime, timedelta
+from functools import partial
 
 import asyncpg
 import pytest
@@ -9,6 +11,8 @@ import pytest
 from app.bootstrap import Application
 from app.domain.outages import ChatModelUnavailable, NoChatModel, TokensSpent
 from app.domain.reflection.model_usage import CheckedAnswer, LlmPolicy, ModelCall, estimate_tokens
+from app.domain.text_rules import TextLimits
+from app.prompts.fact_extraction import fact_extraction_prompt, read_fact_extraction
 from app.prompts.same_fact import Answer, read_same_fact, same_fact_prompt
 from app.storage.reflection.model_calls import ModelCallStorage
 from app.usecases.reflection.model_gateway import ModelAnswer, ModelGateway
@@ -75,6 +79,29 @@ async def test_a_bad_answer_is_refused_once_and_asked_again(
         llm.broken = fault
         assert (await ask(way, caller)).value is None
     assert len(llm.asked) == 4, "two attempts, no more"
+
+
+async def test_the_items_of_a_cut_answer_count_and_fewer_are_asked_for(
+    app: Application, caller: Caller, llm: FakeLlm, clock: Clock, sql: asyncpg.Connection
+) -> None:
+    fact = {"text": "The user has 3 cats.", "category": "goals", "importance": 2, "quote": "I have 3 cats"}
+    said = "I have 3 cats, and they sleep all day."
+    whole = json.dumps({"facts": [fact]})
+    cut = whole[:-2] + ', {"text": "The user ro'
+    categories = {"goals": ""}
+    prompt = fact_extraction_prompt(said, clock.now().date(), categories)
+    read = partial(read_fact_extraction, said, categories, TextLimits())
+    llm.scripts.extend([lambda _: cut, lambda _: whole, lambda _: cut, lambda _: '{"facts": ['])
+    async with asker(app, llm, clock) as way:
+        mended = await way.ask_model(caller.scope, prompt, read, user_id=None)
+        left = await way.ask_model(caller.scope, prompt, read, user_id=None)
+    assert [[one.text for one in answer.value or ()] for answer in (mended, left)] == [["The user has 3 cats."]] * 2
+    assert (mended.rule, mended.refused, left.rule, left.refused) == (None, [], "malformed", ["cut"])
+    assert "one item at most" in llm.asked[1].complaint
+    assert [call[4:] for call in await calls(sql)] == [
+        *(("refused", "cut"), ("ok", None)),
+        *(("refused", "cut"), ("refused", "malformed")),
+    ]
 
 
 async def test_of_an_answer_refused_twice_what_may_be_used_is(
