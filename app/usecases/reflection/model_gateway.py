@@ -177,7 +177,8 @@ class ModelGateway:
         listener: AnswerListener | None,
     ) -> tuple[CheckedAnswer[T], Usage]:
         asked = estimate_tokens(prompt.rules, prompt.question.text)
-        budget = await self._reserve_tokens(principal, user_id, asked + prompt.max_tokens)
+        most = Usage(asked, prompt.max_tokens + self._model.thinking_tokens)
+        budget = await self._reserve_tokens(principal, user_id, most.total_tokens)
         call = ModelCall(prompt.version, self._model.name, attempt)
         started = time.perf_counter()
         try:
@@ -188,7 +189,6 @@ class ModelGateway:
                 await self._settle_call(principal, budget, replace(failed, error=error.code))
                 await self._record_failure(principal, "error")
             else:  # nobody knows the cost of a cancelled call, so all the tokens reserved for it count as used
-                most = Usage(asked, prompt.max_tokens)
                 await self._record_cancelled(principal, budget, replace(failed, usage=most, error=CANCELLED))
             raise
         reading = _check_reply(reply, read)
