@@ -9,10 +9,14 @@ from datetime import date
 from typing import Generic, Literal, TypeVar
 
 from app.domain.changes import Observation
+from app.domain.days import start_of_day
 from app.domain.errors import MnemaError
 from app.domain.outages import ChatModelUnavailable, NoChatModel, TokensSpent, UnusableAnswer, UserTokensSpent
 from app.domain.principal import Principal
 from app.domain.reflection.model_usage import (
+    CUT,
+    NONSENSE,
+    UNREADABLE,
     CheckedAnswer,
     LlmPolicy,
     ModelCall,
@@ -30,10 +34,7 @@ from app.storage.reflection.model_calls import ModelCallStorage
 T = TypeVar("T")
 ATTEMPTS = 2
 JSON_COMPLAINT = "Answer with nothing but JSON of the shape asked for."
-NONSENSE = "malformed"
-"""The rule whose breach shows that the model did not answer the question at all."""
-CUT = "cut"
-"""The rule that an answer breaks which ends early. Its complete items count."""
+UNREADABLE_SPENT = "Unreadable answers of the chat model took their share of today's tokens (UTC); wait until tomorrow."
 SHORTER = "The answer was too long and was cut off. Answer with {most} at most, none of them twice, in few words."
 PROBES_BEFORE_REST = 5
 LONGEST_REST_S = 600.0
@@ -76,6 +77,11 @@ class ModelGateway:
         self._clock = clock
         self._failed_probes = 0  # in a row
         self._rests_until = 0.0
+
+    @property
+    def model_name(self) -> str:
+        """The name of the chat model."""
+        return self._model.name
 
     @property
     def has_model(self) -> bool:
@@ -133,10 +139,11 @@ class ModelGateway:
     ) -> ModelAnswer[T]:
         """Ask as `ask_model` does, for work that must not be lost: a nonsensical answer counts as an outage.
 
-        Raise UnusableAnswer if the model fails this prompt but answers the probe, ChatModelUnavailable if it fails
-        both. From then on it must answer the probe first. After PROBES_BEFORE_REST failed probes no call is made for a
-        while, longer each time.
+        Raise TokensSpent if unreadable answers took their share of the day's tokens. Raise UnusableAnswer if the model
+        fails this prompt but answers the probe, ChatModelUnavailable if it fails both. From then on it must answer the
+        probe first. After PROBES_BEFORE_REST failed probes no call is made for a while, longer each time.
         """
+        await self._refuse_unreadable(principal)
         if self._failed_probes:
             await self.probe_model(principal)
         try:
@@ -144,10 +151,20 @@ class ModelGateway:
         except UnusableAnswer:
             await self.probe_model(principal)
             raise
-        if answer.value is None and answer.rule in (NONSENSE, CUT):
+        if answer.value is None and answer.rule in UNREADABLE:
             await self.probe_model(principal)
             raise UnusableAnswer()
         return answer
+
+    async def _refuse_unreadable(self, principal: Principal) -> None:
+        """Raise TokensSpent if unreadable answers took their share of the tenant's tokens of today."""
+        now = self._clock.now()
+        if not self.has_model:
+            return
+        spent = await self._storage.load_unreadable_tokens(principal, start_of_day(now))
+        if spent and spent >= self._policy.unreadable_tokens:
+            await self._record_failure(principal, "skipped")
+            raise TokensSpent(UNREADABLE_SPENT, retry_after=seconds_to_midnight(now))
 
     async def probe_model(self, principal: Principal) -> None:
         """Ask the probe question, at the tenant's cost. Raise ChatModelUnavailable or TokensSpent."""
@@ -155,7 +172,7 @@ class ModelGateway:
             raise ChatModelUnavailable("The chat model answered nonsense and is not asked again for a while.")
         failure = "The chat model answers nonsense."
         try:
-            sane = (await self.ask_model(principal, PROBE, read_probe, 1, user_id=None)).rule is None
+            sane = (await self.ask_model(principal, PROBE, read_probe, user_id=None)).rule is None
         except UnusableAnswer as error:
             sane = False
             failure = error.detail
