@@ -127,10 +127,16 @@ class Prompt(Generic[Answer]):
 
 @dataclass(frozen=True, slots=True)
 class Reply(Generic[Answer]):
-    """A model's answer and its token usage. `value` is None if the answer does not have the requested shape."""
+    """A model's answer and its token usage. `value` is None if the answer does not have the requested shape.
+
+    `is_cut`: the answer ended early, so `value` has only the items before its end. `refused`: the rules that the items
+    which are not in `value` broke, one for each.
+    """
 
     value: Answer | None
     usage: Usage
+    is_cut: bool = False
+    refused: Sequence[str] = ()
 
 
 class AnswerListener(Protocol):
@@ -149,7 +155,7 @@ class AnswerListener(Protocol):
 
 
 class ChatModel(Protocol):
-    """A language model that gives structured answers to prompts, at temperature 0."""
+    """A language model that gives structured answers to prompts, at temperature 0 if it can."""
 
     @property
     def name(self) -> str:
@@ -158,6 +164,13 @@ class ChatModel(Protocol):
     @property
     def is_available(self) -> bool:
         """True if a model is configured. Without one, work that needs a model is skipped."""
+
+    @property
+    def thinking_tokens(self) -> int:
+        """The tokens that an answer may take beyond its prompt's limit, because the model thinks first."""
+
+    def describe(self) -> str:
+        """Return how the endpoint is asked, as far as that is known; empty if no model is configured."""
 
     async def generate_reply(self, prompt: Prompt[Answer], listener: AnswerListener | None = None) -> Reply[Answer]:
         """Return the model's answer. Retry transient failures within the time-out.

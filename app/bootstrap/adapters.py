@@ -116,6 +116,10 @@ def chat_model_settings(settings: Settings) -> ChatModelSettings:
         model=settings.llm_model,
         api_key=settings.llm_api_key.get_secret_value(),
         timeout_s=settings.llm_timeout_s,
+        length_parameter=settings.llm_length_parameter,
+        reasoning_effort=settings.llm_reasoning_effort,
+        extra_body=settings.llm_extra_body,
+        headers={name: value.get_secret_value() for name, value in settings.llm_headers.items()},
     )
 
 

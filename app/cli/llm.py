@@ -45,6 +45,8 @@ def llm_report(
         if report.prompts:
             print_table(rows, whole=True)
         _print_rejections(report.rejections)
+        if report.waiting:
+            out.print(f"{report.waiting} turns wait for a day, or for a model that can read them", highlight=False)
         out.print(f"today {report.spent_today} of {report.daily_tokens} tokens", highlight=False)
 
     run_use_case(print_report())

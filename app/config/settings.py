@@ -110,6 +110,10 @@ class Settings(LayeredSettings):
     llm_model: str = ""
     llm_api_key: SecretStr = SecretStr("")
     llm_timeout_s: float = Field(default=60.0, gt=0)
+    llm_length_parameter: Literal["auto", "max_tokens", "max_completion_tokens"] = "auto"
+    llm_reasoning_effort: str = ""
+    llm_extra_body: dict[str, Any] = Field(default={})
+    llm_headers: dict[str, SecretStr] = Field(default={})
     chat_upstream_url: str = ""
     chat_upstream_key: SecretStr = SecretStr("")
     chat_upstream_hosts: list[HostRule] = Field(default=[])

@@ -1,6 +1,6 @@
 """Temporary errors: a dependency does not answer, or the server is overloaded. The caller may try again."""
 
-from app.domain.errors import LimitReached, MnemaError
+from app.domain.errors import LimitReached, MnemaError, TerminalJobError
 
 
 class ServerBusy(MnemaError):
@@ -76,6 +76,12 @@ class ChatModelUnavailable(MnemaError):
 
 class UnusableAnswer(ChatModelUnavailable):
     """The chat model works but gave no usable answer to this prompt."""
+
+    code = "unusable_answer"
+
+
+class TurnUnreadable(TerminalJobError):
+    """The chat model gave no usable answer to this turn, on several days."""
 
     code = "unusable_answer"
 

@@ -5,7 +5,9 @@ The docstring of an answer model is part of that schema: the model reads it.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any, Final
+
+from pydantic import Field
 
 from app.domain.rendering.model_text import ModelText
 from app.domain.rendering.questions import json_question
@@ -18,6 +20,29 @@ SPEAKER_RULE = (
     'Of each message who says who speaks: "user" is the user, "assistant" the assistant, any other name another person.'
     " What another person says of themselves is true of them, never of the user: name them."
 )
+
+TOO_MANY = "too_many"
+"""The rule that the items of an answer break which stand behind its last allowed one."""
+MAX_SHORT: Final = 300
+"""The characters of a statement, a quote or a value in an answer."""
+MAX_LABEL: Final = 60
+"""The characters of a name or an id in an answer."""
+MAX_TAG_LIST: Final = 5
+
+
+def bound_text(most: int) -> Any:
+    """Return a bound of a text that the schema tells the model. A longer text is read; the prompt's rules cut it."""
+    return Field(json_schema_extra={"maxLength": most})
+
+
+def bound_list(most: int) -> Any:
+    """Return a bound of a list that the schema tells the model, so that it cannot repeat itself until it is cut off."""
+    return Field(json_schema_extra={"maxItems": most})
+
+
+ShortText = Annotated[str, bound_text(MAX_SHORT)]
+Label = Annotated[str, bound_text(MAX_LABEL)]
+Tags = Annotated[list[Label], bound_list(MAX_TAG_LIST)]
 
 
 def as_data(question: Mapping[str, Any]) -> ModelText:

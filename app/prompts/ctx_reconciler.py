@@ -1,6 +1,6 @@
 """The prompt that reads a user's message with the journal of its conversation: signals, and the turns that matter."""
 
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict
 
@@ -12,10 +12,10 @@ from app.domain.turn_memory.fingerprint import MAX_OBJECTIVE, MAX_TOPIC
 from app.domain.turn_memory.selection import resolve_turn_ids
 from app.domain.turn_memory.signals import SignalKind
 from app.ports import Prompt
-from app.prompts import DATA_RULE, as_data
+from app.prompts import DATA_RULE, Label, ShortText, as_data, bound_list
 from app.prompts.turn_signals import Assertions, Exclusions, Facts, SignalReader, tidy_texts
 
-VERSION = "ctx_reconciler.v1"
+VERSION = "ctx_reconciler.v2"
 MAX_MESSAGE = 8000
 MAX_JOURNAL = 40_000
 MAX_TOKENS = 2400
@@ -47,14 +47,14 @@ class Answer(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    objective: str
-    topics: list[str]
+    objective: ShortText
+    topics: Annotated[list[Label], bound_list(MAX_TOPICS)]
     assertions: Assertions
     exceptions: Exclusions
     facts: Facts
-    turn_ids: list[str]
-    memory_bucket_ids: list[str]
-    local_memories_turn_ids: list[str]
+    turn_ids: Annotated[list[Label], bound_list(MAX_TURNS)]
+    memory_bucket_ids: Annotated[list[Label], bound_list(MAX_BUCKETS)]
+    local_memories_turn_ids: Annotated[list[Label], bound_list(MAX_SELECTED)]
 
 
 def ctx_reconciler_prompt(user_text: str, turn_id: str, now: str, journal: Journal) -> Prompt[Answer]:

@@ -14,9 +14,9 @@ from app.domain.reflection.model_usage import CheckedAnswer
 from app.domain.reflection.transcript import joined_messages
 from app.domain.text_rules import TextLimits
 from app.ports import Prompt
-from app.prompts import DATA_RULE, SPEAKER_RULE, as_data
+from app.prompts import DATA_RULE, SPEAKER_RULE, TOO_MANY, ShortText, Tags, as_data, bound_list
 
-VERSION = "episode.v2"
+VERSION = "episode.v3"
 MAX_TRANSCRIPT = 8000
 MAX_TOKENS = 220
 RULES = f"""Task: {VERSION}
@@ -35,9 +35,9 @@ class Episode(BaseModel):
     # The model reads the description; another wording needs a new VERSION.
     model_config = ConfigDict(extra="forbid", json_schema_extra={"description": "What happened."})
 
-    text: str
+    text: ShortText
     importance: Annotated[int, Field(ge=1, le=5)]
-    tags: list[str]
+    tags: Tags
 
 
 class Answer(BaseModel):
@@ -45,7 +45,7 @@ class Answer(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    episodes: list[Episode]
+    episodes: Annotated[list[Episode], bound_list(1)]
 
 
 def episode_prompt(messages: Sequence[Mapping[str, str]], said_on: date, earlier: Sequence[str]) -> Prompt[Answer]:
@@ -65,7 +65,7 @@ def read_episode(messages: Sequence[Mapping[str, str]], limits: TextLimits, answ
     text, rule = grounding.grounded_text(episode.text, MemoryType.episodic, joined_messages(messages), limits)
     checked = None if text is None else episode.model_copy(update={"text": text, "tags": tidy_tags(episode.tags)})
     complaint = f"The episode {grounding.COMPLAINTS[rule]}." if rule else ""
-    refused = ["too_many"] * len(others)
+    refused = [TOO_MANY] * len(others)
     return CheckedAnswer(checked, rule, complaint, len(answer.episodes), int(rule is None), refused)
 
 

@@ -12,9 +12,9 @@ from app.domain.reflection.fact_extraction import COMPLAINTS, MAX_CANDIDATES, Ca
 from app.domain.reflection.model_usage import CheckedAnswer
 from app.domain.text_rules import TextLimits, cut_at_word
 from app.ports import Prompt
-from app.prompts import DATA_RULE, as_data
+from app.prompts import DATA_RULE, TOO_MANY, Label, ShortText, as_data, bound_list
 
-VERSION = "multi_fact.v3"
+VERSION = "multi_fact.v4"
 MAX_MESSAGE = 8000
 MAX_TOKENS = 900
 RULES = f"""Task: {VERSION}
@@ -35,10 +35,10 @@ class Fact(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    text: str
-    category: str
+    text: ShortText
+    category: Label
     importance: Annotated[int, Field(ge=1, le=5)]
-    quote: str
+    quote: ShortText
 
 
 class Answer(BaseModel):
@@ -46,7 +46,7 @@ class Answer(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    facts: list[Fact]
+    facts: Annotated[list[Fact], bound_list(MAX_CANDIDATES)]
 
 
 def fact_extraction_prompt(message: str, said_on: date, categories: Mapping[str, str]) -> Prompt[Answer]:
@@ -67,7 +67,7 @@ def read_fact_extraction(
     Of more than MAX_CANDIDATES facts the first ones count, and the others are refused as `too_many`.
     """
     facts = [Candidate(fact.text, fact.category, fact.importance, fact.quote) for fact in answer.facts[:MAX_CANDIDATES]]
-    too_many = ["too_many"] * (len(answer.facts) - len(facts))
+    too_many = [TOO_MANY] * (len(answer.facts) - len(facts))
     valid = []
     complaints = []
     first = None

@@ -12,10 +12,10 @@ from app.domain.reflection.insights import MAX_INSIGHTS, Insight
 from app.domain.reflection.model_usage import CheckedAnswer
 from app.domain.text_rules import TextLimits
 from app.ports import Prompt
-from app.prompts import DATA_RULE, SPEAKER_RULE, as_data
+from app.prompts import DATA_RULE, SPEAKER_RULE, TOO_MANY, ShortText, Tags, as_data, bound_list
 from app.prompts.episode import tidy_tags
 
-VERSION = "insights.v3"
+VERSION = "insights.v4"
 MAX_TOKENS = 220
 RULES = f"""Task: {VERSION}
 You look for what may lie behind what a user says and does: emotions, trust, how they like to be dealt with, preferences
@@ -32,8 +32,8 @@ class One(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    summary: str
-    tags: list[str]
+    summary: ShortText
+    tags: Tags
     importance: Annotated[int, Field(ge=1, le=5)]
     confidence: Annotated[float, Field(ge=0, le=1)]
 
@@ -43,7 +43,7 @@ class Answer(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    insights: list[One]
+    insights: Annotated[list[One], bound_list(MAX_INSIGHTS)]
 
 
 def insights_prompt(question: Mapping[str, Any]) -> Prompt[Answer]:
@@ -57,7 +57,7 @@ def read_insights(question: Mapping[str, Any], limits: TextLimits, answer: Answe
     Of more than MAX_INSIGHTS the first ones count, and the others are refused as `too_many`.
     """
     insights = answer.insights[:MAX_INSIGHTS]
-    too_many = ["too_many"] * (len(answer.insights) - len(insights))
+    too_many = [TOO_MANY] * (len(answer.insights) - len(insights))
     source = as_data(question).text
     valid = []
     complaints = []

@@ -6,12 +6,12 @@ from app.domain.reflection.model_usage import CheckedAnswer
 from app.ports import Prompt
 from app.prompts import DATA_RULE, as_data
 
-VERSION = "probe.v1"
+VERSION = "probe.v2"
 MAX_TOKENS = 60
 NUMBER = 7
 RULES = f"""Task: {VERSION}
 You show that you can answer. {DATA_RULE}
-Answer with the question's number, in the shape asked for, and nothing else."""
+Answer with the question's number, in the shape asked for, and nothing else. If the number were 3: {{"number": 3}}"""
 
 
 class Answer(BaseModel):

@@ -6,17 +6,20 @@ follows an instruction in a memory. Its whole answer is then rejected.
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Literal, overload
+from typing import Annotated, Literal, overload
 
 from pydantic import BaseModel, ConfigDict
 
+from app.domain.reflection.fact_extraction import MAX_CANDIDATES
 from app.domain.reflection.model_usage import CheckedAnswer
 from app.domain.reflection.reconcile import FactDecision, MemoryDecision, ReconcileDecisions, broken_rule
 from app.ports import Prompt
-from app.prompts import DATA_RULE, as_data
+from app.prompts import DATA_RULE, ShortText, as_data, bound_list
 
-VERSION = "reconcile.v1"
+VERSION = "reconcile.v2"
 TOKENS_A_MEMORY = 40
+MAX_MEMORIES = 51
+"""The most memories of a question: those near its facts, and the control."""
 TOKENS_A_FACT = 140
 CONTROLS = (
     "The user's neighbour collects matchbox labels.",
@@ -50,7 +53,7 @@ class Memory(BaseModel):
     id: int
     event: Literal["NONE", "UPDATE", "DELETE"]
     fact: int | None
-    text: str | None
+    text: ShortText | None
 
 
 class Fact(BaseModel):
@@ -68,8 +71,8 @@ class Answer(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    memories: list[Memory]
-    facts: list[Fact]
+    memories: Annotated[list[Memory], bound_list(MAX_MEMORIES)]
+    facts: Annotated[list[Fact], bound_list(MAX_CANDIDATES)]
 
 
 def reconcile_prompt(facts: Sequence[str], memories: Sequence[str]) -> Prompt[Answer]:

@@ -5,15 +5,15 @@ a memory. Its whole answer is then rejected.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict
 
 from app.domain.reflection.model_usage import CheckedAnswer
 from app.ports import Prompt
-from app.prompts import DATA_RULE, as_data
+from app.prompts import DATA_RULE, as_data, bound_list
 
-VERSION = "same_fact.v1"
+VERSION = "same_fact.v2"
 MAX_PAIRS = 10
 TOKENS_A_PAIR = 30
 CONTROLS = (
@@ -48,7 +48,7 @@ class Answer(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    verdicts: list[Verdict]
+    verdicts: Annotated[list[Verdict], bound_list(MAX_PAIRS + 1)]
 
 
 def same_fact_prompt(pairs: Sequence[tuple[str, str]]) -> Prompt[Answer]:

@@ -11,6 +11,7 @@ from app.domain.reflection import grounding
 from app.domain.text_rules import normalise_text
 from app.domain.turn_memory.extraction import MAX_FOUND
 from app.domain.turn_memory.signals import Signal, SignalKind, read_signal, render_value
+from app.prompts import Label, ShortText, bound_list
 
 MIN_QUOTE: Final = 8
 MIN_UNSPACED: Final = 2
@@ -25,12 +26,12 @@ Admission = tuple[Signal, str] | None
 class _Signal(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
-    key: str
-    value: str | int | float | bool
+    key: Label
+    value: ShortText | int | float | bool
     severity: str
     scope: Literal["conversation", "objective", "artifact", "thread"]
-    applies_to: str
-    quote: str
+    applies_to: ShortText
+    quote: ShortText
 
 
 class Assertion(_Signal):
@@ -58,10 +59,12 @@ class AssistantSignal(_Signal):
 
 
 # The schema is strict. The answer is read leniently, so that one bad signal does not cost the others.
-Assertions = list[Annotated[Any, WithJsonSchema(Assertion.model_json_schema())]]
-Exclusions = list[Annotated[Any, WithJsonSchema(Exclusion.model_json_schema())]]
-Facts = list[Annotated[Any, WithJsonSchema(Fact.model_json_schema())]]
-AssistantSignals = list[Annotated[Any, WithJsonSchema(AssistantSignal.model_json_schema())]]
+Assertions = Annotated[list[Annotated[Any, WithJsonSchema(Assertion.model_json_schema())]], bound_list(MAX_FOUND)]
+Exclusions = Annotated[list[Annotated[Any, WithJsonSchema(Exclusion.model_json_schema())]], bound_list(MAX_FOUND)]
+Facts = Annotated[list[Annotated[Any, WithJsonSchema(Fact.model_json_schema())]], bound_list(MAX_FOUND)]
+AssistantSignals = Annotated[
+    list[Annotated[Any, WithJsonSchema(AssistantSignal.model_json_schema())]], bound_list(MAX_FOUND)
+]
 _MODELS: Final[dict[SignalKind, type[_Signal]]] = {
     SignalKind.assertions: Assertion,
     SignalKind.exceptions: Exclusion,

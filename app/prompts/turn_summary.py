@@ -1,6 +1,7 @@
 """The prompt that sums up a turn, and finds what the assistant mentioned or promoted in it."""
 
 from dataclasses import replace
+from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict
 
@@ -13,10 +14,10 @@ from app.domain.turn_memory.extraction import MAX_FOUND, SignalSpec, SummarisedT
 from app.domain.turn_memory.signals import Signal, SignalKind, render_value
 from app.domain.turn_memory.turn_log import SUMMARY_CHARS
 from app.ports import Prompt
-from app.prompts import DATA_RULE, as_data
+from app.prompts import DATA_RULE, as_data, bound_text
 from app.prompts.turn_signals import Admission, AssistantSignals, SignalReader
 
-VERSION = "turn_summary.v1"
+VERSION = "turn_summary.v2"
 MAX_MESSAGE = 8000
 MAX_TOKENS = 1200
 RULES = f"""Task: {VERSION}
@@ -38,7 +39,7 @@ class Answer(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    summary: str
+    summary: Annotated[str, bound_text(SUMMARY_CHARS)]
     assistant_signals: AssistantSignals
 
 

@@ -11,10 +11,10 @@ from app.domain.reflection.model_usage import CheckedAnswer
 from app.domain.reflection.workflows import MAX_STEPS, MIN_STEPS, Workflow
 from app.domain.text_rules import cut_at_word, one_line
 from app.ports import Prompt
-from app.prompts import DATA_RULE, as_data
+from app.prompts import DATA_RULE, TOO_MANY, ShortText, Tags, as_data, bound_list
 from app.prompts.episode import tidy_tags
 
-VERSION = "workflow.v1"
+VERSION = "workflow.v2"
 MAX_MESSAGE = 8000
 MAX_TITLE = 120
 MAX_TOKENS = 700
@@ -42,9 +42,9 @@ class Procedure(BaseModel):
     # The model reads the description; another wording needs a new VERSION.
     model_config = ConfigDict(extra="forbid", json_schema_extra={"description": "How something is always done."})
 
-    title: str
-    steps: list[str]
-    tags: list[str]
+    title: ShortText
+    steps: Annotated[list[ShortText], bound_list(MAX_STEPS)]
+    tags: Tags
     importance: Annotated[int, Field(ge=1, le=5)]
     confidence: Annotated[float, Field(ge=0, le=1)]
 
@@ -54,7 +54,7 @@ class Answer(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    procedures: list[Procedure]
+    procedures: Annotated[list[Procedure], bound_list(1)]
 
 
 def workflow_prompt(message: str) -> Prompt[Answer]:
@@ -71,7 +71,7 @@ def read_workflow(message: str, answer: Answer) -> CheckedAnswer[Workflow]:
         return CheckedAnswer()
     found, *others = answer.procedures
     workflow, rule = _check(message, found)
-    refused = ["too_many"] * len(others)
+    refused = [TOO_MANY] * len(others)
     complaint = f"The workflow {COMPLAINTS[rule]}." if rule else ""
     return CheckedAnswer(workflow, rule, complaint, len(answer.procedures), int(rule is None), refused)
 

@@ -39,6 +39,8 @@ from app.domain.sources import patterns as source_patterns
 from app.domain.sources.document import Chunk, Section
 from app.domain.turn_memory import buckets, extraction, feedback, views
 from app.prompts import ctx_reconciler
+from app.prompts import fact_extraction as fact_prompt
+from app.providers.chat_models.answers import build_reader
 from app.providers.parsing import plain
 from tests.adversarial.cpu import Work
 
@@ -54,6 +56,8 @@ CAPTURE: Final = capture.CapturePolicy(
 NOW: Final = datetime(2026, 4, 1, tzinfo=UTC)
 KNOWN: Final = [retractions.KnownFact(None, "favorite_colors", None, value, True) for value in ("teal", "a b", "。」")]
 TOPICS: Final = fact_topics.FactTopics({"favorite_colors": ("color",), "favorite_tv": ("show", "tv show")})
+
+FACTS: Final = build_reader(fact_prompt.Answer)
 
 
 def chat_body(text: str) -> bytes:
@@ -209,6 +213,10 @@ FUNCTIONS: Final[Mapping[str, Work]] = {
     "read_retractions": lambda text: retractions.read_retractions(text, KNOWN, TOPICS),
     "read_retractions, a correction": lambda text: retractions.read_retractions(f"Actually, {text}", KNOWN, TOPICS),
     "strip_thoughts": lambda text: (thoughts.strip_thoughts(text), thoughts.shorten_thoughts(f"<think>{text}")),
+    "read_answer": lambda text: FACTS.read_answer(text),
+    "read_answer, thoughts": lambda text: FACTS.read_answer("", text),
+    "read_answer, an item": lambda text: FACTS.read_answer(f'{{"facts": [{{"text": "{text}'),
+    "read_answer, a list": lambda text: FACTS.read_answer(f'{{"facts": [{text}'),
     "is_client_prompt": lambda text: client_prompts.is_client_prompt(f"### Task:\n{text}"),
     "find_user_words": lambda text: client_prompts.find_user_words(f"### Task:\nRespond to the user query\n{text}"),
     "read_notes": lambda text: list(notes.read_notes(text)),

@@ -5,18 +5,26 @@ import traceback
 from collections.abc import AsyncIterator
 
 import pytest
+from openai import Omit
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.routing import Route
 
 from app.domain.outages import ChatModelUnavailable, NoChatModel, UnusableAnswer
 from app.domain.reflection.model_usage import estimate_tokens
 from app.domain.rendering.model_text import ModelText
 from app.ports import Prompt, in_transaction
 from app.prompts.same_fact import Answer, read_same_fact, same_fact_prompt
+from app.providers.chat_models.dialect import Dialect
+from app.providers.chat_models.endpoint import MAX_ANSWER, Endpoint
 from app.providers.chat_models.measured import MeasuredChatModel
 from app.providers.chat_models.none import NullChatModel
-from app.providers.chat_models.openai import MAX_ANSWER, OpenAIModel
+from app.providers.chat_models.openai import OpenAIModel
 from app.providers.metrics import Metrics
 from tests.fake_llm import FakeLlm, Fault, fake_llm
+from tests.fake_llm.endpoints import BEHAVIOURS
 from tests.fake_llm.wire import tokens
+from tests.loopback import loopback
 
 KEY = "sk-a-secret-that-must-not-leak"
 PAIRS = [
@@ -36,7 +44,7 @@ async def server() -> AsyncIterator[FakeLlm]:
 
 def client(server: FakeLlm, *, timeout_s: float = 30.0, key: str = KEY) -> OpenAIModel:
     """Return a model of `server`."""
-    return OpenAIModel(server.base_url, key, "any-model", timeout_s)
+    return OpenAIModel(Endpoint(base_url=server.base_url, api_key=key), "any-model", timeout_s)
 
 
 @pytest.fixture
@@ -224,9 +232,9 @@ async def test_calls_are_counted_by_prompt(server: FakeLlm, remote: OpenAIModel)
     with pytest.raises(ChatModelUnavailable):
         await model.generate_reply(PROMPT)
     text = metrics.render_text().decode()
-    assert 'mnema_llm_duration_seconds_count{prompt="same_fact.v1"} 2.0' in text
-    assert 'mnema_llm_failures_total{prompt="same_fact.v1"} 1.0' in text
-    assert f'mnema_llm_tokens_total{{of="input",prompt="same_fact.v1"}} {float(usage.input_tokens)}' in text
+    assert 'mnema_llm_duration_seconds_count{prompt="same_fact.v2"} 2.0' in text
+    assert 'mnema_llm_failures_total{prompt="same_fact.v2"} 1.0' in text
+    assert f'mnema_llm_tokens_total{{of="input",prompt="same_fact.v2"}} {float(usage.input_tokens)}' in text
 
 
 async def test_many_calls_at_once(server: FakeLlm, remote: OpenAIModel) -> None:
@@ -247,3 +255,56 @@ async def test_the_scripted_model_fails_a_test_whose_prompt_lacks_what_it_must_h
 
     with pytest.raises(AssertionError, match=r"rules are not.*max_tokens 10000.*ids are not.*no control"):
         await ask_it()
+
+
+async def test_the_address_the_key_and_the_headers_of_an_endpoint() -> None:
+    seen: list[Request] = []
+
+    async def answer(request: Request) -> JSONResponse:
+        seen.append(request)
+        return JSONResponse({"data": []})
+
+    stopping = asyncio.Event()
+    async with loopback([Route("/{path:path}", answer)], stopping) as url:
+        address = f"{url}/openai/deployments/d?api-version=2024-10-21"
+        endpoint = Endpoint(base_url=address, api_key=KEY, headers={"api-key": "other", "X-Team": "memory"})
+        model = OpenAIModel(endpoint, "any-model", 30.0)
+        await model.check_health()
+        await model.close()
+    assert (seen[0].url.path, seen[0].url.query) == ("/openai/deployments/d/models", "api-version=2024-10-21")
+    assert [seen[0].headers[name] for name in ("api-key", "x-team")] == ["other", "memory"]
+    assert KEY not in repr(endpoint)
+    assert "other" not in repr(endpoint)
+
+
+async def test_azure_gets_the_key_in_its_own_header() -> None:
+    client = Endpoint(
+        base_url="https://a.openai.azure.com/openai/deployments/d?api-version=1", api_key=KEY
+    ).open_client(1)
+    assert client.default_headers["api-key"] == KEY
+    assert isinstance(client.default_headers["Authorization"], Omit)
+    await client.close()
+    current = Endpoint(base_url="https://a.openai.azure.com/openai/v1", api_key=KEY).open_client(1)
+    assert "api-key" not in current.default_headers
+    await current.close()
+
+
+async def test_the_parameters_of_a_request_are_settings(server: FakeLlm) -> None:
+    endpoint = Endpoint(base_url=server.base_url, extra_body={"chat_template_kwargs": {"enable_thinking": False}})
+    dialect = Dialect(length_parameter="max_completion_tokens", reasoning_effort="low")
+    model = OpenAIModel(endpoint, "any-model", 30.0, dialect)
+    assert (await model.generate_reply(PROMPT)).value is not None
+    await model.close()
+    [body] = server.requests
+    assert (body["max_completion_tokens"], body["reasoning_effort"]) == (PROMPT.max_tokens, "low")
+    assert "max_tokens" not in body
+    assert body["chat_template_kwargs"] == {"enable_thinking": False}
+
+
+async def test_a_model_that_thinks_gets_more_tokens_and_they_are_paid(server: FakeLlm, remote: OpenAIModel) -> None:
+    server.behaviour = next(one for one in BEHAVIOURS if one.name == "thoughts take every token of a small limit")
+    first = await remote.generate_reply(PROMPT)
+    assert (first.value, first.is_cut, first.usage.output_tokens) == (None, True, PROMPT.max_tokens)
+    assert remote.thinking_tokens == 2000
+    assert (await remote.generate_reply(PROMPT)).value is not None
+    assert server.requests[1]["max_tokens"] == PROMPT.max_tokens + 2000

@@ -10,6 +10,7 @@ from app.domain.outages import ChatModelUnavailable, NoChatModel, UnusableAnswer
 from app.domain.reflection.model_usage import estimate_tokens
 from app.ports import ChatModel, Prompt
 from app.prompts.same_fact import Answer, same_fact_prompt
+from app.providers.chat_models.endpoint import Endpoint
 from app.providers.chat_models.measured import MeasuredChatModel
 from app.providers.chat_models.none import NullChatModel
 from app.providers.chat_models.openai import INTERRUPTED, MAX_ANSWER, OpenAIModel
@@ -24,7 +25,7 @@ PROMPT: Prompt[Answer] = same_fact_prompt([("The user's son is 3.", "The user's 
 @asynccontextmanager
 async def plain_model(server: FakeLlm, timeout_s: float = 30.0) -> AsyncIterator[ChatModel]:
     """Open a model of the scripted endpoint."""
-    model = OpenAIModel(server.base_url, "", "any-model", timeout_s)
+    model = OpenAIModel(Endpoint(base_url=server.base_url), "any-model", timeout_s)
     yield model
     await model.close()
 
@@ -159,5 +160,5 @@ async def test_a_streamed_call_is_measured(server: FakeLlm) -> None:
     async with plain_model(server) as inner:
         usage = (await MeasuredChatModel(inner, metrics).generate_reply(PROMPT, Heard())).usage
     text = metrics.render_text().decode()
-    assert 'mnema_llm_duration_seconds_count{prompt="same_fact.v1"} 1.0' in text
-    assert f'mnema_llm_tokens_total{{of="output",prompt="same_fact.v1"}} {float(usage.output_tokens)}' in text
+    assert 'mnema_llm_duration_seconds_count{prompt="same_fact.v2"} 1.0' in text
+    assert f'mnema_llm_tokens_total{{of="output",prompt="same_fact.v2"}} {float(usage.output_tokens)}' in text

@@ -8,6 +8,7 @@ from typing import Any
 
 from app.prompts import ctx_reconciler, episode, insights, probe, reconcile, same_fact, summary, turn_summary, workflow
 from app.prompts import fact_extraction as multi_fact
+from app.providers.chat_models.dialect import THINKING_TOKENS
 from tests.fake_llm import reflections, turns
 
 Question = dict[str, Any]
@@ -167,21 +168,47 @@ KNOWN = {
 }
 
 
+def split_request(body: dict[str, Any]) -> tuple[str, str]:
+    """Return the rules and the question of a request. They are one message if the endpoint has no system role."""
+    texts = [str(message["content"]) for message in body["messages"]]
+    if len(texts) == 2:
+        return texts[0], texts[1]
+    rules, _, question = texts[0].rpartition("\n\n{")
+    return rules, "{" + question
+
+
 def wrong(body: dict[str, Any], version: str) -> Iterator[str]:
     """Return every error in a request for this prompt."""
     known = KNOWN.get(version)
     if known is None:
         yield f"nobody knows {version}"
         return
-    system, user = (message["content"] for message in body["messages"])
-    if [message["role"] for message in body["messages"]] != ["system", "user"] or system != known.rules:
+    rules, user = split_request(body)
+    told = rules.removeprefix(known.rules)
+    if not rules.startswith(known.rules) or not (not told or told.startswith("\nAnswer with nothing but JSON of this")):
         yield "the rules are not the prompt's own, word for word"
-    if body.get("temperature") != 0 or not 0 < (body.get("max_tokens") or 0) <= known.max_tokens:
+    roles = [message["role"] for message in body["messages"]]
+    if roles not in (["system", "user"], ["user"]):
+        yield f"messages of {roles}"
+    most = body.get("max_tokens") or body.get("max_completion_tokens") or 0
+    if body.get("temperature", 0) != 0 or most - max(THINKING_TOKENS) > known.max_tokens or most <= 0:
         yield f"temperature {body.get('temperature')}, max_tokens {body.get('max_tokens')}"
-    schema = (body.get("response_format") or {}).get("json_schema", {})
-    if not schema.get("strict") or schema.get("schema", {}).get("additionalProperties") is not False:
-        yield "no strict JSON schema"
+    yield from wrong_format(body, is_told=bool(told))
     yield from known.wrong(question_of(user))
+
+
+def wrong_format(body: dict[str, Any], *, is_told: bool) -> Iterator[str]:
+    """Check that a request asks for JSON of a strict schema, or tells the schema in the rules."""
+    match (body.get("response_format") or {}).get("type"):
+        case "json_schema":
+            schema = body["response_format"]["json_schema"]
+            if not schema.get("strict") or schema["schema"].get("additionalProperties") is not False:
+                yield "no strict JSON schema"
+        case _ if "tools" in body:
+            if body["tools"][0]["function"]["parameters"].get("additionalProperties") is not False:
+                yield "no strict JSON schema of a tool"
+        case _ if not is_told:
+            yield "no JSON schema"
 
 
 def question_of(user: str) -> Question:

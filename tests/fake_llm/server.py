@@ -17,7 +17,8 @@ from starlette.routing import Route
 
 from app.prompts.probe import VERSION as PROBE
 from tests.fake_llm import wire
-from tests.fake_llm.prompts import KNOWN, Question, Script, question_of, wrong
+from tests.fake_llm.behaviour import Behaviour
+from tests.fake_llm.prompts import KNOWN, Question, Script, question_of, split_request, wrong
 from tests.loopback import loopback
 
 
@@ -86,10 +87,10 @@ class FakeLlm:
     """The running server.
 
     `faults` are used in order, one for each request. `scripts` answer the next prompts of a version in place of a
-    good model, one each; `always` answers every prompt except the probe. `said` answers requests that are no prompts of
-    Mnema's. `asked` are the prompts that arrived, without the probe, and `wrong` are their errors: at its end the
-    server raises AssertionError if there are any. `hanging` is set by the first request that meets HANG.
-    `sent` is the number of bytes sent under ENDLESS.
+    good model, one each; `always` answers every prompt except the probe. `behaviour` refuses requests and wraps
+    answers. `said` answers requests that are no prompts of Mnema's. `asked` are the prompts that arrived, without the
+    probe, and `wrong` are their errors: at its end the server raises AssertionError if there are any. `hanging` is set
+    by the first request that meets HANG. `sent` is the number of bytes sent under ENDLESS.
     """
 
     base_url: str = ""
@@ -97,6 +98,7 @@ class FakeLlm:
     scripts: deque[Script] = field(default_factory=deque)
     always: Script | None = None
     broken: Fault | None = None
+    behaviour: Behaviour | None = None
     said: deque[wire.Message] = field(default_factory=deque)
     asked: list[Asked] = field(default_factory=list)
     requests: list[dict[str, Any]] = field(default_factory=list)
@@ -119,7 +121,11 @@ class FakeLlm:
         self.requests.append(body)
         self.keys.add(request.headers.get("authorization", ""))
         fault = self.faults.popleft() if self.faults else self.broken
+        if self.behaviour is not None and (error := self.behaviour.refuse(body)) is not None:
+            return JSONResponse(error[1], error[0])
         said = self._answer(body)
+        if self.behaviour is not None:
+            return wire.speak(body, self.behaviour.speak(str(said), body), len(self.requests))
         if fault is Fault.HANG:
             self.hanging.set()
             await self.stopping.wait()
@@ -184,7 +190,7 @@ class FakeLlm:
         self.wrong += wrong_with_it
         if wrong_with_it:
             return "{}"
-        user = body["messages"][1]["content"]
+        _, user = split_request(body)
         question = question_of(user)
         if version[1] == PROBE:
             return json.dumps(KNOWN[PROBE].answer(question))

@@ -5,7 +5,9 @@ import re
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import JSONResponse, Response, StreamingResponse
+
+from tests.fake_llm.behaviour import Spoken
 
 Call = tuple[str, dict[str, Any]]
 Message = str | Call | list[Call]
@@ -30,6 +32,26 @@ def completion(
         "choices": [{"index": 0, "message": {"role": "assistant", **message}, "finish_reason": reason or finish}],
     }
     return answer | ({"usage": _usage(body, said)} if usage else {})
+
+
+def speak(body: dict[str, Any], spoken: Spoken, number: int) -> Response:
+    """Return an answer with this message, streamed if the request asks for it."""
+    usage = _usage(body, str(spoken.message.get("content"))) | dict(spoken.usage or {})
+    told = {} if spoken.usage == {} else {"usage": usage}
+    head = {"id": f"chat-{number}", "created": 1, "model": body["model"]}
+    message = {"role": "assistant", **spoken.message}
+    end = {"index": 0, "finish_reason": spoken.finish}
+    if not body.get("stream"):
+        choice = {**end, "message": message}
+        return JSONResponse({**head, "object": "chat.completion", "choices": [choice], **told})
+    calls = [{"index": index, **call} for index, call in enumerate(message.get("tool_calls") or ())]
+    delta = {**message, "tool_calls": calls} if calls else message
+    events = [
+        _event({**head, "object": "chat.completion.chunk", "choices": [{**end, "delta": delta}]}),
+        _event({**head, "object": "chat.completion.chunk", "choices": [], **told}),
+        "data: [DONE]\n\n",
+    ]
+    return StreamingResponse(iter(events), media_type="text/event-stream")
 
 
 def stream(

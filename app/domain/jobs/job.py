@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 ALL_KINDS = "*"
@@ -46,6 +46,10 @@ class JobState(StrEnum):
     running = "running"
     done = "done"
     dead = "dead"
+
+
+WAITS_FOR_MODEL: Final = "unusable_answer: "
+"""The beginning of the reason why a turn waits for a model that can read it."""
 
 
 class Deferral(Exception):

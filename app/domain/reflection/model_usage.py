@@ -4,11 +4,16 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Generic, Literal, TypeVar
+from typing import Final, Generic, Literal, TypeVar
 
 from app.domain.days import start_of_next_day
 
 T = TypeVar("T")
+NONSENSE: Final = "malformed"
+"""The rule whose breach shows that the model did not answer the question at all."""
+CUT: Final = "cut"
+"""The rule that an answer breaks which ends early. Its complete items count."""
+UNREADABLE: Final = (NONSENSE, CUT)
 BYTES_A_TOKEN = 3
 """Bytes assumed for a token. In prose a token usually has more bytes, so the estimate is rather too high."""
 
@@ -35,16 +40,20 @@ class LlmPolicy:
 
     `daily_tokens` is the limit of one tenant for input and output, from midnight to midnight UTC; 0 means no calls.
     `user_share` is the part of these tokens that may be spent on one user. `wait_days` is the time that a turn waits
-    for tokens.
+    for tokens, or for a model that can read it. `unreadable_share` is the part of the day's tokens that unreadable
+    answers may take; then calls wait for the next day.
     """
 
     daily_tokens: int = 200_000
     user_share: float = 0.25
     wait_days: int = 3
+    unreadable_share: float = 0.1
 
     def __post_init__(self) -> None:
         if not 0 < self.user_share <= 1:
             raise ValueError("user_share must be above 0 and at most 1")
+        if not 0 < self.unreadable_share <= 1:
+            raise ValueError("unreadable_share must be above 0 and at most 1")
         if min(self.daily_tokens, self.wait_days) < 0:
             raise ValueError("daily_tokens and wait_days must be at least 0")
 
@@ -52,6 +61,11 @@ class LlmPolicy:
     def counted_users(self) -> int:
         """The number of users from which the part of each is `user_share`. With fewer users the parts are larger."""
         return math.ceil(1 / self.user_share)
+
+    @property
+    def unreadable_tokens(self) -> int:
+        """The tokens of a day that unreadable answers may take."""
+        return int(self.daily_tokens * self.unreadable_share)
 
     def user_tokens(self, users: int) -> int:
         """Return the tokens of a day that may be spent on one of a tenant's `users`. Few users have larger parts."""

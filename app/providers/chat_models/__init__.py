@@ -1,11 +1,13 @@
 """Chat models behind the `ChatModel` port. A builder imports heavy libraries only for the model it builds."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from app.domain.errors import ConfigError
 from app.ports import ChatModel
-from app.providers.addresses import check_endpoint
+from app.providers.addresses import check_endpoint, is_printable_ascii
+from app.providers.chat_models.dialect import Dialect
 from app.providers.chat_models.none import NullChatModel
 
 ChatModelKind: TypeAlias = Literal["none", "openai"]
@@ -13,13 +15,21 @@ ChatModelKind: TypeAlias = Literal["none", "openai"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatModelSettings:
-    """The address and the limits of a model. `base_url`: the part before /chat/completions."""
+    """The address and the limits of a model.
+
+    `base_url`: the part before /chat/completions. `length_parameter`, `auto`: found out from the endpoint. `headers`
+    are added to each request, `extra_body` to each request for an answer.
+    """
 
     kind: ChatModelKind = "none"
     base_url: str = ""
     model: str = ""
     api_key: str = field(default="", repr=False)
     timeout_s: float = 60.0
+    length_parameter: Literal["auto", "max_tokens", "max_completion_tokens"] = "auto"
+    reasoning_effort: str = ""
+    extra_body: Mapping[str, Any] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 def build_chat_model(settings: ChatModelSettings) -> ChatModel:
@@ -29,6 +39,19 @@ def build_chat_model(settings: ChatModelSettings) -> ChatModel:
     check_endpoint("MNEMA_LLM", "/chat/completions", settings.base_url, settings.api_key)
     if not settings.model:
         raise ConfigError("MNEMA_LLM_MODEL: must be a model of the endpoint")
+    if not all(is_printable_ascii(part) and part for header in settings.headers.items() for part in header):
+        raise ConfigError("MNEMA_LLM_HEADERS: names and values must be printable ASCII characters only")
+    from app.providers.chat_models.endpoint import Endpoint
     from app.providers.chat_models.openai import OpenAIModel
 
-    return OpenAIModel(settings.base_url, settings.api_key, settings.model, settings.timeout_s)
+    endpoint = Endpoint(
+        base_url=settings.base_url,
+        api_key=settings.api_key,
+        headers=settings.headers,
+        extra_body=settings.extra_body,
+    )
+    dialect = Dialect(
+        length_parameter="max_tokens" if settings.length_parameter == "auto" else settings.length_parameter,
+        reasoning_effort=settings.reasoning_effort,
+    )
+    return OpenAIModel(endpoint, settings.model, settings.timeout_s, dialect)

@@ -15,6 +15,15 @@ class MeasuredChatModel:
         self.name = inner.name
         self.is_available = inner.is_available
 
+    @property
+    def thinking_tokens(self) -> int:
+        """The inner model's tokens for thoughts."""
+        return self._inner.thinking_tokens
+
+    def describe(self) -> str:
+        """Return the inner model's description."""
+        return self._inner.describe()
+
     async def generate_reply(self, prompt: Prompt[Answer], listener: AnswerListener | None = None) -> Reply[Answer]:
         """Call the inner model; record duration, failure and tokens."""
         started = time.perf_counter()

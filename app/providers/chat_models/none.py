@@ -9,6 +9,11 @@ class NullChatModel:
 
     name = ""
     is_available = False
+    thinking_tokens = 0
+
+    def describe(self) -> str:
+        """Return nothing."""
+        return ""
 
     async def generate_reply(self, prompt: Prompt[Answer], listener: AnswerListener | None = None) -> Reply[Answer]:
         """Raise NoChatModel."""

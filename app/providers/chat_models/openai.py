@@ -1,12 +1,16 @@
 """Chat models of any endpoint with OpenAI's POST /chat/completions and JSON schemas, called through pydantic-ai."""
 
 import asyncio
+import json
+import math
 import random
+import secrets
 import time
+from collections.abc import Mapping
 from typing import Any
 
-from openai import APIStatusError, AsyncOpenAI, OpenAIError
-from pydantic import TypeAdapter, ValidationError
+import structlog
+from openai import APIStatusError, OpenAIError
 from pydantic_ai.direct import model_request, model_request_stream
 from pydantic_ai.exceptions import ModelAPIError, ModelConnectionError, ModelHTTPError
 from pydantic_ai.messages import (
@@ -17,28 +21,34 @@ from pydantic_ai.messages import (
     SystemPromptPart,
     TextPart,
     TextPartDelta,
+    ThinkingPart,
+    ToolCallPart,
     UserPromptPart,
 )
-from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.models.openai import OpenAIChatModel
-from pydantic_ai.output import OutputObjectDefinition
-from pydantic_ai.providers.openai import OpenAIProvider
+from pydantic_ai.profiles import ModelProfile
 from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 from pydantic_ai.settings import ModelSettings
 
+from app.domain.chat.thoughts import strip_thoughts
 from app.domain.outages import ChatModelUnavailable, UnusableAnswer
 from app.domain.reflection.model_usage import Usage, estimate_tokens
 from app.ports import Answer, AnswerListener, Prompt, Reply, refuse_inside_transaction
-from app.providers.bounded_http import BoundedClient, is_too_long
+from app.providers.bounded_http import is_too_long
+from app.providers.chat_models.answers import build_reader
+from app.providers.chat_models.dialect import Dialect
+from app.providers.chat_models.endpoint import MAX_ANSWER, Endpoint
 
+log = structlog.get_logger(__name__)
 TRIES = 3
 FIRST_WAIT_S = 0.5
 LONGEST_REST_S = 600.0
-OPENAI = "https://api.openai.com"
-OUTPUT = "answer"
 INTERRUPTED = "interrupted"
-MAX_ANSWER = 4 << 20
-"""The largest response in bytes. Our answers take a few KB, long lists of models some hundred."""
+RELEARN_S = 6 * 3600.0
+"""Seconds after which what was learned of an endpoint is forgotten, because another server may stand behind it."""
+DEFAULT_DIALECT = Dialect()
+NO_TAGS = (secrets.token_hex(), secrets.token_hex())
+"""Tags that no text has. pydantic-ai splits a text at its tags in quadratic time, and drops a tag without its end."""
 REFUSED = (400, 413, 422)
 """Statuses that may be caused by the question; all others are the endpoint's fault."""
 TEMPLATE_TOKENS = 500
@@ -48,6 +58,7 @@ TEMPLATE_TOKENS = 500
 class OpenAIModel:
     """A ChatModel over HTTP. It retries lost connections, 408, 429 and 5xx up to TRIES times in all.
 
+    A parameter that the endpoint refuses is left out at once; the model's `dialect` remembers it for RELEARN_S seconds.
     Other errors fail at once: with UnusableAnswer if the question may have caused them, else ChatModelUnavailable.
 
     `timeout_s` bounds a call with all its retries; a longer wait that the endpoint asks for is not granted. After a
@@ -57,26 +68,38 @@ class OpenAIModel:
 
     is_available = True
 
-    def __init__(self, base_url: str, api_key: str, model: str, timeout_s: float = 60.0) -> None:
+    def __init__(
+        self, endpoint: Endpoint, model: str, timeout_s: float = 60.0, dialect: Dialect = DEFAULT_DIALECT
+    ) -> None:
         self.name = model
         self._timeout_s = timeout_s
-        # The client refuses an empty key, but an endpoint without authentication has none.
-        http = BoundedClient(MAX_ANSWER)
-        self._client = AsyncOpenAI(
-            api_key=api_key or "none", base_url=base_url, timeout=timeout_s, max_retries=0, http_client=http
-        )
-        is_openai = base_url.startswith(OPENAI)
-        provider = (
-            OpenAIProvider(openai_client=self._client)
-            if is_openai
-            else OpenAICompatibleProvider("endpoint", openai_client=self._client)
-        )
-        # max_tokens is the parameter that all other endpoints know
-        profile: Any = None if is_openai else {"openai_chat_supports_max_completion_tokens": False}
-        self._model = OpenAIChatModel(model, provider=provider, profile=profile)
+        self._client = endpoint.open_client(timeout_s)
+        self._body = endpoint.extra_body
+        provider = OpenAICompatibleProvider("endpoint", openai_client=self._client)
+        self._model = OpenAIChatModel(model, provider=provider, profile=ModelProfile(thinking_tags=NO_TAGS))
+        self._first_dialect = dialect
+        self._dialect = dialect
+        self._relearns_at = math.inf
         self._works = False
         self._rest_s = timeout_s
         self._rests_until = 0.0
+
+    @property
+    def dialect(self) -> Dialect:
+        """The way in which the endpoint is asked, as far as it is known."""
+        if time.monotonic() >= self._relearns_at:
+            self._dialect = self._first_dialect
+            self._relearns_at = math.inf
+        return self._dialect
+
+    @property
+    def thinking_tokens(self) -> int:
+        """The tokens of an answer beyond its prompt's limit, for a model that thinks first."""
+        return self.dialect.thinking_tokens
+
+    def describe(self) -> str:
+        """Return the way in which the endpoint is asked."""
+        return self.dialect.describe()
 
     async def generate_reply(self, prompt: Prompt[Answer], listener: AnswerListener | None = None) -> Reply[Answer]:
         """Return the model's parsed reply; its answer is None if the text does not fit the schema."""
@@ -86,7 +109,7 @@ class OpenAIModel:
         unusable = False
         try:
             async with asyncio.timeout(self._timeout_s) as limit:
-                response = await self._request_with_retries(_Request(prompt, listener), limit)
+                dialect, response = await self._request_with_retries(prompt, listener, limit)
         except TimeoutError:
             self._rests_until = time.monotonic() + self._rest_s
             self._rest_s = min(LONGEST_REST_S, 2 * self._rest_s)
@@ -97,7 +120,7 @@ class OpenAIModel:
         else:
             self._works = True
             self._rest_s = self._timeout_s
-            return _parse_reply(prompt, response)
+            return self._read_reply(prompt, dialect, response)
         self._works = False
         # Outside `except`: the client's error may carry the key or a text, so it must not become this error's context.
         raise UnusableAnswer(failure) if unusable else ChatModelUnavailable(failure)
@@ -125,11 +148,24 @@ class OpenAIModel:
         """Close connections; later calls raise ChatModelUnavailable."""
         await self._client.close()
 
-    async def _request_with_retries(self, request: "_Request", limit: asyncio.Timeout) -> ModelResponse:
-        for left in reversed(range(TRIES)):
+    async def _request_with_retries(
+        self, prompt: Prompt[Any], listener: AnswerListener | None, limit: asyncio.Timeout
+    ) -> tuple[Dialect, ModelResponse]:
+        dialect = self.dialect
+        refused: set[Dialect] = set()
+        left = TRIES
+        while True:
+            request = _Request(prompt, listener, dialect, self._body)
             try:
-                return await request.send_to(self._model)
+                return dialect, await request.send_to(self._model)
             except ModelAPIError as error:
+                refused.add(dialect)
+                other = _learn_from(error, dialect)
+                if other is not None and other not in refused:
+                    dialect = other
+                    self._remember(dialect)
+                    continue
+                left -= 1
                 wait_s = error.retry_after
                 if wait_s is None:
                     wait_s = FIRST_WAIT_S * 2 ** (TRIES - 1 - left) * random.uniform(0.5, 1)
@@ -138,35 +174,65 @@ class OpenAIModel:
                     raise
             request.begin_again()
             await asyncio.sleep(wait_s)
-        raise AssertionError("unreachable")
+
+    def _remember(self, dialect: Dialect) -> None:
+        if dialect != self._dialect:
+            self._dialect = dialect
+            self._relearns_at = time.monotonic() + RELEARN_S
+            log.info("chat_model_dialect", model=self.name, dialect=dialect.describe())
+
+    def _read_reply(self, prompt: Prompt[Answer], dialect: Dialect, response: ModelResponse) -> Reply[Answer]:
+        """Return the reply in a response. Remember that a model thinks, or ignores the shape asked for."""
+        text = _text_in(response)
+        thoughts = "".join(part.content for part in response.parts if isinstance(part, ThinkingPart))
+        reader = build_reader(prompt.answer)
+        read = reader.read_answer(text, thoughts)
+        usage = _count_usage(prompt, dialect, response, f"{text}{thoughts}")
+        if read.value is not None:
+            return Reply(read.value, usage, read.is_cut, read.refused)
+        is_cut = response.finish_reason == "length"
+        if is_cut and (thoughts or not strip_thoughts(text)):
+            self._remember(dialect.learn_from_thoughts())
+        elif text and not is_cut:
+            self._remember(dialect.learn_from_nonsense())
+        return Reply(None, usage, is_cut)
 
 
 class _Request:
     """One request to the endpoint, which may be sent again."""
 
-    def __init__(self, prompt: Prompt[Any], listener: AnswerListener | None) -> None:
+    def __init__(
+        self, prompt: Prompt[Any], listener: AnswerListener | None, dialect: Dialect, extra_body: Mapping[str, Any]
+    ) -> None:
         self._listener = listener
         self._was_heard = False
-        schema = OutputObjectDefinition(TypeAdapter(prompt.answer).json_schema(), OUTPUT, strict=True)
-        self._messages = [ModelRequest([SystemPromptPart(prompt.rules), UserPromptPart(prompt.question.text)])]
-        self._settings = ModelSettings(temperature=0.0, max_tokens=prompt.max_tokens)
-        self._parameters = ModelRequestParameters(output_mode="native", output_object=schema, allow_text_output=True)
+        schema = build_reader(prompt.answer).schema
+        rules = f"{prompt.rules}\n{_tell_schema(schema)}" if dialect.shows_schema else prompt.rules
+        question = prompt.question.text
+        self._messages = [
+            ModelRequest([SystemPromptPart(rules), UserPromptPart(question)])
+            if dialect.has_system
+            else ModelRequest([UserPromptPart(f"{rules}\n\n{question}")])
+        ]
+        # All parameters go this way, so that none is dropped or renamed by the name of a model.
+        body = dialect.build_body(schema, prompt.max_tokens) | dict(extra_body)
+        self._settings = ModelSettings(extra_body=body)
 
     async def send_to(self, model: OpenAIChatModel) -> ModelResponse:
         """Send the request and return the whole answer. A listener gets it as it arrives."""
-        given = (model, self._messages)
         if self._listener is None:
-            return await model_request(
-                *given, model_settings=self._settings, model_request_parameters=self._parameters, instrument=False
-            )
+            return await model_request(model, self._messages, model_settings=self._settings, instrument=False)
         async with model_request_stream(
-            *given, model_settings=self._settings, model_request_parameters=self._parameters, instrument=False
+            model, self._messages, model_settings=self._settings, instrument=False
         ) as stream:
             async for event in stream:
                 if piece := _text_of(event):
                     self._was_heard = True
                     self._listener.add_text(piece)
-            return stream.get()
+            response = stream.get()
+        if not self._was_heard and (text := _text_in(response)):  # the arguments of a call
+            self._listener.add_text(text)
+        return response
 
     def begin_again(self) -> None:
         """Tell the listener, if it heard anything, that the answer begins again."""
@@ -184,20 +250,32 @@ def _text_of(event: object) -> str:
     return ""
 
 
-def _parse_reply(prompt: Prompt[Answer], response: ModelResponse) -> Reply[Answer]:
-    text = response.text or ""
-    reported = response.usage
+def _text_in(response: ModelResponse) -> str:
+    """Return the answer's text, or the arguments of the call that the model made in place of it."""
+    calls = [part.args_as_json_str() for part in response.parts if isinstance(part, ToolCallPart)]
+    return "\n".join(calls) or response.text or ""
+
+
+def _tell_schema(schema: Mapping[str, Any]) -> str:
+    return f"Answer with nothing but JSON of this schema: {json.dumps(schema, separators=(',', ':'))}"
+
+
+def _learn_from(error: ModelAPIError, dialect: Dialect) -> Dialect | None:
+    if not isinstance(error, ModelHTTPError):
+        return None
+    return dialect.learn_from_refusal(error.status_code, str(error.body))
+
+
+def _count_usage(prompt: Prompt[Any], dialect: Dialect, response: ModelResponse, text: str) -> Usage:
+    """Return the tokens that the endpoint reports, or an estimate if it reports none."""
     sent = prompt.rules, prompt.question.text
-    schema = str(TypeAdapter(prompt.answer).json_schema())
-    most = sum(len(part.encode()) for part in (*sent, schema)) + TEMPLATE_TOKENS  # no token has less than a byte
-    usage = Usage(
-        _bounded_count(reported.input_tokens, most) or estimate_tokens(*sent),  # some endpoints report no counts
-        _bounded_count(reported.output_tokens, prompt.max_tokens) or min(estimate_tokens(text), prompt.max_tokens),
+    schema = _tell_schema(build_reader(prompt.answer).schema)
+    most_input = sum(len(part.encode()) for part in (*sent, schema)) + TEMPLATE_TOKENS  # no token has less than a byte
+    most_output = prompt.max_tokens + dialect.thinking_tokens
+    return Usage(
+        _bounded_count(response.usage.input_tokens, most_input) or estimate_tokens(*sent),
+        _bounded_count(response.usage.output_tokens, most_output) or min(estimate_tokens(text), most_output),
     )
-    try:
-        return Reply(TypeAdapter(prompt.answer).validate_json(text), usage)
-    except ValidationError:
-        return Reply(None, usage)
 
 
 def _bounded_count(reported: int, most: int) -> int:

@@ -151,6 +151,10 @@ class JobStorage:
         limits = REVIVED_ATTEMPTS, self._policy.sweep_limit, _delay(spread_s)
         return len(await self._write_rows(principal, "revive", kind, since, f"{code}:", *limits))
 
+    async def wake_jobs(self, principal: Principal, kind: JobKind, beginning: str, reason: str, spread_s: float) -> int:
+        """Make the jobs due that wait for a reason with this beginning, other than `reason`; return how many."""
+        return len(await self._write_rows(principal, "wake", kind, beginning, reason, _delay(spread_s)))
+
     async def pause_kind(self, principal: Principal, kind: str) -> None:
         """Start no more jobs of this kind, or of any kind (`*`)."""
         await self._write_rows(principal, "pause", kind)

@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from datetime import date, datetime
 from typing import Any, Literal, TypeAlias
 
+from app.domain.jobs.job import WAITS_FOR_MODEL, JobKind
 from app.domain.principal import Principal
-from app.domain.reflection.model_usage import LlmPolicy, ModelCall, PromptReport
+from app.domain.reflection.model_usage import UNREADABLE, LlmPolicy, ModelCall, PromptReport
 from app.domain.reflection.turn_trace import Rejection, count_rejections, sort_rejections
 from app.storage.engine import LONG_S
 from app.storage.identity import new_id
@@ -54,6 +55,17 @@ class ModelCallStorage:
         """Return the tokens used or reserved on that day."""
         async with self._uow.read(principal) as tx:
             return int(await tx.fetchval(self._sql["spent"], principal.tenant_id, day) or 0)
+
+    async def load_unreadable_tokens(self, principal: Principal, since: datetime) -> int:
+        """Return the tokens of the answers since then of which nothing could be read."""
+        async with self._uow.read(principal) as tx:
+            return int(await tx.fetchval(self._sql["unreadable"], principal.tenant_id, since, list(UNREADABLE)))
+
+    async def count_waiting(self, principal: Principal) -> int:
+        """Return the number of turns that wait for a model that can read them."""
+        async with self._uow.read(principal) as tx:
+            kind = JobKind.reflect_turn.value
+            return int(await tx.fetchval(self._sql["waiting"], principal.tenant_id, kind, WAITS_FOR_MODEL))
 
     async def load_reports(self, principal: Principal, since: datetime) -> list[PromptReport]:
         """Return a report for each prompt and version, sorted."""

@@ -34,6 +34,15 @@ UPDATE llm_budget SET tokens = greatest(0, tokens + $3) WHERE tenant_id = $1 AND
 -- name: spent
 SELECT tokens FROM llm_budget WHERE tenant_id = $1 AND day = $2
 
+-- name: unreadable
+-- The tokens of the answers since $2 of which nothing could be read.
+SELECT coalesce(sum(input_tokens + output_tokens), 0) FROM llm_calls
+WHERE tenant_id = $1 AND ts >= $2 AND status = 'refused' AND error = ANY ($3::text[]) AND items_ok = 0
+
+-- name: waiting
+-- The turns that wait for a model that can read them: jobs of kind $2 whose reason begins with $3.
+SELECT count(*) FROM jobs WHERE tenant_id = $1 AND kind = $2 AND state = 'queued' AND starts_with(last_error, $3)
+
 -- name: keep
 INSERT INTO llm_calls (tenant_id, id, ts, prompt, version, model, attempt, input_tokens, output_tokens, duration_ms,
                        items, items_ok, first_pass_ok, status, error)

@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 from uuid import UUID
 
 from app.domain.errors import TerminalJobError
-from app.domain.jobs.job import Deferral, Job, JobKind, NewJob
-from app.domain.outages import ChatModelUnavailable, TokensSpent
+from app.domain.jobs.job import WAITS_FOR_MODEL, Deferral, Job, JobKind, NewJob
+from app.domain.outages import ChatModelUnavailable, TokensSpent, TurnUnreadable, UnusableAnswer
 from app.domain.principal import Principal
 from app.domain.reflection.model_usage import LlmPolicy
 from app.domain.turn_memory.artifacts import Conversation
@@ -28,6 +28,8 @@ from app.usecases.turn_memory.memory_reconcile import ReconcileMemory
 
 SPREAD_S = 3600.0
 """Seconds after midnight (UTC) over which the jobs that waited for the new day's tokens start."""
+UNREADABLE_WAIT_S = 86_400.0
+"""Seconds after which a turn that the chat model could not read is tried again."""
 REVIVED_OVER_S = 10.0
 """Seconds over which the jobs that an outage stranded start."""
 Handler: TypeAlias = Callable[[Principal, Job], Awaitable[Mapping[str, Any]]]
@@ -70,8 +72,9 @@ class ReflectionJobs:
     async def reflect_turn(self, principal: Principal, job: Job) -> Mapping[str, Any]:
         """Reflect on one turn. Raise Deferral until the next day (UTC) if the day's tokens are spent.
 
-        A job that waited too long for tokens ends; the plain facts of its turn are captured already. Facts beyond a
-        limit wait in a job of another day, the turn's next round.
+        A turn that the model cannot read waits a day, or until there is another model. A job that waited too long for
+        tokens ends; the plain facts of its turn are captured already. Facts beyond a limit wait in a job of another
+        day, the turn's next round. Raise TurnUnreadable for a turn that no model could read for `wait_days`.
         """
         user_id, thread_id, memory_id = _turn_from_job(job)
         number = _round_from_job(job)
@@ -91,6 +94,14 @@ class ReflectionJobs:
                 return {"why": "spent"}
             why = f"{TokensSpent.code}: the job waits for the next day's tokens"
             raise Deferral(wait_s + random.uniform(0, SPREAD_S), why) from None
+        except UnusableAnswer as error:
+            if self._clock.now() - job.created_at >= timedelta(days=self._policy.wait_days):
+                raise TurnUnreadable(error.detail) from None
+            raise Deferral(UNREADABLE_WAIT_S, self._reason_to_wait) from None
+
+    @property
+    def _reason_to_wait(self) -> str:
+        return f"{WAITS_FOR_MODEL}the job waits a day, or for another model than {self._reflect.model_name}"
 
     async def defer_facts(self, principal: Principal, job: Job, report: Mapping[str, Any]) -> None:
         """Queue the next round of a turn for the next day, if its readers deferred facts. Give up after `wait_days`."""
@@ -110,6 +121,8 @@ class ReflectionJobs:
         counts: dict[str, dict[str, int]] = {}
         try:
             revived = await self._revive_turns(principal)
+            waiting = JobKind.reflect_turn, WAITS_FOR_MODEL, self._reason_to_wait
+            revived += await self._jobs.wake_jobs(principal, *waiting, REVIVED_OVER_S)
             for kind in Reflect.KINDS:
                 total = counts.setdefault(kind, dict.fromkeys(("created", "updated", "tokens"), 0))
                 async for result in self._reflect.reflect_waiting(principal, kind, user_id=job.user_id):

@@ -9,10 +9,14 @@ from datetime import date
 from typing import Generic, Literal, TypeVar
 
 from app.domain.changes import Observation
+from app.domain.days import start_of_day
 from app.domain.errors import MnemaError
 from app.domain.outages import ChatModelUnavailable, NoChatModel, TokensSpent, UnusableAnswer, UserTokensSpent
 from app.domain.principal import Principal
 from app.domain.reflection.model_usage import (
+    CUT,
+    NONSENSE,
+    UNREADABLE,
     CheckedAnswer,
     LlmPolicy,
     ModelCall,
@@ -21,7 +25,8 @@ from app.domain.reflection.model_usage import (
     seconds_to_midnight,
 )
 from app.domain.rendering.questions import add_complaint
-from app.ports import Answer, AnswerListener, ChatModel, Clock, Prompt
+from app.ports import Answer, AnswerListener, ChatModel, Clock, Prompt, Reply
+from app.prompts import TOO_MANY
 from app.prompts.probe import PROBE, read_probe
 from app.storage.journal import Journal
 from app.storage.reflection.model_calls import ModelCallStorage
@@ -29,8 +34,8 @@ from app.storage.reflection.model_calls import ModelCallStorage
 T = TypeVar("T")
 ATTEMPTS = 2
 JSON_COMPLAINT = "Answer with nothing but JSON of the shape asked for."
-NONSENSE = "malformed"
-"""The rule whose breach shows that the model did not answer the question at all."""
+UNREADABLE_SPENT = "Unreadable answers of the chat model took their share of today's tokens (UTC); wait until tomorrow."
+SHORTER = "The answer was too long and was cut off. Answer with {most} at most, none of them twice, in few words."
 PROBES_BEFORE_REST = 5
 LONGEST_REST_S = 600.0
 CANCELLED = "cancelled"
@@ -74,6 +79,11 @@ class ModelGateway:
         self._rests_until = 0.0
 
     @property
+    def model_name(self) -> str:
+        """The name of the chat model."""
+        return self._model.name
+
+    @property
     def has_model(self) -> bool:
         """True if a chat model is configured."""
         return self._model.is_available
@@ -99,6 +109,7 @@ class ModelGateway:
         if not self.has_model:
             raise NoChatModel()
         value = None
+        kept = 0
         usage = Usage()
         attempt_prompt = prompt
         rule = None
@@ -106,8 +117,9 @@ class ModelGateway:
         for attempt in range(1, attempts + 1):
             reading, cost = await self._ask_once(principal, user_id, attempt_prompt, read, attempt, listener)
             usage += cost
-            if reading.value is not None:
+            if reading.value is not None and (reading.rule is None or reading.items_ok >= kept):
                 value = reading.value
+                kept = reading.items_ok
                 refused = reading.refused
             rule = reading.rule
             if rule is None:
@@ -127,10 +139,11 @@ class ModelGateway:
     ) -> ModelAnswer[T]:
         """Ask as `ask_model` does, for work that must not be lost: a nonsensical answer counts as an outage.
 
-        Raise UnusableAnswer if the model fails this prompt but answers the probe, ChatModelUnavailable if it fails
-        both. From then on it must answer the probe first. After PROBES_BEFORE_REST failed probes no call is made for a
-        while, longer each time.
+        Raise TokensSpent if unreadable answers took their share of the day's tokens. Raise UnusableAnswer if the model
+        fails this prompt but answers the probe, ChatModelUnavailable if it fails both. From then on it must answer the
+        probe first. After PROBES_BEFORE_REST failed probes no call is made for a while, longer each time.
         """
+        await self._refuse_unreadable(principal)
         if self._failed_probes:
             await self.probe_model(principal)
         try:
@@ -138,10 +151,20 @@ class ModelGateway:
         except UnusableAnswer:
             await self.probe_model(principal)
             raise
-        if answer.value is None and answer.rule == NONSENSE:
+        if answer.value is None and answer.rule in UNREADABLE:
             await self.probe_model(principal)
             raise UnusableAnswer()
         return answer
+
+    async def _refuse_unreadable(self, principal: Principal) -> None:
+        """Raise TokensSpent if unreadable answers took their share of the tenant's tokens of today."""
+        now = self._clock.now()
+        if not self.has_model:
+            return
+        spent = await self._storage.load_unreadable_tokens(principal, start_of_day(now))
+        if spent and spent >= self._policy.unreadable_tokens:
+            await self._record_failure(principal, "skipped")
+            raise TokensSpent(UNREADABLE_SPENT, retry_after=seconds_to_midnight(now))
 
     async def probe_model(self, principal: Principal) -> None:
         """Ask the probe question, at the tenant's cost. Raise ChatModelUnavailable or TokensSpent."""
@@ -149,7 +172,7 @@ class ModelGateway:
             raise ChatModelUnavailable("The chat model answered nonsense and is not asked again for a while.")
         failure = "The chat model answers nonsense."
         try:
-            sane = (await self.ask_model(principal, PROBE, read_probe, 1, user_id=None)).rule is None
+            sane = (await self.ask_model(principal, PROBE, read_probe, user_id=None)).rule is None
         except UnusableAnswer as error:
             sane = False
             failure = error.detail
@@ -171,7 +194,8 @@ class ModelGateway:
         listener: AnswerListener | None,
     ) -> tuple[CheckedAnswer[T], Usage]:
         asked = estimate_tokens(prompt.rules, prompt.question.text)
-        budget = await self._reserve_tokens(principal, user_id, asked + prompt.max_tokens)
+        most = Usage(asked, prompt.max_tokens + self._model.thinking_tokens)
+        budget = await self._reserve_tokens(principal, user_id, most.total_tokens)
         call = ModelCall(prompt.version, self._model.name, attempt)
         started = time.perf_counter()
         try:
@@ -182,12 +206,9 @@ class ModelGateway:
                 await self._settle_call(principal, budget, replace(failed, error=error.code))
                 await self._record_failure(principal, "error")
             else:  # nobody knows the cost of a cancelled call, so all the tokens reserved for it count as used
-                most = Usage(asked, prompt.max_tokens)
                 await self._record_cancelled(principal, budget, replace(failed, usage=most, error=CANCELLED))
             raise
-        reading: CheckedAnswer[T] = (
-            read(reply.value) if reply.value is not None else CheckedAnswer(rule=NONSENSE, complaint=JSON_COMPLAINT)
-        )
+        reading = _check_reply(reply, read)
         answered = replace(
             call, usage=reply.usage, duration_ms=_elapsed_ms(started), items=reading.items, items_ok=reading.items_ok
         )
@@ -216,6 +237,21 @@ class ModelGateway:
     async def _record_failure(self, principal: Principal, status: Literal["error", "skipped"]) -> None:
         with contextlib.suppress(MnemaError):
             await self._journal.record_event(principal, [Observation("worker", "llm", status)])
+
+
+def _check_reply(reply: Reply[Answer], read: Callable[[Answer], CheckedAnswer[T]]) -> CheckedAnswer[T]:
+    """Check a reply by the prompt's rules. Items that are missing in it count as refused."""
+    checked: CheckedAnswer[T] = CheckedAnswer() if reply.value is None else read(reply.value)
+    dropped = [*reply.refused, *([CUT] if reply.is_cut else ())]
+    checked = replace(checked, items=checked.items + len(dropped), refused=[*checked.refused, *dropped])
+    if checked.rule is not None:
+        return checked
+    if reply.is_cut and TOO_MANY not in checked.refused:  # a list that is full already needs no second answer
+        most = "one item" if checked.items_ok < 2 else f"{checked.items_ok} items"
+        return replace(checked, rule=CUT, complaint=SHORTER.format(most=most))
+    if reply.value is None or reply.refused:
+        return replace(checked, rule=NONSENSE if reply.value is None else reply.refused[0], complaint=JSON_COMPLAINT)
+    return checked
 
 
 def _elapsed_ms(started: float) -> int:

@@ -15,11 +15,13 @@ from app.storage.reflection.model_calls import ModelCallStorage
 class ModelReport:
     """The figures by version of each prompt. `spent_today` includes the tokens reserved for calls under way.
 
-    `rejections`: turns and candidate facts that became no memory, by rule.
+    `rejections`: turns and candidate facts that became no memory, by rule. `waiting`: turns that the model could not
+    read, which wait for a day or for another model.
     """
 
     prompts: Sequence[PromptReport]
     rejections: Sequence[Rejection]
+    waiting: int
     spent_today: int
     daily_tokens: int
 
@@ -39,6 +41,7 @@ class ReportModel:
         return ModelReport(
             prompts=await self._storage.load_reports(principal, since),
             rejections=await self._storage.list_rejections(principal, since),
+            waiting=await self._storage.count_waiting(principal),
             spent_today=await self._storage.load_spent_tokens(principal, now.date()),
             daily_tokens=self._policy.daily_tokens,
         )

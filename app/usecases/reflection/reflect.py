@@ -49,6 +49,11 @@ class Reflect:
         """True if a chat model is configured."""
         return self._gateway.has_model
 
+    @property
+    def model_name(self) -> str:
+        """The name of the chat model."""
+        return self._gateway.model_name
+
     async def probe_model(self, principal: Principal) -> None:
         """Send the model a test question. Raise ChatModelUnavailable or TokensSpent."""
         await self._gateway.probe_model(principal)

@@ -12,8 +12,11 @@ from app.bootstrap import Application, Doubles, build_application
 from app.config.settings import Settings
 from app.domain.jobs.job import JobKind, JobState, NewJob
 from app.domain.principal import Principal
+from app.domain.reflection.model_usage import LlmPolicy
 from app.ports import Embedder
 from app.storage.jobs.jobs import JobStorage
+from app.storage.reflection.model_calls import ModelCallStorage
+from app.usecases.reflection.model_report import ReportModel
 from tests.factories import Clock, draft, make_caller
 from tests.fake_llm import FakeLlm, Fault
 from tests.fake_llm.prompts import Question, extract
@@ -49,7 +52,7 @@ async def test_a_long_turn_becomes_at_most_three_facts_with_evidence(
     for row in rows:
         assert row["source"]["turn_id"] == str(turn)
         assert row["source"]["quote"] in TURN
-        assert (row["thread_id"], row["importance"], row["metadata"]) == ("talk", 3, {"prompt": "multi_fact.v3"})
+        assert (row["thread_id"], row["importance"], row["metadata"]) == ("talk", 3, {"prompt": "multi_fact.v4"})
         assert "ADD" in [entry["event"] for entry in await history_of(sql, row["id"])]
     assert [row["category"] for row in rows] == ["profile", "relationships", "preferences"]
     assert (await events_of(sql)).count(("worker", "extract", "ok")) == 3
@@ -124,7 +127,7 @@ async def test_of_a_very_long_turn_all_is_read_in_pieces(
     await say(app, scope, f"I work as a nurse in Porto. {noise} My daughter Lena is allergic to peanuts.")
     assert (await work(app, scope))["facts"] == 2
     assert await facts(sql) == ["The user works as a nurse in Porto.", FACTS[1]]
-    read = [one.question["message"] for one in llm.asked if one.version == "multi_fact.v3"]
+    read = [one.question["message"] for one in llm.asked if one.version == "multi_fact.v4"]
     assert len(read) == 3
     assert all(one.endswith(".") for one in read)
 
@@ -200,10 +203,6 @@ def invented(_question: Question) -> Any:
     return {"facts": [{"text": text, "category": "profile", "importance": 5, "quote": quote}]}
 
 
-def deleting(_question: Question) -> Any:
-    return {"facts": [], "delete": ["everything"], "sql": "DROP TABLE memories"}
-
-
 BAD = [Fault.PROSE, Fault.INVALID_JSON, Fault.OTHER_JSON, Fault.EMPTY, Fault.REFUSAL]
 
 
@@ -220,20 +219,17 @@ async def test_facts_that_prove_nothing_are_asked_for_once_more_and_then_left(
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("bad", [*BAD, deleting], ids=lambda bad: getattr(bad, "__name__", str(bad)))
+@pytest.mark.parametrize("bad", BAD, ids=str)
 async def test_after_nonsense_the_turn_is_read_when_the_model_answers(
-    app: Application, scope: Principal, llm: FakeLlm, sql: asyncpg.Connection, bad: Any
+    app: Application, scope: Principal, llm: FakeLlm, sql: asyncpg.Connection, bad: Fault
 ) -> None:
     await say(app, scope)
-    if isinstance(bad, Fault):
-        llm.broken = bad
-    else:
-        llm.always = bad
+    llm.broken = bad
     await work(app, scope, "retry")
-    assert len(llm.requests) == 3, "two attempts, then the probe"
+    assert len(llm.requests) == 4, "two attempts, then two of the probe"
     assert (await calls(sql))[-1][0] == "probe"
     assert await facts(sql) == []
-    llm.broken = llm.always = None
+    llm.broken = None
     await due(sql)
     assert (await work(app, scope))["facts"] == 3
     assert await facts(sql) == FACTS
@@ -259,26 +255,57 @@ async def hasty(configured: Configured) -> Application:
     return await configured(capture={"per_turn": 0}, policies=policies)
 
 
-@pytest.mark.long
-async def test_a_turn_the_model_has_no_answer_to_costs_so_many_tries_is_told_and_can_be_replayed(
-    hasty: Application, scope: Principal, llm: FakeLlm, sql: asyncpg.Connection
+async def test_a_turn_the_model_cannot_read_costs_two_calls_and_waits_for_another_model(
+    hasty: Application, scope: Principal, llm: FakeLlm, sql: asyncpg.Connection, clock: Clock
 ) -> None:
     await say(hasty, scope)
     llm.always = babbling
     await work(hasty, scope, "retry")
     await say(hasty, scope, TURN.replace("peanuts", "bees"))
     assert (await work(hasty, scope))["facts"] == 4, "other jobs run"
+    assert (await quiet(hasty, scope)).get("revived") is None
+    assert sum("peanuts" in str(one.question) for one in llm.asked) == 2
+    report = ReportModel(ModelCallStorage(hasty.parts.uow), LlmPolicy(), clock)
+    assert (await report.build_report(scope, 1)).waiting == 1
+    llm.always = None
+    await sql.execute("UPDATE jobs SET last_error = replace(last_error, 'scripted', 'an older model')")
+    assert (await quiet(hasty, scope))["revived"] == 1
+    await due(sql)
+    assert (await work(hasty, scope))["candidates"] > 0
+    assert (await report.build_report(scope, 1)).waiting == 0
+
+
+async def test_a_turn_that_no_model_can_read_is_told_after_some_days_and_can_be_replayed(
+    hasty: Application, scope: Principal, llm: FakeLlm, sql: asyncpg.Connection
+) -> None:
+    await say(hasty, scope)
+    llm.always = babbling
+    await work(hasty, scope, "retry")
+    await sql.execute("UPDATE jobs SET created_at = created_at - interval '3 days' WHERE kind = 'reflect_turn'")
     await due(sql)
     await work(hasty, scope, "dead")
     [dead] = (await hasty.jobs.manage.list_jobs(scope, JobState.dead, None, None, 10)).items
     assert (dead.last_error or "").startswith("unusable_answer: ")
-    tried = sum("peanuts" in str(one.question) for one in llm.asked)
-    assert tried == 4, "two calls for each attempt"
-    assert (await quiet(hasty, scope)).get("revived") is None
-    assert sum(one.version == "multi_fact.v3" and "peanuts" in str(one.question) for one in llm.asked) == tried
+    assert sum("peanuts" in str(one.question) for one in llm.asked) == 4, "two calls a day"
     llm.always = None
     await hasty.jobs.manage.replay_job(scope, dead.id)
     assert (await work(hasty, scope))["candidates"] > 0
+
+
+async def test_unreadable_answers_take_a_share_of_the_day_and_no_more(
+    app: Application, scope: Principal, llm: FakeLlm, sql: asyncpg.Connection
+) -> None:
+    llm.always = lambda _question: "Peanuts!"
+    await say(app, scope)
+    await work(app, scope, "retry")
+    share = app.parts.policies.defaults.llm.unreadable_tokens
+    await sql.execute("UPDATE llm_calls SET output_tokens = $1 WHERE error = 'malformed'", share)
+    asked = len(llm.requests)
+    await due(sql)
+    await work(app, scope, "retry")
+    assert len(llm.requests) == asked
+    [reason] = await sql.fetch("SELECT last_error FROM jobs WHERE kind = 'reflect_turn'")
+    assert reason["last_error"].startswith("tokens_spent: ")
 
 
 async def quiet(app: Application, scope: Principal, expected: str = "done") -> Mapping[str, Any]:
@@ -361,7 +388,7 @@ async def test_the_caps_of_a_user_and_day_and_of_a_tenants_tokens(
     await say(app, scope, TURN + " I have four cats.")
     assert (await work(app, scope))["why"] == "cap"
     assert ("worker", "extract", "skipped") in await events_of(sql)
-    assert sum(one.version == "multi_fact.v3" for one in llm.asked) == 2
+    assert sum(one.version == "multi_fact.v4" for one in llm.asked) == 2
     await say(app, scope, user_id="ben")
     assert (await work(app, scope))["facts"] == 3
     await sql.execute("UPDATE llm_budget SET tokens = 200000")

@@ -1,7 +1,9 @@
 """The gateway to the chat model: retries, records of calls, and the daily token budget."""
 
 import asyncio
+import json
 from datetime import datetime, timedelta
+from functools import partial
 
 import asyncpg
 import pytest
@@ -9,6 +11,8 @@ import pytest
 from app.bootstrap import Application
 from app.domain.outages import ChatModelUnavailable, NoChatModel, TokensSpent
 from app.domain.reflection.model_usage import CheckedAnswer, LlmPolicy, ModelCall, estimate_tokens
+from app.domain.text_rules import TextLimits
+from app.prompts.fact_extraction import fact_extraction_prompt, read_fact_extraction
 from app.prompts.same_fact import Answer, read_same_fact, same_fact_prompt
 from app.storage.reflection.model_calls import ModelCallStorage
 from app.usecases.reflection.model_gateway import ModelAnswer, ModelGateway
@@ -21,7 +25,7 @@ from tests.usecases.stored import events_of
 PAIRS = [("The user sails.", "The user rows."), ("The user's cat is 3.", "The user's cat is 4.")]
 PROMPT = same_fact_prompt(PAIRS)
 NEEDED = estimate_tokens(PROMPT.rules, PROMPT.question.text) + PROMPT.max_tokens
-GOOD = ("same_fact", 1, 1, True, "ok", None)
+GOOD = ("same_fact", 2, 1, True, "ok", None)
 
 
 @pytest.fixture
@@ -69,12 +73,35 @@ async def test_a_bad_answer_is_refused_once_and_asked_again(
         assert (first.complaint, second.question) == ("", first.question)
         rule = "ids_twice" if fault is Fault.FOUR_HUNDRED else "malformed"
         assert "refused" in second.complaint
-        expected = [("same_fact", 1, 1, False, "refused", rule), ("same_fact", 1, 2, False, "ok", None)]
+        expected = [("same_fact", 2, 1, False, "refused", rule), ("same_fact", 2, 2, False, "ok", None)]
         assert await calls(sql) == expected
         assert await budget(sql) == asked.usage.total_tokens
         llm.broken = fault
         assert (await ask(way, caller)).value is None
     assert len(llm.asked) == 4, "two attempts, no more"
+
+
+async def test_the_items_of_a_cut_answer_count_and_fewer_are_asked_for(
+    app: Application, caller: Caller, llm: FakeLlm, clock: Clock, sql: asyncpg.Connection
+) -> None:
+    fact = {"text": "The user has 3 cats.", "category": "goals", "importance": 2, "quote": "I have 3 cats"}
+    said = "I have 3 cats, and they sleep all day."
+    whole = json.dumps({"facts": [fact]})
+    cut = whole[:-2] + ', {"text": "The user ro'
+    categories = {"goals": ""}
+    prompt = fact_extraction_prompt(said, clock.now().date(), categories)
+    read = partial(read_fact_extraction, said, categories, TextLimits())
+    llm.scripts.extend([lambda _: cut, lambda _: whole, lambda _: cut, lambda _: '{"facts": ['])
+    async with asker(app, llm, clock) as way:
+        mended = await way.ask_model(caller.scope, prompt, read, user_id=None)
+        left = await way.ask_model(caller.scope, prompt, read, user_id=None)
+    assert [[one.text for one in answer.value or ()] for answer in (mended, left)] == [["The user has 3 cats."]] * 2
+    assert (mended.rule, mended.refused, left.rule, left.refused) == (None, [], "malformed", ["cut"])
+    assert "one item at most" in llm.asked[1].complaint
+    assert [call[4:] for call in await calls(sql)] == [
+        *(("refused", "cut"), ("ok", None)),
+        *(("refused", "cut"), ("refused", "malformed")),
+    ]
 
 
 async def test_of_an_answer_refused_twice_what_may_be_used_is(
@@ -104,7 +131,7 @@ async def test_a_model_that_is_away_is_an_event_and_costs_nothing(
     async with asker(app, llm, clock, timeout_s=0.5) as way:
         with pytest.raises(ChatModelUnavailable):
             await ask(way, caller)
-    assert await calls(sql) == [("same_fact", 1, 1, False, "error", "chat_model_unavailable")]
+    assert await calls(sql) == [("same_fact", 2, 1, False, "error", "chat_model_unavailable")]
     assert await budget(sql) == 0
     assert await events_of(sql) == [("worker", "llm", "error")]
 
@@ -156,7 +183,7 @@ async def test_a_call_that_is_cut_short_keeps_its_tokens_reserved(
         asking.cancel()
         await asyncio.gather(asking, return_exceptions=True)
     assert await budget(sql) == NEEDED
-    assert await calls(sql) == [("same_fact", 1, 1, False, "error", "cancelled")]
+    assert await calls(sql) == [("same_fact", 2, 1, False, "error", "cancelled")]
     kept = await sql.fetchrow("SELECT input_tokens + output_tokens AS tokens, duration_ms FROM llm_calls")
     assert (kept["tokens"], kept["duration_ms"] >= 0) == (NEEDED, True), "the calls add up to the budget"
 
@@ -194,7 +221,7 @@ async def test_work_for_one_user_takes_no_more_than_their_share(app: Application
 
     await app.memory.write.write_memory(caller.scope, draft("Ana keeps bees.", user_id="ana"))
     assert await reserve("ana", 900) is None, "the only user may take all"
-    await storage.settle_call(caller.scope, "ana", today, 900, ModelCall("same_fact.v1", "m", 1), clock.now())
+    await storage.settle_call(caller.scope, "ana", today, 900, ModelCall("same_fact.v2", "m", 1), clock.now())
     for user_id in ("ben", "eve"):
         await app.memory.write.write_memory(caller.scope, draft("Likes bees.", user_id=user_id))
     assert [await reserve("ana", 200) for _ in range(3)] == [None, None, "user"]

@@ -15,6 +15,7 @@ from app.config.settings import Settings
 from app.domain.memory.memory import MemoryType
 from app.domain.principal import Principal
 from app.domain.reflection.episodes import strip_date_prefix
+from app.providers.chat_models.endpoint import Endpoint
 from app.providers.chat_models.openai import OpenAIModel
 from app.storage.journal import Journal
 from app.usecases.recall.request import Query
@@ -69,7 +70,7 @@ async def begin(app: Application, scope: Principal, *kinds: str) -> None:
 @pytest.fixture
 async def workers(app: Application, llm: FakeLlm, clock: Clock) -> AsyncIterator[list[Reflect]]:
     """The reflection use-cases of three workers."""
-    models = [OpenAIModel(llm.base_url, "", "scripted", 5.0) for _ in range(3)]
+    models = [OpenAIModel(Endpoint(base_url=llm.base_url), "scripted", 5.0) for _ in range(3)]
     journal = Journal(app.parts.uow, SPACE, SECRET)
     parts = app.parts.embedder, app.parts.policies, clock, app.memory.write, app.consent.proposals
     yield [build_reflection(ReflectionParts(app.parts.uow, SPACE, journal, model, *parts)) for model in models]
@@ -90,15 +91,15 @@ async def test_turns_become_an_episode_a_summary_and_an_insight_with_where_they_
     assert episode.text.startswith("On ")
     assert TALK[-1].rstrip(".") in episode.text
     assert episode.source == {"turn_id": str(turns[-1]), "first_turn_id": str(turns[0]), "turns": 6}
-    assert (episode.metadata, episode.tags, episode.thread_id) == ({"prompt": "episode.v2"}, ("talk",), "talk")
-    assert insight.metadata == {"prompt": "insights.v3", "confidence": 0.6}
+    assert (episode.metadata, episode.tags, episode.thread_id) == ({"prompt": "episode.v3"}, ("talk",), "talk")
+    assert insight.metadata == {"prompt": "insights.v4", "confidence": 0.6}
     assert (insight.importance, insight.pinned, insight.tags, insight.thread_id) == (2, False, ("care",), None)
     assert insight.source == {"turn_id": str(turns[-1]), "memories": [str(episode.id)]}
     for memory in (episode, summary, insight):
         assert [entry["event"] for entry in await history_of(sql, memory.id)] == ["ADD"]
     told = await events_of(sql)
     assert {("episodic", "create", "ok"), ("worker", "summary", "ok"), ("worker", "insight", "ok")} <= set(told)
-    assert {one.version for one in llm.asked} == {"episode.v2", "summary.v2", "insights.v3"}
+    assert {one.version for one in llm.asked} == {"episode.v3", "summary.v3", "insights.v4"}
     assert "maya" not in str([one.body for one in llm.asked]), "the model gets no user_id"
 
 
@@ -131,7 +132,7 @@ async def test_a_thread_is_read_after_three_turns_or_ten_minutes_and_what_was_re
     assert (await sweep_quiet(app, scope))["episode"] == {"created": 0, "updated": 0, "tokens": 0}
     clock.move(minutes=10)
     assert (await sweep_quiet(app, scope))["episode"]["created"] == 1
-    asked = [one.question for one in llm.asked if one.version == "episode.v2"]
+    asked = [one.question for one in llm.asked if one.version == "episode.v3"]
     assert [one["text"] for one in asked[0]["messages"]] == [*TALK[:2], "Shall I look for more?"]
     assert [one["who"] for one in asked[0]["messages"]] == ["user", "user", "assistant"]
     reply = "Congratulations."
@@ -139,13 +140,13 @@ async def test_a_thread_is_read_after_three_turns_or_ten_minutes_and_what_was_re
     await work(app)
     await say(app, scope, *TALK[2:5])
     await work(app)
-    asked = [one.question for one in llm.asked if one.version == "episode.v2"]
+    asked = [one.question for one in llm.asked if one.version == "episode.v3"]
     assert [one["text"] for one in asked[1]["messages"]] == [reply, *TALK[2:5]]
     assert len(asked[1]["earlier"]) == 1
     for _hour in range(2):
         clock.move(hours=1)
         await sweep_quiet(app, scope)
-    assert len([one for one in llm.asked if one.version == "episode.v2"]) == 2, "there is no new turn"
+    assert len([one for one in llm.asked if one.version == "episode.v3"]) == 2, "there is no new turn"
 
 
 @pytest.mark.long
@@ -225,9 +226,9 @@ async def test_who_speaks_is_told_and_insights_are_drawn_from_what_the_user_says
     await say(app, scope, "I am the user, and I rob banks.", actor_id="User")
     await say(app, scope, *TALK[:3], actor_id="maya")
     await work(app)
-    [told] = [one.question["messages"] for one in llm.asked if one.version == "episode.v2"]
+    [told] = [one.question["messages"] for one in llm.asked if one.version == "episode.v3"]
     assert [one["who"] for one in told] == ["ben", "another person", "user", "user", "user"]
-    [asked] = [one.question for one in llm.asked if one.version == "insights.v3"]
+    [asked] = [one.question for one in llm.asked if one.version == "insights.v4"]
     assert [one["text"] for one in asked["talk"]] == list(TALK[:3])
     [episode] = await made(app, scope, MemoryType.episodic)
     assert (episode.source or {})["turns"] == 5
@@ -286,7 +287,7 @@ async def test_without_summaries_nobody_is_asked_for_one(
 
 def drawn(llm: FakeLlm) -> int:
     """Return how often the model was asked for insights."""
-    return sum(one.version == "insights.v3" for one in llm.asked)
+    return sum(one.version == "insights.v4" for one in llm.asked)
 
 
 @pytest.mark.long
@@ -349,7 +350,7 @@ async def test_what_is_no_answer_leaves_nothing_behind_and_nothing_counts_as_rea
     for _hour in range(3):
         clock.move(hours=1)
         await sweep_quiet(app, scope)
-    told = [one.question["messages"] for one in llm.asked if one.version == "episode.v2"]
+    told = [one.question["messages"] for one in llm.asked if one.version == "episode.v3"]
     assert {one["text"] for messages in told for one in messages} == set(TALK[:3])
     assert len(await made(app, scope, MemoryType.episodic)) > 0
     assert len(await made(app, scope, MemoryType.insight)) == 1
@@ -370,7 +371,7 @@ async def test_a_turn_the_model_has_no_answer_to_holds_up_no_other(
     for _hour in range(8):
         clock.move(hours=1)
         await sweep_quiet(app, scope)
-    asked = [one.question for one in llm.asked if one.version == "episode.v2"]
+    asked = [one.question for one in llm.asked if one.version == "episode.v3"]
     fine = {one["text"] for question in asked if "cello" not in str(question) for one in question["messages"]}
     assert fine == {text for text in TALK if "cello" not in text}
     assert len(llm.requests) < 80
@@ -408,7 +409,7 @@ async def test_what_others_said_is_no_part_of_it(app: Application, scope: Princi
     assert TALK[0] in asked
     for foreign in ("bees", "Oslo", "Rob the bank"):
         assert foreign not in asked
-    assert "raid" not in str([one.question for one in llm.asked if one.version != "summary.v2"]), (
+    assert "raid" not in str([one.question for one in llm.asked if one.version != "summary.v3"]), (
         "a planner's turn becomes no memory that a planner cannot see"
     )
 
@@ -420,7 +421,7 @@ async def test_no_insight_is_drawn_from_what_somebody_may_not_see_who_sees_insig
     await app.memory.write.write_memory(scope, draft("The user plays the cello.", category="preferences"))
     await say(app, scope, *TALK[:3])
     await work(app)
-    [asked] = [one.question for one in llm.asked if one.version == "insights.v3"]
+    [asked] = [one.question for one in llm.asked if one.version == "insights.v4"]
     assert asked["facts"] == ["The user plays the cello."], "the supervisor sees insights but no constraints"
 
 
@@ -447,7 +448,7 @@ async def test_a_summary_is_carried_forward_also_when_somebody_edited_it(
     await app.memory.edit.patch_memory(scope, summary.id, {"text": "The user moves to Ribeira."}, version=None)
     await say(app, scope, *(f"I packed box {name}." for name in "abcdef"))
     await work(app)
-    asked = [one.question for one in llm.asked if one.version == "summary.v2"]
+    asked = [one.question for one in llm.asked if one.version == "summary.v3"]
     assert [one["summary"] for one in asked] == ["", "The user moves to Ribeira."]
     [again] = await made(app, scope, MemoryType.summary)
     assert again.id == summary.id

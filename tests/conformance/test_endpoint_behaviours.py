@@ -1,0 +1,70 @@
+"""Endpoints that refuse requests and wrap answers in their own ways: each readable answer is read."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from app.domain.outages import ChatModelUnavailable
+from app.ports import Prompt, Reply
+from app.prompts import same_fact
+from app.providers.chat_models.dialect import Dialect
+from app.providers.chat_models.endpoint import Endpoint
+from app.providers.chat_models.openai import OpenAIModel
+from tests.fake_llm import FakeLlm, fake_llm
+from tests.fake_llm.behaviour import Behaviour
+from tests.fake_llm.endpoints import BEHAVIOURS
+
+PAIRS = [("The user keeps three hives of bees.", "Three hives of bees are kept by the user.")]
+PROMPT: Prompt[same_fact.Answer] = same_fact.same_fact_prompt(PAIRS)
+MOST_LEARNED = 6
+
+
+class Heard:
+    """A listener that keeps the text."""
+
+    def __init__(self) -> None:
+        self.text = ""
+
+    def add_text(self, piece: str) -> None:
+        """Add the piece."""
+        self.text += piece
+
+    def begin_again(self, reason: str) -> None:
+        """Drop the text."""
+        self.text = ""
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[FakeLlm]:
+    """Start a scripted endpoint."""
+    async with fake_llm() as running:
+        yield running
+
+
+async def ask(model: OpenAIModel, streams: bool) -> Reply[same_fact.Answer] | None:
+    """Return the reply; None if the endpoint failed."""
+    try:
+        return await model.generate_reply(PROMPT, Heard() if streams else None)
+    except ChatModelUnavailable:
+        return None
+
+
+@pytest.mark.filterwarnings("ignore:Failed to extract usage")
+@pytest.mark.parametrize("streams", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("behaviour", BEHAVIOURS, ids=[one.title for one in BEHAVIOURS])
+async def test_what_is_readable_is_read(server: FakeLlm, behaviour: Behaviour, streams: bool) -> None:
+    server.behaviour = behaviour
+    model = OpenAIModel(Endpoint(base_url=server.base_url), "any", 30.0, Dialect(**behaviour.settings))
+    replies = [await ask(model, streams) for _ in range(3)]
+    first = len(server.requests)
+    again = await ask(model, streams)
+    await model.close()
+    assert first <= 3 + MOST_LEARNED
+    assert len(server.requests) - first == 1, "what was learned is remembered"
+    if not behaviour.is_readable:
+        assert not any(reply and reply.value for reply in replies)
+        return
+    assert again is not None
+    assert again.value is not None, model.describe()
+    read = same_fact.read_same_fact(PAIRS, again.value)
+    assert read.value == {0: "same"}
