@@ -34,6 +34,7 @@ from app.providers.upstreams import installation_upstream
 from app.storage.chat.upstreams import encrypt_keys_again
 from app.storage.engine import Engine
 from app.storage.operations import administration as admin
+from app.storage.operations.bootstrap import bootstrap_cluster, bootstrap_script
 from app.storage.operations.distribution import Distribution, distribute_tables, plan_distribution
 from app.storage.operations.schema import list_changed_objects, name_some, require_schema
 from app.storage.operations.secret import secret_fingerprint
@@ -58,8 +59,13 @@ async def change_secret(settings: Settings, admin_url: str) -> int:
 
 
 async def create_roles(superuser_url: str, database: str, passwords: dict[str, str]) -> None:
-    """Create roles, database and extension. Idempotent. This is the one step that needs a superuser."""
-    await admin.bootstrap_cluster(superuser_url, database, passwords)
+    """Create roles, database and extension. Idempotent. Raise RightsMissing if this role may not do that."""
+    await bootstrap_cluster(superuser_url, database, passwords)
+
+
+def roles_script(database: str) -> str:
+    """Return what `create_roles` does as a script for psql, without passwords."""
+    return bootstrap_script(database)
 
 
 async def migrate_database(admin_url: str, settings: Settings) -> str:
