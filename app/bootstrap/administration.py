@@ -149,7 +149,7 @@ async def diagnose_installation(settings: Settings) -> dict[str, str]:
             if checks["migrations"] == "ok":
                 checks |= await _check_objects(uow)
                 checks |= await check_languages(uow, settings)
-            return checks | await _check_other_databases(uow) | await _check_parsers()
+            return checks | await _check_reach(uow) | await _check_parsers()
     finally:
         await chat.close()
         await reranker.close()
@@ -192,14 +192,19 @@ async def check_languages(uow: UnitOfWork, settings: Settings) -> dict[str, str]
     }
 
 
-async def _check_other_databases(uow: UnitOfWork) -> dict[str, str]:
-    """Name the other databases that mnema_app may connect to; return nothing while no database answers."""
+async def _check_reach(uow: UnitOfWork) -> dict[str, str]:
+    """Name what mnema_app could reach beside the tables of tenants; return nothing while no database answers."""
     try:
         names = ", ".join(row["datname"] for row in await uow.call_definer(admin.OPEN_DATABASES))
+        [objects] = await uow.call_definer(admin.LARGE_OBJECTS)
     except MnemaError:  # another check reports it
         return {}
     cure = "unless another program needs that: REVOKE CONNECT ON DATABASE … FROM PUBLIC"
-    return {"other_databases": f"mnema_app may connect to {names}; {cure}" if names else "ok"}
+    shared = "mnema_app may use large objects, which know no tenant; only a superuser can take that from it, by: "
+    return {
+        "other_databases": f"mnema_app may connect to {names}; {cure}" if names else "ok",
+        "large_objects": f"{shared}mnema migrate (docs/managed-postgres.md)" if objects["usable"] else "ok",
+    }
 
 
 @asynccontextmanager
