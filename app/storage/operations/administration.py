@@ -29,7 +29,7 @@ ORDER BY 1
 """Databases other than this one that everybody may connect to."""
 
 LARGE_OBJECTS = "SELECT has_function_privilege('lo_create(oid)', 'EXECUTE') AS usable"
-"""Whether this role may use large objects (bootstrap.sql)."""
+"""A query for the power to use large objects, which bootstrap.sql takes from this role."""
 
 LANGUAGES = "SELECT language, memories FROM sampled_languages($1)"
 """The languages of some memories of all tenants, the most frequent one first."""
