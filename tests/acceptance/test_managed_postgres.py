@@ -23,6 +23,7 @@ from tests.own_versions import programs_of, running
 
 pytestmark = pytest.mark.long
 OPERATOR = "CREATE ROLE operator LOGIN CREATEROLE CREATEDB PASSWORD 'operator'"
+OWNER = "SELECT pg_get_userbyid(datdba) FROM pg_database WHERE datname = current_database()"
 CORE = (
     "tests/workers/test_worker.py",
     "tests/workers/test_reflecting.py",
@@ -100,6 +101,26 @@ async def test_the_printed_script_prepares_a_database(service: Service, tmp_path
     app = await asyncpg.connect(env["MNEMA_DATABASE_URL"])
     assert await app.fetchval("SELECT count(*) FROM memories") == 0
     await app.close()
+
+
+async def test_a_given_database_keeps_its_owner(service: Service, tmp_path: Path) -> None:
+    env = service.environment("given") | {"MNEMA_HOME": str(tmp_path)}
+    async with connected(service.operator) as sql:
+        await sql.execute("CREATE DATABASE given TEMPLATE template0")
+    refused = await mnema("migrate", **env)
+    needed = "CREATE EXTENSION vector WITH SCHEMA public"
+    assert refused.returncode == 1
+    assert f"run as a role that may: {needed};" in " ".join(refused.stderr.split())
+    async with connected(database_url(service.superuser, "given")) as sql:
+        await sql.execute(needed)
+    done = await mnema("migrate", **env)
+    assert done.returncode == 0, done.stderr
+    async with connected(env["MNEMA_DATABASE_URL"]) as sql:
+        assert (
+            await sql.fetchval("SELECT pg_get_userbyid(datdba) FROM pg_database WHERE datname = 'given'") == "operator"
+        )
+        with pytest.raises(asyncpg.InsufficientPrivilegeError):
+            await sql.execute("CREATE TABLE own (n int)")
 
 
 def test_the_core_of_the_suite_passes(service: Service) -> None:
