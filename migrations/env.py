@@ -1,12 +1,14 @@
 """The Alembic environment. It connects as `mnema_admin` and works as `mnema_owner`, one migrator at a time."""
 
 import asyncio
+from functools import partial
 
 from alembic import context
 from sqlalchemy import Connection, pool, text
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from app.config.settings import AdminSettings
+from app.storage.database_url import connect
 from migrations.identity import keep_identity, read_identity
 
 LOCK = 7_305_211_904  # advisory lock: any constant, the same for every migrator
@@ -17,7 +19,7 @@ def url() -> str:
     found = context.config.get_main_option("sqlalchemy.url") or AdminSettings().admin_database_url.get_secret_value()
     if not found:
         raise SystemExit("set MNEMA_ADMIN_DATABASE_URL to the database URL of mnema_admin")
-    return found.replace("postgresql://", "postgresql+asyncpg://", 1)
+    return found
 
 
 def migrate(connection: Connection) -> None:
@@ -39,7 +41,9 @@ def migrate(connection: Connection) -> None:
 
 async def main() -> None:
     """Run the migrations on a single connection."""
-    engine = create_async_engine(url(), poolclass=pool.NullPool)
+    engine = create_async_engine(
+        "postgresql+asyncpg://", async_creator=partial(connect, url()), poolclass=pool.NullPool
+    )
     async with engine.connect() as connection:
         await connection.run_sync(migrate)
     await engine.dispose()

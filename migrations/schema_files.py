@@ -40,9 +40,10 @@ def difference(stored: Mapping[str, str], current: Mapping[str, str]) -> str:
 async def _migrated(superuser_url: str) -> dict[str, str]:
     """Migrate a new database and describe it."""
     from app.storage.operations import administration as admin
+    from app.storage.operations.bootstrap import bootstrap_cluster
 
     passwords = {"mnema_admin": "admin", "mnema_app": "app"}
-    await admin.bootstrap_cluster(superuser_url, "mnema", passwords)
+    await bootstrap_cluster(superuser_url, "mnema", passwords)
     server = superuser_url.rsplit("@", 1)[1].rsplit("/", 1)[0]
     await admin.migrate_schema(f"postgresql://mnema_admin:{passwords['mnema_admin']}@{server}/mnema")
     return await describe(f"{superuser_url.rsplit('/', 1)[0]}/mnema")

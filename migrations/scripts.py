@@ -8,6 +8,16 @@ from alembic import op
 
 SQL = Path(__file__).parent / "sql"
 
+_REWRITING = ("0003/up.sql", "0003/down.sql")
+"""Files that rewrite the table of memories, and make all functions below anew."""
+
+_FREE_ROW_TYPE = """
+CREATE OR REPLACE FUNCTION memory_json(r memories) RETURNS jsonb LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
+CREATE OR REPLACE FUNCTION memory_matches(m memories, f jsonb) RETURNS boolean
+    LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
+"""
+# PostgreSQL 17.12 refuses to rewrite a table while a function with a parsed body takes a row of it.
+
 _COMMENTED = re.compile(r"^((?:--[^\n]*\n)+)CREATE (?:OR REPLACE )?FUNCTION ([\w{}]+)", re.MULTILINE)
 _INCLUDED = re.compile(r"^\{\{(\S+)\}\}$", re.MULTILINE)
 
@@ -19,7 +29,7 @@ def run_sql(*names: str) -> None:
     """
     connection: Any = op.get_bind().connection.dbapi_connection
     for name in names:
-        script = read_script(SQL / name)
+        script = (_FREE_ROW_TYPE if name in _REWRITING else "") + read_script(SQL / name)
         connection.run_async(lambda driver, script=script: driver.execute(script))
 
 

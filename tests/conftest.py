@@ -2,6 +2,7 @@
 
 MNEMA_TEST_DATABASE: `embedded` (default); `container`, for PostgreSQL and for each module's Redis (tests of the
 embedded installation still use it); or the URL of a superuser on a throw-away server.
+MNEMA_TEST_OPERATOR: the URL of a role without superuser there, which then makes the roles and the template.
 MNEMA_TEST_POOLER=1: servers and workers reach it through a PgBouncer in transaction mode, one for each process.
 """
 
@@ -156,7 +157,7 @@ async def _build_template(url: str) -> None:
     connection = await asyncpg.connect(url)
     await connection.execute(f"DROP DATABASE IF EXISTS {TEMPLATE}")
     await connection.close()
-    await create_roles(url, TEMPLATE, PASSWORDS)
+    await create_roles(os.environ.get("MNEMA_TEST_OPERATOR", url), TEMPLATE, PASSWORDS)
     await migrate_database(database_url(url, TEMPLATE, "mnema_admin", PASSWORDS["mnema_admin"]), Settings())
 
 

@@ -70,6 +70,12 @@ class Authority:
         pem = self._certificate.public_bytes(serialization.Encoding.PEM).decode()
         return ssl.create_default_context(cadata=pem)
 
+    def write_certificate(self) -> Path:
+        """Return a file with this authority's certificate."""
+        file = self._folder / "authority.pem"
+        file.write_bytes(self._certificate.public_bytes(serialization.Encoding.PEM))
+        return file
+
     def server_context(self, host: str) -> ssl.SSLContext:
         """Return a context with a certificate for `host`."""
         key = ec.generate_private_key(ec.SECP256R1())

@@ -34,6 +34,7 @@ from app.providers.upstreams import installation_upstream
 from app.storage.chat.upstreams import encrypt_keys_again
 from app.storage.engine import Engine
 from app.storage.operations import administration as admin
+from app.storage.operations.bootstrap import bootstrap_cluster, bootstrap_script
 from app.storage.operations.distribution import Distribution, distribute_tables, plan_distribution
 from app.storage.operations.schema import list_changed_objects, name_some, require_schema
 from app.storage.operations.secret import secret_fingerprint
@@ -58,8 +59,13 @@ async def change_secret(settings: Settings, admin_url: str) -> int:
 
 
 async def create_roles(superuser_url: str, database: str, passwords: dict[str, str]) -> None:
-    """Create roles, database and extension. Idempotent. This is the one step that needs a superuser."""
-    await admin.bootstrap_cluster(superuser_url, database, passwords)
+    """Create roles, database and extension. Idempotent. Raise RightsMissing if this role may not do that."""
+    await bootstrap_cluster(superuser_url, database, passwords)
+
+
+def roles_script(database: str) -> str:
+    """Return what `create_roles` does as a script for psql, without passwords."""
+    return bootstrap_script(database)
 
 
 async def migrate_database(admin_url: str, settings: Settings) -> str:
@@ -143,7 +149,7 @@ async def diagnose_installation(settings: Settings) -> dict[str, str]:
             if checks["migrations"] == "ok":
                 checks |= await _check_objects(uow)
                 checks |= await check_languages(uow, settings)
-            return checks | await _check_other_databases(uow) | await _check_parsers()
+            return checks | await _check_reach(uow) | await _check_parsers()
     finally:
         await chat.close()
         await reranker.close()
@@ -186,14 +192,19 @@ async def check_languages(uow: UnitOfWork, settings: Settings) -> dict[str, str]
     }
 
 
-async def _check_other_databases(uow: UnitOfWork) -> dict[str, str]:
-    """Name the other databases that mnema_app may connect to; return nothing while no database answers."""
+async def _check_reach(uow: UnitOfWork) -> dict[str, str]:
+    """Name what mnema_app could reach beside the tables of tenants; return nothing while no database answers."""
     try:
         names = ", ".join(row["datname"] for row in await uow.call_definer(admin.OPEN_DATABASES))
+        [objects] = await uow.call_definer(admin.LARGE_OBJECTS)
     except MnemaError:  # another check reports it
         return {}
     cure = "unless another program needs that: REVOKE CONNECT ON DATABASE … FROM PUBLIC"
-    return {"other_databases": f"mnema_app may connect to {names}; {cure}" if names else "ok"}
+    shared = "mnema_app may use large objects, which know no tenant; only a superuser can take that from it, by: "
+    return {
+        "other_databases": f"mnema_app may connect to {names}; {cure}" if names else "ok",
+        "large_objects": f"{shared}mnema migrate (docs/managed-postgres.md)" if objects["usable"] else "ok",
+    }
 
 
 @asynccontextmanager

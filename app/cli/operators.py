@@ -11,7 +11,13 @@ import typer
 from mnema_cli.client import USAGE, error_text, exit_with_error, out
 from rich.markup import escape
 
-from app.bootstrap.administration import change_secret, create_roles, diagnose_installation, migrate_database
+from app.bootstrap.administration import (
+    change_secret,
+    create_roles,
+    diagnose_installation,
+    migrate_database,
+    roles_script,
+)
 from app.bootstrap.tenancy import open_tenants
 from app.config.logs import configure_logs
 from app.config.settings import AdminSettings, Settings
@@ -83,19 +89,27 @@ def migrate_schema(
     roles_only: Annotated[
         bool, typer.Option("--roles-only", help="create roles, database and extension but no schema, before a restore")
     ] = False,
+    print_sql: Annotated[
+        bool, typer.Option("--print-sql", help="only print the SQL of that, for psql and your database administrator")
+    ] = False,
 ) -> None:
     """Migrate the schema to the newest version, as mnema_admin (MNEMA_ADMIN_DATABASE_URL).
 
     With MNEMA_SUPERUSER_DATABASE_URL, MNEMA_ADMIN_PASSWORD and MNEMA_APP_PASSWORD it first creates roles, database and
-    extension. With MNEMA_BACKUP_PASSWORD it also creates mnema_backup, which can read everything and write nothing.
+    extension. CREATEROLE and CREATEDB are enough for that. With MNEMA_BACKUP_PASSWORD it also creates mnema_backup,
+    which can read everything and write nothing.
     """
     settings = AdminSettings()
+    path = urlsplit(settings.admin_database_url.get_secret_value()).path
+    database = settings.database or path.removeprefix("/") or DATABASE
+    if print_sql:
+        typer.echo(roles_script(database), nl=False)
+        return
     if superuser := settings.superuser_database_url.get_secret_value():
         passwords = settings.role_passwords()
         if not all(passwords.values()):
             exit_with_error("set MNEMA_ADMIN_PASSWORD and MNEMA_APP_PASSWORD")
-        database = urlsplit(settings.admin_database_url.get_secret_value()).path.removeprefix("/") or DATABASE
-        run_use_case(create_roles(superuser, settings.database or database, passwords))
+        run_use_case(create_roles(superuser, database, passwords))
     if roles_only:
         if not superuser:
             exit_with_error("set MNEMA_SUPERUSER_DATABASE_URL")

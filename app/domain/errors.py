@@ -27,6 +27,12 @@ class SchemaMismatch(ConfigError):
     code = "schema_mismatch"
 
 
+class RightsMissing(ConfigError):
+    """The role of the database may not do what this needs."""
+
+    code = "rights_missing"
+
+
 class InvalidInput(MnemaError):
     """The request is not valid."""
 

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import ssl
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,6 +13,7 @@ from pgvector.asyncpg import register_vector
 from app.domain.errors import ConfigError
 from app.domain.outages import DatabaseUnavailable
 from app.shares import TenantShares
+from app.storage.database_url import NO_URL, connection_arguments
 from app.storage.epochs import BEGIN_EPOCH, NO_EPOCHS
 from app.storage.pooling import LOST, LOST_STATEMENTS, STATEMENT_CACHE, prove_prepared, startup_refusal
 
@@ -41,8 +43,6 @@ LONG_S = 60.0
 
 CONNECT_S = 10.0
 CLOSE_S = 5.0
-
-NO_URL = "MNEMA_DATABASE_URL must be a URL of PostgreSQL: postgresql://mnema_app:…@host/mnema"
 
 UNPREPARED = "the database is not prepared: run `mnema migrate`"
 
@@ -130,18 +130,19 @@ class Engine:
                     self._pool = await self._open_pool()
         return self._pool
 
+    def _arguments(self) -> dict[str, Any]:
+        # Poolers refuse most other settings; the role has the rest. The zone is that of times in JSON and of dates.
+        return connection_arguments(self._url, application_name="mnema", timezone="UTC")
+
     async def _open_pool(self) -> asyncpg.Pool:
         try:
             pool = await asyncpg.create_pool(
-                self._url,
+                **{"timeout": min(CONNECT_S, self.timeout_s)} | self._arguments(),
                 min_size=self._sizes[0],
                 max_size=self._sizes[1],
                 init=self._init_connection,
                 reset=_reset_connection,
-                timeout=min(CONNECT_S, self.timeout_s),
                 command_timeout=self.timeout_s,
-                # poolers refuse most others; the role has the rest. The zone is that of times in JSON and of dates
-                server_settings={"application_name": "mnema", "timezone": "UTC"},
                 statement_cache_size=self._statement_cache,
                 max_cacheable_statement_size=0,  # any size: a statement without a name may not outlive its transaction
             )
@@ -151,6 +152,8 @@ class Engine:
             raise ConfigError(NO_URL) from e
         except LOST as e:
             raise ConfigError(LOST_STATEMENTS) from e
+        except ssl.SSLCertVerificationError as e:
+            raise ConfigError(f"the database's certificate is not accepted: {e.verify_message}") from e
         except UNREACHABLE as e:
             raise startup_refusal(e) or DatabaseUnavailable() from e
         except ValueError as e:  # an address that cannot be read, or the codec of vectors has no type in the database

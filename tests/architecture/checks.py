@@ -66,7 +66,8 @@ def commits(source: Source) -> list[str]:
     if not source.inside("app/storage/uow.py"):
         found += [source.at(n, ".commit(") for n in _method_calls(source, "commit")]
         found += [f"{source.path}:{line} COMMIT" for line, sql in _sql(source) if _COMMIT.search(sql)]
-    if not source.inside("app/storage/uow.py", "app/storage/operations/administration.py"):
+    operators = "app/storage/operations"
+    if not source.inside("app/storage/uow.py", f"{operators}/administration.py", f"{operators}/bootstrap.py"):
         found += [source.at(n, ".transaction(") for n in _method_calls(source, "transaction")]
     return found
 

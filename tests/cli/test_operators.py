@@ -164,8 +164,9 @@ async def test_migrate_prepares_a_server_that_has_nothing_yet_and_may_be_repeate
     checked, created = await asyncio.gather(mnema("doctor", **env), mnema("tenant", "create", "acme", **env))
     told, elsewhere = checked.stdout.split("ok   pauses\nok   schema\nok   languages\n")
     assert (checked.returncode, told) == (0, "".join(f"ok   {name}\n" for name in OK) + NO_BROKER)
-    others, parsers = elsewhere.splitlines()
+    others, objects, parsers = elsewhere.splitlines()
     assert re.fullmatch(r"ok   other_databases|warn other_databases: mnema_app may connect to t_\w+.*", others)
+    assert objects == "ok   large_objects"
     assert re.fullmatch(r"ok   parsers|warn parsers: (network|files).*", parsers)
     assert created.returncode == 0
 

@@ -10,7 +10,7 @@ import asyncpg
 import pytest
 from filelock import FileLock
 
-from app.storage.operations import administration as admin
+from app.storage.operations.bootstrap import bootstrap_cluster
 from tests.conftest import PASSWORDS, Database, database_url
 
 Bootstrap: TypeAlias = Callable[[str], Awaitable[None]]
@@ -22,7 +22,7 @@ def bootstrap(superuser_url: str) -> Bootstrap:
 
     async def run(name: str) -> None:
         with FileLock(Path(os.environ["MNEMA_TEST_HOME"]) / "setup.lock"):
-            await admin.bootstrap_cluster(superuser_url, name, PASSWORDS)
+            await bootstrap_cluster(superuser_url, name, PASSWORDS)
 
     return run
 

@@ -7,8 +7,8 @@ import asyncpg
 import pytest
 from alembic import command
 from alembic.script import ScriptDirectory
-from sqlalchemy.exc import DBAPIError
 
+from app.domain.errors import RightsMissing
 from app.storage.operations import administration as admin
 from app.storage.operations.schema import head_revision
 from migrations.describe import describe
@@ -98,6 +98,6 @@ async def test_the_bootstrap_may_run_again_over_a_living_installation(empty: Dat
 
 
 async def test_the_servers_role_cannot_migrate(empty: Database) -> None:
-    with pytest.raises(DBAPIError, match="permission denied to set role"):
+    with pytest.raises(RightsMissing, match="use mnema_admin"):
         await admin.migrate_schema(empty.app)
     assert await left_over(empty) == []

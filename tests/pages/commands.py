@@ -12,6 +12,7 @@ from typer.main import get_command
 
 from app.cli.main import app as command_line
 from app.config.settings import AdminSettings, Settings
+from app.storage.operations.bootstrap import bootstrap_script
 from console.settings import ConsoleSettings
 from tests.pages.blocks import ROOT
 
@@ -102,6 +103,12 @@ def _check_docker(words: Sequence[str]) -> None:
         assert set(rest) <= set(services), rest
 
 
+def _check_psql(words: Sequence[str]) -> None:
+    """Check that the variables are those of the script that `mnema migrate --print-sql` prints."""
+    given = {value.partition("=")[0] for option, value in pairwise(words) if option == "-v"}
+    assert given <= set(re.findall(r"{\?(\w+)}", bootstrap_script("mnema"))), given
+
+
 def _check_export(words: Sequence[str]) -> None:
     for name in re.findall(r"(\w+)=", " ".join(word for word in words if re.match(r"\w+=", word))):
         check_variable(name)
@@ -137,4 +144,5 @@ CHECKS: Mapping[str, Callable[[Sequence[str]], object]] = {
     "docker": _check_docker,
     "export": _check_export,
     "curl": parse_curl,
+    "psql": _check_psql,
 }

@@ -1,4 +1,4 @@
-"""Roles, databases and migrations: work that needs more rights than the server has.
+"""Migrations, embedding spaces and the secret: work that needs more rights than the server has.
 
 Alembic is imported inside functions: it and SQLAlchemy would take a third of the start-up time of every command.
 """
@@ -13,63 +13,14 @@ from uuid import UUID
 
 import asyncpg
 
+from app.storage.database_url import connect
+from app.storage.operations.bootstrap import require_bootstrap
 from app.storage.operations.schema import ROOT, require_whole_schema
 from app.storage.operations.secret import STORE_FINGERPRINT
 
 if TYPE_CHECKING:
     from alembic.config import Config
 
-_ROLES = """
-DO $$
-DECLARE
-    r text;
-BEGIN
-    FOREACH r IN ARRAY ARRAY['mnema_owner', 'mnema_search', 'mnema_auth', 'mnema_jobs', 'mnema_partitions'] LOOP
-        CONTINUE WHEN EXISTS (SELECT 1 FROM pg_roles WHERE rolname = r);
-        EXECUTE format('CREATE ROLE %I NOLOGIN', r);
-    END LOOP;
-    FOREACH r IN ARRAY ARRAY['mnema_admin', 'mnema_app'] LOOP
-        CONTINUE WHEN EXISTS (SELECT 1 FROM pg_roles WHERE rolname = r);
-        EXECUTE format('CREATE ROLE %I LOGIN', r);
-    END LOOP;
-END $$;
-ALTER ROLE mnema_app NOSUPERUSER NOBYPASSRLS NOCREATEDB NOCREATEROLE NOINHERIT;
-ALTER ROLE mnema_app SET jit = off;
-ALTER ROLE mnema_app SET lock_timeout = '5s';  -- a write of a user does not wait for their whole erasure
-ALTER ROLE mnema_app SET enable_seqscan = off;  -- migrations/sql/0001/planning.sql says why
-GRANT mnema_owner TO mnema_admin;
-GRANT mnema_search, mnema_auth, mnema_jobs, mnema_partitions TO mnema_owner;
-"""
-
-_BACKUP_ROLE = """
-DO $$
-BEGIN
-    IF NOT EXISTS (SELECT 1 FROM pg_roles WHERE rolname = 'mnema_backup') THEN
-        CREATE ROLE mnema_backup LOGIN;
-    END IF;
-END $$;
-ALTER ROLE mnema_backup NOSUPERUSER BYPASSRLS NOCREATEDB NOCREATEROLE;
-ALTER ROLE mnema_backup SET default_transaction_read_only = on;
-GRANT pg_read_all_data TO mnema_backup;
-"""
-# Forced row-level security hides the rows from the owner: only a role that bypasses it can dump them.
-
-_NO_LARGE_OBJECTS = """
-DO $$
-DECLARE
-    f regprocedure;
-BEGIN
-    FOR f IN SELECT oid FROM pg_proc WHERE pronamespace = 'pg_catalog'::regnamespace AND proname ~ '^lo(_|read$|write$)'
-    LOOP
-        EXECUTE format('REVOKE EXECUTE ON FUNCTION %s FROM PUBLIC', f);
-    END LOOP;
-END $$
-"""
-# Large objects have no tenant: every tenant could read what another one stored.
-
-_NO_OTHER_LOGINS = """
-SELECT NOT EXISTS (SELECT FROM pg_roles WHERE rolcanlogin AND NOT rolsuper AND rolname NOT LIKE 'mnema\\_%')
-"""
 OPEN_DATABASES = """
 SELECT datname FROM pg_database WHERE datallowconn AND datname <> current_database() AND EXISTS (
     SELECT FROM aclexplode(coalesce(datacl, acldefault('d', datdba))) WHERE grantee = 0 AND privilege_type = 'CONNECT')
@@ -77,59 +28,11 @@ ORDER BY 1
 """
 """Databases other than this one that everybody may connect to."""
 
+LARGE_OBJECTS = "SELECT has_function_privilege('lo_create(oid)', 'EXECUTE') AS usable"
+"""A query for the power to use large objects, which bootstrap.sql takes from this role."""
+
 LANGUAGES = "SELECT language, memories FROM sampled_languages($1)"
 """The languages of some memories of all tenants, the most frequent one first."""
-
-MAINTENANCE = ("postgres", "template1")
-"""Databases that exist in every cluster and that everybody may connect to."""
-
-
-async def bootstrap_cluster(superuser_url: str, database: str, passwords: dict[str, str]) -> None:
-    """Create the roles, the database and the vector extension. Idempotent; the only step that needs a superuser.
-
-    mnema_app gets no access to large objects. It gets no access to other databases either, unless other programs use
-    the cluster.
-
-    `passwords`: for `mnema_admin` and `mnema_app`, and for `mnema_backup` if that role is wanted. Every call sets them
-    again.
-    """
-    connection = await asyncpg.connect(superuser_url)
-    try:
-        await connection.execute(_ROLES)
-        if "mnema_backup" in passwords:
-            await connection.execute(_BACKUP_ROLE)
-        for role, password in passwords.items():
-            quoted = await connection.fetchval(
-                "SELECT format('ALTER ROLE %I PASSWORD %L', $1::text, $2::text)", role, password
-            )
-            await connection.execute(quoted)
-        if not await connection.fetchval("SELECT 1 FROM pg_database WHERE datname = $1", database):
-            quoted = await connection.fetchval(
-                "SELECT format('CREATE DATABASE %I OWNER mnema_owner', $1::text)", database
-            )
-            await connection.execute(quoted)
-        if await connection.fetchval(_NO_OTHER_LOGINS):  # in a shared cluster it would lock the others out
-            await connection.execute(f"REVOKE CONNECT, TEMPORARY ON DATABASE {', '.join(MAINTENANCE)} FROM PUBLIC")
-    finally:
-        await connection.close()
-    await _prepare_database(superuser_url, database, list(passwords))
-
-
-async def _prepare_database(superuser_url: str, database: str, logins: list[str]) -> None:
-    connection = await asyncpg.connect(superuser_url, database=database)
-    try:
-        await connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
-        await connection.execute(_NO_LARGE_OBJECTS)
-        await connection.execute("REVOKE ALL ON SCHEMA public FROM PUBLIC; GRANT ALL ON SCHEMA public TO mnema_owner")
-        quoted = await connection.fetchval(
-            "SELECT format('REVOKE ALL ON DATABASE %1$I FROM PUBLIC; "
-            "GRANT CONNECT ON DATABASE %1$I TO %2$s', $1::text, array_to_string($2::text[], ', '))",
-            database,
-            logins,
-        )
-        await connection.execute(quoted)
-    finally:
-        await connection.close()
 
 
 def alembic_config(admin_url: str) -> "Config":
@@ -142,14 +45,20 @@ def alembic_config(admin_url: str) -> "Config":
 
 
 async def migrate_schema(admin_url: str, revision: str = "head") -> None:
-    """Bring the schema to `revision`. Raise SchemaMismatch if the database has another schema than its revision makes.
+    """Bring the schema to `revision`.
 
-    Alembic runs an event loop of its own, so it gets a thread.
+    Raise RightsMissing, with the statements, if what the bootstrap makes is not there, and SchemaMismatch if the
+    database has another schema than its revision makes. Alembic runs an event loop of its own, so it gets a thread.
     """
     from alembic import command
 
+    connection = await connect(admin_url)
+    try:
+        await require_bootstrap(connection)
+    finally:
+        await connection.close()
     await asyncio.to_thread(command.upgrade, alembic_config(admin_url), revision)
-    connection = await asyncpg.connect(admin_url)
+    connection = await connect(admin_url)
     try:
         await require_whole_schema(connection)
     finally:
@@ -159,7 +68,7 @@ async def migrate_schema(admin_url: str, revision: str = "head") -> None:
 @asynccontextmanager
 async def owning_spaces(admin_url: str) -> AsyncIterator[asyncpg.Connection]:
     """Open a transaction as the owner to add or drop embedding spaces; one operator at a time."""
-    connection = await asyncpg.connect(admin_url)
+    connection = await connect(admin_url)
     try:
         async with connection.transaction():
             await connection.execute("SET LOCAL ROLE mnema_owner")
@@ -214,7 +123,7 @@ async def accept_secret(
 
     `encrypt_again` runs in the same transaction; return its count.
     """
-    connection = await asyncpg.connect(admin_url)
+    connection = await connect(admin_url)
     try:
         async with connection.transaction():
             await connection.execute("SET LOCAL ROLE mnema_owner")

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import asyncpg
 
 from app.domain.errors import WrongState
+from app.storage.database_url import connect
 
 _HAS_CITUS = "SELECT EXISTS (SELECT FROM pg_extension WHERE extname = 'citus')"
 _TABLES = """
@@ -37,7 +38,7 @@ class Distribution:
 
 async def plan_distribution(admin_url: str) -> Distribution:
     """Return the statements that would distribute the tables. It changes nothing."""
-    connection = await asyncpg.connect(admin_url)
+    connection = await connect(admin_url)
     try:
         return await _plan(connection)
     finally:
@@ -50,7 +51,7 @@ async def distribute_tables(admin_url: str) -> Distribution:
     Do nothing without Citus. Raise WrongState if there is a tenant: forced row-level security hides its rows from the
     owner, so nobody can be sure that they are copied.
     """
-    connection = await asyncpg.connect(admin_url)
+    connection = await connect(admin_url)
     try:
         plan = await _plan(connection)
         if not plan.is_possible or not plan.statements:

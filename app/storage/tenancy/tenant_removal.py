@@ -14,6 +14,7 @@ import asyncpg
 from app.domain.errors import NotFound, WrongState
 from app.domain.principal import Principal
 from app.ports import BlobStore
+from app.storage.database_url import connect
 from app.storage.journal import RECORD_PURGES
 from app.storage.operations.administration import owning_tenant
 
@@ -69,7 +70,7 @@ async def remove_tenant(
 
     Raise NotFound, WrongState if one of its jobs does not end, or BlobStoreUnavailable.
     """
-    connection = await asyncpg.connect(admin_url)
+    connection = await connect(admin_url)
     try:
         tenant_id = await _find_tenant(connection, name_or_id)
         await _revoke_access(connection, tenant_id)
