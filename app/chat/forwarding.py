@@ -4,13 +4,13 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import suppress
 
-import orjson
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from app.api.errors import IncompleteStream
 from app.api.transport.events import EVENTS, run_while_connected
 from app.domain.chat.answer import EventStream
+from app.domain.chat.dialect import Dialect
 from app.domain.errors import MnemaError
 from app.domain.outages import UpstreamBroken, UpstreamTimeout, UpstreamUnusable
 from app.ports import UpstreamReply
@@ -38,6 +38,7 @@ class ForwardedStream(Response):
 
     def __init__(
         self,
+        dialect: Dialect,
         use_case: ChatWithMemory,
         chat: Chat,
         reply: UpstreamReply,
@@ -48,12 +49,13 @@ class ForwardedStream(Response):
         """Take the `first` chunk, which was read already, and the iterator over the others."""
         super().__init__(None, reply.status, dict(reply.headers))
         del self.headers["content-length"]
+        self._dialect = dialect
         self._use_case = use_case
         self._chat = chat
         self._reply = reply
         self._chunks = chunks
         self._first = first
-        self._stream = EventStream(most_text)
+        self._stream = EventStream(most_text, dialect.new_reader())
         self._recording: asyncio.Future[None] | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -73,7 +75,7 @@ class ForwardedStream(Response):
             ending = self._stream.finish(self._chat.added_members(), int(self._chat.created_at.timestamp()))
             await send({"type": "http.response.body", "body": ending, "more_body": False})
         except UpstreamTimeout as error:
-            await self._send_part(send, _error_event(error))
+            await self._send_part(send, self._dialect.write_error(error))
             await send({"type": "http.response.body", "body": b"", "more_body": False})
         except (UpstreamBroken, UpstreamUnusable) as error:
             raise IncompleteStream(error.code) from error
@@ -103,9 +105,3 @@ class ForwardedStream(Response):
             work = self._use_case.record_answer(self._chat, self._stream.text, incomplete=incomplete)
             self._recording = asyncio.ensure_future(work)
         await asyncio.shield(self._recording)
-
-
-def _error_event(error: UpstreamTimeout) -> bytes:
-    """Return the event that tells of an error in mid-stream: the status has left already."""
-    told = {"message": error.detail, "type": "server_error", "param": None, "code": error.code}
-    return b"data: " + orjson.dumps({"error": told}) + b"\n\n"

@@ -1,6 +1,10 @@
 """The chat endpoint that a tenant's conversations are forwarded to."""
 
 from dataclasses import dataclass, field
+from typing import Literal
+
+Api = Literal["openai", "anthropic"]
+"""The APIs of upstreams. Each API has an upstream of its own."""
 
 
 @dataclass(frozen=True, slots=True)

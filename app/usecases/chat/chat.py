@@ -15,8 +15,8 @@ import structlog
 from mnema_wire.marks import ROLES, TagNames
 
 from app.config.tenant_policies import TenantPolicies
-from app.domain.chat.answer import added_members
 from app.domain.chat.conversation import default_user
+from app.domain.chat.members import added_members
 from app.domain.chat.memories import MEMORY_ROLE, ChatMemories, MemoryHit, RetrievalOptions
 from app.domain.chat.request import ChatRequest
 from app.domain.chat.thoughts import strip_thoughts
