@@ -17,14 +17,14 @@ from app.domain.chat.answer import read_plain_answer
 from app.domain.chat.dialect import Dialect, OwnAnswer
 from app.domain.chat.members import add_members
 from app.domain.chat.request import read_chat_request
-from app.domain.chat.upstream import Api
+from app.domain.chat.upstream import ANTHROPIC, OPENAI, UpstreamDialect
 from app.domain.principal import Principal
 from app.ports import UpstreamReply
 from app.usecases.chat.chat import Chat
 from app.usecases.offload import offload_if_large
 
-PASSED: dict[Api, str] = {"openai": "openai-"}
-"""The beginning of the names of the request headers that an upstream of each API gets."""
+PASSED: dict[UpstreamDialect, str] = {OPENAI: "openai-", ANTHROPIC: "anthropic-"}
+"""The beginning of the names of the request headers that an upstream of each dialect gets."""
 Call = Coroutine[Any, Any, UpstreamReply]
 
 
@@ -46,16 +46,16 @@ async def converse(
     chat = await app.chat.memory.begin_chat(principal, asked, key)
     if chat.answer is not None:
         return await _answer_from_facts(dialect, app, chat, chat.answer.text)
-    upstream = await app.chat.upstreams.find_upstream(principal, upstream_key)
+    upstream = await app.chat.upstreams.find_upstream(principal, upstream_key, dialect.upstream)
     content = await offload_if_large(len(body), chat.forwarded_body)
-    headers = forwarded_headers(request, dialect.api)
+    headers = forwarded_headers(request, dialect.upstream)
     call = app.chat.client.open_call(upstream, "POST", dialect.path, headers, content)
     return await run_while_connected(request.receive, _forward(dialect, app, chat, call))
 
 
-def forwarded_headers(request: Request, api: Api) -> list[tuple[str, str]]:
+def forwarded_headers(request: Request, dialect: UpstreamDialect) -> list[tuple[str, str]]:
     """Return the headers for the upstream. Credentials, cookies and addresses of the caller never are among them."""
-    passed = [(name, value) for name, value in request.headers.items() if name.startswith(PASSED[api])]
+    passed = [(name, value) for name, value in request.headers.items() if name.startswith(PASSED[dialect])]
     accept = request.headers.get("accept", "*/*")
     return [("Accept", accept), ("Content-Type", JSON), ("User-Agent", f"mnema/{VERSION}"), *passed]
 

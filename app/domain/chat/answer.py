@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from app.domain.chat.dialect import Dialect, PartReader
 from app.domain.chat.dialects.completions import CHAT_COMPLETIONS
+from app.domain.chat.event_text import event_data
 from app.domain.chat.thoughts import shorten_thoughts
 from app.domain.outages import UpstreamUnusable
 
@@ -101,7 +102,7 @@ class EventStream:
         """Read the event that has just ended; return the bytes that can be sent on."""
         event = bytes(self._event)
         self._reset_event()
-        data = _event_data(event)
+        data = event_data(event)
         if data is None:  # a comment: it stays behind the event that is held
             if not self._held:
                 return event
@@ -142,10 +143,3 @@ class EventStream:
     def _reset_event(self) -> None:
         self._event.clear()
         self._line_start = 0
-
-
-def _event_data(event: bytes) -> bytes | None:
-    """Return the data of an event; None if it has none."""
-    lines = [line.rstrip(b"\r") for line in event.split(b"\n")]
-    data = [line[5:].removeprefix(b" ") for line in lines if line.startswith(b"data:")]
-    return b"\n".join(data) if data else None

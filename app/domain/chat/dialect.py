@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Final
 
 from app.domain.chat.json_places import Item, Member, find_items, find_members
 from app.domain.chat.members import add_members
-from app.domain.chat.upstream import Api
+from app.domain.chat.upstream import UpstreamDialect
 from app.domain.errors import MnemaError
 
 MAX_READ: Final = 100_000
@@ -103,13 +103,13 @@ class OwnAnswer:
 
 
 class Dialect(ABC):
-    """A chat API. `path` follows the base URL. Upstreams of the kind `api` serve it.
+    """A chat API. `path` follows the base URL. Upstreams of the dialect `upstream` serve it.
 
     `own_fields`: fields of a request that this API does not have, so that only Mnema reads them.
     """
 
     path: ClassVar[str]
-    api: ClassVar[Api]
+    upstream: ClassVar[UpstreamDialect]
     own_fields: ClassVar[frozenset[str]] = frozenset()
 
     @abstractmethod
@@ -175,6 +175,12 @@ def content_text(content: Any, kinds: tuple[str, ...]) -> str:
     if not isinstance(content, list):
         return ""
     return "\n".join(part["text"][:MAX_READ] for part in content if is_text(part, kinds))[:MAX_READ]
+
+
+def message_texts(messages: Sequence[Any], kinds: tuple[str, ...]) -> list[str]:
+    """Return the texts of messages that have one."""
+    texts = (content_text(message.get("content"), kinds) for message in messages if isinstance(message, dict))
+    return [text for text in texts if text]
 
 
 def is_text(part: Any, kinds: tuple[str, ...]) -> bool:

@@ -1,6 +1,5 @@
 """OpenAI's Chat Completions."""
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -11,16 +10,18 @@ from app.domain.chat.dialect import (
     Part,
     PartReader,
     Question,
-    content_text,
     find_last_item,
     find_user_message,
     is_text_only,
     last_member,
     list_member,
+    message_texts,
     object_member,
 )
+from app.domain.chat.event_text import read_event
 from app.domain.chat.json_places import Member
 from app.domain.chat.members import add_members, dump_compact
+from app.domain.chat.upstream import OPENAI
 from app.domain.errors import MnemaError
 
 DONE: Final = b"[DONE]"
@@ -33,7 +34,7 @@ class ChatCompletions(Dialect):
     """`POST /v1/chat/completions`."""
 
     path = "/chat/completions"
-    api = "openai"
+    upstream = OPENAI
 
     def read_question(self, raw: str, members: Sequence[Member]) -> Question:
         """Return what a request asks in its `messages`."""
@@ -103,12 +104,7 @@ class _ChunkReader(PartReader):
         """Return what a chunk means."""
         if data.strip() == DONE:
             return Part(ends=True, completes=True)
-        try:
-            chunk = json.loads(data)
-        except (ValueError, RecursionError):
-            return Part()
-        if not isinstance(chunk, dict):
-            return Part()
+        chunk = read_event(data)
         if "error" in chunk:
             return Part(fails=True)
         choices = list_member(chunk, "choices")
@@ -130,12 +126,6 @@ class _ChunkReader(PartReader):
 
 
 CHAT_COMPLETIONS: Final = ChatCompletions()
-
-
-def message_texts(messages: Sequence[Any], kinds: tuple[str, ...]) -> list[str]:
-    """Return the texts of messages that have one."""
-    texts = (content_text(message.get("content"), kinds) for message in messages if isinstance(message, dict))
-    return [text for text in texts if text]
 
 
 def _is_plain(values: Mapping[str, Any], messages: Sequence[Any]) -> bool:
