@@ -14,6 +14,7 @@ from app.bootstrap import Application
 from app.chat.forwarding import ForwardedStream, is_event_stream
 from app.config.version import VERSION
 from app.domain.chat.answer import read_plain_answer
+from app.domain.chat.conversation import read_user_headers
 from app.domain.chat.dialect import Dialect, OwnAnswer
 from app.domain.chat.members import add_members
 from app.domain.chat.request import read_chat_request
@@ -41,7 +42,8 @@ async def converse(
     The user's message is stored first, and the answer when it is complete.
     """
     body = await request.body()
-    asked = await offload_if_large(len(body), read_chat_request, body, dialect)
+    users = read_user_headers(request.headers)
+    asked = await offload_if_large(len(body), read_chat_request, body, dialect, users)
     key = retry_key(f"POST /v1{dialect.path}", idempotency_key, lambda: asked.raw)
     chat = await app.chat.memory.begin_chat(principal, asked, key)
     if chat.answer is not None:

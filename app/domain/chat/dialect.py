@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Final
 from app.domain.chat.json_places import Item, Member, find_items, find_members
 from app.domain.chat.members import add_members
 from app.domain.chat.upstream import UpstreamDialect
+from app.domain.client_prompts import is_client_note
 from app.domain.errors import MnemaError
 
 MAX_READ: Final = 100_000
@@ -184,8 +185,10 @@ def message_texts(messages: Sequence[Any], kinds: tuple[str, ...]) -> list[str]:
 
 
 def is_text(part: Any, kinds: tuple[str, ...]) -> bool:
-    """Return True if a part of a content is text of one of these types."""
-    return isinstance(part, dict) and part.get("type") in kinds and isinstance(part.get("text"), str)
+    """Return True if a part of a content is text of one of these types, and no note of the client."""
+    if not isinstance(part, dict) or part.get("type") not in kinds or not isinstance(part.get("text"), str):
+        return False
+    return not is_client_note(part["text"])
 
 
 def is_text_only(message: Any, kinds: tuple[str, ...]) -> bool:

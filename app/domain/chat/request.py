@@ -2,17 +2,17 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from mnema_wire.limits import MAX_CHAT_MEMORIES
 from mnema_wire.near_names import MAX_NAME_CHARS, nearest_hint
 
+from app.domain.chat.conversation import first_identifier
 from app.domain.chat.dialect import Dialect, UserMessage, object_member, string_member
 from app.domain.chat.dialects.completions import CHAT_COMPLETIONS
 from app.domain.chat.json_places import Member, cut_members, find_members, skip_space
 from app.domain.errors import InvalidInput, MalformedState
-from app.domain.ids import check_identifier
 from app.domain.rendering.model_text import NOTHING, ModelText
 
 DEFAULT_CONVERSATION: Final = "default"
@@ -30,7 +30,7 @@ class ChatRequest:
 
     `message` is None if the last message is not a user's or has no text. `texts` are the texts of all messages.
     `is_plain`: a short text answers it, because it has text only and asks for no format, sound or certain tool.
-    `is_alone`: it has this one message. `choices` is its `n`.
+    `is_alone`: it has this one message. `choices` is its `n`. `named_users` are the users that it names, by place.
     """
 
     raw: str
@@ -40,6 +40,7 @@ class ChatRequest:
     model: str = ""
     memory_id: str = DEFAULT_CONVERSATION
     user: str | None = None
+    named_users: Mapping[str, Any] = field(default_factory=dict)
     top_k: int | None = None
     recency_weight: float | None = None
     score_threshold: float | None = None
@@ -63,8 +64,12 @@ class ChatRequest:
         return "".join((*parts, self.raw[at:])).encode()
 
 
-def read_chat_request(body: bytes, dialect: Dialect = CHAT_COMPLETIONS) -> ChatRequest:
+def read_chat_request(
+    body: bytes, dialect: Dialect = CHAT_COMPLETIONS, headers: Mapping[str, str] | None = None
+) -> ChatRequest:
     """Read the body of a chat request in a dialect. Fields that are not Mnema's are for the upstream to check.
+
+    `headers` are those that name a user.
 
     Raise MalformedState if it is not JSON, InvalidInput if it is no object or one of Mnema's fields is not valid.
     """
@@ -89,8 +94,15 @@ def read_chat_request(body: bytes, dialect: Dialect = CHAT_COMPLETIONS) -> ChatR
         message=question.message,
         texts=question.texts,
         model=string_member(values, "model"),
-        memory_id=_identifier(values, "memory_id") or DEFAULT_CONVERSATION,
-        user=_identifier(values, "user"),
+        memory_id=first_identifier(values, ["memory_id"]) or DEFAULT_CONVERSATION,
+        user=first_identifier(values, ["user"]),
+        named_users={
+            "user": values.get("user"),
+            "name": question.message and question.message.speaker,
+            "safety_identifier": values.get("safety_identifier"),
+            "metadata.user_id": object_member(values, "metadata").get("user_id"),
+            **(headers or {}),
+        },
         top_k=_whole(values, "memory_top_k", MAX_CHAT_MEMORIES),
         recency_weight=_share(values, "memory_recency_weight"),
         score_threshold=_share(values, "memory_score_threshold"),
@@ -121,18 +133,6 @@ def _cuts(
     for member in members:
         if member.name == META and not is_ours and isinstance(member.value, dict):
             yield from cut_members(find_members(raw, member.start), frozenset({USED_WEB}))
-
-
-def _identifier(values: Mapping[str, Any], name: str) -> str | None:
-    value = values.get(name)
-    if value is None or value == "":
-        return None
-    if not isinstance(value, str):
-        raise InvalidInput(f"{name} must be a string", param=name)
-    try:
-        return check_identifier(value)
-    except InvalidInput as error:
-        raise InvalidInput(f"{name}: {error.detail}", param=name) from error
 
 
 def _whole(values: Mapping[str, Any], name: str, most: int) -> int | None:
