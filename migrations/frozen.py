@@ -34,6 +34,10 @@ FROZEN: Mapping[str, Frozen] = {
         files="3157c7166e27ebf86a86b03c20d7ef9e036ddc30efdc134e349415850d4c9989",
         fingerprint="13c01ea1f708c51a4f21e8c49fb22c0fcaa014f0cab21000747af5e6354f2a5d",
     ),
+    "0004": Frozen(
+        files="774d3ab22d8f04474dbb407aa6f6de548318df4b7baf3629ee6eadb646667558",
+        fingerprint="27eaa33120b4d7b6d51726099f859941e0effc94be32b10a14ff2af0729ea151",
+    ),
 }
 """The published revisions."""
 

@@ -19,13 +19,18 @@ operator_bearer = HTTPBearer(
 
 
 class ApiKeyScheme(HTTPBearer):
-    """The header of an API key: `Authorization: Bearer KEY`, or `Token KEY` as mem0's clients send it."""
+    """The header of an API key: `Authorization: Bearer KEY`.
+
+    Other clients send it in their own way: mem0's as `Token KEY`, Anthropic's in `x-api-key`.
+    """
 
     async def __call__(self, request: HTTPConnection) -> HTTPAuthorizationCredentials | None:
         """Return the credentials, None without any."""
         scheme, key = get_authorization_scheme_param(request.headers.get("Authorization"))
         if scheme.lower() == "token" and key:
             return HTTPAuthorizationCredentials(scheme=scheme, credentials=key)
+        if not scheme and (key := request.headers.get("x-api-key", "")):
+            return HTTPAuthorizationCredentials(scheme="x-api-key", credentials=key)
         return await super().__call__(request)
 
 

@@ -18,6 +18,7 @@ log = structlog.get_logger(__name__)
 MEDIA_TYPE = "application/problem+json"
 MAX_PROBLEMS = 20
 _CHAT_KINDS = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
+_ANTHROPIC_KINDS = _CHAT_KINDS | {404: "not_found_error", 413: "request_too_large", 504: "timeout_error"}
 METHODS = ("DELETE", "GET", "PATCH", "POST", "PUT")
 HTTP_CODES = {400: "malformed_body", 404: "no_such_route", 405: "method_not_allowed"}
 
@@ -100,9 +101,16 @@ def error_response(error: MnemaError, request: Request) -> JSONResponse:
 
 
 def chat_members(scope: Scope, status: int, code: str, detail: str, param: object = None) -> dict[str, Any]:
-    """Return the member `error` of a problem document under /v1, as clients of OpenAI's API read it; else nothing."""
-    if not scope["path"].removeprefix(scope.get("root_path", "")).startswith("/v1/"):
+    """Return the members of a problem document under /v1 that clients of chat APIs read; else nothing.
+
+    Clients of OpenAI's API read `error`, those of Anthropic's also `type`.
+    """
+    path = scope["path"].removeprefix(scope.get("root_path", ""))
+    if not path.startswith("/v1/"):
         return {}
+    if path.startswith("/v1/messages"):
+        kind = _ANTHROPIC_KINDS.get(status, "api_error" if status >= 500 else "invalid_request_error")
+        return {"type": "error", "error": {"type": kind, "message": detail, "param": param, "code": code}}
     kind = _CHAT_KINDS.get(status, "server_error" if status >= 500 else "invalid_request_error")
     return {"error": {"message": detail, "type": kind, "param": param, "code": code}}
 
@@ -180,8 +188,8 @@ _HEADERS: dict[int, dict[str, Any]] = {
 _FIXED_HEADERS = {401: {"WWW-Authenticate": "Bearer"}, 415: {"Accept": "application/json"}, 503: {"Retry-After": "1"}}
 
 
-def install_error_handlers(app: FastAPI) -> None:
-    """Answer every error of `app` with a problem document."""
+def install_error_handlers(app: FastAPI, chat_routes: Sequence[str]) -> None:
+    """Answer every error of `app` with a problem document. An unknown path under /v1 is told the `chat_routes`."""
 
     @app.exception_handler(MnemaError)
     async def _answer_mnema_error(request: Request, error: MnemaError) -> JSONResponse:
@@ -202,6 +210,8 @@ def install_error_handlers(app: FastAPI) -> None:
         headers = dict(error.headers or {})
         if error.status_code == 404:
             detail = "No route has this path. Ids in a path are UUIDs, but for users and threads."
+            if chat_members(request.scope, 404, code, detail):
+                detail = f"No route has this path. Routes of chats: {', '.join(chat_routes)}."
         if error.status_code == 405:
             headers["Allow"] = ", ".join(_allowed_methods(app, request.scope))
         more = chat_members(request.scope, error.status_code, code, detail)

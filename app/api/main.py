@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from fastapi import FastAPI
+from fastapi.routing import APIRoute
 from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import Route
 
@@ -34,7 +35,7 @@ from app.api.transport.middleware import RequestEnvelope
 from app.api.transport.spooling import IN_MEMORY
 from app.api.transport.startup import PlainStartupErrors, freeze_startup_objects, load_settings
 from app.bootstrap import Doubles, build_application
-from app.chat import completions
+from app.chat import completions, messages
 from app.config.logs import configure_logs
 from app.config.server_worker import ServerWorker
 from app.config.settings import Settings
@@ -61,7 +62,7 @@ STAINLESS = (
     "Runtime-Version",
     "Timeout",
 )
-"""The ends of the names of the headers that OpenAI's clients send, also from a page."""
+"""The ends of the names of the headers that OpenAI's and Anthropic's clients send, also from a page."""
 CORS: dict[str, Any] = {
     "allow_methods": ("DELETE", "GET", "PATCH", "POST", "PUT"),
     "allow_headers": (
@@ -73,9 +74,11 @@ CORS: dict[str, Any] = {
         "Mcp-Method",
         "Mcp-Name",
         "X-Request-ID",
+        "X-Api-Key",
         "X-Upstream-Authorization",
         *FIXED_HEADERS.values(),
         *(f"OpenAI-{name}" for name in ("Beta", "Organization", "Project")),
+        *(f"Anthropic-{name}" for name in ("Beta", "Dangerous-Direct-Browser-Access", "Version")),
         *(f"X-Stainless-{name}" for name in STAINLESS),
     ),
     "expose_headers": ("ETag", "Retry-After", "X-Request-ID"),
@@ -92,6 +95,7 @@ SERVED = (
     projects,
     threads,
     completions,
+    messages,
     turn_memory,
     context,
     feedback,
@@ -114,6 +118,7 @@ SERVED = (
     usage,
     mem0,
 )
+CHAT_PATHS = (*completions.PATHS, *messages.PATHS)
 ROUTERS = tuple(routes.router for routes in SERVED)
 VALUES = PathLimits(MAX_VALUES, dict.fromkeys((*checkpoints.body_limits(0), *saver.body_limits(0)), MAX_STATE_VALUES))
 PATHS = SpecialPaths(
@@ -121,7 +126,7 @@ PATHS = SpecialPaths(
     own=frozenset({mcp.PATH}),
     streamed={bulk.PATH: IN_MEMORY},
     uploads=UploadPaths(files.UPLOADS, files.MOST_BYTES, IN_MEMORY),
-    lasting=frozenset({completions.PATH}),
+    lasting=frozenset(CHAT_PATHS),
 )
 
 
@@ -155,7 +160,7 @@ def create_app(
         generate_unique_id_function=openapi.operation_id,
     )
     _add_middleware(app, settings)
-    errors.install_error_handlers(app)
+    errors.install_error_handlers(app, _chat_routes())
     app.router.routes.append(FixedPaths(ROUTERS))
     for router in ROUTERS:
         app.include_router(router)
@@ -165,6 +170,17 @@ def create_app(
         docs.install_docs(app)
     openapi.refine_openapi(app)
     return app
+
+
+def _chat_routes() -> list[str]:
+    """Return the routes under /v1 that clients of chat APIs may call."""
+    routes = [route for served in (completions, messages, conversations) for route in served.router.routes]
+    return [
+        f"{method} {route.path}"
+        for route in routes
+        if isinstance(route, APIRoute) and route.path.startswith("/v1/")
+        for method in sorted(route.methods or ())
+    ]
 
 
 def _add_middleware(app: FastAPI, settings: Settings) -> None:
@@ -181,7 +197,7 @@ def _body_limits(settings: Settings) -> PathLimits:
     largest = settings.max_checkpoint_bytes
     roomy = {
         bulk.PATH: settings.max_bulk_bytes,
-        completions.PATH: settings.max_chat_bytes,
+        **dict.fromkeys(CHAT_PATHS, settings.max_chat_bytes),
         **checkpoints.body_limits(largest),
         **saver.body_limits(largest),
     }

@@ -142,6 +142,8 @@ def upstream_settings(settings: Settings) -> UpstreamSettings:
     return UpstreamSettings(
         url=settings.chat_upstream_url,
         key=settings.chat_upstream_key.get_secret_value(),
+        anthropic_url=settings.chat_anthropic_url,
+        anthropic_key=settings.chat_anthropic_key.get_secret_value(),
         hosts=tuple(settings.chat_upstream_hosts),
         private=settings.chat_private_upstreams,
         bounds=UpstreamBounds(

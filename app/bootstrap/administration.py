@@ -30,7 +30,7 @@ from app.providers.embeddings.minilm import NAME as MINILM
 from app.providers.parsing.process import find_missing_locks
 from app.providers.rerankers import build_reranker
 from app.providers.rerankers.none import NullReranker
-from app.providers.upstreams import installation_upstream
+from app.providers.upstreams import installation_upstreams
 from app.storage.chat.upstreams import encrypt_keys_again
 from app.storage.engine import Engine
 from app.storage.operations import administration as admin
@@ -95,7 +95,7 @@ async def check_configuration(settings: Settings) -> None:
     check_required(settings)
     settings = await choose_model(settings)
     build_replicas(settings)  # only reads their URLs: a server also starts while a replica is away
-    installation_upstream(upstream_settings(settings))
+    installation_upstreams(upstream_settings(settings))
     load_policies(settings.embedding_model, settings.config_dir)
     embedder = build_embedder(embedder_settings(settings))
     reranker = build_reranker(reranker_settings(settings), embedder)
@@ -126,7 +126,7 @@ async def diagnose_installation(settings: Settings) -> dict[str, str]:
     try:
         settings.erasure_secret()
         settings.former_secret()
-        installation_upstream(upstream_settings(settings))
+        installation_upstreams(upstream_settings(settings))
         policies = load_policies(settings.embedding_model, settings.config_dir)
         checks |= {"insights": "; ".join(policies.configuration_warnings)} if policies.configuration_warnings else {}
     except ConfigError as error:

@@ -13,7 +13,7 @@ from app.bootstrap.recall import build_ranking
 from app.config.settings import Settings
 from app.ports import TurnSpool, UpstreamClient
 from app.providers.file_turn_spool import FileTurnSpool
-from app.providers.upstreams import build_upstream_client, installation_upstream
+from app.providers.upstreams import build_upstream_client, installation_upstreams
 from app.storage.chat.conversations import ConversationStorage
 from app.storage.chat.key_cipher import KeyCipher
 from app.storage.chat.turns import ChatTurnStorage
@@ -100,7 +100,7 @@ def build_upstreams(parts: SharedParts) -> FindUpstream:
     policy = parts.policies.defaults.chat
     return FindUpstream(
         _build_storage(parts.uow, parts.settings),
-        installation_upstream(upstream_settings(parts.settings)),
+        installation_upstreams(upstream_settings(parts.settings)),
         key_cache_s=parts.settings.key_cache_s,
         patience_s=policy.memory_timeout_s,
         grace_s=policy.outage_grace_s,
@@ -114,7 +114,7 @@ async def open_upstreams(settings: Settings, *, check_secret: bool = False) -> A
     With `check_secret`, raise ConfigError if the servers use another secret: they could not decrypt a key of ours.
     """
     share = upstream_settings(settings)
-    installation = installation_upstream(share)
+    installation = installation_upstreams(share)
     client = build_upstream_client(share)
     try:
         async with open_database(settings) as uow:

@@ -4,13 +4,13 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import suppress
 
-import orjson
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from app.api.errors import IncompleteStream
 from app.api.transport.events import EVENTS, run_while_connected
 from app.domain.chat.answer import EventStream
+from app.domain.chat.dialect import Dialect
 from app.domain.errors import MnemaError
 from app.domain.outages import UpstreamBroken, UpstreamTimeout, UpstreamUnusable
 from app.ports import UpstreamReply
@@ -29,7 +29,49 @@ def is_event_stream(content_type: str, beginning: bytes) -> bool:
     return kind == EVENTS or (not kind.endswith("json") and beginning.lstrip().startswith(_BEGINNINGS))
 
 
-class ForwardedStream(Response):
+class PassedStream(Response):
+    """A stream of events that is passed on as it comes. If the client goes away, the call of the upstream ends."""
+
+    def __init__(self, dialect: Dialect, reply: UpstreamReply, chunks: AsyncIterator[bytes], first: bytes) -> None:
+        """Take the `first` chunk, which was read already, and the iterator over the others."""
+        super().__init__(None, reply.status, dict(reply.headers))
+        del self.headers["content-length"]
+        self._dialect = dialect
+        self._reply = reply
+        self._chunks = chunks
+        self._first = first
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the stream on. Raise ClientDisconnect, or IncompleteStream if the upstream breaks off."""
+        try:
+            await run_while_connected(receive, self._pass_on(send))
+        finally:
+            await self._reply.close()
+
+    async def _pass_on(self, send: Send) -> None:
+        try:
+            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+            ending = await self._pass_chunks(send)
+            await send({"type": "http.response.body", "body": ending, "more_body": False})
+        except UpstreamTimeout as error:
+            await self._send_part(send, self._dialect.write_error(error))
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+        except (UpstreamBroken, UpstreamUnusable) as error:
+            raise IncompleteStream(error.code) from error
+
+    async def _pass_chunks(self, send: Send) -> bytes:
+        """Send the chunks; return the end of the stream."""
+        await self._send_part(send, self._first)
+        async for chunk in self._chunks:
+            await self._send_part(send, chunk)
+        return b""
+
+    async def _send_part(self, send: Send, part: bytes) -> None:
+        if part:
+            await send({"type": "http.response.body", "body": part, "more_body": True})
+
+
+class ForwardedStream(PassedStream):
     """A stream of events that is passed on, with Mnema's members in its last event.
 
     The assistant's turn is stored before the last event leaves. If the client goes away, the call of the upstream ends,
@@ -38,6 +80,7 @@ class ForwardedStream(Response):
 
     def __init__(
         self,
+        dialect: Dialect,
         use_case: ChatWithMemory,
         chat: Chat,
         reply: UpstreamReply,
@@ -46,14 +89,10 @@ class ForwardedStream(Response):
         most_text: int,
     ) -> None:
         """Take the `first` chunk, which was read already, and the iterator over the others."""
-        super().__init__(None, reply.status, dict(reply.headers))
-        del self.headers["content-length"]
+        super().__init__(dialect, reply, chunks, first)
         self._use_case = use_case
         self._chat = chat
-        self._reply = reply
-        self._chunks = chunks
-        self._first = first
-        self._stream = EventStream(most_text)
+        self._stream = EventStream(most_text, dialect.new_reader())
         self._recording: asyncio.Future[None] | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -65,26 +104,15 @@ class ForwardedStream(Response):
             await self._reply.close()
             await self._record(incomplete=True)
 
-    async def _pass_on(self, send: Send) -> None:
-        try:
-            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-            await self._pass_chunks(send)
-            await self._record(incomplete=not self._stream.is_complete)
-            ending = self._stream.finish(self._chat.added_members(), int(self._chat.created_at.timestamp()))
-            await send({"type": "http.response.body", "body": ending, "more_body": False})
-        except UpstreamTimeout as error:
-            await self._send_part(send, _error_event(error))
-            await send({"type": "http.response.body", "body": b"", "more_body": False})
-        except (UpstreamBroken, UpstreamUnusable) as error:
-            raise IncompleteStream(error.code) from error
-
-    async def _pass_chunks(self, send: Send) -> None:
+    async def _pass_chunks(self, send: Send) -> bytes:
         chunk: bytes | None = self._first
         while chunk is not None:
             for at in range(0, len(chunk), PIECE):
                 await self._send_part(send, self._stream.feed(chunk[at : at + PIECE]))
                 await asyncio.sleep(0)  # short events take long to read: others get a turn
             chunk = None if self._stream.is_done else await anext(self._chunks, None)
+        await self._record(incomplete=not self._stream.is_complete)
+        return self._stream.finish(self._chat.added_members(), int(self._chat.created_at.timestamp()))
 
     async def _read_to_end(self) -> None:
         """Read what follows the last event, so that the connection can be used again."""
@@ -93,19 +121,9 @@ class ForwardedStream(Response):
                 async for _rest in self._chunks:
                     pass
 
-    async def _send_part(self, send: Send, part: bytes) -> None:
-        if part:
-            await send({"type": "http.response.body", "body": part, "more_body": True})
-
     async def _record(self, *, incomplete: bool) -> None:
         """Store what was said, once. A client that goes away meanwhile does not stop it."""
         if self._recording is None:
             work = self._use_case.record_answer(self._chat, self._stream.text, incomplete=incomplete)
             self._recording = asyncio.ensure_future(work)
         await asyncio.shield(self._recording)
-
-
-def _error_event(error: UpstreamTimeout) -> bytes:
-    """Return the event that tells of an error in mid-stream: the status has left already."""
-    told = {"message": error.detail, "type": "server_error", "param": None, "code": error.code}
-    return b"data: " + orjson.dumps({"error": told}) + b"\n\n"

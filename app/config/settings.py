@@ -116,6 +116,8 @@ class Settings(LayeredSettings):
     llm_headers: dict[str, SecretStr] = Field(default={})
     chat_upstream_url: str = ""
     chat_upstream_key: SecretStr = SecretStr("")
+    chat_anthropic_url: str = ""
+    chat_anthropic_key: SecretStr = SecretStr("")
     chat_upstream_hosts: list[HostRule] = Field(default=[])
     chat_private_upstreams: bool = False
     chat_connect_timeout_s: float = Field(default=5.0, gt=0)

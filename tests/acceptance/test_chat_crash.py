@@ -18,7 +18,12 @@ from tests.scripted_upstream import ScriptedUpstream, scripted_upstream
 from tests.usecases.crowd import SeededEmbedder
 
 ROUNDS = int(os.environ.get("MNEMA_CRASH_ROUNDS", "2"))
-PATH = "/v1/chat/completions"
+ENDS = {
+    "/v1/chat/completions": "data: [DONE]",
+    "/v1/responses": '"type":"response.completed"',
+    "/v1/messages": '"type":"message_stop"',
+}
+"""What the end of a complete stream has, by path."""
 pytestmark = [pytest.mark.acceptance, pytest.mark.usefixtures("own")]
 
 
@@ -39,7 +44,11 @@ async def upstream() -> AsyncIterator[ScriptedUpstream]:
 @pytest.fixture
 def victim(database: Database, tmp_path: Path, upstream: ScriptedUpstream) -> Iterator[Server]:
     """A server that does not run yet."""
-    server = Server(database, tmp_path, env={"MNEMA_CHAT_UPSTREAM_URL": upstream.base_url})
+    server = Server(
+        database,
+        tmp_path,
+        env={"MNEMA_CHAT_UPSTREAM_URL": upstream.base_url, "MNEMA_CHAT_ANTHROPIC_URL": upstream.base_url},
+    )
     yield server
     server.kill()
 
@@ -51,8 +60,9 @@ async def chatter(app: Application) -> Caller:
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("path", ENDS)
 async def test_a_server_killed_in_mid_stream_loses_no_message_and_doubles_none(
-    victim: Server, chatter: Caller, upstream: ScriptedUpstream
+    victim: Server, chatter: Caller, upstream: ScriptedUpstream, path: str
 ) -> None:
     await victim.start()
     for number in range(ROUNDS):
@@ -61,30 +71,30 @@ async def test_a_server_killed_in_mid_stream_loses_no_message_and_doubles_none(
             "model": "m",
             "user": "maya",
             "memory_id": f"c{number}",
-            "messages": [{"role": "user", "content": text}],
+            "input" if path == "/v1/responses" else "messages": [{"role": "user", "content": text}],
         }
         headers = {"Idempotency-Key": f"k{number}"}
         async with chatter.client(victim.url) as http:
             with pytest.raises(httpx.HTTPError):
-                await kill_in_mid_stream(victim, http, body, headers)
+                await kill_in_mid_stream(victim, http, path, body, headers)
         await victim.start()
         async with chatter.client(victim.url) as http:
             [user, *rest] = await turns_of(http, number)
             assert (user["role"], user["content"]) == ("user", text), "it was stored before the first byte"
             assert all(turn["metadata"].get("incomplete") for turn in rest)
             for _ in range(2):
-                again = await http.post(PATH, json=body | {"stream": True}, headers=headers)
-                assert again.text.rstrip().endswith("data: [DONE]")
+                again = await http.post(path, json=body | {"stream": True}, headers=headers)
+                assert ENDS[path] in again.text.rstrip().splitlines()[-1]
             found = await turns_of(http, number)
             whole = [turn["content"] for turn in found if not turn["metadata"].get("incomplete")]
             assert whole == [text, f"You said: {text}"]
 
 
 async def kill_in_mid_stream(
-    victim: Server, http: httpx.AsyncClient, body: dict[str, object], headers: dict[str, str]
+    victim: Server, http: httpx.AsyncClient, path: str, body: dict[str, object], headers: dict[str, str]
 ) -> None:
     """Kill the server as soon as the first bytes of its answer are here."""
-    async with http.stream("POST", PATH, json=body | {"stream": True}, headers=headers) as answer:
+    async with http.stream("POST", path, json=body | {"stream": True}, headers=headers) as answer:
         assert answer.status_code == 200
         async for _chunk in answer.aiter_raw():
             victim.kill()

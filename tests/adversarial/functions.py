@@ -16,6 +16,10 @@ from app.domain.agent_state import store_items as store
 from app.domain.chat import answer as chat_answer
 from app.domain.chat import request as chat_request
 from app.domain.chat import thoughts
+from app.domain.chat.dialect import Dialect
+from app.domain.chat.dialects.completions import CHAT_COMPLETIONS
+from app.domain.chat.dialects.messages import MESSAGES
+from app.domain.chat.dialects.responses import RESPONSES
 from app.domain.consent import answers as consent_answers
 from app.domain.facts import cleaning, fillers, orders, questions, ranked_lists, retractions, spelling
 from app.domain.facts import names as fact_names
@@ -63,7 +67,8 @@ FACTS: Final = build_reader(fact_prompt.Answer)
 def chat_body(text: str) -> bytes:
     """Return a chat with this text as its message, as part of it, and as the name of a field."""
     parts = [{"type": "text", "text": text}, {"type": "text", "text": text[:100]}]
-    return json.dumps({text: 1, "memory_id": "c", "messages": [{"role": "user", "content": parts}]}).encode()
+    message = {"role": "user", "content": parts}
+    return json.dumps({text: 1, "memory_id": "c", "messages": [message], "input": [message]}).encode()
 
 
 def make_turn(text: str) -> dict[str, object]:
@@ -119,9 +124,16 @@ def read_turn(said: str, quote: str, value: str) -> object:
     return ctx_reconciler.read_ctx_reconciler(said, journal, answer)
 
 
-def put_before(text: str) -> bytes:
+def put_before(text: str, dialect: Dialect = CHAT_COMPLETIONS) -> bytes:
     """Put a text before the message of a request that has it, too."""
-    return chat_request.read_chat_request(chat_body(text)).forwarded_body(model_text.ModelText(text))
+    return chat_request.read_chat_request(chat_body(text), dialect).forwarded_body(model_text.ModelText(text))
+
+
+def read_stream(dialect: Dialect, kind: str, text: str) -> bytes:
+    """Read a stream with this text as what is said, and as the bytes of an event."""
+    stream = chat_answer.EventStream(100, dialect.new_reader())
+    event = json.dumps({"type": kind, "delta": text, "index": 1, "output_index": text})
+    return stream.feed(f"data: {event}\n\ndata: {text}\n\n".encode())
 
 
 def match_patterns(text: str) -> None:
@@ -231,9 +243,15 @@ FUNCTIONS: Final[Mapping[str, Work]] = {
     "read_chat_request": put_before,
     "read_chat_request, raw": lambda text: chat_request.read_chat_request(text.encode()),
     "read_chat_request, members": lambda text: chat_request.read_chat_request(b"{" + text.encode() + b"}"),
+    "read_chat_request, Responses": lambda text: put_before(text, RESPONSES),
+    "read_chat_request, Messages": lambda text: put_before(text, MESSAGES),
     "chat_preface": lambda text: lines.chat_preface(text, [(text, text)]),
     "EventStream": lambda text: chat_answer.EventStream(100).feed(text.encode()),
     "EventStream, lines": lambda text: chat_answer.EventStream(100).feed(text.replace("a", "\ndata: x").encode()),
+    "EventStream, Responses": lambda text: read_stream(RESPONSES, "response.output_text.delta", text),
+    "EventStream, Messages": lambda text: read_stream(MESSAGES, "content_block_delta", text),
+    "is_client_note": lambda text: client_prompts.is_client_note(f"<system-reminder>{text}"),
+    "is_client_prompt, no heading": lambda text: client_prompts.is_client_prompt(f"Generate a title {text}"),
     "read_plain_answer": lambda text: chat_answer.read_plain_answer(text.encode()),
     "format_turn_memories_block": lambda text: blocks.format_turn_memories_block([make_turn(text)]),
     "format_feedback_block": lambda text: blocks.format_feedback_block([make_turn(text)], now=NOW),

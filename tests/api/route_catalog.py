@@ -135,10 +135,20 @@ MODELLED = frozenset(
     {"POST /conversations/{conversation_id}/reconcile", "POST /conversations/{conversation_id}/summarize"}
 )
 """Routes that need a chat model; without one they answer 409."""
-CHATS = frozenset(
+FORWARDED = frozenset(
     {
         "POST /v1/chat/completions",
+        "POST /v1/responses",
+        "POST /v1/messages",
+        "POST /v1/messages/count_tokens",
+        "POST /v1/embeddings",
+        "POST /v1/completions",
         "GET /v1/models",
+    }
+)
+"""Routes that need an upstream; without one they answer 503."""
+CHATS = FORWARDED | frozenset(
+    {
         "POST /v1/memory/search",
         "POST /v1/memory/add",
         "GET /conversations/{conversation_id}",
@@ -146,8 +156,6 @@ CHATS = frozenset(
     }
 )
 CHAT_READS = frozenset({"POST /v1/memory/search", "GET /conversations/{conversation_id}"})
-FORWARDED = frozenset({"POST /v1/chat/completions", "GET /v1/models"})
-"""Routes that need an upstream; without one they answer 503."""
 APPROVALS = frozenset(
     {
         "POST /users/{user_id}/context/patches/{patch_id}/approve",

@@ -151,7 +151,13 @@ async def alive(server: FastAPI) -> AsyncIterator[Application]:
 async def world(settings: Settings, embedder: Embedder, database: Database) -> AsyncIterator[World]:
     async with scripted_upstream() as upstream, AsyncExitStack() as stack:
         upstream.takes_anything, upstream.rule = True, lambda _body: "Fine."
-        changed = settings.model_copy(update={"key_cache_s": 4, "chat_upstream_url": upstream.base_url})
+        changed = settings.model_copy(
+            update={
+                "key_cache_s": 4,
+                "chat_upstream_url": upstream.base_url,
+                "chat_anthropic_url": upstream.base_url,
+            }
+        )
         server = create_app(changed, Doubles(embedder=embedder))
         app = await stack.enter_async_context(alive(server))
         random = Random(SEED)

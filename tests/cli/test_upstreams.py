@@ -67,8 +67,14 @@ async def test_an_endpoint_is_set_shown_and_cleared(env: dict[str, Any]) -> None
     assert KEY not in shown
     assert await done("set", "acme", "--url", URL, "--no-key", **env) == "set, without a key\n"
     assert "key      none\n" in await done("show", "acme", **env)
+    anthropic = ("acme", "--dialect", "anthropic")
+    assert await done("set", *anthropic, "--url", "https://9.9.9.9/v1", **env) == "set, with a key\n"
+    assert "url      https://9.9.9.9/v1\nkey      set, ends in 1234\n" in await done("show", *anthropic, **env)
+    assert f"url      {URL}\nkey      none\n" in await done("show", "acme", **env)
     assert await done("clear", "acme", **env) == "cleared\n"
     assert await done("clear", "acme", **env) == "nothing to clear\n"
+    assert await done("clear", *anthropic, **env) == "cleared\n"
+    assert "Invalid value" in (await upstream("show", "acme", "--dialect", "gemini", **env)).stderr
     assert await refused("show", "nobody", **env) == "error not_found: no tenant 'nobody'\n"
 
 
@@ -128,22 +134,24 @@ async def test_a_new_secret_takes_the_keys_along(
     await mnema("tenant", "create", "keyless", **env)
     await mnema("tenant", "create", "other", **env)
     await done("set", "acme", "--url", URL, **env)
+    await done("set", "acme", "--dialect", "anthropic", "--url", URL, **env)
     await done("set", "other", "--url", URL, **env | {"MNEMA_UPSTREAM_KEY": "sk-of-another-one-5678"})
     await done("set", "keyless", "--url", URL, "--no-key", **env)
-    before = await superuser.fetch("SELECT tenant_id, api_key FROM chat_upstreams ORDER BY 1")
+    before = await superuser.fetch("SELECT tenant_id, api_key FROM chat_upstreams ORDER BY 1, dialect")
     new = env | {"MNEMA_SECRET_KEY": NEW_SECRET, "MNEMA_ADMIN_DATABASE_URL": database.admin}
     lost = await mnema("secret", "accept", **new)
     assert lost.exit_code == 1
     assert "neither MNEMA_SECRET_KEY nor MNEMA_FORMER_SECRET_KEY decrypts" in lost.stderr
     assert "these tenants: acme, other. Nothing was changed" in lost.stderr
-    assert await superuser.fetch("SELECT tenant_id, api_key FROM chat_upstreams ORDER BY 1") == before
+    assert await superuser.fetch("SELECT tenant_id, api_key FROM chat_upstreams ORDER BY 1, dialect") == before
     assert await superuser.fetchval("SELECT count(*) FROM installation") == 0
     assert "key      unreadable" in await done("show", "acme", **new)
     both = new | {"MNEMA_FORMER_SECRET_KEY": SECRET_KEY}
     assert "ends in 1234" in await done("show", "acme", **both)
     accepted = await mnema("secret", "accept", **both)
-    assert (accepted.exit_code, accepted.stdout.splitlines()[0]) == (0, "keys of chat endpoints encrypted again: 2")
+    assert (accepted.exit_code, accepted.stdout.splitlines()[0]) == (0, "keys of chat endpoints encrypted again: 3")
     assert "ends in 1234" in await done("show", "acme", **new)
+    assert "ends in 1234" in await done("show", "acme", "--dialect", "anthropic", **new)
     assert "ends in 5678" in await done("show", "other", **new)
     assert "key      unreadable" in await done("show", "acme", **env)
     assert (await mnema("secret", "accept", **both)).exit_code == 0  # again, with nothing left to do

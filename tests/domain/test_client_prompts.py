@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.domain.client_prompts import find_user_words, is_client_prompt
+from app.domain.client_prompts import find_user_words, is_client_note, is_client_prompt
 
 HISTORY = "### Chat History:\n<chat_history>\nUSER: My favorite color is teal.\n</chat_history>"
 TASKS = [
@@ -24,6 +24,26 @@ def test_a_task_of_the_client_is_recognised(task: str) -> None:
 @pytest.mark.parametrize(
     "message",
     [
+        "Provide a concise, 5-word-or-less title for the conversation, using its same language, with no punctuation. "
+        "Apply title case conventions appropriate for the language.\n\nUser: Hi\nAI: Hello",
+        "Please generate a four to five word title summarizing our conversation without any lead-in, punctuation, "
+        "quotation marks, periods, symbols, bold text, or additional text. Remove enclosing quotation marks.",
+        "Summarize the discussion briefly in 200 words or less to use as a prompt for future context.",
+        "Based on the chat history, give this conversation a name.\nKeep it short - 10 characters max, no quotes.\n"
+        "Use English.\nJust provide the name, nothing else.",
+    ],
+)
+def test_a_prompt_of_a_client_without_headings_is_recognised(message: str) -> None:
+    assert is_client_prompt(message)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "Generate a title for my talk about conversation, please.",
+        "Write a summary of the discussion that I had with Anna: she wants the lamp by May.",
+        "Summarize our conversation.",
+        "Give me a name for a cat in 5 words or less.",
         "### Task: call my mother",
         "### Task:\nCall my mother.\nThen pay the rent.",
         "## Task\nThe homework is to draw a map of Graz.",
@@ -43,3 +63,16 @@ def test_of_a_question_with_documents_the_users_words_stay(end: str) -> None:
     message = f"{rules}<context>\nMy favorite color is red.\n</context>{end}"
     assert not is_client_prompt(message)
     assert find_user_words(message) == "How old is it?"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("<system-reminder>\nThe file changed.\n</system-reminder>\n", True),
+        ("\n<system-reminder>x</system-reminder>", True),
+        ("<system-reminder>x</system-reminder> Fix the test.", False),
+        ("What is a <system-reminder>?</system-reminder>", False),
+    ],
+)
+def test_a_note_beside_the_users_words_is_recognised(text: str, expected: bool) -> None:
+    assert is_client_note(text) is expected

@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+from uuid import UUID
 
 import asyncpg
 import pytest
@@ -61,6 +62,27 @@ async def test_one_revision_down_and_up_gives_the_same_schema(database: Database
     await downgrade(database, "-1")
     await admin.migrate_schema(database.admin)
     assert difference(template, await describe(database.superuser)) == ""
+
+
+@pytest.mark.long
+async def test_a_downgrade_keeps_openais_endpoints_alone(database: Database) -> None:
+    connection = await asyncpg.connect(database.superuser)
+    try:
+        for tenant, dialect in ((1, "openai"), (1, "anthropic"), (2, "anthropic")):
+            await connection.execute(
+                "INSERT INTO tenants (id, name) VALUES ($1, $2) ON CONFLICT DO NOTHING", UUID(int=tenant), f"t{tenant}"
+            )
+            await connection.execute(
+                "INSERT INTO chat_upstreams (tenant_id, dialect, base_url, api_key) VALUES ($1, $2, $2, '')",
+                UUID(int=tenant),
+                dialect,
+            )
+        await downgrade(database, "0004")
+        assert await connection.fetch("SELECT base_url FROM chat_upstreams") == [("openai",)]
+        await admin.migrate_schema(database.admin)
+        assert await connection.fetch("SELECT dialect FROM chat_upstreams") == [("openai",)]
+    finally:
+        await connection.close()
 
 
 async def test_migrating_again_changes_nothing(database: Database) -> None:

@@ -2,6 +2,7 @@
 
 import json
 from enum import StrEnum
+from typing import Any
 
 from starlette.responses import Response
 
@@ -55,17 +56,24 @@ _REDIRECTS = {Fault.FOUND: 302, Fault.TEMPORARY_REDIRECT: 307}
 _PAGE = "<!DOCTYPE html><title>Sign in</title><p>Please sign in to the network."
 
 
-def error_body(fault: Fault) -> bytes:
-    """Return OpenAI's error object, indented as OpenAI does it. ERROR_IN_STREAM has that of SERVER_ERROR."""
+def error_of(fault: Fault) -> dict[str, Any]:
+    """Return OpenAI's error. ERROR_IN_STREAM has that of SERVER_ERROR."""
     _, message, kind, param, code = _STATUSES.get(fault, _STATUSES[Fault.SERVER_ERROR])
-    error = {"message": message, "type": kind, "param": param, "code": code}
-    return json.dumps({"error": error}, indent=2, ensure_ascii=False).encode()
+    return {"message": message, "type": kind, "param": param, "code": code}
 
 
-def refusal_of(fault: Fault, redirected_to: str) -> Response | None:
-    """Return the response of a fault that answers at once with something else than an answer, or None."""
+def error_body(fault: Fault, body: dict[str, Any] | None = None) -> bytes:
+    """Return an error as OpenAI sends it: indented. `body` is what another API says in place of OpenAI's object."""
+    return json.dumps(body or {"error": error_of(fault)}, indent=2, ensure_ascii=False).encode()
+
+
+def refusal_of(fault: Fault, redirected_to: str, body: dict[str, Any] | None = None) -> Response | None:
+    """Return the response of a fault that answers at once with something else than an answer, or None.
+
+    `body` is what an API other than OpenAI's says of an error.
+    """
     if fault in _STATUSES:
-        return Response(error_body(fault), _STATUSES[fault][0], _HEADERS.get(fault), "application/json")
+        return Response(error_body(fault, body), _STATUSES[fault][0], _HEADERS.get(fault), "application/json")
     if fault in _REDIRECTS:
         return Response(b"", _REDIRECTS[fault], {"location": redirected_to})
     if fault is Fault.HTML:

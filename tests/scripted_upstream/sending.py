@@ -4,18 +4,16 @@ import asyncio
 import gzip
 import json
 from collections.abc import AsyncIterator, Iterator
-from itertools import chain
 from typing import Any
 
 from tests.fake_llm.wire import Message
-from tests.scripted_upstream.answers import chunked_answer, whole_answer
-from tests.scripted_upstream.faults import Fault, error_body
+from tests.scripted_upstream.dialects import Event, Wire
+from tests.scripted_upstream.faults import Fault
 from tests.scripted_upstream.received import Cut
 
 HUGE = 20 << 20
 PIECE = 1 << 16
 SPLIT_PAUSE_S = 0.002
-DONE = "[DONE]"
 
 
 def dump_compact(value: Any) -> str:
@@ -23,11 +21,11 @@ def dump_compact(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def plain_bytes(body: dict[str, Any], said: Message, number: int, fault: Fault) -> bytes:
+def plain_bytes(wire: Wire, body: dict[str, Any], said: Message, number: int, fault: Fault) -> bytes:
     """Return an answer that is not streamed."""
     if fault is Fault.HUGE:
         said = "x" * HUGE
-    return dump_compact(whole_answer(body, said, number)).encode()
+    return dump_compact(wire.whole(body, said, number)).encode()
 
 
 async def plain_pieces(answer: bytes, fault: Fault, stopping: asyncio.Event, drip_s: float) -> AsyncIterator[bytes]:
@@ -48,36 +46,31 @@ async def plain_pieces(answer: bytes, fault: Fault, stopping: asyncio.Event, dri
             await asyncio.sleep(drip_s)
 
 
-def events_of(body: dict[str, Any], said: Message, number: int, fault: Fault) -> Iterator[bytes]:
+def events_of(wire: Wire, body: dict[str, Any], said: Message, number: int, fault: Fault) -> Iterator[bytes]:
     """Yield the events of a stream in the form of this fault."""
-    data: Iterator[str] = chain(map(dump_compact, _chunks(body, said, number, fault)), [DONE])
-    for place, datum in enumerate(data):
-        if datum == DONE and fault is Fault.NO_DONE:
-            return
-        yield _event(datum, place, fault).encode()
-
-
-def _chunks(body: dict[str, Any], said: Message, number: int, fault: Fault) -> Iterator[dict[str, Any]]:
     if fault is Fault.HUGE:
         said = " ".join(["x" * (PIECE - 1)] * (HUGE // PIECE))
-    for chunk in chunked_answer(body, said, number):
-        if fault is Fault.NO_FINISH and any(choice["finish_reason"] for choice in chunk["choices"]):
-            continue
-        yield chunk
+    for place, event in enumerate(wire.events(body, said, number, fault)):
+        yield write_event(event, place, fault)
 
 
-def _event(datum: str, place: int, fault: Fault) -> str:
+def write_event(event: Event, place: int = 0, fault: Fault = Fault.NONE) -> bytes:
+    """Return an event in the form of this fault."""
+    name, data = event
+    datum = data if isinstance(data, str) else dump_compact(data)
     lines = [f"data:{datum}" if fault is Fault.NO_SPACE else f"data: {datum}"]
     if fault is Fault.EVENT_LINES:
-        lines = ["event: message", f"id: {place}", *lines, "retry: 3000"]
+        lines = [f"event: {name or 'message'}", f"id: {place}", *lines, "retry: 3000"]
+    elif name:
+        lines = [f"event: {name}", *lines]
     if fault is Fault.COMMENTS:
         lines = [": PROCESSING – bitte warten", "", ":", "", *lines]
     end = "\r\n" if fault is Fault.CRLF else "\n"
-    return end.join([*lines, "", ""])
+    return end.join([*lines, "", ""]).encode()
 
 
 async def stream_pieces(
-    events: Iterator[bytes], fault: Fault, stopping: asyncio.Event, drip_s: float, pause_s: float
+    wire: Wire, events: Iterator[bytes], fault: Fault, stopping: asyncio.Event, drip_s: float, pause_s: float
 ) -> AsyncIterator[bytes]:
     """Yield the events as chunks of the body, with `pause_s` after each.
 
@@ -92,7 +85,7 @@ async def stream_pieces(
         if place == 1 and fault is Fault.HANG_LATER:
             await _hang(stopping)
         if place == 2 and fault is Fault.ERROR_IN_STREAM:
-            yield b"data: " + dump_compact(json.loads(error_body(fault))).encode() + b"\n\n"
+            yield write_event(wire.error_event(fault))
             return
         if place == 2 and fault is Fault.CUT:
             yield event[: len(event) // 2]

@@ -4,7 +4,7 @@ import asyncio
 import json
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,9 +17,17 @@ from starlette.routing import Route
 from tests.fake_llm.wire import Message
 from tests.loopback import loopback
 from tests.scripted_upstream.answers import answer_of
+from tests.scripted_upstream.dialects import WIRES, Wire, counted, embeddings_of, prompted
 from tests.scripted_upstream.faults import Fault, refusal_of
 from tests.scripted_upstream.received import Received, Watched
-from tests.scripted_upstream.sending import dump_compact, events_of, plain_bytes, plain_pieces, stream_pieces
+from tests.scripted_upstream.sending import (
+    dump_compact,
+    events_of,
+    plain_bytes,
+    plain_pieces,
+    stream_pieces,
+    write_event,
+)
 
 MODELS = {
     "object": "list",
@@ -29,6 +37,12 @@ MODELS = {
     ],
 }
 ANY_CHAT = {"model": "any", "messages": [{"role": "user", "content": ""}]}
+PASSED = {
+    "/v1/embeddings": embeddings_of,
+    "/v1/completions": prompted,
+    "/v1/messages/count_tokens": counted,
+}
+Answering = Callable[[Request], Awaitable[Response]]
 JSON, STREAM = {"content-type": "application/json"}, {"content-type": "text/event-stream; charset=utf-8"}
 
 
@@ -61,7 +75,8 @@ class ScriptedUpstream:
     @property
     def chats(self) -> list[Received]:
         """The requests for an answer, without those for models."""
-        return [received for received in self.log if received.path.endswith("/chat/completions")]
+        paths = {wire.path for wire in WIRES}
+        return [received for received in self.log if received.path in paths]
 
     async def wait_for_requests(self, count: int, timeout_s: float = 60) -> None:
         """Return when so many requests have arrived; raise TimeoutError if they do not."""
@@ -73,23 +88,47 @@ class ScriptedUpstream:
         received, fault = await self._receive(request)
         return self._refuse(received, fault) or self._send_plain(received, dump_compact(MODELS).encode(), fault)
 
-    async def complete_chat(self, request: Request) -> Response:
-        """Answer POST /v1/chat/completions."""
-        received, fault = await self._receive(request)
-        number = len(self.chats)
-        if refused := self._refuse(received, fault):
-            return refused
-        body = _readable_body(received.body) or (ANY_CHAT if self.takes_anything else None)
-        if body is None:
-            return self._refuse(received, Fault.REFUSED) or Response()
-        body = self.reading(body)
-        said = self.answers.popleft() if self.answers else self.rule(body)
-        streams = {Fault.NOT_STREAMED: False, Fault.STREAMED: True}.get(fault, bool(body.get("stream")))
-        if not streams:
-            return self._send_plain(received, plain_bytes(body, said, number, fault), fault)
-        events = events_of(body, said, number, fault)
-        pieces = stream_pieces(events, fault, self.stopping, self.drip_s, self.pause_s)
-        return Watched(received, pieces, _headers_of(STREAM, fault), self._report)
+    def answering(self, wire: Wire) -> Answering:
+        """Return the endpoint of a chat API."""
+
+        async def answer(request: Request) -> Response:
+            received, fault = await self._receive(request)
+            number = len(self.chats)
+            if refused := self._refuse(received, fault, wire.error(fault)):
+                return refused
+            arrived = _readable_body(received.body)
+            read = wire.read_request(self.reading(arrived)) if arrived else None
+            body = read or (ANY_CHAT if self.takes_anything else None)
+            if body is None:
+                return self._refuse(received, Fault.REFUSED, wire.error(Fault.REFUSED)) or Response()
+            said = self.answers.popleft() if self.answers else self.rule(body)
+            streams = {Fault.NOT_STREAMED: False, Fault.STREAMED: True}.get(fault, bool(body.get("stream")))
+            if not streams:
+                return self._send_plain(received, plain_bytes(wire, body, said, number, fault), fault)
+            events = events_of(wire, body, said, number, fault)
+            pieces = stream_pieces(wire, events, fault, self.stopping, self.drip_s, self.pause_s)
+            return Watched(received, pieces, _headers_of(STREAM, fault), self._report)
+
+        return answer
+
+    def passing(self, rule: Callable[[dict[str, Any]], dict[str, Any]]) -> Answering:
+        """Return the endpoint of an API without chats. A stream has the whole answer in each of two events."""
+
+        async def answer(request: Request) -> Response:
+            received, fault = await self._receive(request)
+            if refused := self._refuse(received, fault):
+                return refused
+            if self.takes_anything and _readable_body(received.body) is None:
+                return self._send_plain(received, b"{}", fault)
+            body = received.json
+            told = rule(body)
+            if not body.get("stream"):
+                return self._send_plain(received, dump_compact(told).encode(), fault)
+            events = map(write_event, [(None, told), (None, told), (None, "[DONE]")])
+            pieces = stream_pieces(WIRES[0], events, fault, self.stopping, self.drip_s, self.pause_s)
+            return Watched(received, pieces, _headers_of(STREAM, fault), self._report)
+
+        return answer
 
     async def _receive(self, request: Request) -> tuple[Received, Fault]:
         fault = self.faults.popleft() if self.faults else self.always
@@ -101,8 +140,8 @@ class ScriptedUpstream:
             self._arrival.notify_all()
         return received, fault
 
-    def _refuse(self, received: Received, fault: Fault) -> Response | None:
-        response = refusal_of(fault, self.redirected_to)
+    def _refuse(self, received: Received, fault: Fault, body: dict[str, Any] | None = None) -> Response | None:
+        response = refusal_of(fault, self.redirected_to, body)
         if response:
             received.status, received.chunks, received.sent = response.status_code, 1, len(response.body)
             received.ended_at = time.monotonic()
@@ -132,19 +171,19 @@ def _headers_of(usual: dict[str, str], fault: Fault) -> dict[str, str]:
 
 
 def _readable_body(body: bytes) -> dict[str, Any] | None:
-    """Return the request's JSON, or None without a model or messages."""
+    """Return the request's JSON, or None without a model."""
     try:
         read = json.loads(body)
     except ValueError:
         return None
-    fine = isinstance(read, dict) and read.get("messages") and isinstance(read.get("model"), str)
-    return read if fine else None
+    return read if isinstance(read, dict) and isinstance(read.get("model"), str) else None
 
 
 def routes_of(upstream: ScriptedUpstream) -> list[Route]:
     """Return the routes of the server."""
     return [
-        Route("/v1/chat/completions", upstream.complete_chat, methods=["POST"]),
+        *(Route(wire.path, upstream.answering(wire), methods=["POST"]) for wire in WIRES),
+        *(Route(path, upstream.passing(rule), methods=["POST"]) for path, rule in PASSED.items()),
         Route("/v1/models", upstream.list_models, methods=["GET"]),
     ]
 

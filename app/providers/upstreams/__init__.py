@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from app.domain.chat.upstream import Upstream
+from app.domain.chat.upstream import ANTHROPIC, OPENAI, Upstream, UpstreamDialect
 from app.domain.errors import ConfigError, UpstreamNotAllowed
 from app.providers.addresses import is_printable_ascii
 from app.providers.upstreams.addresses import AddressRules, parse_endpoint
@@ -11,7 +11,7 @@ from app.providers.upstreams.client import HttpUpstreamClient, UpstreamBounds
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpstreamSettings:
-    """The installation's own chat endpoint (none if `url` is empty), and the bounds of calls to any endpoint.
+    """The installation's own chat endpoints (none if a URL is empty), and the bounds of calls to any endpoint.
 
     `hosts`: the hosts that tenants' endpoints may have, all if empty. `private`: tenants' endpoints may have loopback
     and private addresses.
@@ -19,6 +19,8 @@ class UpstreamSettings:
 
     url: str = ""
     key: str = field(default="", repr=False)
+    anthropic_url: str = ""
+    anthropic_key: str = field(default="", repr=False)
     hosts: tuple[str, ...] = ()
     private: bool = False
     bounds: UpstreamBounds = field(default_factory=UpstreamBounds)
@@ -29,16 +31,23 @@ def build_upstream_client(settings: UpstreamSettings) -> HttpUpstreamClient:
     return HttpUpstreamClient(AddressRules(settings.hosts, settings.private), settings.bounds)
 
 
-def installation_upstream(settings: UpstreamSettings) -> Upstream | None:
-    """Return the installation's own chat endpoint, or None if it has none. Raise ConfigError, naming the setting."""
-    if not is_printable_ascii(settings.key):
-        raise ConfigError("MNEMA_CHAT_UPSTREAM_KEY: must be printable ASCII characters only")
-    if not settings.url:
-        if settings.key:
-            raise ConfigError("MNEMA_CHAT_UPSTREAM_URL: must be set, since MNEMA_CHAT_UPSTREAM_KEY is")
-        return None
+def installation_upstreams(settings: UpstreamSettings) -> dict[UpstreamDialect, Upstream]:
+    """Return the installation's own chat endpoints. Raise ConfigError, naming the setting."""
+    return {
+        **_read_endpoint("MNEMA_CHAT_UPSTREAM", OPENAI, settings.url, settings.key),
+        **_read_endpoint("MNEMA_CHAT_ANTHROPIC", ANTHROPIC, settings.anthropic_url, settings.anthropic_key),
+    }
+
+
+def _read_endpoint(setting: str, dialect: UpstreamDialect, url: str, key: str) -> dict[UpstreamDialect, Upstream]:
+    if not is_printable_ascii(key):
+        raise ConfigError(f"{setting}_KEY: must be printable ASCII characters only")
+    if not url:
+        if key:
+            raise ConfigError(f"{setting}_URL: must be set, since {setting}_KEY is")
+        return {}
     try:
-        parse_endpoint(settings.url)
+        parse_endpoint(url)
     except UpstreamNotAllowed as error:
-        raise ConfigError(f"MNEMA_CHAT_UPSTREAM_URL: {error.detail}") from None
-    return Upstream(settings.url, settings.key, trusted=True)
+        raise ConfigError(f"{setting}_URL: {error.detail}") from None
+    return {dialect: Upstream(url, key, trusted=True, dialect=dialect)}

@@ -8,7 +8,9 @@ import httpx2
 
 from app.domain.errors import UpstreamNotAllowed
 
-URL_RULE = "must be the http:// or https:// URL before /chat/completions, without user name, query and fragment"
+URL_RULE = (
+    "must be the http:// or https:// URL before /chat/completions or /messages, without user name, query and fragment"
+)
 MAX_URL = 2048
 """The longest base URL, in characters."""
 DEFAULT_PORTS = {"http": 80, "https": 443}

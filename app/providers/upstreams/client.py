@@ -1,4 +1,4 @@
-"""Calls of OpenAI-compatible chat endpoints: streams with bounded pools, sizes and time-outs."""
+"""Calls of chat endpoints: streams with bounded pools, sizes and time-outs."""
 
 import asyncio
 import ssl
@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx2
 
-from app.domain.chat.upstream import Upstream
+from app.domain.chat.upstream import ANTHROPIC, Upstream
 from app.domain.outages import ServerBusy, UpstreamBroken, UpstreamTimeout, UpstreamUnreachable
 from app.ports import refuse_inside_transaction
 from app.providers.upstreams.addresses import AddressRules, Endpoint, parse_endpoint
@@ -219,13 +219,18 @@ def _complete_headers(
     sent += [("host", endpoint.host_header), ("accept-encoding", "identity")]
     if "user-agent" not in names:
         sent.append(("user-agent", "mnema"))
-    if "authorization" not in names and (value := upstream.authorization or _bearer(upstream.api_key)):
-        sent.append(("authorization", value))
+    name, value = _credentials(upstream)
+    if value and name not in names:
+        sent.append((name, value))
     return [(name.encode("latin-1"), value.encode("latin-1")) for name, value in sent]
 
 
-def _bearer(api_key: str) -> str:
-    return f"Bearer {api_key}" if api_key else ""
+def _credentials(upstream: Upstream) -> tuple[str, str]:
+    """Return the header of the endpoint's key, and its value. Anthropic's header has a key without a scheme."""
+    if upstream.dialect == ANTHROPIC and " " not in upstream.authorization:
+        return "x-api-key", upstream.authorization or upstream.api_key
+    bearer = f"Bearer {upstream.api_key}" if upstream.api_key else ""
+    return "authorization", upstream.authorization or bearer
 
 
 def _describe_failure(error: BaseException | None) -> str:

@@ -8,8 +8,8 @@ import httpx2
 from app.domain.outages import UpstreamBroken, UpstreamTimeout, UpstreamUnusable
 from app.providers.outside_stream import OutsideStream
 
-PASSED_ON = frozenset({"content-type", "retry-after", "retry-after-ms", "x-should-retry"})
-PASSED_PREFIXES = ("x-ratelimit-", "openai-")
+PASSED_ON = frozenset({"content-type", "request-id", "retry-after", "retry-after-ms", "x-should-retry"})
+PASSED_PREFIXES = ("x-ratelimit-", "openai-", "anthropic-")
 
 
 class HttpUpstreamReply:

@@ -80,7 +80,7 @@ TABLES: Final[Mapping[str, TableData]] = {
         thread_id=Fate.renamed,
         meta=Fate.cleared,
     ),
-    "chat_upstreams": _kept("tenant_id base_url api_key updated_at", "the organisation's own endpoint"),
+    "chat_upstreams": _kept("tenant_id dialect base_url api_key updated_at", "the organisation's own endpoint"),
     "checkpoint_lineage": _owned(
         "supervisor_checkpoints",
         "ns checkpoint_id parent_id type data metadata versions run_id",

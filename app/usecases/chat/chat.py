@@ -15,8 +15,8 @@ import structlog
 from mnema_wire.marks import ROLES, TagNames
 
 from app.config.tenant_policies import TenantPolicies
-from app.domain.chat.answer import added_members
-from app.domain.chat.conversation import default_user
+from app.domain.chat.conversation import default_user, first_identifier
+from app.domain.chat.members import added_members
 from app.domain.chat.memories import MEMORY_ROLE, ChatMemories, MemoryHit, RetrievalOptions
 from app.domain.chat.request import ChatRequest
 from app.domain.chat.thoughts import strip_thoughts
@@ -130,11 +130,12 @@ class ChatWithMemory:
         """Store the user's message; answer it from facts, or find the memories to put before it.
 
         A prompt of the chat client itself (a title, tags) is only forwarded. Raise CategoryNotAllowed if the key
-        may not see turns, IdempotencyMismatch for a key of another request.
+        may not see turns, IdempotencyMismatch for a key of another request, InvalidInput for an invalid user.
         """
         principal.require_categories([self._policies.of(principal).turn_category])
         names = self._policies.of(principal).categories.tag_names
-        user_id = request.user or default_user(principal)
+        user_from = self._policies.of(principal).chat.user_from
+        user_id = first_identifier(request.named_users, user_from) or default_user(principal)
         chat = Chat(principal, request, user_id, self._clock.now(), key, names=names)
         if request.message is not None and not chat.is_client_prompt:
             try:

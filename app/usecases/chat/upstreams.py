@@ -4,17 +4,21 @@ import asyncio
 import json
 import time
 from collections import OrderedDict
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import TypeAlias, get_args
 from uuid import UUID
 
-from app.domain.chat.upstream import Upstream
+from app.domain.chat.upstream import OPENAI, Upstream, UpstreamDialect
 from app.domain.errors import InvalidInput
 from app.domain.outages import DatabaseUnavailable, NoUpstream, UpstreamKeyUnreadable, UpstreamUnusable
 from app.domain.principal import Principal
 from app.ports import UpstreamClient, UpstreamReply
-from app.storage.chat.upstreams import StoredUpstream, UpstreamStorage
+from app.storage.chat.upstreams import StoredUpstreams, UpstreamStorage
 
+Installed: TypeAlias = Mapping[UpstreamDialect, Upstream]
+"""The installation's own endpoints."""
 MAX_AUTHORIZATION = 4096
 """The longest key, and the longest value of X-Upstream-Authorization."""
 MAX_CACHED = 10_000
@@ -48,9 +52,9 @@ class UpstreamAnswer:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """A tenant's endpoint as a process last read it. The process does not read it again before `until` (monotonic)."""
+    """A tenant's endpoints as a process last read them. It does not read them again before `until` (monotonic)."""
 
-    stored: StoredUpstream | None
+    stored: StoredUpstreams
     read_at: float
     until: float
 
@@ -58,14 +62,14 @@ class _Known:
 class FindUpstream:
     """The endpoint of a request: the tenant's own, else the installation's.
 
-    Each process keeps it for `key_cache_s` seconds. While the database is away, or takes longer than `patience_s`, the
-    last known one is used for `grace_s` seconds.
+    Each process keeps a tenant's for `key_cache_s` seconds. While the database is away, or takes longer than
+    `patience_s`, the last known ones are used for `grace_s` seconds.
     """
 
     def __init__(
         self,
         storage: UpstreamStorage,
-        installation: Upstream | None,
+        installation: Installed,
         *,
         key_cache_s: float,
         patience_s: float,
@@ -77,20 +81,28 @@ class FindUpstream:
         self._patience = patience_s
         self._grace = grace_s
         self._cache: OrderedDict[UUID, _Known] = OrderedDict()
-        self._reading: dict[UUID, asyncio.Task[StoredUpstream | None]] = {}
+        self._reading: dict[UUID, asyncio.Task[StoredUpstreams]] = {}
 
-    async def find_upstream(self, principal: Principal, own_authorization: str | None = None) -> Upstream:
-        """Return the endpoint. `own_authorization`: the caller's header X-Upstream-Authorization, instead of the key.
+    async def find_upstream(
+        self, principal: Principal, own_authorization: str | None = None, dialect: UpstreamDialect = OPENAI
+    ) -> Upstream:
+        """Return the endpoint of a dialect.
 
+        `own_authorization`: the caller's header X-Upstream-Authorization, instead of the key.
         Raise NoUpstream, UpstreamKeyUnreadable, InvalidInput for a header that cannot be sent, or DatabaseUnavailable.
         """
         if own_authorization is not None:
             check_authorization("X-Upstream-Authorization", own_authorization)
         stored = await self._find_stored(principal)
-        upstream = choose_upstream(stored, self._installation, own_authorization)
+        upstream = choose_upstream(dialect, stored, self._installation, own_authorization)
         return replace(upstream, tenant=str(principal.tenant_id))
 
-    async def _find_stored(self, principal: Principal) -> StoredUpstream | None:
+    async def list_dialects(self, principal: Principal) -> list[UpstreamDialect]:
+        """Return the dialects that have an endpoint for this tenant. Raise DatabaseUnavailable."""
+        stored = await self._find_stored(principal)
+        return [dialect for dialect in get_args(UpstreamDialect) if dialect in stored or dialect in self._installation]
+
+    async def _find_stored(self, principal: Principal) -> StoredUpstreams:
         started = time.monotonic()
         known = self._cache.get(principal.tenant_id)
         if known is not None and started < known.until:
@@ -105,8 +117,8 @@ class FindUpstream:
             self._remember(principal.tenant_id, replace(known, until=time.monotonic() + RETRY_S))
         return known.stored
 
-    def _start_reading(self, principal: Principal) -> "asyncio.Task[StoredUpstream | None]":
-        """Return the task that reads the tenant's endpoint, one at a time. It goes on when its callers give up."""
+    def _start_reading(self, principal: Principal) -> "asyncio.Task[StoredUpstreams]":
+        """Return the task that reads the tenant's endpoints, one at a time. It goes on when its callers give up."""
         reading = self._reading.get(principal.tenant_id)
         if reading is None:
             reading = asyncio.create_task(self._read_stored(principal))
@@ -114,10 +126,10 @@ class FindUpstream:
             reading.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody may be waiting
         return reading
 
-    async def _read_stored(self, principal: Principal) -> StoredUpstream | None:
+    async def _read_stored(self, principal: Principal) -> StoredUpstreams:
         started = time.monotonic()
         try:
-            stored = await self._storage.get_upstream(principal)
+            stored = await self._storage.list_upstreams(principal)
             self._remember(principal.tenant_id, _Known(stored, started, started + self._ttl))
             return stored
         finally:
@@ -131,14 +143,16 @@ class FindUpstream:
 
 
 class ManageUpstreams:
-    """The operator's use-cases of a tenant's endpoint."""
+    """The operator's use-cases of a tenant's endpoints."""
 
-    def __init__(self, storage: UpstreamStorage, installation: Upstream | None, client: UpstreamClient) -> None:
+    def __init__(self, storage: UpstreamStorage, installation: Installed, client: UpstreamClient) -> None:
         self._storage = storage
         self._installation = installation
         self._client = client
 
-    async def set_upstream(self, tenant_id: UUID, base_url: str, api_key: str) -> None:
+    async def set_upstream(
+        self, tenant_id: UUID, base_url: str, api_key: str, dialect: UpstreamDialect = OPENAI
+    ) -> None:
         """Store a tenant's endpoint. `api_key`: empty if the endpoint needs none.
 
         Raise InvalidInput for a key that cannot be sent, UpstreamNotAllowed for an address that is refused,
@@ -147,23 +161,23 @@ class ManageUpstreams:
         if api_key:
             check_authorization("the key", api_key)
         await self._client.check_address(Upstream(base_url, api_key))
-        await self._storage.set_upstream(Principal(tenant_id), base_url, api_key)
+        await self._storage.set_upstream(Principal(tenant_id), base_url, api_key, dialect)
 
-    async def show_upstream(self, tenant_id: UUID) -> ShownUpstream | None:
+    async def show_upstream(self, tenant_id: UUID, dialect: UpstreamDialect = OPENAI) -> ShownUpstream | None:
         """Return a tenant's own endpoint without its key, None if it has none."""
-        stored = await self._storage.get_upstream(Principal(tenant_id))
+        stored = (await self._storage.list_upstreams(Principal(tenant_id))).get(dialect)
         if stored is None:
             return None
         return ShownUpstream(stored.base_url, _describe_key(stored.api_key), stored.updated_at)
 
-    async def clear_upstream(self, tenant_id: UUID) -> bool:
+    async def clear_upstream(self, tenant_id: UUID, dialect: UpstreamDialect = OPENAI) -> bool:
         """Delete a tenant's own endpoint with its key; return False if it had none."""
-        return await self._storage.clear_upstream(Principal(tenant_id))
+        return await self._storage.clear_upstream(Principal(tenant_id), dialect)
 
-    async def test_upstream(self, tenant_id: UUID) -> UpstreamAnswer:
+    async def test_upstream(self, tenant_id: UUID, dialect: UpstreamDialect = OPENAI) -> UpstreamAnswer:
         """Ask the endpoint that a tenant uses for its models. Raise the errors of FindUpstream and UpstreamClient."""
-        stored = await self._storage.get_upstream(Principal(tenant_id))
-        upstream = choose_upstream(stored, self._installation, None)
+        stored = await self._storage.list_upstreams(Principal(tenant_id))
+        upstream = choose_upstream(dialect, stored, self._installation, None)
         started = time.perf_counter()
         reply = await self._client.open_call(upstream, "GET", "/models", [("accept", "application/json")])
         try:
@@ -174,20 +188,33 @@ class ManageUpstreams:
         return UpstreamAnswer(upstream.base_url, reply.status, _count_models(body), milliseconds)
 
 
-def choose_upstream(stored: StoredUpstream | None, installation: Upstream | None, own: str | None) -> Upstream:
-    """Return the tenant's endpoint, else the installation's. `own` is sent instead of its key.
+def choose_upstream(
+    dialect: UpstreamDialect, stored: StoredUpstreams, installation: Installed, own: str | None
+) -> Upstream:
+    """Return the tenant's endpoint of a dialect, else the installation's. `own` is sent instead of its key.
 
     Raise NoUpstream, or UpstreamKeyUnreadable if the key is needed and cannot be decrypted.
     """
-    if stored is None:
-        if installation is None:
-            raise NoUpstream
-        return installation if own is None else replace(installation, api_key="", authorization=own)
+    chosen = stored.get(dialect)
+    if chosen is None:
+        if (installed := installation.get(dialect)) is None:
+            raise NoUpstream(_describe_missing(dialect))
+        return installed if own is None else replace(installed, api_key="", authorization=own)
     if own is not None:
-        return Upstream(stored.base_url, authorization=own)
-    if stored.api_key is None:
+        return Upstream(chosen.base_url, authorization=own, dialect=dialect)
+    if chosen.api_key is None:
         raise UpstreamKeyUnreadable
-    return Upstream(stored.base_url, stored.api_key)
+    return Upstream(chosen.base_url, chosen.api_key, dialect=dialect)
+
+
+def _describe_missing(dialect: UpstreamDialect) -> str | None:
+    """Return what is missing; None for the usual dialect, which the error describes itself."""
+    if dialect == OPENAI:
+        return None
+    return (
+        f"No chat endpoint of the dialect {dialect!r} is configured for this tenant; an operator sets one with "
+        f"`mnema tenant upstream set --dialect {dialect}`."
+    )
 
 
 def check_authorization(what: str, value: str) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from app.bootstrap import Application
 from app.bootstrap.chat import open_upstreams
+from app.domain.chat.upstream import ANTHROPIC, OPENAI, UpstreamDialect
 from tests.factories import Caller, make_caller
 from tests.scripted_upstream import Received, ScriptedUpstream, scripted_upstream
 
@@ -64,10 +65,12 @@ async def wait_for(turns: Any, count: int) -> list[tuple[str, str]]:
     return list(found)
 
 
-async def set_upstream(app: Application, caller: Caller, url: str, key: str = KEY) -> None:
-    """Give the caller's tenant an upstream."""
+async def set_upstream(
+    app: Application, caller: Caller, url: str, key: str = KEY, dialect: UpstreamDialect = OPENAI
+) -> None:
+    """Give the caller's tenant an upstream of a dialect."""
     async with open_upstreams(app.parts.settings) as upstreams:
-        await upstreams.set_upstream(caller.scope.tenant_id, url, key)
+        await upstreams.set_upstream(caller.scope.tenant_id, url, key, dialect)
 
 
 @pytest.fixture
@@ -84,3 +87,10 @@ async def talk(app: Application, server: str, upstream: ScriptedUpstream) -> Asy
     await set_upstream(app, caller, upstream.base_url)
     async with caller.client(server) as http:
         yield Talk(http, upstream, caller, app)
+
+
+@pytest.fixture
+async def both(talk: Talk) -> Talk:
+    """Return a client of a fresh tenant that has an upstream of each dialect."""
+    await set_upstream(talk.app, talk.caller, talk.upstream.base_url, dialect=ANTHROPIC)
+    return talk

@@ -2,12 +2,13 @@
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
-from app.domain.chat.upstream import Upstream
+from app.domain.chat.upstream import ANTHROPIC, OPENAI, Upstream
 from app.domain.errors import ConfigError, UpstreamNotAllowed
-from app.providers.upstreams import UpstreamSettings, installation_upstream, resolving
+from app.providers.upstreams import UpstreamSettings, installation_upstreams, resolving
 from app.providers.upstreams.addresses import AddressRules, classify_address, parse_endpoint
 from app.providers.upstreams.resolving import CachedResolver
 from tests.conformance.upstreams.conftest import MakeClient, post
@@ -192,7 +193,7 @@ def test_a_wrong_base_url_is_refused(url: str) -> None:
         parse_endpoint(url)
     if url:
         with pytest.raises(ConfigError, match="MNEMA_CHAT_UPSTREAM_URL: must be") as caught:
-            installation_upstream(UpstreamSettings(url=url, key="sk-1"))
+            installation_upstreams(UpstreamSettings(url=url, key="sk-1"))
         assert "pw" not in str(caught.value)
 
 
@@ -214,12 +215,18 @@ def test_the_parts_of_a_base_url(url: str, host: str, made: str) -> None:
 
 
 def test_the_installations_endpoint() -> None:
-    assert installation_upstream(UpstreamSettings()) is None
-    upstream = installation_upstream(UpstreamSettings(url="http://vllm:8000/v1", key="sk-1"))
-    assert upstream == Upstream("http://vllm:8000/v1", "sk-1", trusted=True)
+    assert installation_upstreams(UpstreamSettings()) == {}
+    upstream = installation_upstreams(UpstreamSettings(url="http://vllm:8000/v1", key="sk-1"))
+    assert upstream == {OPENAI: Upstream("http://vllm:8000/v1", "sk-1", trusted=True)}
+    both = replace(UpstreamSettings(url="http://vllm:8000/v1"), anthropic_url="http://vllm/v1", anthropic_key="sk-2")
+    assert installation_upstreams(both)[ANTHROPIC] == Upstream(
+        "http://vllm/v1", "sk-2", trusted=True, dialect=ANTHROPIC
+    )
+    with pytest.raises(ConfigError, match="MNEMA_CHAT_ANTHROPIC_URL: must be set"):
+        installation_upstreams(UpstreamSettings(anthropic_key="sk-1"))
     with pytest.raises(ConfigError, match="MNEMA_CHAT_UPSTREAM_URL: must be set"):
-        installation_upstream(UpstreamSettings(key="sk-1"))
+        installation_upstreams(UpstreamSettings(key="sk-1"))
     with pytest.raises(ConfigError, match="MNEMA_CHAT_UPSTREAM_KEY: must be printable") as caught:
-        installation_upstream(UpstreamSettings(url="http://vllm:8000/v1", key="sk-\n"))
+        installation_upstreams(UpstreamSettings(url="http://vllm:8000/v1", key="sk-\n"))
     assert "sk-" not in str(caught.value)
     assert "sk-1" not in repr(UpstreamSettings(key="sk-1"))

@@ -12,11 +12,11 @@ from app.domain.chat.answer import (
     MAX_HELD,
     MAX_LINES,
     EventStream,
-    OwnAnswer,
-    add_members,
-    added_members,
     read_plain_answer,
 )
+from app.domain.chat.dialect import OwnAnswer
+from app.domain.chat.dialects.completions import CHAT_COMPLETIONS
+from app.domain.chat.members import add_members, added_members
 from app.domain.outages import UpstreamUnusable
 
 ADDED = b'"model_label":"Model: m"'
@@ -194,12 +194,12 @@ def test_members_are_added_at_the_end(answer: dict[str, Any], spaced: bool) -> N
 
 @pytest.mark.parametrize("usage", [False, True])
 def test_an_answer_of_mnemas_own_has_openais_shape(usage: bool) -> None:
-    answer = OwnAnswer("chatcmpl-1", 7, "m", "Your second favorite color is green.", choices=2)
-    whole = json.loads(answer.as_completion(ADDED))
+    answer = OwnAnswer("1", 7, "m", "Your second favorite color is green.", choices=2, include_usage=usage)
+    whole = json.loads(CHAT_COMPLETIONS.write_answer(answer, ADDED))
     assert whole["model_label"] == "Model: m"
     assert [choice["message"]["content"] for choice in whole["choices"]] == [answer.text] * 2
     assert set(whole["usage"].values()) == {0}
-    data = [line.removeprefix("data: ") for line in answer.as_events(ADDED, include_usage=usage).decode().split("\n\n")]
+    data = [line.removeprefix("data: ") for line in CHAT_COMPLETIONS.write_events(answer, ADDED).decode().split("\n\n")]
     assert data[-2:] == ["[DONE]", ""]
     parts = [json.loads(one) for one in data[:-2]]
     assert parts[-1]["model_label"] == "Model: m"

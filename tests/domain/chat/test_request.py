@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.domain.chat.request import FIELDS, MAX_READ, read_chat_request
+from app.domain.chat.dialect import MAX_READ
+from app.domain.chat.request import FIELDS, read_chat_request
 from app.domain.errors import InvalidInput, MalformedState
 from app.domain.rendering.lines import chat_preface
 from app.domain.rendering.model_text import NOTHING, ModelText

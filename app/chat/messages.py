@@ -1,0 +1,47 @@
+"""Routes of Anthropic's clients (`docs/chat.md`)."""
+
+from fastapi import APIRouter, Request, Response
+
+from app.api.deps import App, Chatter
+from app.api.transport.idempotency import IdempotencyHeader
+from app.api.transport.parameters import StrictRoute
+from app.chat import documents
+from app.chat.completions import CHAT_ERRORS, PASSED_ERRORS
+from app.chat.conversing import converse
+from app.chat.documents import UpstreamKey
+from app.chat.passing import pass_through
+from app.domain.chat.dialects.messages import MESSAGES
+
+router = APIRouter(prefix="/v1", tags=["chat"], route_class=StrictRoute)
+PATHS = ("/v1/messages", "/v1/messages/count_tokens")
+"""The paths that take a body."""
+
+
+@router.post(
+    "/messages",
+    openapi_extra=documents.MESSAGE_BODY,
+    responses={**documents.CHAT_RESPONSES, **CHAT_ERRORS},
+)
+async def create_message(
+    request: Request,
+    app: App,
+    principal: Chatter,
+    idempotency_key: IdempotencyHeader = None,
+    upstream_key: UpstreamKey = None,
+) -> Response:
+    """Answer as Anthropic's Messages API does, with memory.
+
+    It works as `POST /v1/chat/completions` does, with an upstream of its own. The API key may also come in the header
+    `x-api-key`. A stream has Mnema's members in its event `message_stop`.
+    """
+    return await converse(MESSAGES, request, app, principal, idempotency_key, upstream_key)
+
+
+@router.post(
+    "/messages/count_tokens",
+    openapi_extra=documents.COUNT_BODY,
+    responses={**documents.PASSED_RESPONSES, **PASSED_ERRORS},
+)
+async def count_tokens(request: Request, app: App, principal: Chatter, upstream_key: UpstreamKey = None) -> Response:
+    """Count the tokens of a message at the upstream, unchanged and without memory."""
+    return await pass_through(MESSAGES, "/messages/count_tokens", request, app, principal, upstream_key)

@@ -1,0 +1,1 @@
+"""The chat APIs that Mnema speaks, one dialect a module."""

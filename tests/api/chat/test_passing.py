@@ -1,0 +1,130 @@
+"""Calls that pass through without memory, the models of all upstreams, and paths that no route has."""
+
+import json
+from typing import Any
+
+import httpx
+import pytest
+
+from app.bootstrap import Doubles
+from app.config.settings import Settings
+from app.ports import Embedder
+from tests.api.chat.conftest import KEY, SCOPES, Talk
+from tests.factories import make_caller, replica
+from tests.scripted_upstream import Fault, ScriptedUpstream
+from tests.scripted_upstream.faults import error_body
+from tests.scripted_upstream.server import MODELS
+
+PASSED: dict[str, dict[str, Any]] = {
+    "/v1/embeddings": {"model": "e", "input": ["Maya likes figs."], "memory_id": "no field here"},
+    "/v1/completions": {"model": "m", "prompt": "Maya likes", "echo": 1.0},
+    "/v1/messages/count_tokens": {"model": "m", "messages": [{"role": "user", "content": "Hi, Maya."}]},
+}
+every_path = pytest.mark.parametrize("path", PASSED)
+
+
+async def send(http: httpx.AsyncClient, path: str, **fields: Any) -> httpx.Response:
+    """Send an indented body, whose spaces must arrive."""
+    content = json.dumps(PASSED[path] | fields, indent=3)
+    return await http.post(path, content=content, headers={"Content-Type": "application/json"})
+
+
+@every_path
+async def test_a_call_passes_unchanged_and_leaves_no_memory(both: Talk, path: str) -> None:
+    await both.remember("Maya is allergic to peanuts.")
+    answer = await send(both.http, path)
+    assert answer.status_code == 200
+    assert both.last.body == json.dumps(PASSED[path], indent=3).encode()
+    assert both.last.path == path
+    assert both.last.header("x-api-key" if "messages" in path else "authorization") in (KEY, f"Bearer {KEY}")
+    assert b"memory_hits" not in answer.content
+    assert (await both.http.get("/threads", params={"user_id": "maya"})).json()["items"] == []
+
+
+async def test_a_stream_passes_as_it_comes(both: Talk) -> None:
+    answer = await send(both.http, "/v1/completions", stream=True)
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    assert answer.text.endswith("data: [DONE]\n\n")
+    both.upstream.faults.append(Fault.CUT)
+    with pytest.raises(httpx.RemoteProtocolError):
+        async for _ in endless(both):
+            pass
+
+
+async def endless(both: Talk) -> Any:
+    """Yield the chunks of a stream of three events."""
+    body = PASSED["/v1/completions"] | {"stream": True}
+    async with both.http.stream("POST", "/v1/completions", json=body) as answer:
+        async for chunk in answer.aiter_raw():
+            yield chunk
+
+
+@every_path
+@pytest.mark.parametrize("fault", [Fault.RATE_LIMITED, Fault.REFUSED])
+async def test_a_refusal_passes(both: Talk, path: str, fault: Fault) -> None:
+    both.upstream.faults.append(fault)
+    answer = await send(both.http, path)
+    assert (answer.status_code, answer.content) == (int(fault[:3]), error_body(fault))
+    assert answer.headers.get("retry-after") == ("7" if fault is Fault.RATE_LIMITED else None)
+
+
+@every_path
+async def test_a_call_needs_the_scope_chat(both: Talk, path: str) -> None:
+    other = await make_caller(both.app, ("query", "write"), tenant=both.caller)
+    async with other.client(str(both.http.base_url)) as http:
+        refused = await send(http, path)
+        assert (refused.status_code, refused.json()["code"]) == (403, "scope_required")
+        refused = await http.post(path, json=PASSED[path], headers={"Authorization": "Bearer wrong"})
+        assert (refused.status_code, refused.json()["error"]["type"]) == (401, "authentication_error")
+    assert both.upstream.log == []
+
+
+async def test_the_models_of_both_upstreams_are_one_list(both: Talk) -> None:
+    listed = (await both.http.get("/v1/models")).json()
+    assert [model["id"] for model in listed["data"]] == ["scripted-1", "scripted-größer"] * 2
+    assert (listed["object"], listed["has_more"], listed["first_id"]) == ("list", False, "scripted-1")
+    assert all({"object", "type", "created", "display_name"} <= model.keys() for model in listed["data"])
+    assert [one.header("x-api-key") for one in both.upstream.log] == [None, KEY]
+    both.upstream.faults.extend([Fault.SERVER_ERROR])
+    assert len((await both.http.get("/v1/models")).json()["data"]) == 2
+    both.upstream.faults.extend([Fault.UNAVAILABLE, Fault.SERVER_ERROR])
+    failed = await both.http.get("/v1/models")
+    assert (failed.status_code, failed.content) == (503, error_body(Fault.UNAVAILABLE))
+
+
+async def test_a_callers_own_key_goes_to_one_upstream(both: Talk) -> None:
+    own = {"X-Upstream-Authorization": "sk-mine"}
+    await both.http.get("/v1/models", headers=own)
+    assert [one.header("authorization") for one in both.upstream.log] == ["sk-mine"]
+    await both.http.get("/v1/models", headers=own | {"anthropic-version": "2023-06-01"})
+    assert [one.header("x-api-key") for one in both.upstream.log] == [None, "sk-mine"]
+    await both.http.get("/v1/models", headers={"X-Upstream-Authorization": "Bearer t", "anthropic-version": "1"})
+    assert both.last.header("authorization") == "Bearer t"
+    assert both.last.header("x-api-key") is None
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("own")
+@pytest.mark.parametrize("setting", ["chat_upstream_url", "chat_anthropic_url"])
+async def test_a_single_upstreams_list_passes_as_it_is(
+    settings: Settings, embedder: Embedder, upstream: ScriptedUpstream, setting: str
+) -> None:
+    alone = settings.model_copy(update={setting: upstream.base_url})
+    async with replica(alone, Doubles(embedder=embedder)) as (url, app):
+        caller = await make_caller(app, SCOPES)
+        async with caller.client(url) as http:
+            listed = await http.get("/v1/models")
+            missing = await http.post("/v1/messages" if setting == "chat_upstream_url" else "/v1/responses", json={})
+    assert listed.text == json.dumps(MODELS, ensure_ascii=False, separators=(",", ":"))
+    assert (missing.status_code, missing.json()["code"]) == (503, "no_upstream")
+    assert ("--dialect anthropic" in missing.text) == (setting == "chat_upstream_url")
+
+
+@pytest.mark.parametrize("path", ["/v1/audio/speech", "/v1/responses/resp_1", "/v1/messages/batches", "/v1/"])
+async def test_an_unknown_path_is_told_the_routes(both: Talk, path: str) -> None:
+    problem = (await both.http.post(path, json={})).json()
+    assert (problem["status"], problem["code"]) == (404, "no_such_route")
+    assert problem["error"]["message"] == problem["detail"]
+    for route in ("POST /v1/chat/completions", "POST /v1/messages", "GET /v1/models", "POST /v1/memory/search"):
+        assert route in problem["detail"]
+    assert problem["error"]["type"] == ("not_found_error" if "messages" in path else "invalid_request_error")
