@@ -28,16 +28,27 @@ class TokenLimit:
     def __init__(self, most: int | None) -> None:
         self._most = most
         self._used = 0
+        self._open_calls = 0
+        self._settled = asyncio.Condition()
 
-    def reserve_tokens(self, tokens: int) -> None:
-        """Reserve the most that a call may use. Raise TokensUsedUp."""
-        if self._most is not None and self._used + tokens > self._most:
-            raise TokensUsedUp(f"the limit of {self._most} tokens is reached")
-        self._used += tokens
+    async def reserve_tokens(self, tokens: int) -> None:
+        """Reserve the most that a call may use, once open calls leave enough. Raise TokensUsedUp if none ever will."""
+        async with self._settled:
+            await self._settled.wait_for(lambda: self._allows(tokens) or not self._open_calls)
+            if not self._allows(tokens):
+                raise TokensUsedUp(f"the limit of {self._most} tokens is reached")
+            self._used += tokens
+            self._open_calls += 1
 
-    def settle_call(self, reserved: int, used: int) -> None:
+    async def settle_call(self, reserved: int, used: int) -> None:
         """Count the tokens of a call in place of the reserved ones."""
-        self._used += used - reserved
+        async with self._settled:
+            self._used += used - reserved
+            self._open_calls -= 1
+            self._settled.notify_all()
+
+    def _allows(self, tokens: int) -> bool:
+        return self._most is None or self._used + tokens <= self._most
 
 
 @dataclass(slots=True)
@@ -122,7 +133,7 @@ class CachedModel:
                 self._count(key, reply, cached=1)
                 return reply.value
             most = estimate_tokens(prompt.rules, prompt.question.text) + prompt.max_tokens
-            self._limit.reserve_tokens(most)
+            await self._limit.reserve_tokens(most)
             used = 0
             try:
                 reply = await self._model.generate_reply(prompt)
@@ -130,7 +141,7 @@ class CachedModel:
             except UnusableAnswer:
                 return None
             finally:
-                self._limit.settle_call(most, used)
+                await self._limit.settle_call(most, used)
             self._cache.store_reply(key, prompt, self.name, reply)
             self._count(key, reply, cached=0)
             return reply.value

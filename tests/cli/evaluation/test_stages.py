@@ -103,13 +103,13 @@ async def test_a_second_run_pays_nothing_and_reports_the_same_costs(llm: FakeLlm
 async def test_the_limit_of_tokens_ends_the_stages_and_another_run_goes_on(llm: FakeLlm, stages: ModelStages) -> None:
     whole = await run(replace(stages, folder=stages.folder / "whole"), *ALL)
     calls = len(llm.asked)
-    limited = replace(stages, max_tokens=2_000, parallel=1)
-    report = await run(limited, *ALL)
+    report = await run(replace(stages, max_tokens=2_000), *ALL)
     assert report.notes[0].startswith("shipped: ")
     assert report.notes[0].endswith(" of 7 questions not answered: the limit of 2000 tokens is reached")
     assert not report.failed
     paid = sum(model["input_tokens"] + model["output_tokens"] for model in report.models)
-    assert 0 < paid <= 2_000
+    most_of_a_call = 1_000
+    assert 2_000 - most_of_a_call < paid <= 2_000  # a call waits for open ones before the limit counts as reached
     assert {} in added(report)
     rest = await run(stages, *ALL)
     assert rest.rows == whole.rows
