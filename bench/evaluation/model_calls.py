@@ -94,7 +94,7 @@ class AnswerCache:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         file = self._file(key)
         unfinished = file.with_suffix(f".{os.getpid()}")
-        unfinished.write_text(json.dumps(entry, ensure_ascii=False) + "\n", encoding="utf-8")
+        unfinished.write_text(json.dumps(entry) + "\n", encoding="utf-8")
         unfinished.replace(file)
 
     def _file(self, key: str) -> Path:

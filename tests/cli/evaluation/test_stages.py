@@ -16,7 +16,7 @@ from app.providers.chat_models import ChatModelSettings
 from bench.evaluation.asking import Asked, Row
 from bench.evaluation.command import JUDGE_KEY, build_stages
 from bench.evaluation.data import Conversation, DataError, DataSet, Question
-from bench.evaluation.prompts import JUDGE_VERSION, MAX_TEXT, answer_prompt, judge_prompt
+from bench.evaluation.prompts import ANSWER_VERSION, JUDGE_VERSION, MAX_TEXT, answer_prompt, judge_prompt
 from bench.evaluation.stages import ModelStages, StageReport, answer_values
 from tests.fake_llm import FakeLlm, Fault, fake_llm
 
@@ -126,6 +126,23 @@ async def test_unreadable_answers_count_as_such_and_are_not_paid_for_again(llm: 
     assert len(llm.asked) == 1
     llm.scripts.extend([lambda _: {"answer": "At dawn."}, lambda _: {"verdict": "perhaps"}])
     assert added(await run(stages, SALE)) == [{"unreadable": 0, "unreadable_verdict": 1}]
+
+
+WORST = {
+    "nul": "\x00" * (1 << 16),
+    "joined": "\u200d\u0301" * (1 << 16),
+    "json": '{"' * (1 << 16),
+    "surrogate": "\ud800",
+}
+
+
+@pytest.mark.parametrize("text", WORST.values(), ids=list(WORST))
+async def test_the_worst_answers_are_judged_or_unreadable(llm: FakeLlm, stages: ModelStages, text: str) -> None:
+    llm.scripts.append(lambda _: {"answer": text})
+    for _ in range(2):
+        [values] = added(await run(stages, FERRY))
+        assert values["right"] == 0
+    assert [one.version for one in llm.asked].count(ANSWER_VERSION) == 1
 
 
 async def test_a_refused_prompt_is_unreadable_and_asked_again(llm: FakeLlm, stages: ModelStages) -> None:
