@@ -4,12 +4,15 @@ import math
 import time
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Final
 from uuid import UUID
 
 from app.bootstrap import Application
 from app.domain.filters import Filters
 from app.domain.principal import Principal
+from app.domain.rendering.model_text import ModelText
+from app.mcp.text import answer_text
 from app.usecases.recall.answer import Answer, AnswerItem
 from app.usecases.recall.request import Query
 from bench.evaluation.data import AGENT, Conversation, Question
@@ -38,6 +41,16 @@ class Row:
         return self.evidence > 0
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question that was asked, its figures, and the text of the answer as an agent's model reads it."""
+
+    row: Row
+    question: Question
+    at: datetime
+    text: ModelText
+
+
 class Asker:
     """An asker of one application: it knows the stored units of each conversation."""
 
@@ -48,14 +61,10 @@ class Asker:
         self._top_k = top_k
         self._profile = profile
 
-    async def ask_all(self, pairs: Sequence[tuple[Conversation, StoredUnits]]) -> list[Row]:
+    async def ask_all(self, pairs: Sequence[tuple[Conversation, StoredUnits]]) -> list[Asked]:
         """Ask every question at the shipped defaults and without a least relevance."""
         await self._warm_up(pairs)
-        return [
-            Row(one.id, question.place, question.kind, len(question.evidence), await self._ask(one, stored, question))
-            for one, stored in pairs
-            for question in one.questions
-        ]
+        return [await self._ask(one, stored, question) for one, stored in pairs for question in one.questions]
 
     async def rank_units(self, conversation: Conversation, stored: StoredUnits, question: Question) -> list[set[str]]:
         """Return the units of the best items of the profile, best first, whatever their relevance."""
@@ -69,7 +78,7 @@ class Asker:
                 await self._query(one, stored, question, None, None)
                 return
 
-    async def _ask(self, conversation: Conversation, stored: StoredUnits, question: Question) -> Values:
+    async def _ask(self, conversation: Conversation, stored: StoredUnits, question: Question) -> Asked:
         await self._app.parts.embedder.encode_query(question.text)  # kept from now on: only the query is measured
         cpu, started = time.process_time(), time.perf_counter()
         answer = await self._query(conversation, stored, question, None, None)
@@ -81,12 +90,14 @@ class Asker:
         }
         if answer.answerable is not None:
             values["answerable"] = answer.answerable
-        if not question.evidence:
-            return values | {"nothing": float(not answer.items)}
-        ranked = await self.rank_units(conversation, stored, question)
-        return (
-            values | measure_ranking(question.evidence, ranked, self._top_k) | self._measure(question, answer, stored)
-        )
+        if question.evidence:
+            ranked = await self.rank_units(conversation, stored, question)
+            values |= measure_ranking(question.evidence, ranked, self._top_k)
+            values |= self._measure(question, answer, stored)
+        else:
+            values["nothing"] = float(not answer.items)
+        row = Row(conversation.id, question.place, question.kind, len(question.evidence), values)
+        return Asked(row, question, conversation.asking_time(question), answer_text(answer))
 
     def _measure(self, question: Question, answer: Answer, stored: StoredUnits) -> Values:
         """Return what the answer holds, and what it would hold with more tokens."""
@@ -109,7 +120,7 @@ class Asker:
         budget: int | None,
         least: float | None,
     ) -> Answer:
-        self._clock.at = question.at or conversation.asked_at
+        self._clock.at = conversation.asking_time(question)
         query = Query(
             AGENT,
             question.text,

@@ -1,15 +1,17 @@
 """mnema eval: measure retrieval on anyone's data (docs/evaluation.md)."""
 
+import asyncio
 import json
 import os
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
 import typer
 from mnema_cli.client import USAGE, err, error_text, exit_with_error
 
-from app.domain.errors import MnemaError
+from app.domain.errors import ConfigError, MnemaError
 from bench.command import remove_at_end
 from bench.evaluation.data import DataError
 
@@ -18,7 +20,10 @@ if TYPE_CHECKING:
     from bench.evaluation.loading import DataFile
     from bench.evaluation.report import Report
     from bench.evaluation.runs import Measured, Plan
+    from bench.evaluation.stages import ModelStages, StageReport
 
+JUDGE_KEY: Final = "EVAL_JUDGE_API_KEY"
+"""The environment variable with the key of the judge's own endpoint."""
 Data = Annotated[
     list[Path],
     typer.Argument(metavar="DATA...", help="JSONL, or files of public sets: docs/evaluation.md"),
@@ -31,6 +36,17 @@ Profile = Annotated[str, typer.Option(help="ranking profile of config/policies.y
 TopK = Annotated[int, typer.Option(min=1, max=50, help="most items of an answer")]
 Sweeps = Annotated[list[str] | None, typer.Option("--sweep", help="policy=value,value: ask again with each value")]
 Baselines = Annotated[str, typer.Option(help="comma-separated: bm25, vectors, rrf")]
+Sizes = Annotated[str, typer.Option(help="also ask stores of so many memories, as in 10,100,1000")]
+Answering = Annotated[bool, typer.Option("--answer", help="the chat model of the settings answers each question")]
+Judging = Annotated[bool, typer.Option("--judge", help="a chat model judges the answers; implies --answer")]
+JudgeModel = Annotated[str, typer.Option(help="the judge's model; default: the one that answers")]
+JudgeUrl = Annotated[str, typer.Option(help=f"the judge's endpoint; its key is in {JUDGE_KEY}")]
+Kept = Annotated[
+    Path | None,
+    typer.Option("--cache", file_okay=False, help="folder of the models' answers; default: evaluation in MNEMA_HOME"),
+]
+MaxTokens = Annotated[int | None, typer.Option(min=1, help="most tokens that are paid for in this run")]
+Parallel = Annotated[int, typer.Option(min=1, max=64, help="calls of a model at the same time")]
 JsonFile = Annotated[Path | None, typer.Option("--json", dir_okay=False, help="write all figures to this file")]
 Markdown = Annotated[Path | None, typer.Option(dir_okay=False, help="write the tables to this file")]
 Against = Annotated[Path | None, typer.Option(help="compare with a former --json file")]
@@ -48,12 +64,22 @@ def evaluate_retrieval(
     top_k: TopK = 10,
     sweep: Sweeps = None,
     baselines: Baselines = "",
+    sizes: Sizes = "",
+    answer: Answering = False,
+    judge: Judging = False,
+    judge_model: JudgeModel = "",
+    judge_url: JudgeUrl = "",
+    cache: Kept = None,
+    max_tokens: MaxTokens = None,
+    parallel: Parallel = 4,
     json_file: JsonFile = None,
     markdown: Markdown = None,
     against: Against = None,
     tolerance: Tolerance = 0.01,
 ) -> None:
     """Measure how well questions find their evidence in data of your own, on a throw-away installation.
+
+    With --answer or --judge, also measure whether a chat model answers them from what was found.
 
     docs/evaluation.md describes the data and the figures.
     """
@@ -67,23 +93,34 @@ def evaluate_retrieval(
     try:
         options: dict[str, Any] = {"conversations": parse_places(conversations), "roles": _parse_names(roles)}
         _check_names("--format", [format_], loading.FORMATS)
-        plan = _make_plan(model, profile, top_k, sweep or [], baselines)
+        plan = _make_plan(model, profile, top_k, sweep or [], baselines, sizes)
+        stages = None
+        if answer or judge:
+            stages = build_stages(judge, judge_model, judge_url, cache, max_tokens, parallel)
+        elif judge_model or judge_url:
+            raise DataError("--judge-model and --judge-url need --judge")
         former = report.load_report(against) if against else None
         chosen, files = loading.load_chosen(data, format_, options["conversations"], options["roles"])
-        options = {"model": plan.model, "profile": plan.profile, "top_k": plan.top_k, **options}
+        options = _name_options(plan, stages) | options
         if former is not None:
             report.check_same_data(options, files, former)
-        made = _make_report(chosen, files, options, runs.run(plan, chosen, _say))
+        if stages is not None:
+            asyncio.run(stages.check_models(chosen))
+        measured = runs.run(plan, chosen, _say)
+        judged = asyncio.run(stages.run_stages(measured.asked, _say)) if stages is not None else None
     except (MnemaError, DataError) as error:
         _exit_with_data_error(error)
     except (RuntimeError, OSError) as error:
         exit_with_error(error_text(error))
+    made = _make_report(chosen, files, options, measured, judged)
     values = made.as_json()
     if json_file is not None:
         json_file.write_text(json.dumps(values, indent=1) + "\n", encoding="utf-8")
     if markdown is not None:
         markdown.write_text(tables.write_markdown(made), encoding="utf-8")
     tables.show_report(made)  # last: whoever reads it may stop reading
+    if judged is not None and judged.failed:
+        exit_with_error("a model stage did not end; the same command goes on with it")
     if former is not None and (falls := list(report.find_falls(values, former, tolerance))):
         exit_with_error(f"against {against}: " + "; ".join(falls))
 
@@ -92,20 +129,54 @@ def _exit_with_data_error(error: Exception) -> NoReturn:
     exit_with_error(str(error) if isinstance(error, DataError) else error_text(error))
 
 
-def _make_plan(model: str, profile: str, top_k: int, sweeps: list[str], baselines: str) -> "Plan":
+def _make_plan(model: str, profile: str, top_k: int, sweeps: list[str], baselines: str, sizes: str) -> "Plan":
     from app.bootstrap.model import default_model
     from app.config.settings import Settings
     from bench.evaluation.baselines import BASELINES
     from bench.evaluation.runs import Plan
+    from bench.evaluation.sizes import parse_sizes
     from bench.evaluation.sweeps import parse_sweep
 
     names = _parse_names(baselines)
     _check_names("--baselines", names, BASELINES)
     changes = [change for sweep in sweeps for change in parse_sweep(sweep)]
-    return Plan(model or default_model(Settings()).embedding_model, profile, top_k, changes, names)
+    embedding_model = model or default_model(Settings()).embedding_model
+    return Plan(embedding_model, profile, top_k, changes, names, parse_sizes(sizes))
 
 
-def _make_report(data: "DataSet", files: "list[DataFile]", options: dict[str, Any], measured: "Measured") -> "Report":
+def build_stages(
+    judge: bool, judge_model: str, judge_url: str, folder: Path | None, max_tokens: int | None, parallel: int
+) -> "ModelStages":
+    """Return the stages with the chat model of the settings. Its key goes to no other endpoint. Raise ConfigError."""
+    from app.bootstrap.adapters import chat_model_settings
+    from app.config.settings import Settings
+    from bench.evaluation.stages import ModelStages
+
+    settings = Settings()
+    answerer = chat_model_settings(settings)
+    if answerer.kind == "none":
+        raise ConfigError("--answer and --judge need a chat model: set MNEMA_LLM, as docs/configuration.md says")
+    judging = replace(answerer, model=judge_model or answerer.model)
+    if judge_url:
+        judging = replace(judging, base_url=judge_url, api_key=os.environ.get(JUDGE_KEY, ""))
+    cache = folder or settings.home / "evaluation"
+    return ModelStages(answerer, judging if judge else None, cache, max_tokens, parallel)
+
+
+def _name_options(plan: "Plan", stages: "ModelStages | None") -> dict[str, Any]:
+    options: dict[str, Any] = {"model": plan.model, "profile": plan.profile, "top_k": plan.top_k}
+    if plan.sizes:
+        options["sizes"] = list(plan.sizes)
+    return options | (stages.name_models() if stages is not None else {})
+
+
+def _make_report(
+    data: "DataSet",
+    files: "list[DataFile]",
+    options: dict[str, Any],
+    measured: "Measured",
+    judged: "StageReport | None",
+) -> "Report":
     from bench.evaluation.report import Report, summarise_run
 
     units = [unit for one in data.conversations for unit in one.units]
@@ -119,8 +190,14 @@ def _make_report(data: "DataSet", files: "list[DataFile]", options: dict[str, An
         "questions": len(questions),
         "unanswerable": sum(not question.evidence for question in questions),
     }
-    runs = {name: summarise_run(rows) for name, rows in measured.rows.items()}
-    return Report(version("mnema-server"), files, options, counts, data.left_out, runs, measured.rows)
+    rows = {name: [one.row for one in asked] for name, asked in measured.asked.items()} | measured.others
+    models, notes = [], list(measured.notes)
+    if judged is not None:
+        rows |= judged.rows
+        models = judged.models
+        notes += judged.notes
+    runs = {name: summarise_run(found) for name, found in rows.items()}
+    return Report(version("mnema-server"), files, options, counts, data.left_out, runs, rows, models, notes)
 
 
 def parse_places(text: str) -> list[int]:

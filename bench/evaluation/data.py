@@ -70,11 +70,15 @@ class MemoryLine(_Line):
 
 
 class QuestionLine(_Line):
-    """A question. No evidence: nothing answers it. `at`: when it is asked, by default a day after the last unit."""
+    """A question. No evidence: nothing answers it. `at`: when it is asked, by default a day after the last unit.
+
+    `answer`: the expected answer, for a judge.
+    """
 
     question: Text
     evidence: list[Id] = Field(max_length=MOST_EVIDENCE)
     kind: Id = "question"
+    answer: Annotated[Text, BeforeValidator(_read_id)] | None = None
 
 
 LINES: Final[Mapping[str, type[_Line]]] = {"turn": TurnLine, "memory": MemoryLine, "question": QuestionLine}
@@ -108,13 +112,17 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question, the ids of the units that hold its answer, and when it is asked. `place`: its place in the data."""
+    """A question, the ids of the units that hold its answer, and when it is asked. `place`: its place in the data.
+
+    `answer`: the expected answer, if the data has one.
+    """
 
     place: int
     text: str
     kind: str
     evidence: frozenset[str]
     at: datetime | None = None
+    answer: str | None = None
 
 
 @dataclass(slots=True)
@@ -130,13 +138,21 @@ class Conversation:
         """The time at which its questions are asked: a day after the last unit."""
         return max((unit.at for unit in self.units), default=FIRST_TIME) + timedelta(days=1)
 
+    def asking_time(self, question: Question) -> datetime:
+        """Return the time at which a question is asked."""
+        return question.at or self.asked_at
+
 
 @dataclass(slots=True)
 class DataSet:
-    """All conversations, and how many parts of the data were left out, by reason."""
+    """The conversations that are asked, and how many parts of the data were left out, by reason.
+
+    `spare` has the other conversations, whose units may fill larger stores.
+    """
 
     conversations: list[Conversation] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)
+    spare: list[Conversation] = field(default_factory=list)
 
     @property
     def question_count(self) -> int:
@@ -219,7 +235,7 @@ class Collector:
                 raise DataError(f"{place}: conversation {line.conversation!r} has no turn and no memory")
             if unknown := [id_ for id_ in line.evidence if id_ not in known]:
                 raise DataError(f"{place}: evidence {unknown[0]!r} is no id of conversation {line.conversation!r}")
-            question = Question(number, line.question, line.kind, frozenset(line.evidence), line.at)
+            question = Question(number, line.question, line.kind, frozenset(line.evidence), line.at, line.answer)
             self._found[line.conversation].questions.append(question)
         if not self._asked:
             raise DataError("the data has no questions")

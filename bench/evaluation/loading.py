@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from bench.evaluation import public_sets
-from bench.evaluation.data import Collector, Conversation, DataError, DataSet, Question, Read
+from bench.evaluation.data import Collector, Conversation, DataError, DataSet, Question, Read, Unit
 
 MOST_BYTES: Final = 1 << 30
 MOST_LINE_BYTES: Final = 4 << 20
@@ -134,7 +134,9 @@ def choose_conversations(data: DataSet, places: Sequence[int]) -> DataSet:
     if wrong := [place for place in places if not 1 <= place <= held]:
         raise DataError(f"there is no conversation {wrong[0]}: the data has {held}")
     chosen = [data.conversations[place - 1] for place in places] if places else data.conversations
-    return DataSet([one for one in chosen if one.questions], data.left_out)
+    asked = [one for one in chosen if one.questions]
+    ids = {one.id for one in asked}
+    return DataSet(asked, data.left_out, [one for one in data.conversations if one.id not in ids])
 
 
 def keep_roles(data: DataSet, roles: Collection[str]) -> DataSet:
@@ -145,14 +147,19 @@ def keep_roles(data: DataSet, roles: Collection[str]) -> DataSet:
     left_out = data.left_out.copy()
     kept = []
     for conversation in data.conversations:
-        units = [unit for unit in conversation.units if not roles or unit.role is None or unit.role in roles]
+        units = _units_of_roles(conversation, roles)
         stored = {unit.id for unit in units}
         questions = [replace(one, evidence=one.evidence & stored) for one in conversation.questions]
         pairs = zip(questions, conversation.questions, strict=True)
         found: list[Question] = [one for one, before in pairs if one.evidence or not before.evidence]
         left_out[NOT_STORED] += len(questions) - len(found)
         kept.append(Conversation(conversation.id, units, found))
-    return DataSet(kept, +left_out)
+    spare = [Conversation(one.id, _units_of_roles(one, roles)) for one in data.spare]
+    return DataSet(kept, +left_out, spare)
+
+
+def _units_of_roles(conversation: Conversation, roles: Collection[str]) -> list[Unit]:
+    return [unit for unit in conversation.units if not roles or unit.role is None or unit.role in roles]
 
 
 def load_chosen(

@@ -20,6 +20,8 @@ ADVERSARIAL: Final = 5
 ABSTENTION: Final = "abstention"
 BEAM_STEP: Final = timedelta(seconds=30)
 """The time between two messages of BEAM, which dates only the beginning of a batch."""
+BEAM_ANSWERS: Final = ("answer", "ideal_answer", "ideal_response", "ideal_summary", "expected_compliance")
+"""The fields with BEAM's expected answer. Each kind of question has another one."""
 _REALTALK_TIME: Final = "%d.%m.%Y, %H:%M:%S"
 _LONGMEMEVAL_TIME = re.compile(r"(\d{4})/(\d\d)/(\d\d)(?: \(\w+\))?(?: (\d\d):(\d\d))?")
 _SESSION = re.compile(r"session_(\d+)")
@@ -27,12 +29,23 @@ _BEAM_INDEX = re.compile(r"\s*->->\s*[\d, ]+\s*$")
 """BEAM's mark of a message's place in the plan, which is no part of the message."""
 
 
-def _ask(place: str, conversation: str, text: str, evidence: Sequence[str], kind: object, *, open_end: bool) -> Read:
+def _ask(
+    place: str,
+    conversation: str,
+    text: str,
+    evidence: Sequence[str],
+    kind: object,
+    *,
+    open_end: bool,
+    expected: object = None,
+) -> Read:
     """Return the line of a question. One without evidence counts only if it is known that nothing answers it."""
     if not evidence and not open_end:
         return place, Skipped(NO_EVIDENCE)
     found = [] if open_end else list(dict.fromkeys(evidence))
-    return place, {"question": text, "conversation": conversation, "evidence": found, "kind": str(kind)}
+    line = {"question": text, "conversation": conversation, "evidence": found, "kind": str(kind)}
+    answer = "" if expected is None else str(expected).strip()  # some answers are numbers
+    return place, line | ({"answer": answer} if answer else {})
 
 
 def _turn(place: str, text: str, **fields: Any) -> Read:
@@ -40,7 +53,10 @@ def _turn(place: str, text: str, **fields: Any) -> Read:
 
 
 def read_conversations(name: str, data: Any) -> Iterator[Read]:
-    """Yield the lines of conversations as `[{"conv", "turns", "qs": [{"q", "ev", "cat"}]}]`. No `ev`: no answer."""
+    """Yield the lines of conversations as `[{"conv", "turns", "qs": [{"q", "ev", "cat", "a"}]}]`.
+
+    A question with an empty `ev` has no answer; `a` is the expected one.
+    """
     for sample in data:
         conversation = str(sample["conv"])
         place = f"{name}, conversation {conversation}"
@@ -51,10 +67,8 @@ def read_conversations(name: str, data: Any) -> Iterator[Read]:
             yield _turn(place, turn["text"], turn=str(turn["id"]), conversation=conversation, **given)
         for number, asked in enumerate(sample["qs"], start=1):
             evidence = [str(id_) for id_ in asked["ev"] if str(id_) in known]
-            where = f"{place}, question {number}"
-            yield _ask(
-                where, conversation, asked["q"], evidence, asked.get("cat", "question"), open_end=not asked["ev"]
-            )
+            where, kind, expected = f"{place}, question {number}", asked.get("cat", "question"), asked.get("a")
+            yield _ask(where, conversation, asked["q"], evidence, kind, open_end=not asked["ev"], expected=expected)
 
 
 def read_locomo(name: str, data: Any) -> Iterator[Read]:
@@ -73,7 +87,9 @@ def read_locomo(name: str, data: Any) -> Iterator[Read]:
             category = int(asked["category"])
             kind, where = LOCOMO_KINDS.get(category, str(category)), f"{place}, question {number}"
             open_end = category == ADVERSARIAL
-            yield _ask(where, conversation, str(asked["question"]), evidence, kind, open_end=open_end)
+            expected = None if open_end else asked.get("answer")
+            text = str(asked["question"])
+            yield _ask(where, conversation, text, evidence, kind, open_end=open_end, expected=expected)
 
 
 def read_realtalk(name: str, data: Any) -> Iterator[Read]:
@@ -92,7 +108,8 @@ def read_realtalk(name: str, data: Any) -> Iterator[Read]:
     for number, asked in enumerate(data["qa"], start=1):
         evidence = [id_ for id_ in locomo.normalise_evidence(asked.get("evidence", [])) if id_ in known]
         where = f"{name}, question {number}"
-        yield _ask(where, conversation, asked["question"], evidence, asked["category"], open_end=False)
+        text, kind, expected = asked["question"], asked["category"], asked.get("answer")
+        yield _ask(where, conversation, text, evidence, kind, open_end=False, expected=expected)
 
 
 def _longmemeval_time(place: str, text: str) -> datetime:
@@ -122,7 +139,8 @@ def read_longmemeval(name: str, data: Any) -> Iterator[Read]:
                 yield _turn(place, turn["content"], turn=id_, conversation=conversation, **fields)
         none = conversation.endswith("_abs")
         kind = ABSTENTION if none else sample["question_type"]
-        where, line = _ask(place, conversation, sample["question"], evidence, kind, open_end=none)
+        text, expected = sample["question"], sample.get("answer")
+        where, line = _ask(place, conversation, text, evidence, kind, open_end=none, expected=expected)
         if isinstance(line, Mapping):
             asked_at = max(_longmemeval_time(place, sample["question_date"]), max(at for at, _ in dated))
             line = {**line, "at": (asked_at + timedelta(minutes=1)).isoformat()}
@@ -149,7 +167,9 @@ def read_beam(name: str, data: tuple[Any, Any]) -> Iterator[Read]:
     for kind, asked in questions.items():
         for number, one in enumerate(asked, start=1):
             evidence = [id_ for id_ in _flatten_ids(one.get("source_chat_ids")) if id_ in known]
-            yield _ask(f"{name}, {kind} {number}", name, one["question"], evidence, kind, open_end=kind == ABSTENTION)
+            where, open_end = f"{name}, {kind} {number}", kind == ABSTENTION
+            expected = next((one[key] for key in BEAM_ANSWERS if one.get(key)), None)
+            yield _ask(where, name, one["question"], evidence, kind, open_end=open_end, expected=expected)
 
 
 def _flatten_ids(value: Any) -> list[str]:

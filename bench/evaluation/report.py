@@ -10,6 +10,7 @@ from bench.evaluation.asking import Row
 from bench.evaluation.data import DataError
 from bench.evaluation.figures import Figure, measure_auroc, measure_mean, measure_percentile
 from bench.evaluation.loading import DataFile
+from bench.evaluation.sizes import name_size
 
 ALL: Final = "all"
 VERSION: Final = 1
@@ -27,23 +28,58 @@ TITLES: Final = {
     "tokens_unanswerable": "tokens, unanswerable",
     "nothing": "share without items, unanswerable",
     "auroc": "AUROC of answerable",
+    "right": "right answers",
+    "right_held": "right answers, all evidence there",
+    "abstained_answerable": "abstained, with evidence",
+    "abstained": "abstained, unanswerable",
+    "unreadable": "unreadable answers",
+    "unreadable_verdict": "unreadable verdicts",
     "cpu_p50": "CPU ms, p50",
     "cpu_p95": "CPU ms, p95",
     "latency_p50": "latency ms, p50",
     "latency_p95": "latency ms, p95",
 }
 """The title of each figure, in the order of display."""
-MEANS: Final = ("recall", "recall_cut", "recall_answer", "all", "all_answer", "ndcg", "precision", "items", "tokens")
-SHARES: Final = (
-    "recall", "recall_cut", "recall_answer", "all", "all_answer", "ndcg", "precision", "nothing", "auroc"
-)  # fmt: skip
+MEANS: Final = (
+    "recall",
+    "recall_cut",
+    "recall_answer",
+    "all",
+    "all_answer",
+    "ndcg",
+    "precision",
+    "items",
+    "tokens",
+    "right",
+    "right_held",
+)
+"""The means over the questions with evidence."""
+GAINS: Final = (
+    "recall",
+    "recall_cut",
+    "recall_answer",
+    "all",
+    "all_answer",
+    "ndcg",
+    "precision",
+    "nothing",
+    "auroc",
+    "right",
+    "right_held",
+    "abstained",
+)
 """The shares, of which more is better. They do not depend on the machine."""
+LOSSES: Final = ("abstained_answerable", "unreadable", "unreadable_verdict")
+"""The shares, of which less is better."""
 Figures: TypeAlias = dict[str, Figure]
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A report. `runs` has the figures by run and kind of question; the kind ALL has every question."""
+    """A report. `runs` has the figures by run and kind of question; the kind ALL has every question.
+
+    `models`: the chat models that answered and judged, with their costs. `notes`: lines about what is not measured.
+    """
 
     mnema: str
     data: Sequence[DataFile]
@@ -52,6 +88,8 @@ class Report:
     left_out: Mapping[str, int]
     runs: Mapping[str, Mapping[str, Figures]]
     rows: Mapping[str, Sequence[Row]]
+    models: Sequence[Mapping[str, Any]] = ()
+    notes: Sequence[str] = ()
 
     def as_json(self) -> dict[str, Any]:
         """Return the report as JSON. It has no text of the data."""
@@ -66,6 +104,8 @@ class Report:
             "options": dict(self.options),
             "counts": dict(self.counts),
             "left_out": dict(self.left_out),
+            "models": [dict(model) for model in self.models],
+            "notes": list(self.notes),
             "runs": runs,
             "rows": {name: [asdict(row) for row in rows] for name, rows in self.rows.items()},
         }
@@ -74,6 +114,11 @@ class Report:
     def top_k(self) -> int:
         """The depth of the figures."""
         return int(self.options["top_k"])
+
+    @property
+    def size_runs(self) -> Mapping[int, str]:
+        """The runs on stores of a size, by size."""
+        return {size: name_size(size) for size in self.options.get("sizes", ()) if name_size(size) in self.runs}
 
 
 def summarise_run(rows: Sequence[Row]) -> dict[str, Figures]:
@@ -90,6 +135,9 @@ def _summarise(chosen: Sequence[Row], rows: Sequence[Row]) -> Figures:
     figures["items_unanswerable"] = measure_mean(_values(unanswerable, "items"))
     figures["tokens_unanswerable"] = measure_mean(_values(unanswerable, "tokens"))
     figures["nothing"] = measure_mean(_values(unanswerable, "nothing"))
+    figures["abstained"] = measure_mean(_values(unanswerable, "abstained"))
+    figures["abstained_answerable"] = measure_mean(_values(answerable, "abstained"))
+    figures |= {name: measure_mean(_values(chosen, name)) for name in ("unreadable", "unreadable_verdict")}
     others = [row for row in rows if not row.is_answerable] if answerable else []
     own = answerable if answerable else [row for row in rows if row.is_answerable]
     figures["auroc"] = measure_auroc(_values(own, "answerable"), _values(others or unanswerable, "answerable"))
@@ -125,15 +173,33 @@ def check_same_data(options: Mapping[str, Any], files: Sequence[DataFile], forme
             raise DataError(f"--against: the former report has {name} {was!r}, not {options[name]!r}")
     if [file.sha256 for file in files] != [file["sha256"] for file in former["data"]]:
         raise DataError("--against: the former report is of other data")
+    judge, former_judge = options.get("judge"), former["options"].get("judge")
+    if judge and former_judge and judge != former_judge:
+        raise DataError(f"--against: the judge of the former report is {former_judge}, not {judge}")
 
 
 def find_falls(report: Mapping[str, Any], former: Mapping[str, Any], tolerance: float) -> Iterator[str]:
-    """Yield each figure that fell by more than the tolerance, in words. A figure of one report alone does not count."""
+    """Yield each figure that got worse by more than the tolerance, in words, or that has other questions now.
+
+    A figure of one report alone does not count.
+    """
     for run, kinds in report["runs"].items():
         for kind, figures in kinds.items():
             before = former["runs"].get(run, {}).get(kind, {})
-            for name in SHARES:
+            for name in (*GAINS, *LOSSES):
                 if name in figures and name in before:
-                    was, now = before[name]["value"], figures[name]["value"]
-                    if now < was - tolerance:
-                        yield f"{run}, {kind}: {name} fell from {was:.4f} to {now:.4f}"
+                    fault = _compare_figures(name, before[name], figures[name], tolerance)
+                    if fault is not None:
+                        yield f"{run}, {kind}: {name} {fault}"
+
+
+def _compare_figures(name: str, before: Mapping[str, Any], after: Mapping[str, Any], tolerance: float) -> str | None:
+    """Return how a figure got worse, in words; None if it did not."""
+    if before["questions"] != after["questions"]:  # the limit of tokens may end a run, or a model fail
+        return f"is of {after['questions']} questions, and was of {before['questions']}"
+    was, now = before["value"], after["value"]
+    if name in GAINS and now < was - tolerance:
+        return f"fell from {was:.4f} to {now:.4f}"
+    if name in LOSSES and now > was + tolerance:
+        return f"rose from {was:.4f} to {now:.4f}"
+    return None

@@ -60,10 +60,14 @@ class UnitWriter:
 
     async def store_all(self, data: DataSet) -> list[StoredUnits]:
         """Store all conversations. Raise DataError, which names the unit, for one that is refused."""
-        return [await self._store_conversation(n, one) for n, one in enumerate(data.conversations, start=1)]
+        return [
+            await self.store_conversation(f"conversation-{number}", one)
+            for number, one in enumerate(data.conversations, start=1)
+        ]
 
-    async def _store_conversation(self, number: int, conversation: Conversation) -> StoredUnits:
-        stored = StoredUnits(f"conversation-{number}")
+    async def store_conversation(self, user_id: str, conversation: Conversation) -> StoredUnits:
+        """Store a conversation as this user. Raise DataError, which names the unit, for one that is refused."""
+        stored = StoredUnits(user_id)
         for run in _runs_of_a_kind(conversation.units):
             for start in range(0, len(run), MAX_BATCH):
                 batch = run[start : start + MAX_BATCH]
@@ -147,5 +151,6 @@ def _name(conversation: Conversation, unit: Unit) -> str:
 
 def categories_of(data: DataSet) -> list[str]:
     """Return the categories that the agent must see to answer from the data."""
-    named = {unit.category or TURN_CATEGORY for one in data.conversations for unit in one.units}
+    conversations = (*data.conversations, *data.spare)
+    named = {unit.category or TURN_CATEGORY for one in conversations for unit in one.units}
     return sorted(named)

@@ -9,7 +9,8 @@ from typing import Any
 from app.prompts import ctx_reconciler, episode, insights, probe, reconcile, same_fact, summary, turn_summary, workflow
 from app.prompts import fact_extraction as multi_fact
 from app.providers.chat_models.dialect import THINKING_TOKENS
-from tests.fake_llm import reflections, turns
+from bench.evaluation import prompts as eval_prompts
+from tests.fake_llm import evaluation, reflections, turns
 
 Question = dict[str, Any]
 Script = Callable[[Question], Any]
@@ -164,6 +165,15 @@ KNOWN = {
     ),
     workflow.VERSION: Known(workflow.RULES, workflow.MAX_TOKENS, wrong_workflow, order_steps),
     multi_fact.VERSION: Known(multi_fact.RULES, multi_fact.MAX_TOKENS, wrong_message, extract),
+    eval_prompts.ANSWER_VERSION: Known(
+        eval_prompts.ANSWER_RULES,
+        eval_prompts.MAX_ANSWER_TOKENS,
+        evaluation.wrong_memories,
+        evaluation.answer_question,
+    ),
+    eval_prompts.JUDGE_VERSION: Known(
+        eval_prompts.JUDGE_RULES, eval_prompts.MAX_JUDGE_TOKENS, evaluation.wrong_comparison, evaluation.judge_answer
+    ),
     same_fact.VERSION: Known(same_fact.RULES, 30 * (same_fact.MAX_PAIRS + 1) + 20, wrong_pairs, compare),
 }
 

@@ -18,6 +18,8 @@ HELD: dict[str, str] = {
     "docs/contract.md 1": "tests/domain/recall/test_delta_header.py",
     "docs/evaluation.md 1": EVALUATION,
     "docs/evaluation.md 2": EVALUATION,
+    "docs/evaluation.md 3": EVALUATION,
+    "docs/evaluation.md 4": "tests/cli/evaluation/test_resumed.py",
     "docs/mcp.md 1": DATA,
     "docs/mcp.md 2": DATA,
     "docs/mcp.md 3": DATA,

@@ -17,7 +17,12 @@ LOCOMO: list[dict[str, Any]] = [
         },
         "qa": [
             {"question": "Where did Ben buy his boat?", "answer": "Porto", "category": 4, "evidence": ["D1:1; D1:2"]},
-            {"question": "Where did Ana buy her boat?", "category": 5, "evidence": ["D1:2"]},
+            {
+                "question": "Where did Ana buy her boat?",
+                "adversarial_answer": "Porto",
+                "category": 5,
+                "evidence": ["D1:2"],
+            },
             {"question": "Does Ben like the sea?", "answer": "yes", "category": 3, "evidence": []},
         ],
     }
@@ -30,7 +35,7 @@ CONVERSATIONS: list[dict[str, Any]] = [
             {"id": 1, "actor": "assistant", "role": "assistant", "thread": "a", "seq": 1, "text": "Figs need sun."},
         ],
         "qs": [
-            {"q": "What do I grow?", "ev": [0, 0], "cat": "information"},
+            {"q": "What do I grow?", "ev": [0, 0], "cat": "information", "a": "figs"},
             {"q": "Where do I live?", "ev": [], "cat": "abstention"},
             {"q": "What do I sell?", "ev": [7], "cat": "information"},
         ],
@@ -44,7 +49,7 @@ REALTALK: dict[str, Any] = {
         {"clean_text": "In the rain?", "speaker": "Ben", "date_time": "29.12.2023, 00:51:31", "dia_id": "D1:2"},
     ],
     "events_session_1": {},
-    "qa": [{"question": "When did Ana run?", "answer": "…", "evidence": ["D1:1"], "category": 2}],
+    "qa": [{"question": "When did Ana run?", "answer": 2023, "evidence": ["D1:1"], "category": 2}],
 }
 LONGMEMEVAL: list[dict[str, Any]] = [
     {
@@ -86,9 +91,13 @@ BEAM_CHAT: list[dict[str, Any]] = [
     }
 ]
 BEAM_QUESTIONS: dict[str, list[dict[str, Any]]] = {
-    "abstention": [{"question": "Who is my landlord?"}],
+    "abstention": [{"question": "Who is my landlord?", "ideal_response": "You did not mention a landlord."}],
     "knowledge_update": [
-        {"question": "What is my shop called?", "source_chat_ids": {"original_info": [0], "updated_info": [2, 2]}}
+        {
+            "question": "What is my shop called?",
+            "answer": "Lumen",
+            "source_chat_ids": {"original_info": [0], "updated_info": [2, 2]},
+        }
     ],
     "summarization": [{"question": "What did I do?", "source_chat_ids": []}],
 }

@@ -4,26 +4,21 @@ import json
 from pathlib import Path
 
 import pytest
+from typer import Typer
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from app.cli.main import app
-from bench.evaluation.command import parse_places
+from bench.evaluation.command import evaluate_retrieval, parse_places
 from bench.evaluation.data import DataError
+from tests.cli.evaluation.page import OWN, PAGE, example, firm_lines, missing_lines
 from tests.pages.blocks import ROOT, blocks_of
-
-OWN = Path(__file__).with_name("own.jsonl")
-PAGE = "docs/evaluation.md"
 
 
 def evaluate(*args: str) -> tuple[int, str, str]:
     """Run the command. Return its exit code, and what it prints on both streams."""
-    result = CliRunner().invoke(app, ["eval", *args], env={"MNEMA_LOG_LEVEL": "warning"})
+    result = CliRunner().invoke(app, ["eval", *args], env={"MNEMA_LOG_LEVEL": "warning", "LLM_BASE_URL": ""})
     return result.exit_code, result.stdout, result.stderr
-
-
-def firm_lines(text: str) -> list[str]:
-    """Return the lines of an output without its times, and with one blank between words."""
-    return [" ".join(line.split()) for line in text.splitlines() if line.strip() and " ms, " not in line]
 
 
 def test_the_lines_of_the_page_are_those_of_the_data() -> None:
@@ -33,12 +28,10 @@ def test_the_lines_of_the_page_are_those_of_the_data() -> None:
 
 def test_a_run_prints_what_the_page_shows_and_writes_its_reports(tmp_path: Path) -> None:
     report, markdown = tmp_path / "report.json", tmp_path / "report.md"
-    [block] = blocks_of(PAGE, "console")
-    command, _, shown = block.text.partition("\n")
-    options = command.split("own.jsonl ")[1].split()
+    options, shown = example(0)
     code, printed, told = evaluate(str(OWN), *options, "--json", str(report), "--markdown", str(markdown))
     assert code == 0, told
-    assert firm_lines(printed) == firm_lines(shown)
+    assert firm_lines(printed) == shown
     values = json.loads(report.read_text(encoding="utf-8"))
     assert list(values["runs"]) == ["shipped", "bm25", "vectors", "rrf"]
     assert len(values["rows"]["shipped"]) == 10
@@ -47,6 +40,15 @@ def test_a_run_prints_what_the_page_shows_and_writes_its_reports(tmp_path: Path)
     assert colors["values"]["ndcg"] == 1  # the memory of the fact comes first, and holds the turn
     assert "Texel" not in report.read_text(encoding="utf-8")  # no text of the data
     assert "| recall@3 before the cut |" in markdown.read_text(encoding="utf-8")
+
+
+@pytest.mark.long
+def test_stores_of_several_sizes_are_asked_as_the_page_shows() -> None:
+    options, shown = example(1)
+    code, printed, told = evaluate(str(OWN), *options)
+    assert code == 0, told
+    assert missing_lines(printed, shown) == []
+    assert "4 stores of 5 memories" in told
 
 
 @pytest.mark.long
@@ -88,6 +90,9 @@ def test_a_report_of_other_options_is_refused(tmp_path: Path) -> None:
         (["--sweep", "query.nosuch=1"], 1, "'query' of policies.yaml has no 'nosuch'"),
         (["--sweep", "query.top_k=99"], 1, "top_k must be from 1 to 50"),
         (["--model", "nosuch"], 1, "The local embedder is all-MiniLM-L6-v2 or multilingual-e5-small"),
+        (["--sizes", "few"], 1, "--sizes takes at most 20 numbers of memories from 1, as in 10,100,1000; not 'few'"),
+        (["--answer"], 1, "--answer and --judge need a chat model: set MNEMA_LLM"),
+        (["--judge-model", "large"], 1, "--judge-model and --judge-url need --judge"),
         (["--against", str(OWN)], 1, "own.jsonl: not a --json report of this version of mnema eval"),
         (["--json", "/nosuch/report.json"], 2, "/nosuch is no folder"),
         (["nosuch.jsonl"], 1, "nosuch.jsonl: No such file"),
@@ -108,5 +113,9 @@ def test_places_are_numbers_and_ranges() -> None:
 
 def test_the_page_names_every_option_and_format() -> None:
     page = (ROOT / PAGE).read_text(encoding="utf-8")
-    for name in ("--roles", "--conversations", "--sweep", "--baselines", "--against", "--tolerance", "--markdown"):
-        assert f"`{name}" in page
+    alone = Typer(add_completion=False)
+    alone.command()(evaluate_retrieval)
+    command = get_command(alone)
+    options: list[str] = [name for one in command.params for name in one.opts if name.startswith("--")]
+    assert len(options) > 15
+    assert [name for name in options if f"`{name}" not in page] == []

@@ -28,6 +28,7 @@ def test_the_lines_become_conversations() -> None:
     assert [(unit.thread, unit.seq) for unit in maya.units[2:5]] == [("spring", 2), ("summer", 0), ("summer", 1)]
     assert [unit.category for unit in omar.units] == ["preferences", "tasks", "relationships", "preferences"]
     assert [one.place for one in omar.questions] == [6, 7, 8, 9]
+    assert [one.answer for one in omar.questions[2:]] == ["nurse", None]
     assert [unit.id for unit in lena.units] == ["t1", "t2"]  # ids belong to their conversation
     assert data.question_count == 10
 
@@ -82,6 +83,8 @@ def test_lines_of_one_conversation_may_be_in_two_files(tmp_path: Path) -> None:
 def test_conversations_are_chosen_by_their_places() -> None:
     data, _ = load_data([OWN])
     assert [one.id for one in choose_conversations(data, [2]).conversations] == ["omar"]
+    kept = keep_roles(choose_conversations(data, [2]), {"user"})
+    assert [(one.id, len(one.units)) for one in kept.spare] == [("maya", 4), ("lena", 1)]
     with pytest.raises(DataError, match="there is no conversation 4: the data has 3"):
         choose_conversations(data, [1, 4])
 

@@ -2,6 +2,7 @@
 
 import math
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from bench.evaluation.figures import Figure, measure_auroc, measure_mean, measur
 from bench.evaluation.loading import DataFile
 from bench.evaluation.report import ALL, Report, check_same_data, find_falls, summarise_run
 from bench.evaluation.runs import SHIPPED
-from bench.evaluation.tables import kind_rows, run_rows, write_figure, write_markdown
+from bench.evaluation.tables import kind_rows, run_rows, size_rows, write_figure, write_markdown
 
 
 def test_a_ranking_is_counted_by_its_places() -> None:
@@ -103,6 +104,53 @@ def test_a_figure_that_fell_is_named() -> None:
     assert list(find_falls(values, former, 0.01)) == ["shipped, all: recall fell from 0.7700 to 0.7500"]
 
 
+def judged_rows() -> list[Row]:
+    """Return the three questions with answers: a right one, an unreadable verdict, and an abstention."""
+    right, unread, none = rows()
+    right.values.update(unreadable=0.0, unreadable_verdict=0.0, abstained=0.0, right=1.0, right_held=1.0)
+    unread.values.update(unreadable=0.0, unreadable_verdict=1.0)
+    none.values.update(unreadable=0.0, unreadable_verdict=0.0, abstained=1.0)
+    return [right, unread, none]
+
+
+def test_answers_are_counted_over_the_judged_questions() -> None:
+    figures = summarise_run(judged_rows())
+    values = {name: (figure.value, figure.questions) for name, figure in figures[ALL].items()}
+    assert (values["right"], values["right_held"]) == ((1, 1), (1, 1))
+    assert (values["abstained"], values["abstained_answerable"]) == ((1, 1), (0, 1))
+    assert (values["unreadable"], values["unreadable_verdict"]) == ((0, 3), (0.3333, 3))
+    assert "abstained" not in figures["single"]
+
+
+def test_worse_answers_and_missing_ones_are_falls() -> None:
+    report = replace(make_report(), runs={SHIPPED: summarise_run(judged_rows())})
+    values, former = report.as_json(), report.as_json()
+    assert list(find_falls(values, former, 0.01)) == []
+    former["runs"][SHIPPED][ALL]["unreadable_verdict"]["value"] = 0.1
+    former["runs"][SHIPPED][ALL]["right"]["questions"] = 2
+    assert list(find_falls(values, former, 0.01)) == [
+        "shipped, all: right is of 1 questions, and was of 2",
+        "shipped, all: unreadable_verdict rose from 0.1000 to 0.3333",
+    ]
+
+
+def test_sizes_models_and_notes_have_their_place() -> None:
+    model = {"stage": "judge", "model": "m", "prompt": "p.v1", "calls": 3, "cached": 1}
+    costs = {"input_tokens": 40, "output_tokens": 9}
+    runs = {SHIPPED: summarise_run(rows()), "10 memories": summarise_run(rows())}
+    report = replace(make_report(sizes=[10, 99]), runs=runs, models=[{**model, **costs}], notes=["no stores of 99"])
+    assert next(run_rows(report)) == ["all questions", "shipped"]
+    head, ten = size_rows(report)
+    assert head[:3] == ["memories", "questions", "recall@10 before the cut"]
+    assert ten[:3] == ["10", "3", "0.750 (0.500–1.000)"]
+    page = write_markdown(report)
+    assert "- judge: 3 calls of m, 1 from the cache, 40 + 9 tokens" in page
+    assert "- no stores of 99" in page
+    assert "| memories | questions |" in page
+    values = report.as_json()
+    assert (values["models"][0]["calls"], values["notes"]) == (3, ["no stores of 99"])
+
+
 def test_reports_of_other_questions_are_not_compared() -> None:
     report = make_report()
     former = make_report(roles=["user"]).as_json()
@@ -111,3 +159,7 @@ def test_reports_of_other_questions_are_not_compared() -> None:
     with pytest.raises(DataError, match="of other data"):
         check_same_data(report.options, [DataFile("own.jsonl", "0", "jsonl")], report.as_json())
     check_same_data({**report.options, "model": "other"}, report.data, report.as_json())
+    judged = make_report(judge="m (p.v1)")
+    check_same_data(report.options, report.data, judged.as_json())
+    with pytest.raises(DataError, match=r"the judge of the former report is m \(p\.v1\), not m \(p\.v2\)"):
+        check_same_data({**judged.options, "judge": "m (p.v2)"}, judged.data, judged.as_json())

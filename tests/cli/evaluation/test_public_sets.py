@@ -23,6 +23,10 @@ def asked(conversation: Conversation) -> list[tuple[str, str, list[str]]]:
     return [(one.text, one.kind, sorted(one.evidence)) for one in conversation.questions]
 
 
+def expected(conversation: Conversation) -> list[str | None]:
+    return [one.answer for one in conversation.questions]
+
+
 def test_locomo(tmp_path: Path) -> None:
     data = load(tmp_path, public_files.LOCOMO)
     [one] = data.conversations
@@ -35,6 +39,7 @@ def test_locomo(tmp_path: Path) -> None:
         ("Where did Ben buy his boat?", "single-hop", ["D1:1", "D1:2"]),
         ("Where did Ana buy her boat?", "adversarial", []),
     ]
+    assert expected(one) == ["Porto", None]  # the adversarial answer is a wrong one
     assert data.left_out == {NO_EVIDENCE: 1, NO_TEXT: 1}
 
 
@@ -44,6 +49,7 @@ def test_plain_conversations(tmp_path: Path, format_: str) -> None:
     [one] = data.conversations
     assert [(u.id, u.actor, u.thread, u.seq) for u in one.units] == [("0", "user", "a", 0), ("1", "assistant", "a", 1)]
     assert asked(one) == [("What do I grow?", "information", ["0"]), ("Where do I live?", "abstention", [])]
+    assert expected(one) == ["figs", None]
     assert data.left_out == {NO_EVIDENCE: 1}
 
 
@@ -53,6 +59,7 @@ def test_realtalk(tmp_path: Path) -> None:
     assert [(u.id, u.actor, u.role) for u in one.units] == [("D1:1", "Ana", "user"), ("D1:2", "Ben", "assistant")]
     assert one.units[1].at == datetime(2023, 12, 29, 0, 51, 31, tzinfo=UTC)
     assert asked(one) == [("When did Ana run?", "2", ["D1:1"])]
+    assert expected(one) == ["2023"]
 
 
 def test_longmemeval_has_a_conversation_for_each_question(tmp_path: Path) -> None:
@@ -65,6 +72,7 @@ def test_longmemeval_has_a_conversation_for_each_question(tmp_path: Path) -> Non
     assert asked(first) == [("Which lamp did I buy?", "single-session-user", ["2:0"])]
     assert first.questions[0].at == datetime(2023, 5, 30, 23, 41, tzinfo=UTC)
     assert asked(second) == [("Which car did I buy?", "abstention", [])]
+    assert (expected(first), expected(second)) == (["a green one"], ["not said"])
 
 
 def test_a_chat_of_beam_is_a_folder(tmp_path: Path) -> None:
@@ -82,6 +90,7 @@ def test_a_chat_of_beam_is_a_folder(tmp_path: Path) -> None:
         ("What is my shop called?", "knowledge_update", ["0", "2"]),
     ]
     assert data.left_out == {NO_EVIDENCE: 1}
+    assert expected(one) == ["You did not mention a landlord.", "Lumen"]
     assert [len(file.sha256) for file in files] == [64, 64]
 
 
