@@ -6,6 +6,7 @@ from typing import Literal, TypeAlias
 from app.domain.errors import ConfigError
 from app.ports import ChatModel
 from app.providers.addresses import check_endpoint
+from app.providers.api_keys import open_key
 from app.providers.chat_models.none import NullChatModel
 
 ChatModelKind: TypeAlias = Literal["none", "openai"]
@@ -19,6 +20,7 @@ class ChatModelSettings:
     base_url: str = ""
     model: str = ""
     api_key: str = field(default="", repr=False)
+    api_key_file: str = ""
     timeout_s: float = 60.0
 
 
@@ -31,4 +33,5 @@ def build_chat_model(settings: ChatModelSettings) -> ChatModel:
         raise ConfigError("MNEMA_LLM_MODEL: must be a model of the endpoint")
     from app.providers.chat_models.openai import OpenAIModel
 
-    return OpenAIModel(settings.base_url, settings.api_key, settings.model, settings.timeout_s)
+    key = open_key("MNEMA_LLM_API_KEY", settings.api_key, settings.api_key_file)
+    return OpenAIModel(settings.base_url, key, settings.model, settings.timeout_s)

@@ -29,6 +29,7 @@ from pydantic_ai.settings import ModelSettings
 from app.domain.outages import ChatModelUnavailable, UnusableAnswer
 from app.domain.reflection.model_usage import Usage, estimate_tokens
 from app.ports import Answer, AnswerListener, Prompt, Reply, refuse_inside_transaction
+from app.providers.api_keys import FixedKey, KeySource
 from app.providers.bounded_http import BoundedClient, is_too_long
 
 TRIES = 3
@@ -57,13 +58,13 @@ class OpenAIModel:
 
     is_available = True
 
-    def __init__(self, base_url: str, api_key: str, model: str, timeout_s: float = 60.0) -> None:
+    def __init__(self, base_url: str, api_key: KeySource | str, model: str, timeout_s: float = 60.0) -> None:
         self.name = model
         self._timeout_s = timeout_s
-        # The client refuses an empty key, but an endpoint without authentication has none.
+        self._key = FixedKey(api_key) if isinstance(api_key, str) else api_key
         http = BoundedClient(MAX_ANSWER)
         self._client = AsyncOpenAI(
-            api_key=api_key or "none", base_url=base_url, timeout=timeout_s, max_retries=0, http_client=http
+            api_key=self._read_key, base_url=base_url, timeout=timeout_s, max_retries=0, http_client=http
         )
         is_openai = base_url.startswith(OPENAI)
         provider = (
@@ -124,6 +125,10 @@ class OpenAIModel:
     async def close(self) -> None:
         """Close connections; later calls raise ChatModelUnavailable."""
         await self._client.close()
+
+    async def _read_key(self) -> str:
+        # The client refuses an empty key, but an endpoint without authentication has none.
+        return self._key.current_key() or "none"
 
     async def _request_with_retries(self, request: "_Request", limit: asyncio.Timeout) -> ModelResponse:
         for left in reversed(range(TRIES)):
