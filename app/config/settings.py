@@ -166,6 +166,7 @@ class Settings(LayeredSettings):
     cors_origins: list[Origin] = Field(default=[])
     docs: bool = True
     memory_reconcile_enabled: bool = True
+    mcp_ids: bool = True
     mcp_hosts: list[HostRule] = Field(default=[])
     mcp_tool_names: dict[ToolKind, list[ToolName]] = Field(
         default={
