@@ -47,6 +47,7 @@ BEHAVIOURS = {
     "an endpoint that normalises": Behaviour(manner=Manner(unit_length=True)),
     "an endpoint that does not": Behaviour(),
     "a longer vector becomes the asked one": Behaviour(manner=Manner(native=96), sent=2),
+    "vectors so much longer that the answer is not read": Behaviour(manner=Manner(native=20_000), texts=SHORT, sent=2),
     "a longer vector, and dimensions are not to be sent": Behaviour(
         manner=Manner(native=96),
         options=EndpointOptions(send_dimensions=False),

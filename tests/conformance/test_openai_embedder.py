@@ -56,7 +56,7 @@ async def test_vectors_of_another_length(server: FakeOpenAI, remote: OpenAIEmbed
 
 
 async def test_an_answer_is_read_up_to_a_size(server: FakeOpenAI, remote: OpenAIEmbedder) -> None:
-    server.faults.append(Fault.ENDLESS)
+    server.faults.extend([Fault.ENDLESS] * 2)
     with pytest.raises(EmbedderUnavailable, match="more bytes than the vectors take"):
         await remote.embed_texts(["one", "two"])
     assert len(await remote.embed_texts(["one", "two"])) == 2

@@ -11,8 +11,9 @@ from mcp.types import CallToolResult
 from mnema_wire.recall import Question
 from pydantic import ValidationError
 
-from app.bootstrap import Application
+from app.bootstrap import Application, Doubles
 from app.config.loader import CONFIG_DIR, load_policies
+from app.config.settings import Settings
 from app.domain.errors import InvalidInput
 from app.domain.principal import Principal
 from app.mcp.argument_fields import read_fields
@@ -20,8 +21,9 @@ from app.mcp.coercion import MAX_JSON, MAX_SHOWN, MAX_TOLD, ArgumentReader
 from app.mcp.connection import Connection
 from app.mcp.names import ToolNames
 from app.mcp.tools import RememberIn
+from app.ports import Embedder
 from tests.api import calls
-from tests.factories import Caller, body, make_caller
+from tests.factories import Caller, body, make_caller, serve
 from tests.mcp.connections import EVERY_WAY, HANDLE, Connect, answered, ask, by_http, plain_text, refused, text
 from tests.mcp.malformed_calls import CALLS, Sent
 
@@ -224,6 +226,14 @@ async def test_a_bullet_ends_with_the_day_and_the_id_that_history_takes(server: 
         assert content.type == "text"
         assert HANDLE.search(content.text)
         assert "(2026-" not in plain_text(await ask(client, "milk"))
+
+
+@pytest.mark.long
+async def test_lines_may_be_those_of_http(settings: Settings, embedder: Embedder, caller: Caller) -> None:
+    configured = settings.model_copy(update={"mcp_ids": False})
+    async with serve(configured, Doubles(embedder=embedder)) as url, by_http(url, caller.key) as client:
+        answered(await client.call_tool("memory_remember", body()))
+        assert text(await ask(client)) == "[preferences] Maya drinks oat milk."
 
 
 async def test_a_hint_says_what_a_model_can_do(server: str, caller: Caller) -> None:

@@ -196,11 +196,14 @@ class OpenAIEmbedder(CachingEmbedder):
                 raise
             except Exception as error:
                 failure = self._describe_error(error)
+                is_longer = is_too_long(error)
             else:
-                if self._sends_dimensions is None and longest_row(rows) > self.dimension:
-                    self._sends_dimensions = True  # the model may be one that can shorten its vectors
-                    continue
-                return rows
+                is_longer = longest_row(rows) > self.dimension
+                if not is_longer or self._sends_dimensions is not None:
+                    return rows
+            if is_longer and self._sends_dimensions is None:
+                self._sends_dimensions = True  # the model may be one that can shorten its vectors
+                continue
             # Outside `except`: the client's error may carry the key or a text, so it must not be the context.
             raise EmbedderUnavailable(failure)
 
