@@ -15,6 +15,7 @@ from app.providers.blobs import BlobStoreSettings
 from app.providers.broker import BrokerSettings, make_celery
 from app.providers.chat_models import ChatModelSettings
 from app.providers.embeddings import EmbedderSettings
+from app.providers.embeddings.endpoint_options import EndpointOptions, TextRole
 from app.providers.file_counters import FileCounters
 from app.providers.rerankers import RerankerSettings
 from app.providers.shared_counters import RedisCounters
@@ -88,7 +89,17 @@ def embedder_settings(settings: Settings) -> EmbedderSettings:
         dimension=settings.embedding_dimension,
         base_url=settings.embedding_base_url,
         api_key=settings.embedding_api_key.get_secret_value(),
+        api_key_file=settings.embedding_api_key_file,
         timeout_s=settings.embedding_timeout_s,
+        endpoint=EndpointOptions(
+            query=TextRole(settings.embedding_query_prefix, settings.embedding_query_body),
+            passage=TextRole(settings.embedding_passage_prefix, settings.embedding_passage_body),
+            send_dimensions=settings.embedding_send_dimensions,
+            encoding=settings.embedding_encoding,
+            window=settings.embedding_window,
+            batch_items=settings.embedding_batch_items,
+            batch_tokens=settings.embedding_batch_tokens,
+        ),
         threads=settings.embedding_threads,
         cache_dir=settings.home / "models",
     )
@@ -115,6 +126,7 @@ def chat_model_settings(settings: Settings) -> ChatModelSettings:
         base_url=settings.llm_base_url,
         model=settings.llm_model,
         api_key=settings.llm_api_key.get_secret_value(),
+        api_key_file=settings.llm_api_key_file,
         timeout_s=settings.llm_timeout_s,
         length_parameter=settings.llm_length_parameter,
         reasoning_effort=settings.llm_reasoning_effort,

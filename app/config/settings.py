@@ -6,7 +6,7 @@ import secrets
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, SecretStr, TypeAdapter, ValidationError, field_validator, model_validator
+from pydantic import Field, JsonValue, SecretStr, TypeAdapter, ValidationError, field_validator, model_validator
 from pydantic_settings import (
     BaseSettings,
     InitSettingsSource,
@@ -97,7 +97,17 @@ class Settings(LayeredSettings):
     embedding_dimension: int = Field(default=384, ge=1, le=4000)
     embedding_base_url: str = ""
     embedding_api_key: SecretStr = SecretStr("")
+    embedding_api_key_file: str = ""
     embedding_timeout_s: float = Field(default=15.0, gt=0)
+    embedding_query_prefix: str = Field(default="", max_length=1000)
+    embedding_passage_prefix: str = Field(default="", max_length=1000)
+    embedding_query_body: dict[str, JsonValue] = Field(default={})
+    embedding_passage_body: dict[str, JsonValue] = Field(default={})
+    embedding_send_dimensions: bool | None = None
+    embedding_encoding: Literal["float", "base64"] = "float"
+    embedding_window: int = Field(default=0, ge=0)
+    embedding_batch_items: int = Field(default=128, ge=1, le=2048)
+    embedding_batch_tokens: int = Field(default=100_000, ge=1, le=1_000_000)
     embedding_threads: int = Field(default=2, ge=1)
     reranker: Literal["late_interaction", "fastembed", "http", "none"] = "late_interaction"
     reranker_model: str = ""
@@ -109,6 +119,7 @@ class Settings(LayeredSettings):
     llm_base_url: str = ""
     llm_model: str = ""
     llm_api_key: SecretStr = SecretStr("")
+    llm_api_key_file: str = ""
     llm_timeout_s: float = Field(default=60.0, gt=0)
     llm_length_parameter: Literal["auto", "max_tokens", "max_completion_tokens"] = "auto"
     llm_reasoning_effort: str = ""
@@ -161,6 +172,7 @@ class Settings(LayeredSettings):
     cors_origins: list[Origin] = Field(default=[])
     docs: bool = True
     memory_reconcile_enabled: bool = True
+    mcp_ids: bool = True
     mcp_hosts: list[HostRule] = Field(default=[])
     mcp_tool_names: dict[ToolKind, list[ToolName]] = Field(
         default={

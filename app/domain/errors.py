@@ -53,7 +53,7 @@ class EmptyText(InvalidInput):
 
 
 class TextTooLong(InvalidInput):
-    """The text is longer than its type allows; shorten it or pass ?trim=true."""
+    """The text is longer than its type allows; shorten it or pass trim=true."""
 
     code = "text_too_long"
 
@@ -71,7 +71,7 @@ class LowConfidence(InvalidInput):
 
 
 class TooManyMarks(InvalidInput):
-    """The text has more combining marks in a row than any script needs; leave some out or pass ?trim=true."""
+    """The text has more combining marks in a row than any script needs; leave some out or pass trim=true."""
 
     code = "too_many_marks"
 

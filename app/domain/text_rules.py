@@ -41,7 +41,7 @@ def normalise_text(text: str, *, keep_lines: bool = False, strict: bool = False)
         raise NulByte("The text holds a lone surrogate, which cannot be stored.")
     clean = without_invisible(_LINE_BREAKS.sub("\n", text))
     if strict and has_long_run(clean):
-        raise TooManyMarks(f"A text may have {MAX_MARKS} combining marks in a row; leave some out or pass ?trim=true.")
+        raise TooManyMarks(f"A text may have {MAX_MARKS} combining marks in a row; leave some out or pass trim=true.")
     clean = compose_nfc(clean).translate(_ASCII_SPELLING)
     if not keep_lines:
         return one_line(clean)
@@ -113,7 +113,7 @@ def check_text(text: str, type_: str, limits: TextLimits, trim: bool) -> str:
 
 def _too_long(type_: str, limit: int, length: int) -> TextTooLong:
     return TextTooLong(
-        f"A {type_} text may have {limit} characters, this one has {length}; shorten it or pass ?trim=true.",
+        f"A {type_} text may have {limit} characters, this one has {length}; shorten it or pass trim=true.",
         limit=limit,
         length=length,
     )

@@ -1,6 +1,7 @@
 """MCP prompts, which people choose in their client: keep something, and see what is known."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from mcp.types import GetPromptResult, Prompt, PromptArgument, PromptMessage, TextContent
 from mnema_wire.recall import Question
@@ -96,7 +97,7 @@ class Prompts:
             "filters": {"user_id": given.get("user_id") or connection.fixed.get("user")},
         }
         try:
-            query = to_query(Question.model_validate(asked))
+            query = replace(to_query(Question.model_validate(asked)), identified=self._app.parts.settings.mcp_ids)
         except ValidationError as error:
             first = error.errors()[0]
             raise InvalidInput(f"{first['loc'][-1]}: {first['msg']}") from None

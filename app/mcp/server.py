@@ -33,8 +33,10 @@ from app.api import errors
 from app.api.deps import has_scope
 from app.bootstrap import Application
 from app.config.version import VERSION
-from app.domain.errors import MnemaError, ScopeRequired
+from app.domain.errors import MnemaError, ScopeRequired, Unauthenticated
 from app.mcp import INSTRUCTIONS, NAME, resources
+from app.mcp.argument_fields import read_fields
+from app.mcp.coercion import ArgumentReader
 from app.mcp.completions import complete_argument
 from app.mcp.connection import Connection
 from app.mcp.names import ToolNames
@@ -93,12 +95,21 @@ class MemoryServer:
         if tool is None:
             known = ", ".join(name for name, _ in self._tools.listed_for(connection, dotted=state.dotted_names))
             raise MCPError(INVALID_PARAMS, f"no such tool: {params.name[:64]!r}; this key may call: {known}")
+        reader = ArgumentReader(connection)
+        result = await self._run_tool(state, tool, reader, params.arguments or {})
+        if reader.told:
+            result.meta = {**(result.meta or {}), "coerced": reader.told}
+        return result
+
+    async def _run_tool(self, state: Any, tool: Tool, reader: ArgumentReader, given: dict[str, Any]) -> CallToolResult:
+        connection: Connection = state.connection
         try:
             if (refused := state.refusal) is not None:
                 raise refused
             if not has_scope(connection.caller, tool.scope):
                 raise ScopeRequired(f"this tool needs a key with scope {tool.scope!r}")
-            arguments = connection.fill_arguments(tool.places, params.arguments or {})
+            # First the usual form, then the fixed values: no other spelling gets past them.
+            arguments = connection.fill_arguments(tool.places, reader.read_arguments(read_fields(tool.takes), given))
             return _tool_result(await tool.run(self._app, connection, tool.takes.model_validate(arguments)))
         except ValidationError as error:
             return refusal_result(errors.validation_problem(state.request_id, error.errors()))
@@ -154,7 +165,15 @@ def refusal_result(problem: dict[str, Any]) -> CallToolResult:
 
 
 def _error_document(error: MnemaError, request_id: str) -> dict[str, Any]:
-    return errors.problem_document(request_id, error.status, error.code, error.detail, **error.extra)
+    return errors.problem_document(request_id, error.status, error.code, _detail(error), **error.extra)
+
+
+def _detail(error: MnemaError) -> str:
+    """Return the error's text for a model, which sees no status, no header and no further member."""
+    if isinstance(error, Unauthenticated):
+        return "the key of this connection is not valid any more; the MCP client needs another one"
+    seconds = error.extra.get("retry_after")
+    return error.detail if seconds is None else f"{error.detail}; wait {seconds} s, then call again"
 
 
 @contextmanager
@@ -167,7 +186,8 @@ def _protocol_errors(request_id: str, **extra: str) -> Iterator[None]:
         yield
     except MnemaError as error:
         code = INTERNAL_ERROR if error.status in (429, *range(500, 600)) else INVALID_PARAMS
-        raise MCPError(code, f"{error.code}: {error.detail}", _error_document(error, request_id) | extra) from None
+        problem = _error_document(error, request_id) | extra
+        raise MCPError(code, f"{error.code}: {problem['detail']}", problem) from None
     except MCPError:
         raise
     except Exception:
@@ -196,7 +216,7 @@ def _admitted_state(context: Context) -> Any:
     state = _request_state(context)
     if (refused := state.refusal) is not None:
         problem = _error_document(refused, state.request_id)
-        raise MCPError(INTERNAL_ERROR, f"{refused.code}: {refused.detail}", problem)
+        raise MCPError(INTERNAL_ERROR, f"{refused.code}: {problem['detail']}", problem)
     return state
 
 

@@ -22,7 +22,7 @@ def answer_text(answer: Answer) -> ModelText:
     lines = [answer.told_header]
     if answer.fact_answer is not None and answer.fact_answer.answered:
         lines.append(answer.fact_line)
-    lines += [item.line for item in (*answer.items, *answer.related)]
+    lines += [item.told for item in (*answer.items, *answer.related)]
     return join_lines(lines) or (TOO_LONG if answer.left_out else NO_MATCH)
 
 

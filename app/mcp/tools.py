@@ -1,7 +1,7 @@
 """The MCP tools: arguments, answers and descriptions. They share models and use-cases with the HTTP routes."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -89,7 +89,8 @@ class Tool:
 
 
 async def _run_query(app: Application, connection: Connection, arguments: Question) -> ToolOutcome:
-    answer = await app.recall.query.answer_query(connection.caller, to_query(arguments))
+    query = replace(to_query(arguments), identified=app.parts.settings.mcp_ids)
+    answer = await app.recall.query.answer_query(connection.caller, query)
     body = answer_body(answer, full=arguments.returns == "full", explain=arguments.explain)
     return ToolOutcome(answer_text(answer), body.model_dump(mode="json", by_alias=True, exclude_none=True))
 

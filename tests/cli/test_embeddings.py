@@ -26,6 +26,7 @@ from tests.usecases.crowd import SeededEmbedder
 
 DIMENSION = 768
 FACTS = 200
+PREFIX = "passage: "
 
 
 @pytest.fixture
@@ -52,6 +53,7 @@ def env(database: Database, endpoint: FakeOpenAI, tmp_path: Path) -> dict[str, s
         "MNEMA_EMBEDDING_MODEL": "acme/wide",
         "MNEMA_EMBEDDING_DIMENSION": str(DIMENSION),
         "MNEMA_EMBEDDING_BASE_URL": endpoint.base_url,
+        "MNEMA_EMBEDDING_PASSAGE_PREFIX": PREFIX,
     }
 
 
@@ -124,7 +126,7 @@ async def is_whole(sql: asyncpg.Connection, name: str, endpoint: FakeOpenAI) -> 
     rows = await sql.fetch(f"SELECT memory_id, embedding FROM vec_{name}")
     assert sorted(row["memory_id"] for row in rows) == sorted(texts)
     for found in rows:
-        right = np.array(endpoint.vector(texts[found["memory_id"]]))
+        right = np.array(endpoint.vector(PREFIX + texts[found["memory_id"]]))
         cosine = float(found["embedding"].to_numpy().astype(np.float64) @ right) / float(np.linalg.norm(right))
         assert cosine == pytest.approx(1, abs=2e-3)
 

@@ -3,10 +3,13 @@
 import numpy as np
 
 from app.ports import Vector
+from app.providers.api_keys import KeySource
+from app.providers.embeddings.endpoint_options import EndpointOptions
 from app.providers.embeddings.openai import OpenAIEmbedder
 from tests.fake_openai import FakeOpenAI
 
 KEY = "sk-a-secret-that-must-not-leak"
+OPTIONS = EndpointOptions(batch_items=3)
 TEXTS = [
     "Caroline moved to Lisbon in May",
     "Tea",
@@ -21,15 +24,10 @@ def same(a: Vector, b: Vector) -> bool:
     return bool(np.allclose(a, b, atol=1e-5))
 
 
-def client(server: FakeOpenAI, *, timeout_s: float = 30.0, max_batch: int = 3, max_retries: int = 2) -> OpenAIEmbedder:
-    """Return an embedder of `server`."""
+def client(
+    server: FakeOpenAI, *, timeout_s: float = 30.0, key: KeySource | str = KEY, options: EndpointOptions = OPTIONS
+) -> OpenAIEmbedder:
+    """Return an embedder of `server`, with at most three texts a request unless `options` say otherwise."""
     return OpenAIEmbedder(
-        server.base_url,
-        KEY,
-        "any-model",
-        server.dimension,
-        timeout_s,
-        max_batch,
-        query_cache=2,
-        max_retries=max_retries,
+        server.base_url, key, "any-model", server.dimension, timeout_s, query_cache=2, options=options
     )

@@ -36,6 +36,21 @@ async def test_an_endpoint() -> None:
         assert KEY not in repr(given) + repr(chat_model_settings(given))
 
 
+async def test_a_key_file_is_read_again_when_it_changes(tmp_path: Path) -> None:
+    file = tmp_path / "key"
+    file.write_text("first\n")
+    async with fake_llm() as server:
+        given = Settings(
+            home=HOME, llm="openai", llm_base_url=server.base_url, llm_model="a-model", llm_api_key_file=str(file)
+        )
+        built = build_chat_model(chat_model_settings(given))
+        for key in ("first", "the second"):
+            file.write_text(key)
+            await built.generate_reply(same_fact_prompt([("The user sails.", "The user rows.")]))
+        await built.close()
+        assert server.keys == {"Bearer first", "Bearer the second"}
+
+
 @pytest.mark.parametrize(
     ("given", "named"),
     [

@@ -7,12 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from app.bootstrap.adapters import embedder_settings
+from app.config.settings import Settings
 from app.domain.errors import ConfigError
 from app.providers.embeddings import EmbedderSettings, build_embedder
 from app.providers.embeddings.minilm import MiniLM
 from app.providers.embeddings.onnx_files import ensure_graph
 from tests.conftest import model_cache
-from tests.fake_openai import fake_openai
+from tests.fake_openai import Manner, fake_openai
 
 KEY = "sk-a-secret-that-must-not-leak"
 
@@ -39,6 +41,39 @@ async def test_an_endpoint() -> None:
         [vector] = await built.embed_texts(["text"])
         assert vector.shape == (built.dimension,) == (64,)
         await built.close()
+
+
+async def test_every_setting_of_an_endpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "key").write_text(f"{KEY}\n")
+    given = {
+        "EMBEDDER": "openai",
+        "EMBEDDING_MODEL": "any",
+        "EMBEDDING_DIMENSION": "64",
+        "EMBEDDING_API_KEY_FILE": str(tmp_path / "key"),
+        "EMBEDDING_QUERY_PREFIX": "query: ",
+        "EMBEDDING_PASSAGE_PREFIX": "passage: ",
+        "EMBEDDING_QUERY_BODY": '{"input_type": "search_query"}',
+        "EMBEDDING_PASSAGE_BODY": '{"input_type": "search_document"}',
+        "EMBEDDING_SEND_DIMENSIONS": "true",
+        "EMBEDDING_ENCODING": "base64",
+        "EMBEDDING_WINDOW": "20",
+        "EMBEDDING_BATCH_ITEMS": "2",
+        "EMBEDDING_BATCH_TOKENS": "30",
+    }
+    async with fake_openai() as server:
+        server.manner = Manner(key=KEY)
+        for name, value in (given | {"EMBEDDING_BASE_URL": server.base_url}).items():
+            monkeypatch.setenv(f"MNEMA_{name}", value)
+        built = build_embedder(embedder_settings(Settings()))
+        await built.embed_texts(["one", "two", "three", "x" * 100])
+        await built.embed_query("who?")
+        await built.close()
+    fixed = {"model": "any", "dimensions": 64, "encoding_format": "base64"}
+    passages = [["passage: one", "passage: two"], ["passage: three"], ["passage: " + "x" * 26]]
+    assert server.requests == [
+        *({**fixed, "input_type": "search_document", "input": texts} for texts in passages),
+        {**fixed, "input_type": "search_query", "input": ["query: who?"]},
+    ]
 
 
 @pytest.mark.parametrize(

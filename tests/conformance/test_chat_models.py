@@ -3,9 +3,10 @@
 import asyncio
 import traceback
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
-from openai import Omit
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
@@ -15,6 +16,7 @@ from app.domain.reflection.model_usage import estimate_tokens
 from app.domain.rendering.model_text import ModelText
 from app.ports import Prompt, in_transaction
 from app.prompts.same_fact import Answer, read_same_fact, same_fact_prompt
+from app.providers.api_keys import KeyFile
 from app.providers.chat_models.dialect import Dialect
 from app.providers.chat_models.endpoint import MAX_ANSWER, Endpoint
 from app.providers.chat_models.measured import MeasuredChatModel
@@ -257,15 +259,21 @@ async def test_the_scripted_model_fails_a_test_whose_prompt_lacks_what_it_must_h
         await ask_it()
 
 
-async def test_the_address_the_key_and_the_headers_of_an_endpoint() -> None:
+@asynccontextmanager
+async def recorded() -> AsyncIterator[tuple[str, list[Request]]]:
+    """Run an endpoint that has no models, on any path, and records requests."""
     seen: list[Request] = []
 
     async def answer(request: Request) -> JSONResponse:
         seen.append(request)
         return JSONResponse({"data": []})
 
-    stopping = asyncio.Event()
-    async with loopback([Route("/{path:path}", answer)], stopping) as url:
+    async with loopback([Route("/{path:path}", answer)], asyncio.Event()) as url:
+        yield url, seen
+
+
+async def test_the_address_the_key_and_the_headers_of_an_endpoint() -> None:
+    async with recorded() as (url, seen):
         address = f"{url}/openai/deployments/d?api-version=2024-10-21"
         endpoint = Endpoint(base_url=address, api_key=KEY, headers={"api-key": "other", "X-Team": "memory"})
         model = OpenAIModel(endpoint, "any-model", 30.0)
@@ -277,16 +285,22 @@ async def test_the_address_the_key_and_the_headers_of_an_endpoint() -> None:
     assert "other" not in repr(endpoint)
 
 
-async def test_azure_gets_the_key_in_its_own_header() -> None:
-    client = Endpoint(
-        base_url="https://a.openai.azure.com/openai/deployments/d?api-version=1", api_key=KEY
-    ).open_client(1)
-    assert client.default_headers["api-key"] == KEY
-    assert isinstance(client.default_headers["Authorization"], Omit)
-    await client.close()
-    current = Endpoint(base_url="https://a.openai.azure.com/openai/v1", api_key=KEY).open_client(1)
-    assert "api-key" not in current.default_headers
-    await current.close()
+@pytest.mark.parametrize(("path", "header"), [("/openai/deployments/d", "api-key"), ("/openai/v1", "authorization")])
+async def test_azure_gets_the_present_key_in_the_header_of_the_address(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, path: str, header: str
+) -> None:
+    file = tmp_path / "key"
+    file.write_text("first")
+    monkeypatch.setattr("app.providers.chat_models.endpoint.AZURE", "127.0.0.1")
+    async with recorded() as (url, seen):
+        endpoint = Endpoint(base_url=f"{url}{path}", api_key=KeyFile("MNEMA_LLM_API_KEY_FILE", file))
+        model = OpenAIModel(endpoint, "any-model", 30.0)
+        await model.check_health()
+        file.write_text("the second")
+        await model.check_health()
+        await model.close()
+    assert [one.headers[header].removeprefix("Bearer ") for one in seen] == ["first", "the second"]
+    assert all(("authorization" in one.headers) == (header == "authorization") for one in seen)
 
 
 async def test_the_parameters_of_a_request_are_settings(server: FakeLlm) -> None:

@@ -92,7 +92,7 @@ async def test_refused_inside_a_transaction(subject: Embedder) -> None:
 
 @pytest.mark.parametrize("kind", ["local", "remote"])
 async def test_unavailable_once_closed(kind: str, server: FakeOpenAI) -> None:
-    embedder = LocalEmbedder(model_cache()) if kind == "local" else client(server, max_retries=0)
+    embedder = LocalEmbedder(model_cache()) if kind == "local" else client(server, timeout_s=0.2)
     await embedder.close()
     with pytest.raises(EmbedderUnavailable):
         await embedder.embed_texts(["text"])

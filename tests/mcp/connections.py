@@ -1,6 +1,7 @@
 """The official MCP client, connected to a server in every possible way."""
 
 import os
+import re
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -14,6 +15,7 @@ from mcp.types import CallToolResult
 Connect = Callable[[str, str], AbstractAsyncContextManager[Client]]
 HEADERS = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
 VERSIONS: list[dict[str, str]] = [{}, {"MCP-Protocol-Version": "2025-11-25"}, {"MCP-Protocol-Version": "2026-07-28"}]
+HANDLE = re.compile(r" \(\d{4}-\d\d-\d\d, id [0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\)$", re.MULTILINE)
 COMMAND = ["-m", "app.cli.main", "mcp"]
 
 
@@ -68,6 +70,11 @@ def text(result: CallToolResult) -> str:
     (block,) = result.content
     assert block.type == "text"
     return block.text
+
+
+def plain_text(result: CallToolResult) -> str:
+    """Return the text of a result without the dates and ids at the ends of its lines."""
+    return HANDLE.sub("", text(result))
 
 
 def answered(result: CallToolResult) -> dict[str, Any]:

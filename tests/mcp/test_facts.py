@@ -77,7 +77,7 @@ async def test_answers_and_refusals_are_those_of_http(server: str, caller: Calle
         wrong: list[dict[str, Any]] = [
             {},
             {"user_id": ""},
-            {"user_id": 7},
+            {"user_id": 7.5},
             MAYA | {"topic_key": "Colors!"},
             MAYA | {"limit": 201},
             MAYA | {"question": ""},

@@ -16,7 +16,7 @@ from app.bootstrap import Application
 from app.mcp.http import PATH
 from tests.api import calls
 from tests.factories import Caller, body, make_caller
-from tests.mcp.connections import HEADERS, answered, by_http, by_stdio, call, refused, text
+from tests.mcp.connections import HEADERS, answered, by_http, by_stdio, call, plain_text, refused
 
 LIST = call({}, method="tools/list")
 Fixing = Callable[..., AbstractAsyncContextManager[Client]]
@@ -60,7 +60,7 @@ async def test_a_key_of_one_agent_needs_no_agent(app: Application, server: str, 
         assert "duties and appointments" in fields["memory_remember"]["category"]["description"]
         answered(await client.call_tool("memory_remember", body("Maya ships on Friday.", category="tasks")))
         found = await client.call_tool("memory_query", {"query": "shipping"})
-        assert text(found) == "[tasks] Maya ships on Friday."
+        assert plain_text(found) == "[tasks] Maya ships on Friday."
         problem = refused(
             await client.call_tool("memory_query", {"query": "x", "agent": "stylist"}), "agent_not_allowed"
         )
@@ -105,7 +105,7 @@ async def test_the_model_cannot_choose_what_is_fixed(fixing: Fixing, server: str
         assert "memory_facts" not in fields, "the planner may not see the category of facts"
         assert "relationships" not in fields["memory_remember"]["category"]["enum"]
         found = await client.call_tool("memory_query", {"query": "who ships and frets?", "filters": None})
-        assert text(found).splitlines() == [
+        assert plain_text(found).splitlines() == [
             "Memory updates since rev 0:",
             "- +created: [Tasks] Maya ships on Friday. (imp=2)",
             "[tasks] Maya ships on Friday.",

@@ -116,6 +116,8 @@ async def test_any_value_of_any_field_gets_an_answer(server: str, caller: Caller
                     assert (response.status_code, response.json()["error"]["code"]) == (400, -32700)
                     continue
                 result = response.json()["result"]
+                if "coerced" in result.get("_meta", {}):  # MCP reads more than HTTP
+                    continue
                 assert result.get("isError", False) == (not http.is_success), (field, value)
                 if result.get("isError"):
                     assert result["structuredContent"]["code"] == http.json()["code"], (field, value)

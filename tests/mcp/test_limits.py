@@ -46,6 +46,7 @@ async def test_a_tool_says_that_a_limit_is_reached(connect: Connect, server: str
             assert answered(result)["items"] == []
         problem = refused(result, "rate_limited")
         assert (problem["status"], problem["retry_after"] >= 1) == (429, True)
+        assert problem["detail"].endswith(f"; wait {problem['retry_after']} s, then call again")
         with pytest.raises(MCPError, match="rate_limited: at most 12 requests a minute for this API key"):
             await client.list_tools()
     async with caller.client(server) as http:

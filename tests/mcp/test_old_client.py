@@ -14,7 +14,7 @@ import pytest
 
 from tests.api import calls
 from tests.factories import Caller
-from tests.mcp.connections import COMMAND
+from tests.mcp.connections import COMMAND, HANDLE
 
 REFUSAL = "category_not_allowed: agent 'stylist' may not use: tasks; it may use: preferences, style, tone"
 SCRIPT = Path(__file__).with_name("old_client.py")
@@ -45,11 +45,11 @@ async def test_a_client_of_the_older_sdk_is_served(server: str, caller: Caller, 
     for way in ("http", "stdio"):
         assert found[way]["version"].startswith("2025-")
         assert set(found[way]["tools"]) == {"memory_query", "memory_remember", "memory_history", "memory_facts"}
-        assert found[way]["text"].splitlines()[-1] == "[preferences] Maya drinks oat milk."
+        assert HANDLE.sub("", found[way]["text"]).splitlines()[-1] == "[preferences] Maya drinks oat milk."
         assert found[way]["structured"]["items"][0]["category"] == "preferences"
         assert found[way]["refused"] == [True, REFUSAL]
         assert found[way]["templates"] == ["memory", "user_profile", "thread_header"]
         assert found[way]["header"]
-        assert found[way]["recalled"].endswith("[preferences] Maya drinks oat milk.")
+        assert HANDLE.sub("", found[way]["recalled"]).endswith("[preferences] Maya drinks oat milk.")
     assert found["http"]["text"].startswith("Memory updates since rev 0:")
     assert not found["stdio"]["text"].startswith("Memory updates")

@@ -9,7 +9,7 @@ from mcp.types import PromptReference, ResourceTemplateReference
 from app.bootstrap import Application
 from tests.api import calls
 from tests.factories import Caller, make_caller
-from tests.mcp.connections import EVERY_WAY, Connect, by_http, by_stdio
+from tests.mcp.connections import EVERY_WAY, HANDLE, Connect, by_http, by_stdio
 
 MISSING = "01999c1e-5e1c-7c1e-8b0e-2f6f0c3b9a11"
 
@@ -87,7 +87,7 @@ async def test_the_prompts_keep_and_recall(connect: Connect, server: str, caller
         assert kept.endswith("I like tea.")
         asked = {"question": "When does Maya ship?", "agent": "planner", "user_id": "maya"}
         recalled = await prompt(client, "recall", asked)
-        assert recalled.splitlines()[-1] == "[tasks] Maya ships on Friday."
+        assert HANDLE.sub("", recalled).splitlines()[-1] == "[tasks] Maya ships on Friday."
         assert "frets" not in recalled
         for name, arguments, said in (
             ("recall", {"question": "x"}, "missing: agent"),

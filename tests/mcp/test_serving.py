@@ -14,7 +14,7 @@ from app.mcp.http import PATH
 from app.ports import Embedder, Embedding
 from tests.api import calls
 from tests.factories import Caller, Clock, KeepOpen, serve
-from tests.mcp.connections import HEADERS, answered, ask, by_http, by_stdio, call, text
+from tests.mcp.connections import HEADERS, answered, ask, by_http, by_stdio, call, plain_text, text
 
 
 class Slow(KeepOpen):
@@ -91,7 +91,7 @@ async def test_an_embedder_that_fails_is_no_error(
         async with by_http(url, caller.key) as client:
             result = await ask(client)
             assert answered(result)["degraded"] == "embedder_unavailable"
-            assert text(result) == "[preferences] Maya drinks oat milk."
+            assert plain_text(result) == "[preferences] Maya drinks oat milk."
 
 
 @pytest.mark.long

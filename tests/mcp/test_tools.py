@@ -13,7 +13,7 @@ from app.mcp.schemas import GENERIC
 from app.providers.tokens import WordPieceCounter
 from tests.api import calls
 from tests.factories import Caller, body
-from tests.mcp.connections import EVERY_WAY, Connect, answered, ask, by_http, names, refused, text
+from tests.mcp.connections import EVERY_WAY, Connect, answered, ask, by_http, names, plain_text, refused, text
 from tests.placed_chunks import store_document
 
 EVERY_NAME = ["memory_query", "memory_remember", "memory_history", "memory_facts"]
@@ -35,7 +35,7 @@ async def test_a_client_lists_asks_writes_and_audits(connect: Connect, server: s
         result = await ask(client, thread_id="t")
         answer = answered(result)
         assert [item["id"] for item in answer["items"]] == [written["id"]]
-        assert text(result).splitlines() == [
+        assert plain_text(result).splitlines() == [
             "Memory updates since rev 0:",
             "- +created: [Preferences] Maya drinks oat milk. (imp=2)",
             "[preferences] Maya drinks oat milk.",
@@ -58,7 +58,7 @@ async def test_chunks_come_with_their_marks_and_places(
         [item] = answered(result)["items"]
         assert (item["mark"], item["source"]["path"], item["source"]["heading"]) == ("M1", "guide.md", "Ferry")
         assert parts[item["source"]["start"] : item["source"]["end"]] == parts
-        assert text(result) == f"[M1] [knowledge] guide.md, Ferry: {' '.join(parts.split())}"
+        assert plain_text(result) == f"[M1] [knowledge] guide.md, Ferry: {' '.join(parts.split())}"
 
 
 async def test_the_answer_is_that_of_http(server: str, caller: Caller) -> None:
@@ -71,6 +71,7 @@ async def test_the_answer_is_that_of_http(server: str, caller: Caller) -> None:
             asked = {"min_relevance": 0.0} | fields
             one, two = await calls.ask(http, **asked), answered(await ask(client, **asked))
             assert UUID(one.pop("query_id")) != UUID(two.pop("query_id")), "each answer has a receipt"
+            assert two.pop("tokens") > one.pop("tokens"), "dates and ids count"
             assert rounded(two | {"took_ms": 0}) == rounded(one | {"took_ms": 0})
         written = await calls.remember(http, "Maya owns a blue kayak.")
         page = answered(await client.call_tool("memory.history", {"memory_id": written["id"]}))
@@ -96,7 +97,7 @@ async def test_refusals_are_those_of_http(server: str, caller: Caller) -> None:
         {"agent": "nobody"},
         {"agent": "stylist", "categories": ["tasks", "profile"]},
         {"top_k": 51},
-        {"top_k": "3"},
+        {"top_k": "three"},
         {"budget_tokens": 0},
         {"budget_tokens": 8193},
         {"threshold": 1.5},
@@ -182,7 +183,8 @@ async def test_the_text_fits_the_budget(server: str, caller: Caller) -> None:
             answer = answered(result)
             lines = text(result).splitlines() if answer["items"] or answer["header"] else []
             assert sum(line_tokens(line, count(line)) for line in lines) == answer["tokens"] <= budget
-            assert lines == [
+            shown = plain_text(result).splitlines() if lines else []
+            assert shown == [
                 *answer["header"].splitlines(),
                 *(item["text"] for item in answer["items"] + answer["related"]),
             ]
@@ -194,7 +196,7 @@ async def test_a_multiline_text_is_one_bullet(server: str, caller: Caller) -> No
         answered(await client.call_tool("memory.remember", turn))
         for form in ("bullets", "full"):
             result = await ask(client, "oat milk", **{"return": form})
-            assert text(result).splitlines() == ["[activity] Milk? - (tasks) Oat, please."]
+            assert plain_text(result).splitlines() == ["[activity] Milk? - (tasks) Oat, please."]
 
 
 async def test_nothing_found_says_so(server: str, caller: Caller) -> None:

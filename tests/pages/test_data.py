@@ -20,7 +20,7 @@ from app.config.yaml_files import read_yaml
 from app.domain.outages import NoUpstream
 from app.domain.rendering.lines import chat_preface
 from tests.cli.pages import line_pattern
-from tests.mcp.connections import by_http, text
+from tests.mcp.connections import by_http, plain_text, text
 from tests.pages.blocks import BLOCKS, Block, shell_commands, simple_commands
 from tests.pages.commands import parse_curl
 from tests.pages.reader import Reader, take_tour
@@ -123,7 +123,16 @@ async def test_a_client_connects_as_its_page_says(name: str, reader: Reader) -> 
         [query] = [tool for tool in (await client.list_tools()).tools if tool.name == "memory_query"]
         assert not {"agent", "user_id"} & set(query.input_schema["properties"])  # the configuration fixes both
         answer = await client.call_tool("memory_query", {"query": "When does Maya deploy?"})
-        assert text(answer) == "[tasks] Maya deploys on Thursdays."
+        assert plain_text(answer) == "[tasks] Maya deploys on Thursdays."
+
+
+async def test_what_models_send_is_told_as_the_page_says(reader: Reader) -> None:
+    async with by_http(reader.url, reader.caller.key) as client:
+        sent = {"agent": "planner", "query": "lamps", "userId": "maya", "top_k": "3"}
+        answer = await client.call_tool("memory_query", sent)
+    assert not answer.is_error
+    assert answer.meta is not None
+    assert answer.meta["coerced"] == json.loads(block("docs/mcp.md 5").text)["coerced"]
 
 
 async def test_facts_over_mcp_are_answered_as_the_page_says(reader: Reader) -> None:
@@ -132,9 +141,9 @@ async def test_facts_over_mcp_are_answered_as_the_page_says(reader: Reader) -> N
     async with by_http(reader.url, reader.caller.key) as client:
         answers = [
             text(await client.call_tool("memory_facts", json.loads(line)))
-            for line in block("docs/mcp.md 5").text.splitlines()
+            for line in block("docs/mcp.md 6").text.splitlines()
         ]
-    assert [f"{answer}\n" for answer in answers] == [block("docs/mcp.md 6").text, block("docs/mcp.md 7").text]
+    assert [f"{answer}\n" for answer in answers] == [block("docs/mcp.md 7").text, block("docs/mcp.md 8").text]
 
 
 @pytest.mark.long

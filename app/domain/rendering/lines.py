@@ -6,6 +6,7 @@ from datetime import datetime
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Final, Literal
+from uuid import UUID
 
 from mnema_wire.marks import ROLES, TagNames, collect_tag_names, defuse_marks, defuse_tag, fold_text
 
@@ -29,6 +30,7 @@ BULLET_CHARS: Final = 120
 _IMPORTANCE: Final = re.compile(r"[(（]?\b[iｉ][mｍ][pｐ]\s*[=＝﹦]\s*(\d*)[)）]?", re.IGNORECASE)
 _PARTING_FACTS: Final = re.compile(r"\( {0,9}thread\b|#\d{1,9} {0,9}:")
 _NUMBERED: Final = re.compile(r", {0,9}\d{1,9}\)")
+_NAMED_ID: Final = re.compile(r"\bid\W{0,3}(?=[0-9a-f]{8}-[0-9a-f]{4}-)", re.IGNORECASE)
 
 
 def plain_line(text: str, names: TagNames = ROLES) -> ModelText:
@@ -39,6 +41,11 @@ def plain_line(text: str, names: TagNames = ROLES) -> ModelText:
 def bullet(category: str, text: str, names: TagNames = ROLES) -> ModelText:
     """Return `[<category>] <text>`."""
     return ModelText(f"[{_tag(category)}] {_defuse(text, names)}")
+
+
+def identified_line(line: ModelText, memory_id: UUID, changed_at: datetime) -> ModelText:
+    """Return `<line> (2026-01-26, id <memory id>)`. No other id of the line is called one."""
+    return ModelText(f"{_NAMED_ID.sub('', line.text)} ({changed_at:%Y-%m-%d}, id {memory_id})")
 
 
 def citation_mark(number: int) -> str:

@@ -7,6 +7,7 @@ from typing import Any, Literal, TypeAlias
 from app.domain.errors import ConfigError
 from app.ports import ChatModel
 from app.providers.addresses import check_endpoint, is_printable_ascii
+from app.providers.api_keys import open_key
 from app.providers.chat_models.dialect import Dialect
 from app.providers.chat_models.none import NullChatModel
 
@@ -25,6 +26,7 @@ class ChatModelSettings:
     base_url: str = ""
     model: str = ""
     api_key: str = field(default="", repr=False)
+    api_key_file: str = ""
     timeout_s: float = 60.0
     length_parameter: Literal["auto", "max_tokens", "max_completion_tokens"] = "auto"
     reasoning_effort: str = ""
@@ -46,7 +48,7 @@ def build_chat_model(settings: ChatModelSettings) -> ChatModel:
 
     endpoint = Endpoint(
         base_url=settings.base_url,
-        api_key=settings.api_key,
+        api_key=open_key("MNEMA_LLM_API_KEY", settings.api_key, settings.api_key_file),
         headers=settings.headers,
         extra_body=settings.extra_body,
     )

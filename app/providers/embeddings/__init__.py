@@ -7,18 +7,22 @@ from typing import Literal
 from app.domain.errors import ConfigError
 from app.ports import Embedder
 from app.providers.addresses import check_endpoint
+from app.providers.api_keys import open_key
+from app.providers.embeddings.endpoint_options import EndpointOptions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbedderSettings:
-    """A model. `base_url`, `api_key`, `timeout_s` are for `openai`; `threads`, `cache_dir` for `local`."""
+    """A model. `base_url` to `endpoint` are for `openai`; `threads`, `cache_dir` for `local`."""
 
     kind: Literal["local", "openai"] = "local"
     model: str = "all-MiniLM-L6-v2"
     dimension: int = 384
     base_url: str = ""
     api_key: str = field(default="", repr=False)
+    api_key_file: str = ""
     timeout_s: float = 15.0
+    endpoint: EndpointOptions = field(default_factory=EndpointOptions)
     threads: int = 1
     cache_dir: Path
     query_cache: int = 1024
@@ -49,9 +53,10 @@ def _build_openai(settings: EmbedderSettings) -> Embedder:
 
     return OpenAIEmbedder(
         settings.base_url,
-        settings.api_key,
+        open_key("MNEMA_EMBEDDING_API_KEY", settings.api_key, settings.api_key_file),
         settings.model,
         settings.dimension,
         timeout_s=settings.timeout_s,
         query_cache=settings.query_cache,
+        options=settings.endpoint,
     )

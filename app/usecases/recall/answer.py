@@ -17,7 +17,7 @@ from app.domain.recall.passages import FoundChunk, Passage, place_parts
 from app.domain.recall.scoring import ScoredCandidate
 from app.domain.recall.selection import DroppedCandidate
 from app.domain.recall.token_budget import TokenBudget, line_tokens
-from app.domain.rendering.lines import citation_line, citation_mark, plain_line
+from app.domain.rendering.lines import citation_line, citation_mark, identified_line, plain_line
 from app.domain.rendering.model_text import NOTHING, ModelText
 from app.ports import TokenCounter
 from app.storage.recall.search import Related
@@ -28,12 +28,13 @@ from app.usecases.recall.chunks import fit_passages
 class AnswerItem:
     """One memory of the answer. `ranked` is None for a category with context mode `all`, which is not ranked.
 
-    `line` is what a model reads; the memory has the text as stored. Chunks have a `mark`. The memory of a chunk has the
-    text of its passage, and its place as `source`.
+    `line` is its line, `told` what a model reads of it: the same, perhaps with date and id. The memory has the text as
+    stored. Chunks have a `mark`. The memory of a chunk has the text of its passage, and its place as `source`.
     """
 
     memory: Memory
     line: ModelText
+    told: ModelText
     ranked: RankedItem | None = None
     strength: float | None = None
     mark: str | None = None
@@ -83,17 +84,26 @@ class Answer:
 class AnswerBuilder:
     """A builder that fills an answer line by line and never splits a line.
 
-    With `full`, metadata, source and tags count against the budget as well. `names` are the tags that lines may have.
+    With `full`, metadata, source and tags count against the budget as well; with `identified`, each line tells date and
+    id of its memory. `names` are the tags that lines may have.
     """
 
     def __init__(
-        self, answer: Answer, budget: TokenBudget, tokens: TokenCounter, names: TagNames, *, full: bool
+        self,
+        answer: Answer,
+        budget: TokenBudget,
+        tokens: TokenCounter,
+        names: TagNames,
+        *,
+        full: bool,
+        identified: bool,
     ) -> None:
         self._answer = answer
         self._budget = budget
         self._tokens = tokens
         self._names = names
         self._full = full
+        self._identified = identified
         self._pinned: list[AnswerItem] = []
         self._added_pinned: set[UUID] = set()
         self._added: set[UUID] = set()
@@ -140,14 +150,13 @@ class AnswerBuilder:
 
         With `ranked`, at least half of the remaining budget stays free for the ranked categories.
         """
-        self._pinned = [AnswerItem(memory, self._render_bullet(memory)) for memory in memories]
+        self._pinned = [self._make_item(memory) for memory in memories]
         self._add_pinned(reserve=-(-self._budget.tokens_left // 2) if ranked else 0)
 
     def add_ranked(self, ranked: Sequence[RankedItem], memories: dict[UUID, Memory]) -> None:
         """Add the ranked memories in their order."""
         for item in ranked:
-            memory = memories[item.scored.candidate.id]
-            self._add_item(self._answer.items, AnswerItem(memory, self._render_bullet(memory), item))
+            self._add_item(self._answer.items, self._make_item(memories[item.scored.candidate.id], ranked=item))
 
     def add_related(self, related: Sequence[Related], scored: Sequence[ScoredCandidate], limit: int) -> None:
         """Add at most `limit` memories that the answer does not contain yet, in the order of the question.
@@ -160,8 +169,7 @@ class AnswerBuilder:
         new = [r for r in related if r.memory.id not in told]
         new.sort(key=lambda r: (places.get(r.memory.id, len(places)), -r.strength))
         for r in new[:limit]:
-            item = AnswerItem(r.memory, self._render_bullet(r.memory), strength=r.strength)
-            self._add_item(self._answer.related, item)
+            self._add_item(self._answer.related, self._make_item(r.memory, strength=r.strength))
 
     def add_chunks(self, found: Sequence[FoundChunk], reach: int, most: int, share: float) -> None:
         """Add at most `most` chunks behind all memories, each with up to `reach` chunks before and after it.
@@ -175,7 +183,7 @@ class AnswerBuilder:
             memory = passage.memory
             label = place_parts(passage.place)
             line = citation_line(count + 1, memory.text, self._names, category=memory.category, label=label)
-            item = AnswerItem(memory, line, ranked, mark=citation_mark(count + 1))
+            item = self._make_item(memory, line, ranked=ranked, mark=citation_mark(count + 1))
             if self._take_item(item, floor):
                 self._answer.items.append(item)
                 return True
@@ -185,7 +193,7 @@ class AnswerBuilder:
             self._added.update(passage.also)
         for one in found:
             if (memory := one.chunk.memory).id not in self._added:
-                self._answer.left_out[memory.id] = AnswerItem(memory, NOTHING, RankedItem(one.scored))
+                self._answer.left_out[memory.id] = AnswerItem(memory, NOTHING, NOTHING, RankedItem(one.scored))
 
     def fill_remaining(self) -> None:
         """Spend the rest of the budget on pinned categories that did not fit before."""
@@ -206,14 +214,25 @@ class AnswerBuilder:
 
     def _take_item(self, item: AnswerItem, reserve: int = 0) -> bool:
         extra = _extra_text(item.memory) if self._full else ""
-        cost = self._line_cost(item.line) + (self._text_cost(extra) if extra else 0)
+        cost = self._line_cost(item.told) + (self._text_cost(extra) if extra else 0)
         if self._budget.tokens_left - cost < reserve or not self._budget.try_spend(cost):
             return False
         self._added.add(item.memory.id)
         return True
 
-    def _render_bullet(self, memory: Memory) -> ModelText:
-        return render_bullet(memory, self._names)
+    def _make_item(
+        self,
+        memory: Memory,
+        line: ModelText | None = None,
+        *,
+        ranked: RankedItem | None = None,
+        strength: float | None = None,
+        mark: str | None = None,
+    ) -> AnswerItem:
+        """Return an item with this line, by default the memory's bullet."""
+        line = line or render_bullet(memory, self._names)
+        told = identified_line(line, memory.id, memory.updated_at) if self._identified else line
+        return AnswerItem(memory, line, told, ranked, strength, mark)
 
     def _line_cost(self, line: ModelText) -> int:
         return self._text_cost(line.text)

@@ -92,7 +92,9 @@ class QueryMemories:
         ranking = await self._ranks.prepare_ranking(principal, request, categories, lengths, chunks=slots)
         answer = Answer()
         budget = TokenBudget(query.budget_tokens or policies.query.budget_tokens)
-        builder = AnswerBuilder(answer, budget, self._tokens, policies.categories.tag_names, full=query.full)
+        builder = AnswerBuilder(
+            answer, budget, self._tokens, policies.categories.tag_names, full=query.full, identified=query.identified
+        )
         return QueryState(query, ranking, [name for name in categories if name not in lengths], answer, builder)
 
     async def _add_fact_answer(self, work: QueryState) -> None:

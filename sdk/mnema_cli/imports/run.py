@@ -58,7 +58,7 @@ class Tally:
         """Count a failure, and keep it if it is one of the first."""
         self.failed += 1
         if len(self.failures) < MOST_SHOWN:
-            self.failures.append((place, problem.replace("pass ?trim=true", "pass --trim")))
+            self.failures.append((place, problem.replace("pass trim=true", "pass --trim")))
 
     def add_stored(self, write: Write) -> None:
         """Count a record that was written, or that a dry run would write."""

@@ -157,7 +157,7 @@ def _print_report(report: ImportReport, file: Path, verb: str = "stored") -> Non
     out.print(f"{report.stored} turns {verb} from {escape(file.name)}, {len(report.skipped)} skipped")
     for number, reason in sorted(report.skipped)[:50]:
         # an import of turns has no --trim
-        out.print(f"  line {number}: {escape(reason.replace(' or pass ?trim=true', ''))}", highlight=False)
+        out.print(f"  line {number}: {escape(reason.replace(' or pass trim=true', ''))}", highlight=False)
     if len(report.skipped) > 50:
         out.print(f"  … and {len(report.skipped) - 50} more")
 
