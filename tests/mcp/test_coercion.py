@@ -228,6 +228,18 @@ async def test_a_bullet_ends_with_the_day_and_the_id_that_history_takes(server: 
         assert "(2026-" not in plain_text(await ask(client, "milk"))
 
 
+async def test_days_and_ids_take_no_place_of_evidence(server: str, caller: Caller) -> None:
+    async with caller.client(server) as http, by_http(server, caller.key) as client:
+        for number in range(10):
+            text_ = f"Maya keeps a bottle of milk number {number} for the week that {number} guests come to the house."
+            await calls.remember(http, text_)
+        asked = {"min_relevance": 0, "top_k": 10}
+        by_default = text(await ask(client, "milk", **asked)).splitlines()
+        by_budget = text(await ask(client, "milk", budget_tokens=512, **asked)).splitlines()
+        assert len(by_default) == 10
+        assert len(by_budget) < 10
+
+
 @pytest.mark.long
 async def test_lines_may_be_those_of_http(settings: Settings, embedder: Embedder, caller: Caller) -> None:
     configured = settings.model_copy(update={"mcp_ids": False})

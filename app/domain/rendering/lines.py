@@ -15,6 +15,9 @@ from app.domain.text_rules import ELLIPSIS, cut_at_word, normalise_text, one_lin
 
 ChangeKind = Literal["created", "updated", "merged", "deleted", "soft_deleted", "restored"]
 
+IDENTITY_TOKENS: Final = 40
+"""About the tokens that day and id add to a line."""
+
 SIGNS: Final[Mapping[ChangeKind, str]] = MappingProxyType(
     {
         "created": "+created",

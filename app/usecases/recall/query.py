@@ -12,6 +12,7 @@ from app.domain.recall.arrangement import arrange_answer
 from app.domain.recall.delta_header import shown_entries
 from app.domain.recall.scoring import ScoredCandidate
 from app.domain.recall.token_budget import TokenBudget
+from app.domain.rendering.lines import IDENTITY_TOKENS
 from app.ports import TokenCounter
 from app.storage.access_log import AccessLog
 from app.storage.recall.delta import DeltaStorage
@@ -91,7 +92,10 @@ class QueryMemories:
         request = replace(query, threshold=_least_cosine(policies, query.threshold))
         ranking = await self._ranks.prepare_ranking(principal, request, categories, lengths, chunks=slots)
         answer = Answer()
-        budget = TokenBudget(query.budget_tokens or policies.query.budget_tokens)
+        default = policies.query.budget_tokens
+        if query.identified:  # day and id are no evidence, so they may not take its place
+            default += IDENTITY_TOKENS * ranking.limits.top_k
+        budget = TokenBudget(query.budget_tokens or default)
         builder = AnswerBuilder(
             answer, budget, self._tokens, policies.categories.tag_names, full=query.full, identified=query.identified
         )
