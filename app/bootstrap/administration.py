@@ -22,7 +22,9 @@ from app.config.loader import load_policies
 from app.config.settings import Settings
 from app.domain.errors import ConfigError, MnemaError
 from app.domain.languages import ENGLISH
+from app.domain.outages import UnusableAnswer
 from app.ports import BlobStore, ChatModel, Reranker
+from app.prompts.probe import PROBE
 from app.providers.chat_models import build_chat_model
 from app.providers.chat_models.none import NullChatModel
 from app.providers.embeddings import build_embedder
@@ -115,6 +117,23 @@ async def check_configuration(settings: Settings) -> None:
         await reranker.close()
         await embedder.close()
         await engine.close()
+
+
+async def ask_chat_model(settings: Settings) -> str:
+    """Ask the chat model the probe's question, twice if need be; return how its endpoint is asked.
+
+    The calls cost tokens of the endpoint, but none of a tenant's day. Raise NoChatModel, ChatModelUnavailable, and
+    UnusableAnswer if neither answer can be read.
+    """
+    chat = build_chat_model(chat_model_settings(settings))
+    try:
+        for _ in range(2):
+            reply = await chat.generate_reply(PROBE)
+            if reply.value is not None:
+                return chat.describe()
+        raise UnusableAnswer(f"The chat model gave no readable answer. It was asked with: {chat.describe()}.")
+    finally:
+        await chat.close()
 
 
 async def diagnose_installation(settings: Settings) -> dict[str, str]:

@@ -12,6 +12,7 @@ from mnema_cli.client import USAGE, error_text, exit_with_error, out
 from rich.markup import escape
 
 from app.bootstrap.administration import (
+    ask_chat_model,
     change_secret,
     create_roles,
     diagnose_installation,
@@ -137,9 +138,14 @@ def secret_accept() -> None:
     out.print("accepted; texts erased under the former secret are no longer recognised")
 
 
-def run_doctor() -> None:
+def run_doctor(
+    ask_model: Annotated[
+        bool, typer.Option("--ask-model", help="also ask the chat model a question, which costs some tokens")
+    ] = False,
+) -> None:
     """Check this installation and say how to repair it.
 
+    With --ask-model, show how the chat model's endpoint is asked for JSON, and which parameters it takes.
     Exit code 1 if the server could not answer requests, 0 if it could, even without a broker.
     """
     settings = Settings()
@@ -161,5 +167,7 @@ def run_doctor() -> None:
     for name in failed & REMEDIES.keys():
         if checks[name] != READ_ONLY:  # that verdict already names the remedy
             out.print(f"\nto repair {name}: {REMEDIES[name]}", highlight=False)
+    if ask_model:
+        out.print(f"\nchat model: {escape(run_use_case(ask_chat_model(settings)))}", highlight=False)
     if failed - Readiness.OPTIONAL:
         raise typer.Exit(1)

@@ -4,7 +4,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from app.domain.outages import ChatModelUnavailable
+from app.bootstrap.administration import ask_chat_model
+from app.config.settings import Settings
+from app.domain.outages import ChatModelUnavailable, UnusableAnswer
 from app.ports import Prompt, Reply
 from app.prompts import same_fact
 from app.providers.chat_models.dialect import Dialect
@@ -47,6 +49,16 @@ async def ask(model: OpenAIModel, streams: bool) -> Reply[same_fact.Answer] | No
         return await model.generate_reply(PROMPT, Heard() if streams else None)
     except ChatModelUnavailable:
         return None
+
+
+async def test_doctor_tells_how_an_endpoint_is_asked(server: FakeLlm) -> None:
+    server.behaviour = next(one for one in BEHAVIOURS if one.name == "every parameter is refused, one after another")
+    settings = Settings(llm="openai", llm_base_url=server.base_url, llm_model="any")
+    told = await ask_chat_model(settings)
+    assert told == "text, max_completion_tokens, no temperature, no system message"
+    server.behaviour = next(one for one in BEHAVIOURS if one.name == "words alone")
+    with pytest.raises(UnusableAnswer, match="no readable answer"):
+        await ask_chat_model(settings)
 
 
 @pytest.mark.filterwarnings("ignore:Failed to extract usage")

@@ -142,9 +142,12 @@ def _stringify(value: Any) -> Any:
 
 
 def bare_list(said: str) -> str:
-    """Return the only list of the answer, else the answer."""
-    answer = json.loads(said)
-    return json.dumps(next(iter(answer.values()))) if len(answer) == 1 else said
+    """Return the only field of the answer if it is a list, else the answer."""
+    match list(json.loads(said).values()):
+        case [list(items)]:
+            return json.dumps(items)
+        case _:
+            return said
 
 
 def trailing_commas(said: str) -> str:

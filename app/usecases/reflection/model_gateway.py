@@ -242,11 +242,13 @@ class ModelGateway:
 def _check_reply(reply: Reply[Answer], read: Callable[[Answer], CheckedAnswer[T]]) -> CheckedAnswer[T]:
     """Check a reply by the prompt's rules. Items that are missing in it count as refused."""
     checked: CheckedAnswer[T] = CheckedAnswer() if reply.value is None else read(reply.value)
+    # A list that is full already needs no second answer, nor does one whose rules find nothing missing.
+    is_complete = TOO_MANY in checked.refused or (checked.value is not None and not checked.items)
     dropped = [*reply.refused, *([CUT] if reply.is_cut else ())]
-    checked = replace(checked, items=checked.items + len(dropped), refused=[*checked.refused, *dropped])
+    checked = replace(checked, items=checked.items + len(reply.refused), refused=[*checked.refused, *dropped])
     if checked.rule is not None:
         return checked
-    if reply.is_cut and TOO_MANY not in checked.refused:  # a list that is full already needs no second answer
+    if reply.is_cut and not is_complete:
         most = "one item" if checked.items_ok < 2 else f"{checked.items_ok} items"
         return replace(checked, rule=CUT, complaint=SHORTER.format(most=most))
     if reply.value is None or reply.refused:
