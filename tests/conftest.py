@@ -267,9 +267,7 @@ async def shared_installation(
     """
     async with cloned(superuser_url) as database, scripted_upstream() as upstream:
         settings = settings_of(database, tmp_path_factory.mktemp("shared"))
-        settings = settings.model_copy(
-            update={"chat_upstream_url": upstream.base_url, "chat_anthropic_url": upstream.base_url}
-        )
+        settings = settings.model_copy(update={"chat_upstream_url": upstream.base_url})
         upstream.takes_anything, upstream.rule = True, lambda _body: "Fine."
         async with replica(settings, Doubles(embedder=local_model, clock=Clock())) as (url, app):
             yield Installation(app, database, url)

@@ -16,11 +16,23 @@ from tests.scripted_upstream import Received, ScriptedUpstream, scripted_upstrea
 HERE = Path(__file__).parent
 PYTHON_CLIENTS = {
     "with_openai": "openai",
+    "with_openai_responses": "openai",
+    "with_openai_agents": "agents",
+    "with_anthropic": "anthropic",
     "with_pydantic_ai": "pydantic_ai.models.openai",
     "with_langchain": "langchain_openai",
+    "with_langchain_responses": "langchain_openai",
     "with_llamaindex": "llama_index.llms.openai_like",
 }
-NODE_CLIENTS = {"with_openai.mjs": ["openai"], "with_ai_sdk.mjs": ["ai", "@ai-sdk/openai-compatible"]}
+NODE_CLIENTS = {
+    "with_openai.mjs": ["openai"],
+    "with_openai_responses.mjs": ["openai"],
+    "with_anthropic.mjs": ["@anthropic-ai/sdk"],
+    "with_ai_sdk.mjs": ["ai", "@ai-sdk/openai-compatible"],
+    "with_ai_sdk.mjs responses": ["ai", "@ai-sdk/openai"],
+    "with_ai_sdk.mjs messages": ["ai", "@ai-sdk/anthropic"],
+}
+"""The packages of each driver. A word behind its name is its third argument."""
 
 
 class Failed(Exception):
@@ -34,6 +46,7 @@ class Client:
     name: str
     command: Sequence[str]
     folder: Path = HERE.parents[1]
+    options: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -59,7 +72,9 @@ async def find_clients(pythons: Sequence[str], node_folder: Path) -> list[Client
         found.append(Client(name, [having[0], "-m", f"bench.chat_clients.{name}"] if having else []))
     for name, packages in NODE_CLIENTS.items():
         installed = all((node_folder / "node_modules" / package).is_dir() for package in packages)
-        found.append(Client(name, ["node", str(HERE / name)] if installed else [], node_folder))
+        driver, _, api = name.partition(" ")
+        command = ["node", str(HERE / driver)] if installed else []
+        found.append(Client(name.replace(" ", "_"), command, node_folder, [api] if api else []))
     return found
 
 
@@ -76,7 +91,14 @@ async def run_client(client: Client, upstream: ScriptedUpstream, base_url: str, 
     environment = os.environ | {"PYTHONPATH": str(HERE.parents[1])}
     pipe = asyncio.subprocess.PIPE
     started = await asyncio.create_subprocess_exec(
-        *client.command, base_url, key, stdout=pipe, stderr=pipe, cwd=client.folder, env=environment
+        *client.command,
+        base_url,
+        key,
+        *client.options,
+        stdout=pipe,
+        stderr=pipe,
+        cwd=client.folder,
+        env=environment,
     )
     printed, said = await started.communicate()
     if started.returncode:

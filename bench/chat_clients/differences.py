@@ -8,6 +8,9 @@ from typing import Any
 ADDED = frozenset({"memory_hits", "model_label", "meta"})
 """Members that Mnema adds to an answer."""
 
+TEXTS = ("text", "input_text")
+"""The types of parts that are text."""
+
 MARK = "Current message: "
 """The words before the user's own text in a message with memories."""
 
@@ -27,7 +30,7 @@ def _compare_body(direct: bytes, proxied: bytes) -> str | None:
     if not is_insertion(direct, proxied):
         return f"{direct!r} became {proxied!r}, which is no insertion"
     sent, arrived = json.loads(direct), json.loads(proxied)
-    if sent["messages"][-1]["role"] != "user":
+    if not isinstance(said := sent.get(list_name(sent), ""), str) and said[-1].get("role") != "user":
         return "a message was changed though the last one is not the user's"
     if strip_memories(arrived) != sent:
         return f"{sent!r} became {arrived!r}"
@@ -42,15 +45,26 @@ def is_insertion(before: bytes, after: bytes) -> bool:
 
 
 def strip_memories(body: dict[str, Any]) -> dict[str, Any]:
-    """Return the body without the memories before the last user message."""
-    *earlier, last = body["messages"]
-    if last["role"] != "user":
+    """Return the body without the memories before the last user message. A body without messages stays."""
+    name = list_name(body)
+    said = body.get(name)
+    if not said:
+        return body
+    if isinstance(said, str):
+        return body | {name: _after_mark(said)}
+    *earlier, last = said
+    if last.get("role") != "user":
         return body
     content = last["content"]
     if isinstance(content, str):
-        return body | {"messages": [*earlier, last | {"content": _after_mark(content)}]}
-    parts = [part | {"text": _after_mark(part["text"])} if part["type"] == "text" else part for part in content]
-    return body | {"messages": [*earlier, last | {"content": parts}]}
+        return body | {name: [*earlier, last | {"content": _after_mark(content)}]}
+    parts = [part | {"text": _after_mark(part["text"])} if part["type"] in TEXTS else part for part in content]
+    return body | {name: [*earlier, last | {"content": parts}]}
+
+
+def list_name(body: dict[str, Any]) -> str:
+    """Return the name of the member with the messages: Responses call it `input`."""
+    return "messages" if "messages" in body else "input"
 
 
 def _after_mark(text: str) -> str:

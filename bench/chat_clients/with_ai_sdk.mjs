@@ -1,12 +1,19 @@
-// The Vercel AI SDK (`ai`, `@ai-sdk/openai-compatible`): what it returns for each question.
-// Run it in a folder whose node_modules has both packages: node with_ai_sdk.mjs BASE_URL KEY
+// The Vercel AI SDK (`ai` and a provider's package): what it returns for each question.
+// Run it in a folder whose node_modules has both packages: node with_ai_sdk.mjs BASE_URL KEY [responses|messages]
 import { ask, conversation, packageOf, report } from "./questions.mjs";
 
+globalThis.AI_SDK_LOG_WARNINGS = false; // they would stand among the answers
 const { generateText, jsonSchema, Output, stepCountIs, streamText, tool } = packageOf("ai");
-const { createOpenAICompatible } = packageOf("@ai-sdk/openai-compatible");
-const [baseURL, apiKey] = process.argv.slice(2);
-const provider = createOpenAICompatible({ name: "mnema", baseURL, apiKey, supportsStructuredOutputs: true, includeUsage: true });
-const usual = { model: provider(ask.model), maxRetries: 0 };
+const [baseURL, apiKey, api = "compatible"] = process.argv.slice(2);
+const providers = {
+  compatible: () => {
+    const { createOpenAICompatible } = packageOf("@ai-sdk/openai-compatible");
+    return createOpenAICompatible({ name: "mnema", baseURL, apiKey, supportsStructuredOutputs: true, includeUsage: true });
+  },
+  responses: () => packageOf("@ai-sdk/openai").createOpenAI({ baseURL, apiKey }),
+  messages: () => packageOf("@ai-sdk/anthropic").createAnthropic({ baseURL, apiKey }),
+};
+const usual = { model: providers[api]()(ask.model), maxRetries: 0 };
 const tools = {
   get_weather: tool({
     description: ask.tool.description,

@@ -12,7 +12,11 @@ from bench.chat_clients.questions import ASKED, TOOL, conversation, look_at, run
 
 def ask_all(base_url: str, key: str) -> dict[str, Any]:
     """Return the answer to every question, by name."""
-    chat = ChatOpenAI(model=ASKED["model"], base_url=base_url, api_key=key, max_retries=0)
+    return ask_chat(ChatOpenAI(model=ASKED["model"], base_url=base_url, api_key=key, max_retries=0))
+
+
+def ask_chat(chat: ChatOpenAI) -> dict[str, Any]:
+    """Return what a chat answers to every question, by name."""
     tooled = chat.bind_tools([TOOL])
     shaped = chat.with_structured_output(ASKED["schema"], method="json_schema", strict=True)
     return {

@@ -23,7 +23,7 @@ ENDS = {
     "/v1/responses": '"type":"response.completed"',
     "/v1/messages": '"type":"message_stop"',
 }
-"""What the end of a complete stream has, by path."""
+"""The end of a complete stream, by path."""
 pytestmark = [pytest.mark.acceptance, pytest.mark.usefixtures("own")]
 
 

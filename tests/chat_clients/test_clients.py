@@ -9,7 +9,8 @@ import openai
 import pytest
 
 from app.bootstrap import Application
-from bench.chat_clients import with_openai, with_pydantic_ai
+from app.domain.chat.upstream import ANTHROPIC
+from bench.chat_clients import with_anthropic, with_openai, with_openai_responses, with_pydantic_ai
 from bench.chat_clients.compare import leaks
 from bench.chat_clients.differences import compare_answers, compare_bodies, strip_memories
 from tests.api.chat.conftest import KEY, set_upstream
@@ -20,9 +21,13 @@ ASKED = {"model": "scripted-1", "messages": [{"role": "user", "content": "Descri
 Driver = Callable[[str, str], Awaitable[dict[str, Any]]]
 
 
-async def ask_openai(base_url: str, key: str) -> dict[str, Any]:
-    """Run OpenAI's driver in a thread of its own: the server runs in this one."""
-    return await asyncio.to_thread(with_openai.ask_all, base_url, key)
+def in_a_thread(ask_all: Callable[[str, str], dict[str, Any]]) -> Driver:
+    """Return a driver that runs in a thread of its own: the server runs in this one."""
+
+    async def ask(base_url: str, key: str) -> dict[str, Any]:
+        return await asyncio.to_thread(ask_all, base_url, key)
+
+    return ask
 
 
 @dataclass(frozen=True)
@@ -32,6 +37,8 @@ class Ways:
     upstream: ScriptedUpstream
     mnema: str
     key: str
+    add_anthropic: Callable[[], Awaitable[None]]
+    """Gives the tenant the upstream for Anthropic's API, too."""
 
     async def go_both(self, work: Driver) -> tuple[list[Received], Any, list[Received], Any]:
         """Return the requests and the results of `work` directly, and those through Mnema."""
@@ -49,18 +56,45 @@ async def ways(app: Application, server: str) -> AsyncIterator[Ways]:
         upstream.reading = strip_memories
         caller = await make_caller(app, ["chat"])
         await set_upstream(app, caller, upstream.base_url)
-        yield Ways(upstream, f"{server}/v1", caller.key)
+        yield Ways(
+            upstream,
+            f"{server}/v1",
+            caller.key,
+            lambda: set_upstream(app, caller, upstream.base_url, dialect=ANTHROPIC),
+        )
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("ask", [ask_openai, with_pydantic_ai.ask_questions], ids=["openai", "pydantic-ai"])
+@pytest.mark.parametrize(
+    "ask",
+    [
+        in_a_thread(with_openai.ask_all),
+        in_a_thread(with_openai_responses.ask_all),
+        with_pydantic_ai.ask_questions,
+    ],
+    ids=["openai", "openai-responses", "pydantic-ai"],
+)
 async def test_a_client_cannot_tell_mnema_from_the_upstream(ways: Ways, ask: Driver) -> None:
+    forwarded = await compare_ways(ways, ask)
+    assert {one.header("authorization") for one in forwarded} == {f"Bearer {KEY}"}
+
+
+@pytest.mark.long
+async def test_anthropics_client_cannot_tell_mnema_from_the_upstream(ways: Ways) -> None:
+    await ways.add_anthropic()
+    forwarded = await compare_ways(ways, in_a_thread(with_anthropic.ask_all))
+    assert {(one.header("x-api-key"), one.header("authorization")) for one in forwarded} == {(KEY, None)}
+    assert all(one.header("anthropic-version") for one in forwarded)
+
+
+async def compare_ways(ways: Ways, ask: Driver) -> list[Received]:
+    """Run a client directly and through Mnema; return the requests that Mnema forwarded."""
     sent, direct, forwarded, proxied = await ways.go_both(ask)
     assert list(compare_bodies([one.body for one in sent], [one.body for one in forwarded])) == []
     assert list(compare_answers(direct, proxied)) == []
     assert len(forwarded) >= 8
-    assert {one.header("authorization") for one in forwarded} == {f"Bearer {KEY}"}
     assert not any(leaks(one, ways.key) for one in forwarded)
+    return forwarded
 
 
 async def test_memories_reach_the_model_and_the_client_gets_them(ways: Ways) -> None:

@@ -124,8 +124,9 @@ async def test_another_tenants_memories_and_upstream_are_not_reached(
     await both.remember("Maya is allergic to peanuts.")
     other = await make_caller(app, ("chat", "query", "write"))
     async with other.client(server) as http:
-        installations = await post(http, client, "Describe what Maya eats.")
-        assert (client.said(installations.json()), upstream.log) == ("Fine.", [])
+        first = await post(http, client, "Describe what Maya eats.")
+        assert first.status_code == (503 if client is MESSAGES else 200), "the installation has one of OpenAI's alone"
+        assert upstream.log == []
         await set_upstream(app, other, upstream.base_url, "sk-other-0123456789", client.upstream)
         answer = await post(http, client, "Describe what Maya eats, then.", memory_score_threshold=0.0)
     assert "peanuts" not in answer.text
