@@ -64,10 +64,15 @@ def read_fact_extraction(
 ) -> CheckedAnswer[list[Candidate]]:
     """Check the answer. The value has the candidates that keep every rule; those that are only too long are cut.
 
-    Of more than MAX_CANDIDATES facts the first ones count, and the others are refused as `too_many`.
+    Of several with the same text the first one counts. Of more than MAX_CANDIDATES facts the first ones count, and the
+    others are refused as `too_many`.
     """
-    facts = [Candidate(fact.text, fact.category, fact.importance, fact.quote) for fact in answer.facts[:MAX_CANDIDATES]]
-    too_many = [TOO_MANY] * (len(answer.facts) - len(facts))
+    told = dict[str, Fact]()
+    for one in answer.facts:
+        told.setdefault(one.text, one)  # a small model repeats itself
+    candidates = [Candidate(fact.text, fact.category, fact.importance, fact.quote) for fact in told.values()]
+    facts = candidates[:MAX_CANDIDATES]
+    too_many = [TOO_MANY] * len(candidates[MAX_CANDIDATES:])
     valid = []
     complaints = []
     first = None

@@ -1,5 +1,6 @@
 """Rules for a candidate fact, and the part of a turn that is its speaker's own."""
 
+from dataclasses import replace
 from datetime import date
 
 import pytest
@@ -78,10 +79,18 @@ def test_of_an_answer_that_breaks_a_rule_the_rest_may_be_used_and_the_complaint_
 
 @pytest.mark.parametrize("count", [6, 400])
 def test_of_too_many_facts_the_first_are_used(count: int) -> None:
-    read = read_fact_extraction(TURN, CATEGORIES, LIMITS, answer(*[GOOD] * count))
-    assert read.value == [GOOD] * MAX_CANDIDATES
+    words = (f"{chr(ord('a') + number // 26)}{chr(ord('a') + number % 26)}" for number in range(count))
+    told = [replace(GOOD, text=f"The user works as a nurse in Porto, {word}.") for word in words]
+    read = read_fact_extraction(TURN, CATEGORIES, LIMITS, answer(*told))
+    assert read.value == told[:MAX_CANDIDATES]
     assert (read.rule, read.items, read.items_ok) == (None, count, MAX_CANDIDATES)
     assert read.refused == ["too_many"] * (count - MAX_CANDIDATES)
+
+
+def test_a_repeated_fact_counts_once() -> None:
+    lives = fact("The user's brother is Theo.", "with my brother Theo")
+    read = read_fact_extraction(TURN, CATEGORIES, LIMITS, answer(GOOD, *[lives] * 6, replace(GOOD, importance=1)))
+    assert (read.value, read.rule, read.refused) == ([GOOD, lives], None, [])
 
 
 def test_no_fact_is_an_answer() -> None:
