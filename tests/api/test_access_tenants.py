@@ -54,6 +54,7 @@ OWN_COUNT = "unexpected_count"  # tells how many memories of the caller match
 REPEATING = {  # they answer with what this caller's earlier requests may have stored
     "POST /facts",
     "PUT /conversations/{conversation_id}/active-set",
+    "POST /v1/responses",  # its input may be a plain text
 }
 OWNED = (
     "{entity_id}",
