@@ -6,7 +6,7 @@ import selectors
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import httpx
@@ -31,6 +31,15 @@ def running_server(
     The module prints its port, unless `port` names it; then it may print into the log. `python` runs it.
     """
     command = [python, "-m", module, *arguments]
+    with running_command(command, log=log, variables=variables, port=port) as started:
+        yield started
+
+
+@contextlib.contextmanager
+def running_command(
+    command: Sequence[str], *, log: Path, variables: Mapping[str, str] | None = None, port: int | None = None
+) -> Iterator[tuple["subprocess.Popen[str]", int]]:
+    """Run a command as `running_server` runs a module."""
     with log.open("a", encoding="utf-8") as lines:
         process = subprocess.Popen(
             command,

@@ -28,23 +28,23 @@ def install_peers(home: Path, say: Callable[[str], None]) -> Path:
     with FileLock(home / "install.lock"):
         if not stamp.exists():
             say(f"installing mem0 and LangGraph's store in {folder}")
-            _run_quietly([sys.executable, "-m", "venv", "--clear", str(folder)])
+            run_quietly([sys.executable, "-m", "venv", "--clear", str(folder)])
             options = ["--quiet", "--disable-pip-version-check", "--no-deps", "--require-hashes"]
-            _run_quietly([str(python), "-m", "pip", "install", *options, "-r", str(LOCK)])
+            run_quietly([str(python), "-m", "pip", "install", *options, "-r", str(LOCK)])
             stamp.touch()
     return python
 
 
 def peer_versions(python: Path) -> dict[str, str]:
     """Return the versions of the packages that matter, by name."""
-    done = _run_quietly([str(python), "-c", _VERSIONS, *NAMED])
+    done = run_quietly([str(python), "-c", _VERSIONS, *NAMED])
     versions: dict[str, str] = json.loads(done.stdout)
     return versions
 
 
-def _run_quietly(command: list[str]) -> "subprocess.CompletedProcess[str]":
-    """Run a command. Raise RuntimeError with the end of its messages if it fails."""
-    done = subprocess.run(command, capture_output=True, text=True, timeout=INSTALL_S, check=False)
+def run_quietly(command: list[str], folder: Path | None = None) -> "subprocess.CompletedProcess[str]":
+    """Run a command in a folder. Raise RuntimeError with the end of its messages if it fails."""
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=INSTALL_S, check=False)
     if done.returncode != 0:
         raise RuntimeError(f"{' '.join(command[:4])} … failed: {done.stderr.strip()[-2000:]}")
     return done
