@@ -44,7 +44,7 @@ QUICK: Final = {"backoff_s": 1, "backoff_max_s": 8}
 SOON_S: Final = 15
 """Seconds within which a retry must come to be waited for. Work for another day counts as waiting."""
 POLL_S: Final = 0.2
-TIMEOUT_S: Final = 180.0
+TIMEOUT_S: Final = 120.0
 """Seconds for a call: the model writes some ten tokens a second on a busy machine."""
 ASKING: Final = (JobKind.reflect_turn, JobKind.reflect, JobKind.same_fact, JobKind.consolidate)
 """Jobs that ask the model."""
@@ -124,10 +124,11 @@ async def _measure_way(
         for number, turn in enumerate(turns, 1):
             await run.store_turn(turn, number)
             await run.work()
+            if url is not None and number <= TASKS:
+                await run.try_turn_tasks(turn, number, figures)
             if number % 10 == 0:
                 say(f"{name}: {number} turns, {await run.count_calls()} calls, {time.monotonic() - started:.0f} s")
         await run.work_off(figures)
-        await run.try_turn_tasks(turns[:TASKS], figures)
         figures.seconds = time.monotonic() - started
         await run.fill_figures(figures, turns)
     say(f"{name}: {figures.memories} memories, {figures.calls} calls, {figures.seconds:.0f} s")
@@ -190,30 +191,23 @@ class _Run:
         await self._work_until_idle()
         figures.again = await self.count_calls() - before
 
-    async def try_turn_tasks(self, turns: Sequence[Turn], figures: SideFigures) -> None:
-        """Let the turn summarizer and the reconciler of turn memory read some turns."""
-        results: Counter[str] = Counter()
+    async def try_turn_tasks(self, turn: Turn, number: int, figures: SideFigures) -> None:
+        """Let the turn summarizer and the reconciler of turn memory read a turn."""
         memory = self._app.turn_memory
-        for number, turn in enumerate(turns):
-            conversation = Conversation(turn.user, THREAD)
-            turn_id = f"turn_{number}"
-            await memory.turns.put_turn(self._principal, conversation, NewTurn(turn_id, turn.text, REPLY))
-            summary = TurnToSummarise(turn_id, stores=True)
-            tasks = {
-                "summarizer": lambda at=conversation, one=summary: memory.summarise.summarise_turn(
-                    self._principal, at, one
-                ),
-                "reconciler": lambda at=conversation, one=turn_id: memory.reconcile.reconcile_turn(
-                    self._principal, at, TurnToReconcile(one)
-                ),
-            }
-            for name, start in tasks.items():
-                try:
-                    await start()
-                    results[f"{name} ok"] += 1
-                except MnemaError as error:
-                    results[f"{name} {error.code}"] += 1
-        figures.tasks = dict(results)
+        conversation = Conversation(turn.user, THREAD)
+        turn_id = f"turn_{number}"
+        await memory.turns.put_turn(self._principal, conversation, NewTurn(turn_id, turn.text, REPLY))
+        for name, task in (
+            ("summarizer", memory.summarise.summarise_turn(self._principal, conversation, TurnToSummarise(turn_id))),
+            ("reconciler", memory.reconcile.reconcile_turn(self._principal, conversation, TurnToReconcile(turn_id))),
+        ):
+            try:
+                await task
+                code = "ok"
+            except MnemaError as error:
+                code = error.code
+            result = f"{name} {code}"
+            figures.tasks[result] = figures.tasks.get(result, 0) + 1
 
     async def count_calls(self) -> int:
         """Return the number of calls of the model so far, without the probes that ask whether it answers again."""
@@ -266,7 +260,7 @@ def _end_of(trace: TurnTrace) -> str:
         return "waiting for a model that answers"
     if states & {"queued", "running"}:
         return "waiting"
-    [reading] = [one for one in trace.readings if one.reader == "multi_fact"] or [None]
+    reading = next((one for one in trace.readings if one.reader == "multi_fact"), None)
     if reading is None:
         return "skipped: no_model" if "no_model" in trace.reasons or not trace.has_model else "lost"
     return "read" if reading.why is None else f"skipped: {reading.why}"
