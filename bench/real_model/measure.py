@@ -25,12 +25,13 @@ from app.domain.jobs.job import JobKind
 from app.domain.memory.memory import MemoryType, NewMemory
 from app.domain.outages import ChatModelUnavailable
 from app.domain.principal import Principal
+from app.domain.reflection.model_usage import UNREADABLE
 from app.domain.turn_memory.artifacts import Conversation
 from app.usecases.operations.turn_trace import TurnTrace, error_code
 from app.usecases.turn_memory.reconcile import TurnToReconcile
 from app.usecases.turn_memory.summarize import TurnToSummarise
 from app.usecases.turn_memory.turns import NewTurn
-from bench.real_model.figures import UNREADABLE, PromptFigures, Report, SideFigures
+from bench.real_model.figures import PromptFigures, Report, SideFigures
 from bench.real_model.model_server import ModelServer
 from bench.real_model.turns import Turn, count_told
 from bench.throwaway import Site, open_site
@@ -50,14 +51,14 @@ ASKING: Final = (JobKind.reflect_turn, JobKind.reflect, JobKind.same_fact, JobKi
 """Jobs that ask the model."""
 CALLS_SQL: Final = f"""SELECT prompt || '.v' || version AS prompt, count(*) AS calls,
     count(*) FILTER (WHERE status = 'ok' OR items_ok > 0) AS usable,
-    count(*) FILTER (WHERE error = $2) AS unreadable,
+    count(*) FILTER (WHERE error = ANY($2) AND items_ok = 0) AS unreadable,
     count(*) FILTER (WHERE status = 'error') AS failed,
     sum(input_tokens) AS input_tokens, sum(output_tokens) AS output_tokens,
     percentile_cont(0.5) WITHIN GROUP (ORDER BY duration_ms) / 1000 AS median_s,
     max(duration_ms) / 1000::float8 AS longest_s
     FROM llm_calls WHERE {SENT} GROUP BY 1 ORDER BY 1"""
 REFUSED_SQL: Final = """SELECT prompt || '.v' || version AS prompt, error, count(*) AS number FROM llm_calls
-    WHERE tenant_id = $1 AND status = 'refused' AND error <> $2 GROUP BY 1, 2"""
+    WHERE tenant_id = $1 AND status = 'refused' AND error <> ALL($2) GROUP BY 1, 2"""
 STORED_SQL: Final = """SELECT CASE WHEN metadata ? 'rule' THEN 'rules' WHEN type <> 'semantic' THEN type
     WHEN metadata ? 'prompt' THEN 'extraction' ELSE 'other' END AS pipeline, count(*) AS number
     FROM memories WHERE tenant_id = $1 AND state = 'active' AND type <> 'turn' GROUP BY 1"""
