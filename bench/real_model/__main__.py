@@ -20,6 +20,7 @@ def main() -> int:
     parser.add_argument("--turns", type=int, default=50, help="turns to read")
     parser.add_argument("--minutes", type=float, default=usual.minutes, help="minutes for each way with a model")
     parser.add_argument("--daily-tokens", type=int, default=usual.daily_tokens, help="tokens of a tenant and day")
+    parser.add_argument("--tasks", type=int, default=usual.tasks, help="turns for the turn summarizer and reconciler")
     parser.add_argument("--grammar", choices=("on", "off"), help="only this way with a model")
     parser.add_argument("--answers", type=Path, help="add all answers of the model to this file")
     parser.add_argument("--json", type=Path, help="write all figures and texts to this file")
@@ -27,7 +28,7 @@ def main() -> int:
     chosen = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))  # so that everything is removed
     grammars = usual.grammars if chosen.grammar is None else (chosen.grammar == "on",)
-    plan = Plan(chosen.minutes, chosen.daily_tokens, grammars, chosen.answers)
+    plan = Plan(chosen.minutes, chosen.daily_tokens, chosen.tasks, grammars, chosen.answers)
     report = measure_ways(load_turns()[: chosen.turns], install_model(print), plan, print)
     told = markdown_report(report)
     print(told)

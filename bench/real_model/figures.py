@@ -6,8 +6,6 @@ from typing import Any, Final
 
 from bench.limits import Limit
 
-UNREADABLE: Final = "malformed"
-"""The rule that an answer breaks which is not JSON of the shape asked for."""
 CALLS_A_TURN: Final = 12
 """More calls than all readers of one turn may make: six prompts, each with one retry."""
 

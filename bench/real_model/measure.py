@@ -25,39 +25,40 @@ from app.domain.jobs.job import JobKind
 from app.domain.memory.memory import MemoryType, NewMemory
 from app.domain.outages import ChatModelUnavailable
 from app.domain.principal import Principal
+from app.domain.reflection.model_usage import UNREADABLE
 from app.domain.turn_memory.artifacts import Conversation
 from app.usecases.operations.turn_trace import TurnTrace, error_code
 from app.usecases.turn_memory.reconcile import TurnToReconcile
 from app.usecases.turn_memory.summarize import TurnToSummarise
 from app.usecases.turn_memory.turns import NewTurn
-from bench.real_model.figures import UNREADABLE, PromptFigures, Report, SideFigures
+from bench.real_model.figures import PromptFigures, Report, SideFigures
 from bench.real_model.model_server import ModelServer
 from bench.real_model.turns import Turn, count_told
 from bench.throwaway import Site, open_site
 
 REPLY: Final = "All right."
 THREAD: Final = "talk"
-TASKS: Final = 3
-"""Turns that the turn summarizer and reconciler get."""
 QUICK: Final = {"backoff_s": 1, "backoff_max_s": 8}
 """Retries come sooner than in production, so that a run shows what becomes of each turn."""
 SOON_S: Final = 15
 """Seconds within which a retry must come to be waited for. Work for another day counts as waiting."""
 POLL_S: Final = 0.2
-TIMEOUT_S: Final = 120.0
+TIMEOUT_S: Final = 300.0
 """Seconds for a call: the model writes some ten tokens a second on a busy machine."""
+SENT: Final = "tenant_id = $1 AND (status <> 'error' OR duration_ms > 0)"
+"""The calls that reached the endpoint. After a timeout calls fail at once, and nothing is sent."""
 ASKING: Final = (JobKind.reflect_turn, JobKind.reflect, JobKind.same_fact, JobKind.consolidate)
 """Jobs that ask the model."""
-CALLS_SQL: Final = """SELECT prompt || '.v' || version AS prompt, count(*) AS calls,
+CALLS_SQL: Final = f"""SELECT prompt || '.v' || version AS prompt, count(*) AS calls,
     count(*) FILTER (WHERE status = 'ok' OR items_ok > 0) AS usable,
-    count(*) FILTER (WHERE error = $2) AS unreadable,
+    count(*) FILTER (WHERE error = ANY($2) AND items_ok = 0) AS unreadable,
     count(*) FILTER (WHERE status = 'error') AS failed,
     sum(input_tokens) AS input_tokens, sum(output_tokens) AS output_tokens,
     percentile_cont(0.5) WITHIN GROUP (ORDER BY duration_ms) / 1000 AS median_s,
     max(duration_ms) / 1000::float8 AS longest_s
-    FROM llm_calls WHERE tenant_id = $1 GROUP BY 1 ORDER BY 1"""
+    FROM llm_calls WHERE {SENT} GROUP BY 1 ORDER BY 1"""
 REFUSED_SQL: Final = """SELECT prompt || '.v' || version AS prompt, error, count(*) AS number FROM llm_calls
-    WHERE tenant_id = $1 AND status = 'refused' AND error <> $2 GROUP BY 1, 2"""
+    WHERE tenant_id = $1 AND status = 'refused' AND error <> ALL($2) GROUP BY 1, 2"""
 STORED_SQL: Final = """SELECT CASE WHEN metadata ? 'rule' THEN 'rules' WHEN type <> 'semantic' THEN type
     WHEN metadata ? 'prompt' THEN 'extraction' ELSE 'other' END AS pipeline, count(*) AS number
     FROM memories WHERE tenant_id = $1 AND state = 'active' AND type <> 'turn' GROUP BY 1"""
@@ -73,12 +74,14 @@ JOBS_SQL: Final = """SELECT kind || ' ' || state || coalesce(' ' || substring(la
 class Plan:
     """The parameters of a run.
 
-    `minutes`: the time for the jobs of each way with a model. `daily_tokens`: the limit of a tenant. `grammars`: the
-    ways with a model. `answers`: the file that gets all answers of the model.
+    `minutes`: the time for the jobs of each way with a model. `daily_tokens`: the limit of a tenant. `tasks`: the turns
+    that the turn summarizer and reconciler get. `grammars`: the ways with a model. `answers`: the file that gets all
+    answers of the model.
     """
 
     minutes: float = 8.0
     daily_tokens: int = 200_000
+    tasks: int = 2
     grammars: tuple[bool, ...] = (True, False)
     answers: Path | None = None
 
@@ -124,7 +127,7 @@ async def _measure_way(
         for number, turn in enumerate(turns, 1):
             await run.store_turn(turn, number)
             await run.work()
-            if url is not None and number <= TASKS:
+            if url is not None and number <= plan.tasks:
                 await run.try_turn_tasks(turn, number, figures)
             if number % 10 == 0:
                 say(f"{name}: {number} turns, {await run.count_calls()} calls, {time.monotonic() - started:.0f} s")
@@ -211,7 +214,7 @@ class _Run:
 
     async def count_calls(self) -> int:
         """Return the number of calls of the model so far, without the probes that ask whether it answers again."""
-        counted = "SELECT count(*) FROM llm_calls WHERE tenant_id = $1 AND prompt <> 'probe'"
+        counted = f"SELECT count(*) FROM llm_calls WHERE {SENT} AND prompt <> 'probe'"
         return int(await self._database.fetchval(counted, self._tenant))
 
     async def fill_figures(self, figures: SideFigures, turns: Sequence[Turn]) -> None:
