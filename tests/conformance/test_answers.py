@@ -93,6 +93,18 @@ def test_an_invalid_item_does_not_cost_the_others() -> None:
     assert not read.is_cut
 
 
+@pytest.mark.parametrize("half", [r"\ud800", r"\udc00\ud800", "\ud800"], ids=["escape", "two escapes", "raw"])
+@pytest.mark.parametrize("end", ["", ",}"], ids=["valid", "tolerant"])
+def test_half_a_character_becomes_the_replacement_character(half: str, end: str) -> None:
+    text = f'{{"facts": [{{"text": "Bees{half}", "category": "c{half}", "importance": 3, "quote": "bees"}}]{end or "}"}'
+    read = READER.read_answer(text)
+    assert read.value is not None
+    [found] = read.value.facts
+    assert found.text.rstrip("\ufffd") == "Bees"
+    assert "\ufffd" in found.category
+    assert read.value.model_dump_json()
+
+
 def test_choices_and_missing_lists_of_the_other_prompts() -> None:
     verdicts = build_reader(same_fact.Answer).read_answer('{"verdicts": [{"id": "0", "verdict": "New value"}]}')
     assert verdicts.value is not None

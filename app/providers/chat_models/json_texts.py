@@ -7,7 +7,7 @@ stands before an error. Both are linear. `json-repair` reads more but is quadrat
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import pyjson5
@@ -34,8 +34,14 @@ class FoundValue:
 def find_json(text: str) -> Iterator[FoundValue]:
     """Yield the objects and arrays in a text, in order. Of a text above MAX_TEXT the beginning is read.
 
-    A value that cannot be read is tried again from the next bracket in it, at most MAX_STARTS times in all.
+    A value that cannot be read is tried again from the next bracket in it, at most MAX_STARTS times in all. Escapes of
+    half a character, which no database stores, become the replacement character.
     """
+    for found in _find_values(text):
+        yield replace(found, value=_mend_halves(found.value))
+
+
+def _find_values(text: str) -> Iterator[FoundValue]:
     text = _unquote(text.strip().removeprefix("\ufeff")[:MAX_TEXT])
     at = 0
     for _ in range(MAX_STARTS):
@@ -55,6 +61,12 @@ def find_json(text: str) -> Iterator[FoundValue]:
                 return
         else:
             yield FoundValue(value)
+
+
+def _mend_halves(value: Any) -> Any:
+    written = json.dumps(value, ensure_ascii=False)
+    whole = written.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return value if whole == written else json.loads(whole)
 
 
 def _unquote(text: str) -> str:
