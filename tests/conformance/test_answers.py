@@ -36,6 +36,7 @@ WHOLE = {
     "comment": f'{{"facts": [{ONE}, {TWO}] // done\n}}',
     "name in another case": GOOD.replace('"text"', '"Text"'),
     "channels": f'<|channel|>analysis<|message|>{{"facts": []}}<|end|><|channel|>final<|message|>{GOOD}',
+    "remark on an empty answer": f'{GOOD}\nWithout facts it would be {{"facts": []}}.',
     "corrected draft": f'{{"facts": [{ONE}]}}\nWait, there is another:\n{GOOD}',
 }
 CUT = {
@@ -55,6 +56,8 @@ UNREADABLE = {
     "half an item": '{"facts": [{"text": "The user',
     "items of another shape": '{"facts": ["The user keeps bees."]}',
     "another answer": '{"insights": [{"summary": "x"}]}',
+    "a number of thousands of digits": f'{{"facts": [0x{"f" * 4000}]}}',
+    "a thousand brackets": f'{{"facts": {"[" * 990}{"]" * 990}}}',
     "unfinished thought": '<think>Perhaps {"facts": [',
 }
 

@@ -10,6 +10,7 @@ from contextlib import AsyncExitStack
 from importlib import import_module
 from typing import Annotated, Any, TypedDict
 
+from anthropic import Anthropic
 from langgraph.graph import START, StateGraph
 from mnema_client import AsyncMnema, Mnema, RecallValve
 from openai import OpenAI
@@ -82,7 +83,8 @@ async def _turn(_reader: Reader, stack: AsyncExitStack) -> Names:
 
 
 async def _chat_clients(_reader: Reader, _stack: AsyncExitStack) -> Names:
-    return {"OpenAI": OpenAI, "OpenAIProvider": OpenAIProvider, "OpenAIChatModel": OpenAIChatModel, "Agent": Agent}
+    clients = {"OpenAI": OpenAI, "Anthropic": Anthropic}
+    return {**clients, "OpenAIProvider": OpenAIProvider, "OpenAIChatModel": OpenAIChatModel, "Agent": Agent}
 
 
 async def _chats_for_agents(_reader: Reader, _stack: AsyncExitStack) -> Names:

@@ -62,11 +62,6 @@ class LlmPolicy:
         """The number of users from which the part of each is `user_share`. With fewer users the parts are larger."""
         return math.ceil(1 / self.user_share)
 
-    @property
-    def unreadable_tokens(self) -> int:
-        """The tokens of a day that unreadable answers may take."""
-        return int(self.daily_tokens * self.unreadable_share)
-
     def user_tokens(self, users: int) -> int:
         """Return the tokens of a day that may be spent on one of a tenant's `users`. Few users have larger parts."""
         return int(self.daily_tokens * max(self.user_share, 1 / max(1, users)))
@@ -106,6 +101,11 @@ class ModelCall:
     error: str | None = None
     items: int = 0
     items_ok: int = 0
+
+    @property
+    def is_unreadable(self) -> bool:
+        """True if nothing could be read of the answer."""
+        return self.status == "refused" and self.error in UNREADABLE and not self.items_ok
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,8 @@ MAX_ITEMS: Final = 500
 """The most items of a list that are read."""
 MAX_WRAPPERS: Final = 3
 """The depth at which an answer may lie in objects around it, such as {"name": …, "arguments": …}."""
+MAX_DIGITS: Final = 20
+"""The most characters of a number that is written as a string."""
 _NOTHING: Final = ("", "none", "null")
 
 
@@ -106,9 +108,9 @@ def _fit_list(value: Any, schema: Schema, shapes: Mapping[str, Schema]) -> Any:
 
 
 def _fit_number(value: Any, kind: str) -> Any:
-    if isinstance(value, str):
+    if isinstance(value, str) and len(value) <= MAX_DIGITS:
         try:
-            value = float(value) if kind == "number" or "." in value else int(value[:20])
+            value = float(value) if kind == "number" or "." in value else int(value)
         except ValueError:
             return value
     if kind == "integer" and isinstance(value, float) and value.is_integer():

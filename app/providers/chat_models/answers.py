@@ -13,6 +13,8 @@ from app.providers.chat_models.json_texts import MAX_TEXT, FoundValue, find_json
 T = TypeVar("T")
 MAX_READ: Final = 256 << 10
 """The most characters of a text that are searched for thoughts and for an answer."""
+MAX_ANSWERS: Final = 5
+"""The most answers of a text that are validated: the last ones."""
 INVALID: Final = "invalid_item"
 """The rule that an item of another shape breaks."""
 
@@ -42,7 +44,8 @@ class AnswerReader(Generic[T]):
     def read_answer(self, text: str, thoughts: str = "") -> ReadAnswer[T]:
         """Return the answer in the text, or else in the model's `thoughts`: some servers put all of it there.
 
-        A complete answer comes before one that is cut. Of several, the last one counts: drafts come first.
+        A complete answer comes before one that is cut. Of several, the last one with items counts: drafts come first,
+        and a remark on an empty answer last.
         """
         text = text[:MAX_READ]
         spoken = strip_thoughts(text)
@@ -55,21 +58,16 @@ class AnswerReader(Generic[T]):
         return ReadAnswer()
 
     def _read_best(self, found: Iterable[FoundValue]) -> ReadAnswer[T]:
-        reads: list[ReadAnswer[T]] = []
-        bare: list[Any] = []
-        has_bare = False
-        is_broken = False
-        for one in found:
-            is_broken |= one.is_cut
-            if (answer := find_answer(one.value, self.schema)) is not None:
-                reads.append(self._validate(answer, one.is_cut))
-            elif not one.is_cut:  # the items of a broken list come one by one
-                bare.extend(one.value if isinstance(one.value, list) else [one.value])
-                has_bare = True
+        values = [(one, find_answer(one.value, self.schema)) for one in found]
+        answers = [(answer, one.is_cut) for one, answer in values if answer is not None]
+        reads = [self._validate(answer, is_cut) for answer, is_cut in answers[: -MAX_ANSWERS - 1 : -1]]
         whole = [read for read in reads if read.value is not None and not read.is_cut]
         if whole:
-            return whole[-1]
-        if has_bare and (wrapped := wrap_items(bare, self.schema)) is not None:
+            return next((read for read in whole if read.items), whole[0])
+        bare = [one.value for one, answer in values if answer is None and not one.is_cut]
+        items = [item for value in bare for item in (value if isinstance(value, list) else [value])]
+        if bare and (wrapped := wrap_items(items, self.schema)) is not None:
+            is_broken = any(one.is_cut for one, _ in values)  # the items of a broken list come one by one
             reads.append(self._validate(wrapped, is_broken))
         return max(reads, key=lambda read: read.items, default=ReadAnswer())
 

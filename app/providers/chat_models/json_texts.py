@@ -38,7 +38,11 @@ def find_json(text: str) -> Iterator[FoundValue]:
     half a character, which no database stores, become the replacement character.
     """
     for found in _find_values(text):
-        yield replace(found, value=_mend_halves(found.value))
+        try:
+            value = _mend_halves(found.value)
+        except (ValueError, RecursionError):  # a number of thousands of digits, or too many brackets
+            continue
+        yield replace(found, value=value)
 
 
 def _find_values(text: str) -> Iterator[FoundValue]:

@@ -110,6 +110,7 @@ class OpenAIModel:
         try:
             async with asyncio.timeout(self._timeout_s) as limit:
                 dialect, response = await self._request_with_retries(prompt, listener, limit)
+            reply = self._read_reply(prompt, dialect, response)
         except TimeoutError:
             self._rests_until = time.monotonic() + self._rest_s
             self._rest_s = min(LONGEST_REST_S, 2 * self._rest_s)
@@ -120,7 +121,7 @@ class OpenAIModel:
         else:
             self._works = True
             self._rest_s = self._timeout_s
-            return self._read_reply(prompt, dialect, response)
+            return reply
         self._works = False
         # Outside `except`: the client's error may carry the key or a text, so it must not become this error's context.
         raise UnusableAnswer(failure) if unusable else ChatModelUnavailable(failure)

@@ -152,8 +152,12 @@ class JobStorage:
         return len(await self._write_rows(principal, "revive", kind, since, f"{code}:", *limits))
 
     async def wake_jobs(self, principal: Principal, kind: JobKind, beginning: str, reason: str, spread_s: float) -> int:
-        """Make the jobs due that wait for a reason with this beginning, other than `reason`; return how many."""
-        return len(await self._write_rows(principal, "wake", kind, beginning, reason, _delay(spread_s)))
+        """Make the jobs due that wait for a reason with this beginning, other than `reason`; return how many.
+
+        Take the oldest first, at most `sweep_limit`.
+        """
+        limits = _delay(spread_s), self._policy.sweep_limit
+        return len(await self._write_rows(principal, "wake", kind, beginning, reason, *limits))
 
     async def pause_kind(self, principal: Principal, kind: str) -> None:
         """Start no more jobs of this kind, or of any kind (`*`)."""

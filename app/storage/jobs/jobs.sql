@@ -103,9 +103,12 @@ WHERE tenant_id = $1 AND id = ANY (ARRAY (
     ORDER BY created_at LIMIT $6 FOR UPDATE SKIP LOCKED)) RETURNING id
 
 -- name: wake
--- Jobs of kind $2 that wait for a reason that begins with $3, but is not $4, are due now, spread over $5.
+-- Jobs of kind $2 that wait for a reason that begins with $3, but is not $4, are due now: the oldest $6, spread over $5.
 UPDATE jobs SET next_run = now() + random() * $5::interval, published_at = NULL, last_error = NULL, updated_at = now()
-WHERE tenant_id = $1 AND kind = $2 AND state = 'queued' AND starts_with(last_error, $3) AND last_error <> $4 RETURNING id
+WHERE tenant_id = $1 AND id = ANY (ARRAY (
+    SELECT id FROM jobs WHERE tenant_id = $1 AND kind = $2 AND state = 'queued' AND starts_with(last_error, $3)
+        AND last_error <> $4
+    ORDER BY created_at LIMIT $6 FOR UPDATE SKIP LOCKED)) RETURNING id
 
 -- name: pause
 INSERT INTO job_pauses (tenant_id, kind) VALUES ($1, $2) ON CONFLICT DO NOTHING

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import date, datetime
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from app.domain.jobs.job import WAITS_FOR_MODEL, JobKind
 from app.domain.principal import Principal
@@ -15,6 +15,9 @@ from app.storage.uow import UnitOfWork
 
 Spent: TypeAlias = Literal["tenant", "user"]
 """The owner of the tokens that do not suffice for a call: the tenant, or the user with their share."""
+
+
+NO_LIMIT: Final = 2**62
 
 
 class ModelCallStorage:
@@ -34,7 +37,8 @@ class ModelCallStorage:
             assert row is not None
             if row["is_known"]:
                 most = policy.user_tokens(row["users"])
-                if await tx.fetchval(self._sql["reserve_of_user"], tenant_id, user_id, day, tokens, most) is None:
+                reserved = tenant_id, user_id, day, tokens, most, "tokens"
+                if await tx.fetchval(self._sql["reserve_of_user"], *reserved) is None:
                     return "user"
             if await tx.fetchval(self._sql["reserve"], tenant_id, day, tokens, policy.daily_tokens) is None:
                 await tx.execute(self._sql["correct_of_user"], tenant_id, user_id, day, -tokens)
@@ -50,16 +54,28 @@ class ModelCallStorage:
             await tx.execute(self._sql["correct_of_user"], principal.tenant_id, user_id, day, excess)
             await tx.execute(self._sql["correct"], principal.tenant_id, day, excess)
             await tx.execute(self._sql["keep"], principal.tenant_id, new_id(), at, *_call_values(call))
+            if call.is_unreadable and user_id is not None:
+                wasted = principal.tenant_id, user_id, day, call.usage.total_tokens, NO_LIMIT, "unreadable"
+                await tx.execute(self._sql["reserve_of_user"], *wasted)
 
     async def load_spent_tokens(self, principal: Principal, day: date) -> int:
         """Return the tokens used or reserved on that day."""
         async with self._uow.read(principal) as tx:
             return int(await tx.fetchval(self._sql["spent"], principal.tenant_id, day) or 0)
 
-    async def load_unreadable_tokens(self, principal: Principal, since: datetime) -> int:
-        """Return the tokens of the answers since then of which nothing could be read."""
+    async def find_wasted_share(
+        self, principal: Principal, user_id: str | None, since: datetime, policy: LlmPolicy
+    ) -> Spent | None:
+        """Return whose share of the tokens since then unreadable answers took; None if there is some left."""
+        asked = since, list(UNREADABLE), user_id, policy.counted_users
         async with self._uow.read(principal) as tx:
-            return int(await tx.fetchval(self._sql["unreadable"], principal.tenant_id, since, list(UNREADABLE)))
+            row = await tx.fetchrow(self._sql["unreadable"], principal.tenant_id, *asked)
+        assert row is not None
+        if row["of_user"] and row["of_user"] >= policy.unreadable_share * policy.user_tokens(row["users"]):
+            return "user"
+        if row["of_all"] and row["of_all"] >= policy.unreadable_share * policy.daily_tokens:
+            return "tenant"
+        return None
 
     async def count_waiting(self, principal: Principal) -> int:
         """Return the number of turns that wait for a model that can read them."""

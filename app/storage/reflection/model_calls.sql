@@ -12,9 +12,10 @@ SELECT (SELECT count(*) FROM (SELECT 1 FROM users WHERE tenant_id = $1 LIMIT $3)
        EXISTS (SELECT 1 FROM users WHERE tenant_id = $1 AND user_id = $2) AS is_known
 
 -- name: reserve_of_user
--- Reserve $4 tokens of day $3 for user $2, unless the sum would exceed $5: then return no row.
+-- Reserve $4 tokens of day $3 for user $2, unless the sum would exceed $5: then return no row. $6: `tokens`, or
+-- `unreadable` for those of answers of which nothing could be read.
 INSERT INTO reflections AS r (tenant_id, user_id, kind, thread_id, rev, at)
-SELECT $1, u.user_id, 'day', 'tokens', $4::bigint, $3::date::timestamp AT TIME ZONE 'UTC' FROM users u
+SELECT $1, u.user_id, 'day', $6, $4::bigint, $3::date::timestamp AT TIME ZONE 'UTC' FROM users u
 WHERE u.tenant_id = $1 AND u.user_id = $2 AND $4::bigint <= $5::bigint
 ON CONFLICT (tenant_id, user_id, kind, thread_id) DO UPDATE
     SET rev = CASE WHEN r.at < excluded.at THEN 0 ELSE r.rev END + excluded.rev, at = greatest(r.at, excluded.at)
@@ -35,9 +36,13 @@ UPDATE llm_budget SET tokens = greatest(0, tokens + $3) WHERE tenant_id = $1 AND
 SELECT tokens FROM llm_budget WHERE tenant_id = $1 AND day = $2
 
 -- name: unreadable
--- The tokens of the answers since $2 of which nothing could be read.
-SELECT coalesce(sum(input_tokens + output_tokens), 0) FROM llm_calls
-WHERE tenant_id = $1 AND ts >= $2 AND status = 'refused' AND error = ANY ($3::text[]) AND items_ok = 0
+-- The tokens of the answers since $2 of which nothing could be read: all, and those about user $4. The number of users is
+-- counted up to $5.
+SELECT (SELECT coalesce(sum(input_tokens + output_tokens), 0) FROM llm_calls
+        WHERE tenant_id = $1 AND ts >= $2 AND status = 'refused' AND error = ANY ($3::text[]) AND items_ok = 0) AS of_all,
+       (SELECT coalesce(sum(rev), 0) FROM reflections WHERE tenant_id = $1 AND user_id = $4 AND kind = 'day'
+            AND thread_id = 'unreadable' AND at >= $2) AS of_user,
+       (SELECT count(*) FROM (SELECT 1 FROM users WHERE tenant_id = $1 LIMIT $5) few) AS users
 
 -- name: waiting
 -- The turns that wait for a model that can read them: jobs of kind $2 whose reason begins with $3.

@@ -40,6 +40,8 @@ PROBES_BEFORE_REST = 5
 LONGEST_REST_S = 600.0
 CANCELLED = "cancelled"
 """The code of a call that its caller gave up, for example because a client left."""
+FAULT = "internal_error"
+"""The code of a call that failed by a fault of this program."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +112,7 @@ class ModelGateway:
             raise NoChatModel()
         value = None
         kept = 0
+        was_cut = False
         usage = Usage()
         attempt_prompt = prompt
         rule = None
@@ -117,15 +120,18 @@ class ModelGateway:
         for attempt in range(1, attempts + 1):
             reading, cost = await self._ask_once(principal, user_id, attempt_prompt, read, attempt, listener)
             usage += cost
-            if reading.value is not None and (reading.rule is None or reading.items_ok >= kept):
+            is_shorter = was_cut and reading.items_ok < kept  # asked for less, the model may give too little
+            is_better = not is_shorter and (reading.rule is None or reading.items_ok >= kept)
+            if reading.value is not None and is_better:
                 value = reading.value
                 kept = reading.items_ok
                 refused = reading.refused
-            rule = reading.rule
-            if rule is None:
+            rule = CUT if is_shorter and reading.rule is None else reading.rule
+            was_cut = rule == CUT
+            if reading.rule is None:
                 break
             if listener is not None and attempt < attempts:
-                listener.begin_again(rule)
+                listener.begin_again(reading.rule)
             attempt_prompt = replace(prompt, question=add_complaint(prompt.question, reading.complaint))
         return ModelAnswer(value, usage, rule, refused)
 
@@ -139,11 +145,12 @@ class ModelGateway:
     ) -> ModelAnswer[T]:
         """Ask as `ask_model` does, for work that must not be lost: a nonsensical answer counts as an outage.
 
-        Raise TokensSpent if unreadable answers took their share of the day's tokens. Raise UnusableAnswer if the model
-        fails this prompt but answers the probe, ChatModelUnavailable if it fails both. From then on it must answer the
-        probe first. After PROBES_BEFORE_REST failed probes no call is made for a while, longer each time.
+        Raise TokensSpent if unreadable answers took their share of the user's tokens or of the day's. Raise
+        UnusableAnswer if the model fails this prompt but answers the probe, ChatModelUnavailable if it fails both. From
+        then on it must answer the probe first. After PROBES_BEFORE_REST failed probes no call is made for a while,
+        longer each time.
         """
-        await self._refuse_unreadable(principal)
+        await self._refuse_unreadable(principal, user_id)
         if self._failed_probes:
             await self.probe_model(principal)
         try:
@@ -156,15 +163,19 @@ class ModelGateway:
             raise UnusableAnswer()
         return answer
 
-    async def _refuse_unreadable(self, principal: Principal) -> None:
-        """Raise TokensSpent if unreadable answers took their share of the tenant's tokens of today."""
+    async def _refuse_unreadable(self, principal: Principal, user_id: str | None) -> None:
+        """Raise TokensSpent if unreadable answers took their share of the tokens of today, the user's or the tenant's.
+
+        The user's share comes first, so that the texts of one user cannot stop the work for all others.
+        """
         now = self._clock.now()
         if not self.has_model:
             return
-        spent = await self._storage.load_unreadable_tokens(principal, start_of_day(now))
-        if spent and spent >= self._policy.unreadable_tokens:
+        wasted = await self._storage.find_wasted_share(principal, user_id, start_of_day(now), self._policy)
+        if wasted is not None:
             await self._record_failure(principal, "skipped")
-            raise TokensSpent(UNREADABLE_SPENT, retry_after=seconds_to_midnight(now))
+            error = UserTokensSpent if wasted == "user" else TokensSpent
+            raise error(UNREADABLE_SPENT, retry_after=seconds_to_midnight(now))
 
     async def probe_model(self, principal: Principal) -> None:
         """Ask the probe question, at the tenant's cost. Raise ChatModelUnavailable or TokensSpent."""
@@ -200,13 +211,15 @@ class ModelGateway:
         started = time.perf_counter()
         try:
             reply = await self._model.generate_reply(prompt, listener)
-        except (ChatModelUnavailable, asyncio.CancelledError) as error:
-            failed = replace(call, duration_ms=_elapsed_ms(started), status="error")
-            if isinstance(error, ChatModelUnavailable):
-                await self._settle_call(principal, budget, replace(failed, error=error.code))
-                await self._record_failure(principal, "error")
-            else:  # nobody knows the cost of a cancelled call, so all the tokens reserved for it count as used
-                await self._record_cancelled(principal, budget, replace(failed, usage=most, error=CANCELLED))
+        except ChatModelUnavailable as error:
+            failed = replace(call, duration_ms=_elapsed_ms(started), status="error", error=error.code)
+            await self._settle_call(principal, budget, failed)
+            await self._record_failure(principal, "error")
+            raise
+        except BaseException as error:  # cancelled, or a fault of ours: nobody knows the cost, so all counts as used
+            code = CANCELLED if isinstance(error, asyncio.CancelledError) else FAULT
+            failed = replace(call, duration_ms=_elapsed_ms(started), status="error", error=code, usage=most)
+            await self._record_cancelled(principal, budget, failed)
             raise
         reading = _check_reply(reply, read)
         answered = replace(

@@ -298,7 +298,8 @@ async def test_unreadable_answers_take_a_share_of_the_day_and_no_more(
     llm.always = lambda _question: "Peanuts!"
     await say(app, scope)
     await work(app, scope, "retry")
-    share = app.parts.policies.defaults.llm.unreadable_tokens
+    policy = app.parts.policies.defaults.llm
+    share = int(policy.unreadable_share * policy.daily_tokens)
     await sql.execute("UPDATE llm_calls SET output_tokens = $1 WHERE error = 'malformed'", share)
     asked = len(llm.requests)
     await due(sql)

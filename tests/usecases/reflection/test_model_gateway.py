@@ -10,10 +10,11 @@ import pytest
 
 from app.bootstrap import Application
 from app.domain.outages import ChatModelUnavailable, NoChatModel, TokensSpent
-from app.domain.reflection.model_usage import CheckedAnswer, LlmPolicy, ModelCall, estimate_tokens
+from app.domain.reflection.model_usage import CheckedAnswer, LlmPolicy, ModelCall, Usage, estimate_tokens
 from app.domain.text_rules import TextLimits
 from app.prompts.fact_extraction import fact_extraction_prompt, read_fact_extraction
 from app.prompts.same_fact import Answer, read_same_fact, same_fact_prompt
+from app.providers.chat_models.openai import OpenAIModel
 from app.storage.reflection.model_calls import ModelCallStorage
 from app.usecases.reflection.model_gateway import ModelAnswer, ModelGateway
 from tests.factories import Caller, Clock, draft, make_caller
@@ -102,6 +103,44 @@ async def test_the_items_of_a_cut_answer_count_and_fewer_are_asked_for(
         *(("refused", "cut"), ("ok", None)),
         *(("refused", "cut"), ("refused", "malformed")),
     ]
+
+
+async def test_a_second_answer_with_fewer_items_does_not_replace_a_cut_one(
+    app: Application, caller: Caller, llm: FakeLlm, clock: Clock
+) -> None:
+    said = "I have 3 cats, and they sleep all day. I have 2 dogs."
+    quotes = ["I have 3 cats", "they sleep all day", "I have 2 dogs"]
+    facts = [
+        {"text": f"The user has {number} pets.", "category": "goals", "importance": 2, "quote": quote}
+        for number, quote in zip((3, 2, 3), quotes, strict=True)
+    ]
+    cut = json.dumps({"facts": facts[:2]})[:-2] + ', {"text": "The user ro'
+    prompt = fact_extraction_prompt(said, clock.now().date(), {"goals": ""})
+    read = partial(read_fact_extraction, said, {"goals": ""}, TextLimits())
+    llm.scripts.extend([lambda _: cut, lambda _: '{"facts": []}', lambda _: cut, lambda _: {"facts": facts[:1]}])
+    async with asker(app, llm, clock) as way:
+        answers = [await way.ask_model(caller.scope, prompt, read, user_id=None) for _ in range(2)]
+    assert [len(answer.value or ()) for answer in answers] == [2, 2]
+    assert [(answer.rule, answer.refused) for answer in answers] == [("cut", ["cut"])] * 2
+
+
+async def test_a_fault_of_the_reader_settles_the_call(
+    app: Application,
+    caller: Caller,
+    clock: Clock,
+    sql: asyncpg.Connection,
+    monkeypatch: pytest.MonkeyPatch,
+    llm: FakeLlm,
+) -> None:
+    async def fail(*_args: object) -> None:
+        raise ValueError("a fault")
+
+    monkeypatch.setattr(OpenAIModel, "generate_reply", fail)
+    async with asker(app, llm, clock) as way:
+        with pytest.raises(ValueError, match="a fault"):
+            await ask(way, caller)
+    assert await calls(sql) == [("same_fact", 2, 1, False, "error", "internal_error")]
+    assert await budget(sql) == NEEDED
 
 
 async def test_of_an_answer_refused_twice_what_may_be_used_is(
@@ -229,3 +268,34 @@ async def test_work_for_one_user_takes_no_more_than_their_share(app: Application
     assert [await reserve("ben", 400), await reserve("eve", 400)] == [None, "tenant"]
     assert await reserve("eve", 200) is None, "a refusal takes nothing of the user's tokens"
     assert await reserve("ana", 400, days=1) is None
+
+
+async def test_unreadable_answers_about_one_user_stop_nobody_else(
+    app: Application, caller: Caller, clock: Clock
+) -> None:
+    storage, today, policy = ModelCallStorage(app.parts.uow), clock.now().date(), LlmPolicy(1000, unreadable_share=0.2)
+    for user_id in ("ana", "ben", "eve", "max"):
+        await app.memory.write.write_memory(caller.scope, draft("Likes bees.", user_id=user_id))
+    midnight = tomorrow(clock) - timedelta(days=1)
+
+    async def waste(user_id: str, tokens: int, rule: str = "malformed") -> None:
+        call = ModelCall("multi_fact.v4", "m", 1, Usage(tokens, 0), status="refused", error=rule)
+        await storage.settle_call(caller.scope, user_id, today, tokens, call, clock.now())
+
+    async def wasted(*user_ids: str) -> list[str | None]:
+        return [await storage.find_wasted_share(caller.scope, one, midnight, policy) for one in user_ids]
+
+    await waste("ana", 500, "no_quote")
+    assert await wasted("ana", "ben") == [None, None], "what broke a rule could be read"
+    await waste("ana", 49)
+    assert await wasted("ana", "ben") == [None, None]
+    await waste("ana", 1)
+    assert await wasted("ana", "ben") == ["user", None]
+    for user_id in ("ben", "eve", "max"):
+        await waste(user_id, 49)
+    assert await wasted("ben", "max") == [None, None]
+    await waste("nobody", 3)
+    assert await wasted("ana", "ben", "nobody") == ["user", "tenant", "tenant"]
+    clock.move(days=1)
+    midnight = tomorrow(clock) - timedelta(days=1)
+    assert await wasted("ana", "ben") == [None, None]
