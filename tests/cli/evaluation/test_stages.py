@@ -12,7 +12,7 @@ import pytest
 from app.domain.errors import ConfigError
 from app.domain.outages import ChatModelUnavailable
 from app.domain.rendering.lines import plain_line
-from app.providers.chat_models import ChatModelSettings
+from app.providers.chat_models import ChatModelSettings, build_chat_model
 from bench.evaluation.asking import Asked, Row
 from bench.evaluation.command import JUDGE_KEY, build_stages
 from bench.evaluation.data import Conversation, DataError, DataSet, Question
@@ -210,6 +210,26 @@ def test_the_key_of_the_settings_goes_to_its_endpoint_alone(monkeypatch: pytest.
         other = build_stages(True, "", "http://127.0.0.1:10/v1", None, None, 4).judge
         assert other is not None
         assert (other.base_url, other.model, other.api_key) == ("http://127.0.0.1:10/v1", "small", key)
+
+
+async def test_secrets_in_a_file_or_in_headers_do_not_go_to_another_judge(
+    llm: FakeLlm, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "key").write_text("secret")
+    monkeypatch.setenv("LLM_BASE_URL", "http://127.0.0.1:9/v1")
+    monkeypatch.setenv("LLM_MODEL", "small")
+    monkeypatch.setenv("MNEMA_LLM_API_KEY_FILE", str(tmp_path / "key"))
+    monkeypatch.setenv("MNEMA_LLM_HEADERS", '{"x-api-key": "secret"}')
+    monkeypatch.setenv("MNEMA_LLM_EXTRA_BODY", '{"project": "secret"}')
+    monkeypatch.setenv(JUDGE_KEY, "other")
+    judge = build_stages(True, "", llm.base_url, None, None, 4).judge
+    assert judge is not None
+    model = build_chat_model(judge)
+    assert (await model.generate_reply(judge_prompt("Who?", "Ada", "Ada", answerable=True))).value is not None
+    await model.close()
+    assert llm.keys == {"Bearer other"}
+    assert "secret" not in str(llm.requests)
+    assert judge.headers == {}
 
 
 def test_stages_without_a_chat_model_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
