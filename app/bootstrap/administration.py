@@ -34,6 +34,7 @@ from app.providers.rerankers import build_reranker
 from app.providers.rerankers.none import NullReranker
 from app.providers.upstreams import installation_upstreams
 from app.storage.chat.upstreams import encrypt_keys_again
+from app.storage.database_url import database_name
 from app.storage.engine import Engine
 from app.storage.operations import administration as admin
 from app.storage.operations.bootstrap import bootstrap_cluster, bootstrap_script
@@ -63,6 +64,11 @@ async def change_secret(settings: Settings, admin_url: str) -> int:
 async def create_roles(superuser_url: str, database: str, passwords: dict[str, str]) -> None:
     """Create roles, database and extension. Idempotent. Raise RightsMissing if this role may not do that."""
     await bootstrap_cluster(superuser_url, database, passwords)
+
+
+def find_database(admin_url: str) -> str:
+    """Return the name of the database in this URL, empty if it has none. Raise ConfigError."""
+    return database_name(admin_url) if admin_url else ""
 
 
 def roles_script(database: str) -> str:

@@ -1,10 +1,8 @@
 """The builder of the read replicas of an installation."""
 
-from urllib.parse import urlsplit
-
 from app.config.settings import Settings
 from app.domain.errors import ConfigError
-from app.storage.database_url import connection_arguments
+from app.storage.database_url import connection_arguments, split_url
 from app.storage.replicas import Replica, Replicas
 
 NO_URLS = (
@@ -17,12 +15,15 @@ def build_replicas(settings: Settings) -> Replicas:
     """Build the replicas of MNEMA_READ_DATABASE_URL, often none. Raise ConfigError for anything but a list of URLs."""
     urls = [url.strip() for url in settings.read_database_url.get_secret_value().split(",") if url.strip()]
     for url in urls:
-        if not url.startswith(("postgresql://", "postgres://")) or not (urlsplit(url).hostname or "host=" in url):
+        if not url.startswith(("postgresql://", "postgres://")):
             raise ConfigError(NO_URLS)  # the URL itself may hold a password
         try:
+            has_host = split_url(url).hostname or "host=" in url
             connection_arguments(url)
         except ConfigError as error:
             raise ConfigError(f"MNEMA_READ_DATABASE_URL: {error.detail}") from error
+        if not has_host:
+            raise ConfigError(NO_URLS)
     cache = settings.database_statement_cache
     pool = (settings.pool_min, settings.pool_max), settings.database_timeout_s, cache
     members = [Replica(number, url, *pool) for number, url in enumerate(urls, 1)]

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Coroutine
 from typing import Annotated, Any, NamedTuple, TypeVar
-from urllib.parse import urlsplit
 from uuid import UUID
 
 import structlog
@@ -16,13 +15,14 @@ from app.bootstrap.administration import (
     change_secret,
     create_roles,
     diagnose_installation,
+    find_database,
     migrate_database,
     roles_script,
 )
 from app.bootstrap.tenancy import open_tenants
 from app.config.logs import configure_logs
 from app.config.settings import AdminSettings, Settings
-from app.domain.errors import MnemaError
+from app.domain.errors import ConfigError, MnemaError
 from app.embedded.home import DATABASE, Home
 from app.usecases.operations.readiness import READ_ONLY, Readiness
 
@@ -101,8 +101,11 @@ def migrate_schema(
     which can read everything and write nothing.
     """
     settings = AdminSettings()
-    path = urlsplit(settings.admin_database_url.get_secret_value()).path
-    database = settings.database or path.removeprefix("/") or DATABASE
+    try:
+        named = find_database(settings.admin_database_url.get_secret_value())
+    except ConfigError as error:
+        exit_with_error(error_text(error))
+    database = settings.database or named or DATABASE
     if print_sql:
         typer.echo(roles_script(database), nl=False)
         return

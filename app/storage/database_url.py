@@ -10,13 +10,17 @@ import ssl
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import SplitResult, parse_qsl, quote, urlencode, urlsplit, urlunsplit
+from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlencode, urlsplit, urlunsplit
 
 import asyncpg
 
 from app.domain.errors import ConfigError
 
-NO_URL: Final = "MNEMA_DATABASE_URL must be a URL of PostgreSQL: postgresql://mnema_app:…@host/mnema"
+NO_URL: Final = "the database URL must be a URL of PostgreSQL: postgresql://role:…@host/mnema"
+_NO_PARAMETER: Final = (
+    "the database URL has something after its ? that is no parameter: write ? as %3F, and after it @ as %40"
+)
+_NO_DATABASE: Final = "the database URL has an @ in its path: write / in a password as %2F, and @ in a name as %40"
 
 _DRIVER: Final = frozenset(
     {"host", "port", "dbname", "user", "password", "passfile", "sslmode", "sslrootcert", "sslcert", "sslkey"}
@@ -54,7 +58,7 @@ def connection_arguments(url: str, **settings: str) -> dict[str, Any]:
     An `application_name` of the URL takes precedence. Raise ConfigError, without the URL in it, for a URL or a
     parameter that cannot be followed.
     """
-    parts = _split_url(url)
+    parts = split_url(url)
     given = _read_parameters(parts.query)
     _check_values(given)
     _check_binding(given)
@@ -69,6 +73,8 @@ def connection_arguments(url: str, **settings: str) -> dict[str, Any]:
     else:
         _check_files(given)
     kept = {name: value for name, value in given.items() if name in _DRIVER}
+    if "dbname" in kept:  # the driver would read it after the path; libpq reads it before
+        arguments["database"] = kept.pop("dbname")
     if "ssl" in arguments:
         del kept["sslrootcert"]
     query = urlencode(kept, quote_via=quote)
@@ -77,19 +83,38 @@ def connection_arguments(url: str, **settings: str) -> dict[str, Any]:
 
 async def connect(url: str, database: str | None = None) -> asyncpg.Connection:
     """Open a connection to `url`, to `database` if it is given. Raise ConfigError for a URL that cannot be followed."""
-    arguments = connection_arguments(url)
-    return await asyncpg.connect(**arguments, **({} if database is None else {"database": database}))
+    arguments = connection_arguments(url) | ({} if database is None else {"database": database})
+    try:
+        return await asyncpg.connect(**arguments)
+    except ssl.SSLCertVerificationError:  # it is a ValueError too
+        raise
+    except (ValueError, OverflowError):  # the driver's message may hold the password
+        raise ConfigError(NO_URL) from None
 
 
-def _split_url(url: str) -> SplitResult:
+def database_name(url: str) -> str:
+    """Return the name of the database that `connect` opens, empty if the URL has none. Raise ConfigError."""
+    parts = split_url(url)
+    return _read_parameters(parts.query).get("dbname") or unquote(parts.path.removeprefix("/"))
+
+
+def split_url(url: str) -> SplitResult:
+    """Return the parts of the URL. Raise ConfigError, without a part in it, if it cannot be split as it was meant.
+
+    A password that is not escaped may reach into the path or the parameters. The @ after it shows that.
+    """
     try:
         parts = urlsplit(url)
-    except ValueError as error:  # its message may hold the password
-        raise ConfigError(NO_URL) from error
+    except ValueError:  # its message may hold the password
+        raise ConfigError(NO_URL) from None
     if parts.scheme not in _SCHEMES:
         raise ConfigError(NO_URL)
     if parts.fragment:
         raise ConfigError("the database URL has a #: write it as %23")
+    if "@" in parts.query:
+        raise ConfigError(_NO_PARAMETER)
+    if "@" in parts.path:
+        raise ConfigError(_NO_DATABASE)
     return parts
 
 
@@ -97,7 +122,7 @@ def _read_parameters(query: str) -> dict[str, str]:
     found: dict[str, str] = {}
     for name, value in parse_qsl(query.replace("+", "%2B"), keep_blank_values=True):
         if not _NAME.fullmatch(name):  # perhaps a part of a password
-            raise ConfigError("the database URL has something after its ? that is no parameter: write ? as %3F")
+            raise ConfigError(_NO_PARAMETER)
         if name not in KNOWN:
             raise ConfigError(f"unknown parameter {name!r} in the database URL; it may have: {', '.join(KNOWN)}")
         if name in found:

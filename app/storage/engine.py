@@ -148,8 +148,8 @@ class Engine:
             )
         except REFUSED as e:
             raise ConfigError(f"the database refuses this login: {e}") from e
-        except (asyncpg.ClientConfigurationError, OverflowError) as e:  # the driver's message may hold the password
-            raise ConfigError(NO_URL) from e
+        except (asyncpg.ClientConfigurationError, OverflowError):  # the driver's message may hold the password
+            raise ConfigError(NO_URL) from None
         except LOST as e:
             raise ConfigError(LOST_STATEMENTS) from e
         except ssl.SSLCertVerificationError as e:
@@ -157,7 +157,7 @@ class Engine:
         except UNREACHABLE as e:
             raise startup_refusal(e) or DatabaseUnavailable() from e
         except ValueError as e:  # an address that cannot be read, or the codec of vectors has no type in the database
-            raise ConfigError(UNPREPARED if "unknown type" in str(e) else NO_URL) from e
+            raise ConfigError(UNPREPARED if "unknown type" in str(e) else NO_URL) from None
         try:
             refuse_privileged(await pool.fetchrow(ROLE))
         except UNREACHABLE as e:

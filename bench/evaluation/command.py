@@ -147,7 +147,10 @@ def _make_plan(model: str, profile: str, top_k: int, sweeps: list[str], baseline
 def build_stages(
     judge: bool, judge_model: str, judge_url: str, folder: Path | None, max_tokens: int | None, parallel: int
 ) -> "ModelStages":
-    """Return the stages with the chat model of the settings. Its key goes to no other endpoint. Raise ConfigError."""
+    """Return the stages with the chat model of the settings. Raise ConfigError.
+
+    Its key, headers and extra body go to no other endpoint, because each may hold a secret.
+    """
     from app.bootstrap.adapters import chat_model_settings
     from app.config.settings import Settings
     from bench.evaluation.stages import ModelStages
@@ -158,7 +161,8 @@ def build_stages(
         raise ConfigError("--answer and --judge need a chat model: set MNEMA_LLM, as docs/configuration.md says")
     judging = replace(answerer, model=judge_model or answerer.model)
     if judge_url:
-        judging = replace(judging, base_url=judge_url, api_key=os.environ.get(JUDGE_KEY, ""))
+        key = os.environ.get(JUDGE_KEY, "")
+        judging = replace(judging, base_url=judge_url, api_key=key, api_key_file="", headers={}, extra_body={})
     cache = folder or settings.home / "evaluation"
     return ModelStages(answerer, judging if judge else None, cache, max_tokens, parallel)
 

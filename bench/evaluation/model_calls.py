@@ -5,9 +5,10 @@ import hashlib
 import json
 import os
 from collections import defaultdict
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Generic
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -31,14 +32,20 @@ class TokenLimit:
         self._open_calls = 0
         self._settled = asyncio.Condition()
 
-    async def reserve_tokens(self, tokens: int) -> None:
-        """Reserve the most that a call may use, once open calls leave enough. Raise TokensUsedUp if none ever will."""
+    async def reserve_tokens(self, most: Callable[[], int]) -> int:
+        """Reserve the most that a call may use, once open calls leave enough, and return it.
+
+        `most` is read again after each call, because a model that thinks gets more tokens after its first answers.
+        Raise TokensUsedUp if there will never be enough.
+        """
         async with self._settled:
-            await self._settled.wait_for(lambda: self._allows(tokens) or not self._open_calls)
-            if not self._allows(tokens):
+            await self._settled.wait_for(lambda: self._allows(most()) or not self._open_calls)
+            reserved = most()
+            if not self._allows(reserved):
                 raise TokensUsedUp(f"the limit of {self._most} tokens is reached")
-            self._used += tokens
+            self._used += reserved
             self._open_calls += 1
+            return reserved
 
     async def settle_call(self, reserved: int, used: int) -> None:
         """Count the tokens of a call in place of the reserved ones."""
@@ -53,7 +60,7 @@ class TokenLimit:
 
 @dataclass(slots=True)
 class Costs:
-    """The calls behind a report and their tokens. `cached` is the number of answers that the cache had before."""
+    """The calls behind a report and their tokens. `cached` counts the calls whose answers the cache had before."""
 
     calls: int = 0
     cached: int = 0
@@ -65,28 +72,39 @@ class Costs:
         return {"calls": self.calls, "cached": self.cached, **tokens}
 
 
+@dataclass(frozen=True, slots=True)
+class PaidReply(Generic[Answer]):
+    """The last reply to a prompt, with the usage of all calls for it."""
+
+    reply: Reply[Answer]
+    calls: int
+
+
 class AnswerCache:
     """A folder with a file for each answer. A file is complete or absent, also after a kill."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def load_reply(self, key: str, prompt: Prompt[Answer]) -> Reply[Answer] | None:
+    def load_reply(self, key: str, prompt: Prompt[Answer]) -> PaidReply[Answer] | None:
         """Return the reply with this key; None if there is none, or if it is damaged."""
         try:
             with self._file(key).open("rb") as file:
                 entry = json.loads(file.read(MOST_ENTRY_BYTES))
             value = entry["value"]
             usage = Usage(int(entry["input_tokens"]), int(entry["output_tokens"]))
-            return Reply(None if value is None else TypeAdapter(prompt.answer).validate_python(value), usage)
+            reply = Reply(None if value is None else TypeAdapter(prompt.answer).validate_python(value), usage)
+            return PaidReply(reply, int(entry["calls"]))
         except (FileNotFoundError, ValidationError, KeyError, TypeError, ValueError):
             return None
 
-    def store_reply(self, key: str, prompt: Prompt[Answer], model: str, reply: Reply[Answer]) -> None:
+    def store_reply(self, key: str, prompt: Prompt[Answer], model: str, paid: PaidReply[Answer]) -> None:
         """Store the reply. Only the owner may read the folder: answers repeat texts of the data."""
+        reply = paid.reply
         entry: dict[str, Any] = {
             "prompt": prompt.version,
             "model": model,
+            "calls": paid.calls,
             "input_tokens": reply.usage.input_tokens,
             "output_tokens": reply.usage.output_tokens,
             "value": TypeAdapter(prompt.answer | None).dump_python(reply.value, mode="json"),
@@ -102,7 +120,10 @@ class AnswerCache:
 
 
 class CachedModel:
-    """A chat model that is asked each prompt once: the cache keeps the answer, also an unreadable one.
+    """A chat model whose cache keeps the answer to each prompt, also an unreadable one.
+
+    A prompt whose first answer is unreadable is asked once more: the model may have learnt to think or to answer in
+    form.
 
     `endpoint` tells apart models of one name at several addresses.
     """
@@ -128,23 +149,17 @@ class CachedModel:
         """
         key = self._hash_prompt(prompt)
         async with self._locks[key]:  # the same question may be asked twice
-            reply = self._cache.load_reply(key, prompt)
-            if reply is not None:
-                self._count(key, reply, cached=1)
-                return reply.value
-            most = estimate_tokens(prompt.rules, prompt.question.text) + prompt.max_tokens
-            await self._limit.reserve_tokens(most)
-            used = 0
+            paid = self._cache.load_reply(key, prompt)
+            if paid is not None:
+                self._count_cached(key, paid)
+                return paid.reply.value
             try:
-                reply = await self._model.generate_reply(prompt)
-                used = reply.usage.total_tokens
+                paid = await self._pay_reply(prompt)
             except UnusableAnswer:
                 return None
-            finally:
-                await self._limit.settle_call(most, used)
-            self._cache.store_reply(key, prompt, self.name, reply)
-            self._count(key, reply, cached=0)
-            return reply.value
+            self._counted.add(key)
+            self._cache.store_reply(key, prompt, self.name, paid)
+            return paid.reply.value
 
     async def check_health(self) -> None:
         """Raise ChatModelUnavailable if the model cannot be reached."""
@@ -154,13 +169,35 @@ class CachedModel:
         """Release connections."""
         await self._model.close()
 
-    def _count(self, key: str, reply: Reply[Any], cached: int) -> None:
+    async def _pay_reply(self, prompt: Prompt[Answer]) -> PaidReply[Answer]:
+        """Return the first reply, or the second if the first one is unreadable."""
+        first = await self._call_model(prompt)
+        if first.value is not None:
+            return PaidReply(first, 1)
+        second = await self._call_model(prompt)
+        return PaidReply(replace(second, usage=first.usage + second.usage), 2)
+
+    async def _call_model(self, prompt: Prompt[Answer]) -> Reply[Answer]:
+        """Return the reply of a call within the limit, and count it."""
+        asked = estimate_tokens(prompt.rules, prompt.question.text) + prompt.max_tokens
+        reserved = await self._limit.reserve_tokens(lambda: asked + self._model.thinking_tokens)
+        used = 0
+        try:
+            reply = await self._model.generate_reply(prompt)
+            used = reply.usage.total_tokens
+        finally:
+            await self._limit.settle_call(reserved, used)
+        self.costs.calls += 1
+        self.costs.usage += reply.usage
+        return reply
+
+    def _count_cached(self, key: str, paid: PaidReply[Any]) -> None:
         """Count an answer once, however often it is used."""
         if key not in self._counted:
             self._counted.add(key)
-            self.costs.calls += 1
-            self.costs.cached += cached
-            self.costs.usage += reply.usage
+            self.costs.calls += paid.calls
+            self.costs.cached += paid.calls
+            self.costs.usage += paid.reply.usage
 
     def _hash_prompt(self, prompt: Prompt[Any]) -> str:
         asked = [prompt.version, self._endpoint, self.name, prompt.rules, prompt.question.text]

@@ -12,8 +12,10 @@ from uuid import uuid4
 import asyncpg
 import httpx
 import pytest
+import typer
 from filelock import FileLock
 
+from app.cli.operators import migrate_schema
 from app.config.loader import CONFIG_DIR
 from app.usecases.operations.readiness import NO_CHAT_MODEL
 from tests.acceptance.processes import mnema
@@ -169,6 +171,30 @@ async def test_migrate_prepares_a_server_that_has_nothing_yet_and_may_be_repeate
     assert objects == "ok   large_objects"
     assert re.fullmatch(r"ok   parsers|warn parsers: (network|files).*", parsers)
     assert created.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("rest", "name"),
+    [("/my%20db", "my db"), ("/x?dbname=prod", "prod"), ("", "mnema"), ("/a%0Ab", "a\\nb")],
+)
+def test_migrate_prepares_the_database_that_it_then_opens(
+    rest: str, name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("MNEMA_ADMIN_DATABASE_URL", f"postgresql://mnema_admin:x@127.0.0.1{rest}")
+    migrate_schema(print_sql=True)
+    assert f"\n\\set database '{name}'\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("password", ["hunter2℀", "hunt/er2", "hunt?er2", "hunt#er2"])
+def test_migrate_shows_no_part_of_a_password_that_is_not_escaped(
+    password: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("MNEMA_ADMIN_DATABASE_URL", f"postgresql://mnema_admin:{password}@127.0.0.1:1/mnema")
+    with pytest.raises(typer.Exit):
+        migrate_schema()
+    told = "".join(capsys.readouterr())
+    assert "the database URL" in told
+    assert not any(part in told for part in ("hunt", "er2"))
 
 
 @pytest.mark.long

@@ -122,7 +122,10 @@ def test_allowed_folders_are_absolute_and_hold_documents(folder: Path, monkeypat
             Settings()
 
 
-@pytest.mark.parametrize("urls", ["replica.example", "postgresql://a/mnema,b", "postgresql:///mnema", "http://a/mnema"])
+@pytest.mark.parametrize(
+    "urls",
+    ["replica.example", "postgresql://a/mnema,b", "postgresql:///mnema", "http://a/mnema", "postgresql://u:x℀@a/b"],
+)
 def test_read_database_urls_are_checked_and_not_repeated(urls: str) -> None:
     with pytest.raises(ConfigError, match="MNEMA_READ_DATABASE_URL") as refused:
         build_replicas(Settings(read_database_url=SecretStr(urls)))

@@ -2,6 +2,7 @@
 
 import asyncio
 import ssl
+import traceback
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 
 from app.domain.errors import ConfigError
 from app.domain.outages import DatabaseUnavailable
-from app.storage.database_url import connect, connection_arguments
+from app.storage.database_url import connect, connection_arguments, database_name
 from app.storage.engine import Engine
 from tests.conftest import Database
 from tests.upstream_server import Authority
@@ -81,6 +82,8 @@ def test_the_urls_of_providers(url: str, dsn: str, others: dict[str, Any], autho
         ("sslmode=verify-ca", "sslmode=verify-ca of the database URL needs sslrootcert"),
         ("sslrootcert=system&sslcert=/nowhere/me.pem", "sslcert of the database URL names a file"),
         ("rest-of-secret@host/mnema", "write . as %3F"),
+        ("secret=x@host/mnema", "write . as %3F"),
+        ("sslcert=secret@host/mnema", "write . as %3F"),
     ],
 )
 def test_what_cannot_be_followed_is_refused_by_name(
@@ -95,6 +98,34 @@ def test_what_cannot_be_followed_is_refused_by_name(
 def test_a_password_with_a_hash_is_not_cut() -> None:
     with pytest.raises(ConfigError, match="write it as %23"):
         connection_arguments("postgresql://mnema_app:se#cret@host/mnema")
+
+
+@pytest.mark.parametrize(
+    ("rest", "told"),
+    [
+        ("hunter2℀@127.0.0.1:1/x", "must be a URL of PostgreSQL"),
+        ("hunt/er2@127.0.0.1:1/x", "write / in a password as %2F"),
+        ("hunt/er2", "must be a URL of PostgreSQL"),
+        ("x@hunt:er2@127.0.0.1:1/x", "must be a URL of PostgreSQL"),
+        ("hunter2@127.0.0.1:99999/x", "must be a URL of PostgreSQL"),
+        ("x@/x?host=127.0.0.1&port=hunter2", "must be a URL of PostgreSQL"),
+        ("hunter2@127.0.0.1:1/x?ssl_min_protocol_version=hunter2", "must be a URL of PostgreSQL"),
+    ],
+)
+async def test_no_error_shows_a_part_of_the_password(rest: str, told: str) -> None:
+    with pytest.raises(ConfigError, match=told) as refused:
+        await connect(f"postgresql://mnema_admin:{rest}")
+    shown = "".join(traceback.format_exception(refused.value))
+    assert not any(part in shown for part in ("hunt", "er2"))
+
+
+@pytest.mark.parametrize("part", ["/elsewhere?dbname={}", "?dbname={}", "/?dbname={}", "/{}?sslmode=disable"])
+async def test_the_database_is_named_by_dbname_or_else_by_the_path(part: str, database: Database) -> None:
+    server = database.direct.removesuffix(f"/{database.name}")
+    url = server + part.format(database.name.replace("t_", "t%5F"))
+    connection = await connect(url)
+    assert await connection.fetchval("SELECT current_database()") == database_name(url) == database.name
+    await connection.close()
 
 
 async def test_parameters_reach_the_server(database: Database) -> None:
@@ -147,6 +178,8 @@ async def test_certificates_are_checked_as_the_url_says(database: Database, auth
         for url in (f"{by_address}?sslmode=verify-full&{own}", f"{by_name}?sslrootcert=system"):
             with pytest.raises(ConfigError, match="certificate is not accepted"):
                 await Engine(url, min_size=1, max_size=1).get_pool()
+            with pytest.raises(ssl.SSLCertVerificationError):
+                await connect(url)
 
 
 def relay_to(url: str, tls: ssl.SSLContext | None = None) -> Relay:

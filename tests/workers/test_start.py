@@ -47,7 +47,7 @@ async def refused(folder: Path, database_url: str, redis_url: str, *, beat: bool
         ("superuser", "(superuser or BYPASSRLS, member of mnema_owner); use mnema_app"),
         ("mnema_admin", "(member of mnema_owner); use mnema_app"),
         ("wrong password", "the database refuses this login"),
-        ("mysql://mnema_app:secret@127.0.0.1/x", "MNEMA_DATABASE_URL must be a URL of PostgreSQL"),
+        ("mysql://mnema_app:secret@127.0.0.1/x", "the database URL must be a URL of PostgreSQL"),
         ("", "set MNEMA_DATABASE_URL"),
     ],
 )

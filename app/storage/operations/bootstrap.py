@@ -87,7 +87,7 @@ async def require_bootstrap(connection: asyncpg.Connection) -> None:
 
 def bootstrap_script(database: str) -> str:
     """Return the bootstrap as a script for psql. It may run twice, and has no password in it."""
-    quoted = "'{}'".format(database.replace("\\", "\\\\").replace("'", "\\'"))
+    quoted = "'{}'".format(database.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n"))
     sections = {name: _SECTION.format(name=name, query=query) for name, query in _MISSING.items()}
     sections["databases"] = sections["databases"].replace("$1::text", ":'database'")
     return _SCRIPT.format(database=quoted, **sections)

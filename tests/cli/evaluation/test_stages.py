@@ -12,13 +12,22 @@ import pytest
 from app.domain.errors import ConfigError
 from app.domain.outages import ChatModelUnavailable
 from app.domain.rendering.lines import plain_line
-from app.providers.chat_models import ChatModelSettings
+from app.providers.chat_models import ChatModelSettings, build_chat_model
 from bench.evaluation.asking import Asked, Row
 from bench.evaluation.command import JUDGE_KEY, build_stages
 from bench.evaluation.data import Conversation, DataError, DataSet, Question
-from bench.evaluation.prompts import ANSWER_VERSION, JUDGE_VERSION, MAX_TEXT, answer_prompt, judge_prompt
+from bench.evaluation.model_calls import TokenLimit, TokensUsedUp
+from bench.evaluation.prompts import (
+    ANSWER_VERSION,
+    JUDGE_VERSION,
+    MAX_ANSWER_TOKENS,
+    MAX_TEXT,
+    answer_prompt,
+    judge_prompt,
+)
 from bench.evaluation.stages import ModelStages, StageReport, answer_values
 from tests.fake_llm import FakeLlm, Fault, fake_llm
+from tests.fake_llm.endpoints import BEHAVIOURS
 
 AT = datetime(2026, 3, 2, 9, tzinfo=UTC)
 MEMORIES = "[activity] The ferry to Texel leaves at ten past seven.\n[tasks] Omar must renew his passport."
@@ -119,12 +128,13 @@ async def test_the_limit_of_tokens_ends_the_stages_and_another_run_goes_on(llm: 
 
 async def test_unreadable_answers_count_as_such_and_are_not_paid_for_again(llm: FakeLlm, stages: ModelStages) -> None:
     stages = replace(stages, parallel=1)
-    llm.faults.append(Fault.PROSE)
-    for _ in range(2):
+    llm.faults.extend([Fault.PROSE, Fault.PROSE])
+    for cached in (0, 2):
         report = await run(stages, FERRY)
         assert added(report) == [{"unreadable": 1, "abstained": 0, "right": 0, "right_held": 0}]
-    assert len(llm.asked) == 1
-    llm.scripts.extend([lambda _: {"answer": "At dawn."}, lambda _: {"verdict": "perhaps"}])
+        assert (report.models[0]["calls"], report.models[0]["cached"]) == (2, cached)
+    assert len(llm.asked) == 2
+    llm.scripts.extend([lambda _: {"answer": "At dawn."}, *[lambda _: {"verdict": "perhaps"}] * 2])
     assert added(await run(stages, SALE)) == [{"unreadable": 0, "unreadable_verdict": 1}]
 
 
@@ -138,11 +148,41 @@ WORST = {
 
 @pytest.mark.parametrize("text", WORST.values(), ids=list(WORST))
 async def test_the_worst_answers_are_judged_or_unreadable(llm: FakeLlm, stages: ModelStages, text: str) -> None:
-    llm.scripts.append(lambda _: {"answer": text})
+    calls = 1 if text == WORST["surrogate"] else 2  # an unreadable answer is asked for again
+    llm.scripts.extend([lambda _: {"answer": text}] * calls)
     for _ in range(2):
         [values] = added(await run(stages, FERRY))
         assert values["right"] == 0
-    assert [one.version for one in llm.asked].count(ANSWER_VERSION) == 1
+    assert [one.version for one in llm.asked].count(ANSWER_VERSION) == calls
+
+
+async def test_a_model_that_thinks_is_asked_again_with_more_tokens(llm: FakeLlm, stages: ModelStages) -> None:
+    llm.behaviour = next(one for one in BEHAVIOURS if one.name == "thoughts take every token of a small limit")
+    stages = replace(stages, judge=None)
+    first, again = [await run(stages, FERRY) for _ in range(2)]
+    assert first.rows == again.rows
+    assert added(first) == [{"unreadable": 0, "abstained": 0}]
+    assert [request["max_tokens"] for request in llm.requests] == [MAX_ANSWER_TOKENS, MAX_ANSWER_TOKENS + 2000]
+    assert [{**model, "cached": 0} for model in again.models] == first.models
+    assert first.models[0]["calls"] == again.models[0]["cached"] == 2
+
+
+async def test_the_limit_of_tokens_counts_those_for_thoughts(llm: FakeLlm, stages: ModelStages) -> None:
+    llm.behaviour = next(one for one in BEHAVIOURS if one.name == "thoughts take every token of a small limit")
+    report = await run(replace(stages, judge=None, max_tokens=2_000), FERRY)
+    assert report.notes[0].endswith("1 of 1 questions not answered: the limit of 2000 tokens is reached")
+    assert len(llm.requests) == report.models[0]["calls"] == 1  # the second call could take more than 2000
+
+
+async def test_a_reservation_that_waits_takes_what_a_call_may_use_by_then() -> None:
+    limit, needed = TokenLimit(100), 60
+    held = await limit.reserve_tokens(lambda: needed)
+    waiting = asyncio.create_task(limit.reserve_tokens(lambda: needed))
+    await asyncio.sleep(0)
+    needed = 95
+    await limit.settle_call(held, 10)
+    with pytest.raises(TokensUsedUp):
+        await waiting
 
 
 async def test_a_refused_prompt_is_unreadable_and_asked_again(llm: FakeLlm, stages: ModelStages) -> None:
@@ -210,6 +250,26 @@ def test_the_key_of_the_settings_goes_to_its_endpoint_alone(monkeypatch: pytest.
         other = build_stages(True, "", "http://127.0.0.1:10/v1", None, None, 4).judge
         assert other is not None
         assert (other.base_url, other.model, other.api_key) == ("http://127.0.0.1:10/v1", "small", key)
+
+
+async def test_secrets_in_a_file_or_in_headers_do_not_go_to_another_judge(
+    llm: FakeLlm, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "key").write_text("secret")
+    monkeypatch.setenv("LLM_BASE_URL", "http://127.0.0.1:9/v1")
+    monkeypatch.setenv("LLM_MODEL", "small")
+    monkeypatch.setenv("MNEMA_LLM_API_KEY_FILE", str(tmp_path / "key"))
+    monkeypatch.setenv("MNEMA_LLM_HEADERS", '{"x-api-key": "secret"}')
+    monkeypatch.setenv("MNEMA_LLM_EXTRA_BODY", '{"project": "secret"}')
+    monkeypatch.setenv(JUDGE_KEY, "other")
+    judge = build_stages(True, "", llm.base_url, None, None, 4).judge
+    assert judge is not None
+    model = build_chat_model(judge)
+    assert (await model.generate_reply(judge_prompt("Who?", "Ada", "Ada", answerable=True))).value is not None
+    await model.close()
+    assert llm.keys == {"Bearer other"}
+    assert "secret" not in str(llm.requests)
+    assert judge.headers == {}
 
 
 def test_stages_without_a_chat_model_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
