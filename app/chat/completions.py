@@ -9,8 +9,8 @@ from app.api.transport.idempotency import IdempotencyHeader
 from app.api.transport.parameters import StrictRoute
 from app.chat import documents
 from app.chat.conversing import converse
-from app.chat.documents import UpstreamKey
-from app.chat.models import list_models
+from app.chat.documents import Beta, PagePlace, PageSize, UpstreamKey
+from app.chat.models import ModelPage, list_models
 from app.chat.passing import pass_through
 from app.domain.chat.dialects.completions import CHAT_COMPLETIONS
 from app.domain.chat.dialects.responses import RESPONSES
@@ -82,6 +82,19 @@ async def complete_prompt(request: Request, app: App, principal: Chatter, upstre
 
 
 @router.get("/models", responses={**documents.MODELS_RESPONSES, **openapi_errors(401, 403, 422, 502, 503, 504)})
-async def models(request: Request, app: App, principal: Chatter, upstream_key: UpstreamKey = None) -> Response:
-    """List the models of the upstreams."""
-    return await run_while_connected(request.receive, list_models(request, app, principal, upstream_key))
+async def models(
+    request: Request,
+    app: App,
+    principal: Chatter,
+    upstream_key: UpstreamKey = None,
+    limit: PageSize = None,
+    after_id: PagePlace = None,
+    before_id: PagePlace = None,
+    beta: Beta = None,
+) -> Response:
+    """List the models of the upstreams.
+
+    With `after_id` or `before_id` it has Anthropic's models alone, because only Anthropic's API has pages.
+    """
+    asked = ModelPage(limit, after_id, before_id, beta)
+    return await run_while_connected(request.receive, list_models(request, app, principal, upstream_key, asked))

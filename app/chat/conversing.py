@@ -4,6 +4,7 @@ import asyncio
 import uuid
 from collections.abc import AsyncIterator, Coroutine
 from typing import Any
+from urllib.parse import urlencode
 
 from fastapi import Request, Response
 
@@ -36,8 +37,9 @@ async def converse(
     principal: Principal,
     idempotency_key: str | None,
     upstream_key: str | None,
+    query: str = "",
 ) -> Response:
-    """Answer a chat with memory: from stored facts, or by the upstream.
+    """Answer a chat with memory: from stored facts, or by the upstream, whose path `query` follows.
 
     The user's message is stored first, and the answer when it is complete.
     """
@@ -51,8 +53,14 @@ async def converse(
     upstream = await app.chat.upstreams.find_upstream(principal, upstream_key, dialect.upstream)
     content = await offload_if_large(len(body), chat.forwarded_body)
     headers = forwarded_headers(request, dialect.upstream)
-    call = app.chat.client.open_call(upstream, "POST", dialect.path, headers, content)
+    call = app.chat.client.open_call(upstream, "POST", dialect.path + query, headers, content)
     return await run_while_connected(request.receive, _forward(dialect, app, chat, call))
+
+
+def write_query(**given: object) -> str:
+    """Return the parameters that are not None as a query string with its `?`; an empty one if there are none."""
+    named = {name: value for name, value in given.items() if value is not None}
+    return f"?{urlencode(named)}" if named else ""
 
 
 def forwarded_headers(request: Request, dialect: UpstreamDialect) -> list[tuple[str, str]]:
@@ -80,9 +88,9 @@ async def _answer_from_facts(dialect: Dialect, app: Application, chat: Chat, tex
     return Response(dialect.write_answer(answer, chat.added_members()), media_type=JSON)
 
 
-async def _record(app: Application, chat: Chat, text: str) -> None:
+async def _record(app: Application, chat: Chat, text: str, *, incomplete: bool = False) -> None:
     """Store an answer. A client that goes away meanwhile does not stop it."""
-    recording = asyncio.ensure_future(app.chat.memory.record_answer(chat, text))
+    recording = asyncio.ensure_future(app.chat.memory.record_answer(chat, text, incomplete=incomplete))
     await asyncio.shield(recording)
 
 
@@ -109,9 +117,9 @@ async def _forward(dialect: Dialect, app: Application, chat: Chat, call: Call) -
 async def _add_memory(dialect: Dialect, app: Application, chat: Chat, whole: Response) -> Response:
     """Store what the assistant said, and add Mnema's members. An answer of another shape stays as it is."""
     body = bytes(whole.body)
-    text = await offload_if_large(len(body), read_plain_answer, body, dialect)
-    if text is None:
+    answer = await offload_if_large(len(body), read_plain_answer, body, dialect)
+    if answer is None:
         return whole
-    await _record(app, chat, text)
+    await _record(app, chat, answer.text, incomplete=not answer.is_complete)
     headers = {name: value for name, value in whole.headers.items() if name != "content-length"}
     return Response(add_members(body, chat.added_members()), whole.status_code, headers)

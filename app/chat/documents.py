@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any
 
-from fastapi import Header
+from fastapi import Header, Query
 
 from app.usecases.chat.upstreams import MAX_AUTHORIZATION
 
@@ -57,6 +57,10 @@ MODELS_RESPONSES: dict[int | str, dict[str, Any]] = {
     200: {"description": "The models of the upstreams", "content": {"application/json": _ANY}},
     "default": _UPSTREAM_ERROR,
 }
+_ANTHROPICS = f"{_PASSED}; for Anthropic's alone"
+Beta = Annotated[str | None, Query(max_length=100, description=_ANTHROPICS)]
+PageSize = Annotated[int | None, Query(ge=1, le=1000, description=_ANTHROPICS)]
+PagePlace = Annotated[str | None, Query(max_length=500, description=_ANTHROPICS)]
 UpstreamKey = Annotated[
     str | None,
     Header(

@@ -7,8 +7,8 @@ from app.api.transport.idempotency import IdempotencyHeader
 from app.api.transport.parameters import StrictRoute
 from app.chat import documents
 from app.chat.completions import CHAT_ERRORS, PASSED_ERRORS
-from app.chat.conversing import converse
-from app.chat.documents import UpstreamKey
+from app.chat.conversing import converse, write_query
+from app.chat.documents import Beta, UpstreamKey
 from app.chat.passing import pass_through
 from app.domain.chat.dialects.messages import MESSAGES
 
@@ -28,13 +28,15 @@ async def create_message(
     principal: Chatter,
     idempotency_key: IdempotencyHeader = None,
     upstream_key: UpstreamKey = None,
+    beta: Beta = None,
 ) -> Response:
     """Answer as Anthropic's Messages API does, with memory.
 
     It works as `POST /v1/chat/completions` does, with an upstream of its own. The API key may also come in the header
     `x-api-key`. A stream has Mnema's members in its event `message_stop`.
     """
-    return await converse(MESSAGES, request, app, principal, idempotency_key, upstream_key)
+    query = write_query(beta=beta)
+    return await converse(MESSAGES, request, app, principal, idempotency_key, upstream_key, query)
 
 
 @router.post(
@@ -42,6 +44,9 @@ async def create_message(
     openapi_extra=documents.COUNT_BODY,
     responses={**documents.PASSED_RESPONSES, **PASSED_ERRORS},
 )
-async def count_tokens(request: Request, app: App, principal: Chatter, upstream_key: UpstreamKey = None) -> Response:
+async def count_tokens(
+    request: Request, app: App, principal: Chatter, upstream_key: UpstreamKey = None, beta: Beta = None
+) -> Response:
     """Count the tokens of a message at the upstream, unchanged and without memory."""
-    return await pass_through(MESSAGES, "/messages/count_tokens", request, app, principal, upstream_key)
+    path = "/messages/count_tokens" + write_query(beta=beta)
+    return await pass_through(MESSAGES, path, request, app, principal, upstream_key)

@@ -1,7 +1,8 @@
 """Prompts that a chat client writes for itself, in a user's name: titles, tags, follow-up questions, search queries.
 
 Open WebUI marks them with "### Task:" and sections. Other clients ask for a title, a name or a summary of the
-conversation in a certain form. They say nothing of the user.
+conversation in a sentence of their own, which must be whole: a user's question that only sounds like it is remembered.
+They say nothing of the user.
 """
 
 import re
@@ -24,26 +25,25 @@ _OPENS_QUERY: Final = "<user_query>"
 _CLOSES_QUERY: Final = "</user_query>"
 _CLOSES_CONTEXT: Final = "</context>"
 _HOUSEKEEPING: Final = re.compile(
-    r"\s{0,9}(?:based on (?:the|our) (?:chat|conversation)[^.\n]{0,60}, )?(?:please )?"
-    r"(?:generate|provide|create|write|give|suggest|summari[sz]e)\b",
-    re.IGNORECASE,
-)
-_ITS_OBJECT: Final = re.compile(
-    r"\b(?:title|name|summary|tags?|emoji|follow-?up questions?)\b|^ (?:the|our) (?:discussion|conversation|chat)\b",
-    re.IGNORECASE,
-)
-_ITS_SOURCE: Final = re.compile(r"\b(?:conversation|discussion|chat)\b", re.IGNORECASE)
-_ITS_FORM: Final = re.compile(
-    r"\b\d{1,3}[- ](?:words?|characters)[- ](?:or[- ](?:less|fewer)|max)\b"
-    r"|\b(?:\w{3,5} (?:to|or) \w{3,5}|\d{1,2} ?(?:-|to|or) ?\d{1,2})[- ]words?\b"
-    r"|\bwithout any (?:lead-in|punctuation)\b|\bno punctuation\b|\bto use as a prompt for future context\b"
-    r"|\bonly (?:return|respond|reply|output)\b",
+    r"\s{0,9}(?:"
+    # LibreChat and NextChat: a title of the conversation, and right behind it how it shall be written
+    r"(?:please )?(?:provide|generate|create|write|suggest|give)(?: me)? an? (?:[\w,-]{1,20} ){0,8}title "
+    r"(?:for|of|summari[sz]ing) (?:this|the|our)(?: above| following)? (?:conversation|discussion|chat(?: history)?)"
+    r"(?:, using (?:its same language|title case conventions)\b| without any lead-in\b"
+    r"|(?: in (?:under )?\d{1,2}(?:-\d{1,2})? words(?: or (?:less|fewer))?)?[.,;] ?(?:with )?"
+    r"(?:no punctuation\b|(?:reply|return|respond) (?:with )?only\b|only (?:reply|return|respond|output)\b))"
+    # NextChat: a summary that it keeps for itself
+    r"|summari[sz]e (?:the|our) discussion briefly in \d{1,3} words or less to use as a prompt for future context\b"
+    # Chatbox: a name
+    r"|based on the chat history, give this conversation a name\.\s{1,9}keep it short\b"
+    # LibreChat's older title
+    r"|detect user language and write in the same language an extremely concise title for this conversation\b"
+    r")",
     re.IGNORECASE,
 )
 _NOTE: Final = re.compile(r"\s{0,9}<system-reminder>")
 _CLOSES_NOTE: Final = "</system-reminder>"
 _READ: Final = 40_000
-_ASKED: Final = 400
 
 
 def is_client_prompt(message: str) -> bool:
@@ -53,10 +53,9 @@ def is_client_prompt(message: str) -> bool:
     the client has put before it.
     """
     task = _TASK.match(message)
-    if task is None and (asked := _HOUSEKEEPING.match(message)) is not None:
-        rest = message[asked.end() : asked.end() + _ASKED]
-        return all(part.search(rest) for part in (_ITS_OBJECT, _ITS_SOURCE, _ITS_FORM))
-    if task is None or _ABOUT_CONTEXT.match(task["task"]):
+    if task is None:
+        return _HOUSEKEEPING.match(message) is not None
+    if _ABOUT_CONTEXT.match(task["task"]):
         return False
     return _OWN_TASK.search(task["task"]) is not None or _SECTION.search(message, task.end(), _READ) is not None
 

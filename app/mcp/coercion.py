@@ -69,9 +69,11 @@ class ArgumentReader:
         return given
 
     def _move(self, arguments: dict[str, Any], place: tuple[str, ...], target: tuple[str, ...]) -> None:
-        """Move a value, unless something else is at the target."""
+        """Move a value, unless something else is at the target. A null stays: as a filter it would mean everyone."""
         source = arguments if len(place) == 1 else arguments[FILTERS]
         value = source[place[-1]]
+        if value is None:
+            return
         if len(target) == 1:
             home = arguments
         else:

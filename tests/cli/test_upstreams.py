@@ -168,3 +168,11 @@ async def test_a_lost_secret_is_overcome_by_clearing(env: dict[str, Any], databa
     assert (await mnema("secret", "accept", **new)).exit_code == 0
     assert await done("set", "acme", "--url", URL, **new) == "set, with a key\n"
     assert "MNEMA_SECRET_KEY differs" in await refused("set", "acme", "--url", URL, **env)
+
+
+@pytest.mark.long
+async def test_an_endpoint_of_anthropics_is_tested(env: dict[str, Any], scripted: ScriptedUpstream) -> None:
+    private = env | {"MNEMA_CHAT_PRIVATE_UPSTREAMS": "true"}
+    anthropic = ("acme", "--dialect", "anthropic")
+    await done("set", *anthropic, "--url", scripted.base_url, **private)
+    assert (await done("test", *anthropic, **private)).startswith(f"{scripted.base_url}  200  2 models  ")

@@ -70,7 +70,7 @@ BEHAVIOURS = {
         ),
         options=EndpointOptions(send_dimensions=True),
         sent=3,
-        events=("embedding_parameters_refused", "embedding_parameters_refused"),
+        events=("embedding_parameters_refused",),
     ),
     "base64 as asked": Behaviour(options=EndpointOptions(encoding="base64")),
     "base64 although floats were asked": Behaviour(manner=Manner(encoding="base64")),
@@ -104,7 +104,7 @@ BEHAVIOURS = {
         manner=Manner(most_items=2),
         texts=SHORT,
         sent=[SHORT, SHORT[:3], SHORT[:2], SHORT[2:3], SHORT[3:]],
-        events=("embedding_batches_smaller", "embedding_batches_smaller"),
+        events=("embedding_batches_smaller",),
     ),
     "a batch of 413": Behaviour(manner=Manner(most_items=1, too_many=(413, "Payload Too Large")), sent=3),
     "a text that is too long (OpenAI)": Behaviour(
@@ -214,6 +214,19 @@ async def test_a_fault_that_tells_of_a_length_is_no_lesson(server: FakeOpenAI) -
     await embedder.embed_texts([ENGLISH])
     await embedder.close()
     assert [request["input"] for request in server.requests] == [[ENGLISH]]
+
+
+@pytest.mark.parametrize("told", ["the vector has no room: its dimension is 4", "input should be a valid array"])
+async def test_a_fault_that_names_a_parameter_or_a_batch_is_no_lesson(server: FakeOpenAI, told: str) -> None:
+    server.manner = Manner(refuses={"model": told}, refusal_status=422)
+    embedder = client(server, options=EndpointOptions(send_dimensions=True))
+    with pytest.raises(EmbedderRefused):
+        await embedder.embed_texts(SHORT)
+    server.manner = Manner()
+    server.requests.clear()
+    await embedder.embed_texts(SHORT)
+    await embedder.close()
+    assert [(request["input"], request.get("dimensions")) for request in server.requests] == [(SHORT, 64)]
 
 
 async def test_a_key_file_is_read_again_when_it_changes(server: FakeOpenAI, tmp_path: Path) -> None:

@@ -16,9 +16,13 @@ PIECES = re.compile(r"\S+\s*|\s+")
 
 
 class Wire(ABC):
-    """A chat API: its requests as chat completions, and its answers."""
+    """A chat API: its requests as chat completions, and its answers.
+
+    `needs_version`: it refuses a request without the header `anthropic-version`.
+    """
 
     path: str
+    needs_version = False
 
     @abstractmethod
     def read_request(self, body: dict[str, Any]) -> dict[str, Any] | None:
@@ -87,13 +91,15 @@ class ResponsesWire(Wire):
             "tool_choice": {"function": choice} if isinstance(choice, dict) else choice,
             "response_format": {"type": form.get("type"), "json_schema": form},
             "reasoning_effort": (body.get("reasoning") or {}).get("effort"),
+            "max_output_tokens": body.get("max_output_tokens"),
         }
 
     def whole(self, body: dict[str, Any], said: Message, number: int) -> dict[str, Any]:
-        """Return a response."""
-        return self._response(body, number, "completed", self._items(body, said, number)) | {
-            "usage": _responses_usage(body, said)
-        }
+        """Return a response. It is incomplete if it has more tokens than it may, and has its whole text even then."""
+        usage = _responses_usage(body, said)
+        most = body.get("max_output_tokens")
+        status = "completed" if most is None or usage["output_tokens"] <= most else "incomplete"
+        return self._response(body, number, status, self._items(body, said, number)) | {"usage": usage}
 
     def events(self, body: dict[str, Any], said: Message, number: int, fault: Fault) -> Iterator[Event]:
         """Yield numbered events."""
@@ -115,7 +121,8 @@ class ResponsesWire(Wire):
             yield from self._item_steps(item, {"item_id": item["id"], "output_index": index})
             yield {"type": "response.output_item.done", "output_index": index, "item": item}
         if fault not in (Fault.NO_DONE, Fault.NO_FINISH):
-            yield {"type": "response.completed", "response": self.whole(body, said, number)}
+            response = self.whole(body, said, number)
+            yield {"type": f"response.{response['status']}", "response": response}
 
     def _item_steps(self, item: dict[str, Any], place: dict[str, Any]) -> Iterator[dict[str, Any]]:
         if item["type"] == "function_call":
@@ -169,6 +176,7 @@ class MessagesWire(Wire):
     """Anthropic's Messages. A request that enables thinking gets a block of it."""
 
     path = "/v1/messages"
+    needs_version = True
 
     def read_request(self, body: dict[str, Any]) -> dict[str, Any] | None:
         """Return the request as one of Chat Completions."""

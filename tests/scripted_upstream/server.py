@@ -84,15 +84,18 @@ class ScriptedUpstream:
             await self._arrival.wait_for(lambda: len(self.log) >= count)
 
     async def list_models(self, request: Request) -> Response:
-        """Answer GET /v1/models. Faults of an answer are those of one that is not streamed."""
-        received, fault = await self._receive(request)
+        """Answer GET /v1/models. Faults of an answer are those of one that is not streamed.
+
+        A key in `x-api-key` makes it a request of Anthropic's API.
+        """
+        received, fault = await self._receive(request, needs_version="x-api-key" in request.headers)
         return self._refuse(received, fault) or self._send_plain(received, dump_compact(MODELS).encode(), fault)
 
     def answering(self, wire: Wire) -> Answering:
         """Return the endpoint of a chat API."""
 
         async def answer(request: Request) -> Response:
-            received, fault = await self._receive(request)
+            received, fault = await self._receive(request, needs_version=wire.needs_version)
             number = len(self.chats)
             if refused := self._refuse(received, fault, wire.error(fault)):
                 return refused
@@ -115,7 +118,7 @@ class ScriptedUpstream:
         """Return the endpoint of an API without chats. A stream has the whole answer in each of two events."""
 
         async def answer(request: Request) -> Response:
-            received, fault = await self._receive(request)
+            received, fault = await self._receive(request, needs_version=rule is counted)
             if refused := self._refuse(received, fault):
                 return refused
             if self.takes_anything and _readable_body(received.body) is None:
@@ -130,8 +133,11 @@ class ScriptedUpstream:
 
         return answer
 
-    async def _receive(self, request: Request) -> tuple[Received, Fault]:
+    async def _receive(self, request: Request, *, needs_version: bool) -> tuple[Received, Fault]:
+        """Note a request. Return the fault that it meets: REFUSED if Anthropic's API would miss its version."""
         fault = self.faults.popleft() if self.faults else self.always
+        if needs_version and "anthropic-version" not in request.headers:
+            fault = Fault.REFUSED
         headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in request.headers.raw]
         path = request.scope["raw_path"].decode("latin-1")
         received = Received(request.method, path, request.url.query, headers, await request.body(), fault=fault.name)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from app.domain.chat.dialect import Dialect, PartReader
+from app.domain.chat.dialect import Dialect, PartReader, WholeAnswer
 from app.domain.chat.dialects.completions import CHAT_COMPLETIONS
 from app.domain.chat.event_text import event_data
 from app.domain.chat.thoughts import shorten_thoughts
@@ -20,8 +20,8 @@ MAX_LINES: Final = 1 << 20
 """The most lines of a stream. Each costs some microseconds, however short it is; an answer has three for each token."""
 
 
-def read_plain_answer(body: bytes, dialect: Dialect = CHAT_COMPLETIONS) -> str | None:
-    """Return the text of a whole answer; None if it is no answer, so that nothing is added."""
+def read_plain_answer(body: bytes, dialect: Dialect = CHAT_COMPLETIONS) -> WholeAnswer | None:
+    """Return what a whole answer says; None if it is no answer, so that nothing is added."""
     try:
         answer = json.loads(body)
     except (ValueError, RecursionError):

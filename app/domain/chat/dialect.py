@@ -68,6 +68,14 @@ class Part:
     value: Mapping[str, Any] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class WholeAnswer:
+    """The text of an answer that came as one object. `is_complete`: the endpoint says that it has all of it."""
+
+    text: str
+    is_complete: bool = True
+
+
 class PartReader(ABC):
     """A reader of the events of one stream."""
 
@@ -118,8 +126,8 @@ class Dialect(ABC):
         """Return what a request asks: the JSON text `raw`, an object with these members."""
 
     @abstractmethod
-    def read_answer(self, answer: Mapping[str, Any]) -> str | None:
-        """Return the text of a whole answer; None if it is none, so that nothing is added to it."""
+    def read_answer(self, answer: Mapping[str, Any]) -> WholeAnswer | None:
+        """Return what a whole answer says; None if it is none, so that nothing is added to it."""
 
     @abstractmethod
     def new_reader(self) -> PartReader:

@@ -23,5 +23,18 @@ def insert_members(answer: bytes, brace: int, added: bytes) -> bytes:
 
 
 def dump_compact(value: Mapping[str, Any]) -> bytes:
-    """Return JSON as the APIs send it: without spaces, and with the characters themselves."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+    """Return JSON as the APIs send it: without spaces, and with the characters themselves.
+
+    Half a character becomes the replacement character, because no encoding has it.
+    """
+    written = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return replace_halves(written).encode()
+
+
+def replace_halves(text: str) -> str:
+    """Return the text with the replacement character for each half of a surrogate pair."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text

@@ -12,6 +12,7 @@ from app.domain.chat.conversation import first_identifier
 from app.domain.chat.dialect import Dialect, UserMessage, object_member, string_member
 from app.domain.chat.dialects.completions import CHAT_COMPLETIONS
 from app.domain.chat.json_places import Member, cut_members, find_members, skip_space
+from app.domain.chat.members import replace_halves
 from app.domain.errors import InvalidInput, MalformedState
 from app.domain.rendering.model_text import NOTHING, ModelText
 
@@ -39,7 +40,6 @@ class ChatRequest:
     texts: tuple[str, ...]
     model: str = ""
     memory_id: str = DEFAULT_CONVERSATION
-    user: str | None = None
     named_users: Mapping[str, Any] = field(default_factory=dict)
     top_k: int | None = None
     recency_weight: float | None = None
@@ -93,9 +93,8 @@ def read_chat_request(
         cuts=tuple(_cuts(raw, members, values, FIELDS | dialect.own_fields)),
         message=question.message,
         texts=question.texts,
-        model=string_member(values, "model"),
+        model=replace_halves(string_member(values, "model")),
         memory_id=first_identifier(values, ["memory_id"]) or DEFAULT_CONVERSATION,
-        user=first_identifier(values, ["user"]),
         named_users={
             "user": values.get("user"),
             "name": question.message and question.message.speaker,

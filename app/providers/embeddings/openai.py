@@ -56,7 +56,7 @@ class OpenAIEmbedder(CachingEmbedder):
     `timeout_s` bounds each request with all its retries; a longer wait that the endpoint asks for is not granted.
 
     It learns from refusals, until the process ends: a parameter that the endpoint refuses is left out, a batch that is
-    too large is split, and a text that is too long is cut.
+    too large is split, and a text that is too long is cut. Only what worked is learnt: another fault may name the same.
     """
 
     def __init__(
@@ -136,13 +136,11 @@ class OpenAIEmbedder(CachingEmbedder):
         if not refusal.too_large:
             raise EmbedderRefused(_describe_status(refusal.status))
         half = -(-len(texts) // 2)
+        first = await self._embed_batch(role, texts[:half])
         if refusal.too_many and half < self._most_items:
             self._most_items = half
             log.info("embedding_batches_smaller", items=half)
-        return [
-            *await self._embed_batch(role, texts[:half]),
-            *await self._embed_batch(role, texts[half:]),
-        ]
+        return [*first, *await self._embed_batch(role, texts[half:])]
 
     async def _embed_text(self, role: TextRole, text: str) -> list[Vector]:
         """Embed one text; if the endpoint says that it is too long, embed its first half."""
@@ -154,7 +152,6 @@ class OpenAIEmbedder(CachingEmbedder):
                 refusal = refused.refusal
             else:
                 if cuts:
-                    # Only what worked is learnt: another fault may have told of a length too.
                     self._window = estimate_tokens(shown) + self._overhead(role)
                     self._tell_window()
                 return unit_vectors(rows, 1, self.dimension)
@@ -184,21 +181,26 @@ class OpenAIEmbedder(CachingEmbedder):
 
     async def _request_vectors(self, role: TextRole, texts: list[str]) -> list[Row]:
         """Return rows in text order. Raise _Refused, or EmbedderUnavailable for another failure."""
+        refused_now: frozenset[str] = frozenset()
         while True:
-            asked = self._optional_members()
+            asked = self._optional_members(refused_now)
             try:
                 async with asyncio.timeout(self._timeout_s) as limit:
                     content = await self._send_with_retries(role, texts, asked, limit)
                 rows = read_vectors(content, len(texts))
             except _Refused as refused:
-                if self._leave_out(refused.refusal.parameters & asked.keys()):
-                    continue
-                raise
+                named = refused.refusal.parameters & asked.keys()
+                if not named:
+                    raise
+                refused_now |= named
+                continue
             except Exception as error:
                 failure = self._describe_error(error)
                 is_longer = is_too_long(error)
             else:
                 is_longer = longest_row(rows) > self.dimension
+                if longest_row(rows) == self.dimension:
+                    self._leave_out(refused_now)
                 if not is_longer or self._sends_dimensions is not None:
                     return rows
             if is_longer and self._sends_dimensions is None:
@@ -207,18 +209,18 @@ class OpenAIEmbedder(CachingEmbedder):
             # Outside `except`: the client's error may carry the key or a text, so it must not be the context.
             raise EmbedderUnavailable(failure)
 
-    def _optional_members(self) -> dict[str, Any]:
+    def _optional_members(self, refused_now: frozenset[str]) -> dict[str, Any]:
         members: dict[str, Any] = {"encoding_format": self._options.encoding}
         if self._sends_dimensions:
             members["dimensions"] = self.dimension
-        return {name: value for name, value in members.items() if name not in self._refused_parameters}
+        refused = self._refused_parameters | refused_now
+        return {name: value for name, value in members.items() if name not in refused}
 
-    def _leave_out(self, parameters: frozenset[str]) -> bool:
-        """Leave these members out of further requests. Return False if there are none."""
+    def _leave_out(self, parameters: frozenset[str]) -> None:
+        """Leave these members out of further requests."""
         if parameters:
             self._refused_parameters |= parameters
             log.warning("embedding_parameters_refused", parameters=sorted(parameters))
-        return bool(parameters)
 
     async def _send_with_retries(
         self, role: TextRole, texts: list[str], optional: dict[str, Any], limit: asyncio.Timeout

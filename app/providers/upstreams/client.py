@@ -25,6 +25,8 @@ OURS = frozenset(
     | {"proxy-connection", "te", "trailer", "transfer-encoding", "upgrade"}
 )
 """Request headers that belong to the connection. They are never taken from a caller."""
+VERSION_HEADER = ("anthropic-version", "2023-06-01")
+"""The header that Anthropic's API demands, for a caller that sends none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,6 +221,8 @@ def _complete_headers(
     sent += [("host", endpoint.host_header), ("accept-encoding", "identity")]
     if "user-agent" not in names:
         sent.append(("user-agent", "mnema"))
+    if upstream.dialect == ANTHROPIC and VERSION_HEADER[0] not in names:
+        sent.append(VERSION_HEADER)
     name, value = _credentials(upstream)
     if value and name not in names:
         sent.append((name, value))

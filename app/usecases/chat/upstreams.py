@@ -4,7 +4,7 @@ import asyncio
 import json
 import time
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TypeAlias, get_args
@@ -14,7 +14,7 @@ from app.domain.chat.upstream import OPENAI, Upstream, UpstreamDialect
 from app.domain.errors import InvalidInput
 from app.domain.outages import DatabaseUnavailable, NoUpstream, UpstreamKeyUnreadable, UpstreamUnusable
 from app.domain.principal import Principal
-from app.ports import UpstreamClient, UpstreamReply
+from app.ports import UpstreamClient
 from app.storage.chat.upstreams import StoredUpstreams, UpstreamStorage
 
 Installed: TypeAlias = Mapping[UpstreamDialect, Upstream]
@@ -23,7 +23,7 @@ MAX_AUTHORIZATION = 4096
 """The longest key, and the longest value of X-Upstream-Authorization."""
 MAX_CACHED = 10_000
 MAX_MODELS_BYTES = 4 << 20
-"""The largest list of models that `test` reads."""
+"""The largest list of models that is read."""
 RETRY_S = 1.0
 """The seconds for which a value from before an outage is used without asking the database again."""
 TAIL = 4
@@ -181,7 +181,7 @@ class ManageUpstreams:
         started = time.perf_counter()
         reply = await self._client.open_call(upstream, "GET", "/models", [("accept", "application/json")])
         try:
-            body = await _read_body(reply)
+            body = b"".join([chunk async for chunk in bound_models(reply.stream_body())])
         finally:
             await reply.close()
         milliseconds = (time.perf_counter() - started) * 1000
@@ -229,13 +229,14 @@ def _describe_key(api_key: str | None) -> str:
     return f"set, ends in {api_key[-TAIL:]}" if len(api_key) >= LONG_KEY else "set"
 
 
-async def _read_body(reply: UpstreamReply) -> bytes:
-    body = bytearray()
-    async for chunk in reply.stream_body():
-        body += chunk
-        if len(body) > MAX_MODELS_BYTES:
+async def bound_models(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Yield the chunks of a list of models. Raise UpstreamUnusable beyond MAX_MODELS_BYTES."""
+    size = 0
+    async for chunk in chunks:
+        size += len(chunk)
+        if size > MAX_MODELS_BYTES:
             raise UpstreamUnusable(f"The list of models is longer than {MAX_MODELS_BYTES} bytes.")
-    return bytes(body)
+        yield chunk
 
 
 def _count_models(body: bytes) -> int | None:

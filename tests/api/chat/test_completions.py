@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.api.chat.conftest import KEY, Talk, said, set_upstream
+from tests.api.chat.conftest import KEY, PATH, Talk, said, set_upstream
 from tests.factories import make_caller
 from tests.scripted_upstream import Fault
 
@@ -344,3 +344,13 @@ async def test_a_key_of_an_agent_that_may_not_see_turns_may_not_chat(talk: Talk)
         refused = await http.post("/v1/chat/completions", json={"messages": []})
     assert (refused.status_code, refused.json()["code"]) == (403, "category_not_allowed")
     assert talk.upstream.log == []
+
+
+async def test_half_a_character_in_the_name_of_a_model_is_replaced(talk: Talk) -> None:
+    await talk.say("My favorite color is teal.")
+    question = {"role": "user", "content": "What is my favorite color?"}
+    asked = json.dumps({"model": "\ud800", "user": "maya", "messages": [question]})
+    answer = await talk.http.post(PATH, content=asked, headers={"Content-Type": "application/json"})
+    assert said(answer) == "Your favorite color is teal."
+    assert answer.json()["model_label"] == "Model: Memory-R(1) + \ufffd"
+    assert len(await talk.turns()) == 4

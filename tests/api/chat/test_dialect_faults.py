@@ -11,7 +11,7 @@ from app.bootstrap import Doubles
 from app.config.settings import Settings
 from app.ports import Embedder
 from tests.api.chat.conftest import SCOPES, Talk, wait_for
-from tests.api.chat.dialects import CLIENTS, MESSAGES, Client, events_of, post
+from tests.api.chat.dialects import CLIENTS, MESSAGES, RESPONSES, Client, events_of, post
 from tests.factories import make_caller, replica
 from tests.scripted_upstream import Fault, ScriptedUpstream
 from tests.scripted_upstream.dialects import WIRES
@@ -156,3 +156,14 @@ async def test_a_client_that_hangs_up_ends_the_upstreams_call(
         await asyncio.wait_for(talk.upstream.log[-1].over.wait(), 60)
         assert talk.upstream.log[-1].closed_at is not None, "it was hung up, not answered to the end"
         assert (await wait_for(talk.turns, 1))[0] == ("user", "Hi")
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_an_answer_that_the_upstream_calls_incomplete_is_stored_so(
+    both: Talk, client: Client, *, stream: bool
+) -> None:
+    answer = await post(both.http, client, "Where is the harbour?", max_output_tokens=1, stream=stream)
+    is_incomplete = client is RESPONSES  # Anthropic's has no such status
+    assert ("model_label" in answer.text, '"incomplete"' in answer.text) == (True, is_incomplete)
+    found = await both.http.get("/threads/default/turns", params={"user_id": "maya"})
+    assert found.json()["items"][-1]["metadata"].get("incomplete", False) is is_incomplete

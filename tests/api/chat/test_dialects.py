@@ -7,6 +7,7 @@ import httpx
 import pytest
 
 from app.bootstrap import Application
+from app.providers.upstreams.client import VERSION_HEADER
 from tests.api.chat.conftest import KEY, Talk, set_upstream
 from tests.api.chat.dialects import CLIENTS, MESSAGES, RESPONSES, Client, events_of, post
 from tests.factories import make_caller
@@ -185,7 +186,7 @@ async def test_events_keep_their_order_and_bytes(both: Talk, client: Client) -> 
     body = client.ask("Where is the harbour?", stream=True, memory_top_k=0)
     passed = (await both.http.post(client.path, json=body)).text
     forwarded = both.last.body
-    async with httpx.AsyncClient() as http:
+    async with httpx.AsyncClient(headers=[VERSION_HEADER]) as http:
         url = both.upstream.base_url.removesuffix("/v1") + client.path
         direct = (await http.post(url, content=forwarded)).text
     start = passed.index(',"memory_hits"')

@@ -7,9 +7,13 @@ import httpx
 import pytest
 
 from app.bootstrap import Doubles
+from app.chat.models import MAX_MODELS, _merge_lists, _read_list
 from app.config.settings import Settings
+from app.domain.chat.upstream import ANTHROPIC, OPENAI
 from app.ports import Embedder
+from app.usecases.chat.upstreams import MAX_MODELS_BYTES
 from tests.api.chat.conftest import KEY, SCOPES, Talk
+from tests.api.chat.dialects import MESSAGES
 from tests.factories import make_caller, replica
 from tests.scripted_upstream import Fault, ScriptedUpstream
 from tests.scripted_upstream.faults import error_body
@@ -90,6 +94,55 @@ async def test_the_models_of_both_upstreams_are_one_list(both: Talk) -> None:
     both.upstream.faults.extend([Fault.UNAVAILABLE, Fault.SERVER_ERROR])
     failed = await both.http.get("/v1/models")
     assert (failed.status_code, failed.content) == (503, error_body(Fault.UNAVAILABLE))
+
+
+async def test_anthropics_parameters_reach_its_upstream_alone(both: Talk) -> None:
+    for path in ("/v1/messages", "/v1/messages/count_tokens"):
+        answer = await both.http.post(f"{path}?beta=true", json=MESSAGES.ask("Hello"))
+        assert answer.status_code == 200, answer.text
+        assert (both.last.path, both.last.query) == (path, "beta=true")
+    await both.http.post("/v1/messages", json=MESSAGES.ask("Hello"))
+    assert both.last.query == ""
+    both.upstream.log.clear()
+    listed = await both.http.get("/v1/models", params={"limit": 2, "beta": "true"})
+    assert len(listed.json()["data"]) == 4
+    assert [one.query for one in both.upstream.log] == ["", "limit=2&beta=true"]
+    both.upstream.log.clear()
+    page = await both.http.get("/v1/models", params={"after_id": "a&b"})
+    assert len(page.json()["data"]) == 2, "OpenAI's models were on the first page"
+    assert [one.query for one in both.upstream.log] == ["limit=1000&after_id=a%26b"]
+    refused = await both.http.get("/v1/models", params={"limit": 1001})
+    assert (refused.status_code, refused.json()["code"]) == (422, "invalid_request")
+    refused = await both.http.post("/v1/chat/completions?beta=true", json={})
+    assert refused.status_code == 422
+
+
+async def test_anthropics_upstream_gets_a_version_whoever_asks(both: Talk) -> None:
+    await both.http.get("/v1/models")
+    assert [one.header("anthropic-version") for one in both.upstream.log] == [None, "2023-06-01"]
+    await both.http.post("/v1/messages", json=MESSAGES.ask("Hello"), headers={"Anthropic-Version": "2024-01-01"})
+    assert both.last.header("anthropic-version") == "2024-01-01"
+
+
+async def test_a_list_that_is_too_large_is_left_out(both: Talk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(MODELS, "data", [{"id": "m" * (MAX_MODELS_BYTES // 4)}] * 5)
+    refused = await both.http.get("/v1/models")
+    assert (refused.status_code, refused.json()["code"]) == (502, "upstream_unusable")
+    monkeypatch.setitem(MODELS, "data", [{}] * (MAX_MODELS + 1))
+    refused = await both.http.get("/v1/models")
+    assert (refused.status_code, refused.json()["code"]) == (502, "upstream_unusable")
+    monkeypatch.setitem(MODELS, "data", [{"id": str(number)} for number in range(MAX_MODELS)])
+    assert len((await both.http.get("/v1/models")).json()["data"]) == 2 * MAX_MODELS
+
+
+def test_half_a_character_and_another_page_are_merged() -> None:
+    openai = _read_list(b'{"data": [{"id": "a\\ud800"}], "has_more": true}', OPENAI)
+    anthropic = _read_list(b'{"data": [{"id": "b", "type": "model"}], "has_more": true}', ANTHROPIC)
+    assert openai is not None
+    assert anthropic is not None
+    merged = json.loads(_merge_lists([openai, anthropic]))
+    assert (merged["data"][0]["id"], merged["last_id"], merged["has_more"]) == ("a\ufffd", "b", True)
+    assert json.loads(_merge_lists([openai]))["has_more"] is False, "only Anthropic's API has pages"
 
 
 async def test_a_callers_own_key_goes_to_one_upstream(both: Talk) -> None:

@@ -14,7 +14,7 @@ from app.domain.chat.answer import (
     EventStream,
     read_plain_answer,
 )
-from app.domain.chat.dialect import OwnAnswer
+from app.domain.chat.dialect import OwnAnswer, WholeAnswer
 from app.domain.chat.dialects.completions import CHAT_COMPLETIONS
 from app.domain.chat.members import add_members, added_members
 from app.domain.outages import UpstreamUnusable
@@ -128,6 +128,20 @@ def test_a_stream_that_breaks_off_is_incomplete_and_stays_as_it_is(raw: bytes) -
         assert sent == raw
 
 
+def test_an_error_that_is_null_is_none() -> None:
+    raw = events(*(part({"content": text}, error=None) for text in "ab"), part({}, "stop", error=None), "[DONE]")
+    stream = pass_through(raw)[1]
+    assert (stream.text, stream.is_complete, stream.has_failed) == ("ab", True, False)
+
+
+def test_half_a_character_becomes_a_whole_one() -> None:
+    answer = OwnAnswer("1", 7, "\ud800", "Teal.")
+    added = added_members([], "Model: \udfff", {})
+    told = json.loads(CHAT_COMPLETIONS.write_answer(answer, added))
+    assert (told["model"], told["model_label"]) == ("\ufffd", "Model: \ufffd")
+    assert "\ufffd".encode() in CHAT_COMPLETIONS.write_events(answer, added)
+
+
 def test_what_is_not_json_or_huge_passes_unread() -> None:
     raw = events("no JSON", "[1]", '{"choices": 7}', '{"choices": [7]}', '{"choices": [{"delta": 7}]}', "[" * 9999)
     raw += b"data: " + b"x" * (2 * MAX_HELD) + b"\n\n" + events(*SAID, LAST, "[DONE]")
@@ -174,7 +188,7 @@ def test_only_the_first_choice_is_read() -> None:
     ],
 )
 def test_the_text_of_a_plain_answer(answer: Any, text: str | None) -> None:
-    assert read_plain_answer(json.dumps(answer).encode()) == text
+    assert read_plain_answer(json.dumps(answer).encode()) == (None if text is None else WholeAnswer(text))
 
 
 def test_what_is_no_answer_has_no_text() -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.domain.chat.answer import EventStream, read_plain_answer
-from app.domain.chat.dialect import Dialect, OwnAnswer
+from app.domain.chat.dialect import Dialect, OwnAnswer, WholeAnswer
 from app.domain.chat.dialects.messages import MESSAGES
 from app.domain.chat.dialects.responses import RESPONSES
 from app.domain.chat.event_text import add_to_object
@@ -140,7 +140,24 @@ def block(text: str) -> dict[str, Any]:
     ],
 )
 def test_the_text_of_a_whole_answer(dialect: Dialect, answer: dict[str, Any], text: str | None) -> None:
-    assert read_plain_answer(json.dumps(answer).encode(), dialect) == text
+    read = read_plain_answer(json.dumps(answer).encode(), dialect)
+    assert read == (None if text is None else WholeAnswer(text))
+
+
+@pytest.mark.parametrize(
+    ("dialect", "answer", "is_complete"),
+    [
+        (RESPONSES, {"status": "completed", "output": [text_item("a")]}, True),
+        (RESPONSES, {"status": "incomplete", "output": [text_item("a")]}, False),
+        (RESPONSES, {"status": "failed", "output": [text_item("a")]}, False),
+        (RESPONSES, {"status": None, "output": [text_item("a")]}, True),
+        (MESSAGES, {"type": "message", "stop_reason": "max_tokens", "content": [block("a")]}, True),
+    ],
+)
+def test_an_answer_that_the_endpoint_calls_incomplete_is_incomplete(
+    dialect: Dialect, answer: dict[str, Any], is_complete: bool
+) -> None:
+    assert read_plain_answer(json.dumps(answer).encode(), dialect) == WholeAnswer("a", is_complete)
 
 
 def stream_of(*events: dict[str, Any], end: str = "\n") -> bytes:
@@ -164,7 +181,7 @@ STOP = {"type": "message_stop"}
 THOUGHT = block_delta("x", 0, "thinking_delta")
 STREAMS: list[tuple[Dialect, list[dict[str, Any]], str]] = [
     (RESPONSES, [delta("Grün "), delta("🍀"), delta("b", 2), COMPLETED], "Grün 🍀\n\nb"),
-    (RESPONSES, [delta("a"), COMPLETED | {"type": "response.incomplete"}], "a"),
+    (RESPONSES, [{"type": None, "error": None}, delta("a"), COMPLETED], "a"),
     (MESSAGES, [THOUGHT, block_delta("Grün ", 1), block_delta("🍀", 2), STOP], "Grün 🍀"),
     (MESSAGES, [{"type": "ping"}, block_delta("a"), block_delta("b", 2), STOP], "a\n\nb"),
 ]
@@ -192,6 +209,11 @@ def test_a_stream_keeps_its_bytes_but_for_the_members(
     last = json.loads(sent.decode().strip().rsplit("data: ", 1)[1])
     assert last.get("response", last)["model_label"] == "Model: m"
     assert (stream.text, stream.is_complete, stream.is_done) == (text, True, True)
+
+
+def test_a_stream_that_ends_early_has_the_members_and_is_incomplete() -> None:
+    sent, stream = pass_through(RESPONSES, stream_of(delta("a"), COMPLETED | {"type": "response.incomplete"}), [])
+    assert (sent.count(ADDED), stream.text, stream.is_complete, stream.is_done) == (1, "a", False, True)
 
 
 @pytest.mark.parametrize(
@@ -232,7 +254,7 @@ def test_members_go_into_the_object_even_over_several_lines() -> None:
 def test_an_answer_of_mnemas_own_reads_like_one_of_the_api(dialect: Dialect) -> None:
     answer = OwnAnswer("1", 7, "m", "Your second favorite color is green.")
     whole = dialect.write_answer(answer, ADDED)
-    assert read_plain_answer(whole, dialect) == answer.text
+    assert read_plain_answer(whole, dialect) == WholeAnswer(answer.text)
     assert json.loads(whole)["model_label"] == "Model: m"
     stream = EventStream(1000, dialect.new_reader())
     stream.feed(dialect.write_events(answer, ADDED))

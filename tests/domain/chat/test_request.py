@@ -114,7 +114,7 @@ def test_the_fields_are_read() -> None:
     assert asked.message is not None
     assert asked.message.text == "One\ntwo"
     assert asked.texts == ("Be kind.", "One\ntwo")
-    assert (asked.model, asked.user, asked.memory_id, asked.top_k) == ("gpt-5", "maya", "c1", 3)
+    assert (asked.model, asked.named_users["user"], asked.memory_id, asked.top_k) == ("gpt-5", "maya", "c1", 3)
     assert (asked.recency_weight, asked.score_threshold, asked.choices) == (0.5, 0.0, 2)
     assert asked.stream
     assert asked.include_usage
@@ -173,7 +173,6 @@ def test_what_is_not_json_is_refused(body: bytes) -> None:
         (b"[]", "must be a JSON object"),
         (b'{"memory_id":7}', "memory_id must be a string"),
         (b'{"memory_id":" c"}', "memory_id: an identifier"),
-        (b'{"user":7}', "user must be a string"),
         (b'{"memory_top_k":51}', "at most 50"),
         (b'{"memory_top_k":true}', "whole number"),
         (b'{"memory_top_k":1.5}', "whole number"),

@@ -10,6 +10,7 @@ from app.domain.chat.dialect import (
     Part,
     PartReader,
     Question,
+    WholeAnswer,
     find_last_item,
     find_user_message,
     is_text_only,
@@ -51,12 +52,12 @@ class ChatCompletions(Dialect):
             include_usage=object_member(values, "stream_options").get("include_usage") is True,
         )
 
-    def read_answer(self, answer: Mapping[str, Any]) -> str | None:
+    def read_answer(self, answer: Mapping[str, Any]) -> WholeAnswer | None:
         """Return the text of the first choice."""
         choice = _first_choice(answer)
         if choice is None:
             return None
-        return _text_of(object_member(choice, "message").get("content"))
+        return WholeAnswer(_text_of(object_member(choice, "message").get("content")))
 
     def new_reader(self) -> PartReader:
         """Return a reader of chunks."""
@@ -105,7 +106,7 @@ class _ChunkReader(PartReader):
         if data.strip() == DONE:
             return Part(ends=True, completes=True)
         chunk = read_event(data)
-        if "error" in chunk:
+        if chunk.get("error") is not None:
             return Part(fails=True)
         choices = list_member(chunk, "choices")
         delta = object_member(_first_choice(chunk) or {}, "delta")

@@ -10,6 +10,7 @@ from app.domain.chat.dialect import (
     Part,
     PartReader,
     Question,
+    WholeAnswer,
     content_text,
     find_last_item,
     find_user_message,
@@ -53,13 +54,14 @@ class Messages(Dialect):
             is_alone=len(messages) == 1 and not system,
         )
 
-    def read_answer(self, answer: Mapping[str, Any]) -> str | None:
+    def read_answer(self, answer: Mapping[str, Any]) -> WholeAnswer | None:
         """Return the blocks of text; None if it is no message."""
         if answer.get("type") != "message" or not isinstance(answer.get("content"), list):
             return None
         said = _BlockTexts()
         blocks = enumerate(answer["content"])
-        return "".join(said.continue_at(n, string_member(block, "text")) for n, block in blocks if _is_said(block))
+        texts = (said.continue_at(n, string_member(block, "text")) for n, block in blocks if _is_said(block))
+        return WholeAnswer("".join(texts))
 
     def new_reader(self) -> PartReader:
         """Return a reader of events."""

@@ -11,6 +11,7 @@ from app.domain.chat.dialect import (
     PartReader,
     Question,
     UserMessage,
+    WholeAnswer,
     content_text,
     find_last_item,
     find_user_message,
@@ -27,7 +28,8 @@ from app.domain.chat.upstream import OPENAI
 from app.domain.errors import MnemaError
 
 _TEXT: Final = ("input_text", "output_text", "text")
-_ENDINGS: Final = ("response.completed", "response.incomplete")
+_COMPLETED: Final = "response.completed"
+_ENDINGS: Final = (_COMPLETED, "response.incomplete")
 _FAILURES: Final = ("response.failed", "error")
 _BETWEEN: Final = "\n\n"
 """The text between two messages of one answer."""
@@ -55,12 +57,16 @@ class Responses(Dialect):
             is_alone=len(items) == 1 and not any(values.get(name) for name in before),
         )
 
-    def read_answer(self, answer: Mapping[str, Any]) -> str | None:
-        """Return the text of the messages among the items of the output; None if there is no list of items."""
+    def read_answer(self, answer: Mapping[str, Any]) -> WholeAnswer | None:
+        """Return the text of the messages among the items of the output; None if there is no list of items.
+
+        An answer with another status than `completed` is incomplete.
+        """
         if not isinstance(answer.get("output"), list):
             return None
         texts = (_output_text(item) for item in answer["output"])
-        return _BETWEEN.join(text for text in texts if text)
+        said = _BETWEEN.join(text for text in texts if text)
+        return WholeAnswer(said, is_complete=answer.get("status") in (None, "completed"))
 
     def new_reader(self) -> PartReader:
         """Return a reader of events."""
@@ -89,7 +95,7 @@ class Responses(Dialect):
             {"type": "response.output_text.done", **place, "text": answer.text, "logprobs": []},
             {"type": "response.content_part.done", **place, "part": part},
             {"type": "response.output_item.done", "output_index": 0, "item": item},
-            {"type": "response.completed", "response": _completed(answer)},
+            {"type": _COMPLETED, "response": _completed(answer)},
         ]
         *first, last = (encode_event(event | {"sequence_number": number}) for number, event in enumerate(events))
         return b"".join([*first, add_to_object(last, "response", added)])
@@ -113,8 +119,9 @@ class _EventReader(PartReader):
         if kind == "response.output_text.delta":
             return Part(text=self._continue(event))
         if kind in _ENDINGS:
-            return Part(takes_members=isinstance(event.get("response"), dict), completes=True, ends=True)
-        if kind in _FAILURES or (kind is None and "error" in event):
+            takes_members = isinstance(event.get("response"), dict)
+            return Part(takes_members=takes_members, completes=kind == _COMPLETED, ends=True)
+        if kind in _FAILURES or (kind is None and event.get("error") is not None):
             return Part(fails=True, ends=kind == "response.failed")
         return Part()
 
