@@ -1,5 +1,6 @@
 """The HTTP API as an ASGI application; `mnema serve` serves it."""
 
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -120,7 +121,9 @@ SERVED = (
 )
 CHAT_PATHS = (*completions.PATHS, *messages.PATHS)
 ROUTERS = tuple(routes.router for routes in SERVED)
-VALUES = PathLimits(MAX_VALUES, dict.fromkeys((*checkpoints.body_limits(0), *saver.body_limits(0)), MAX_STATE_VALUES))
+STATES = (*checkpoints.body_limits(0), *saver.body_limits(0))
+UNREAD = dict.fromkeys(completions.PASSED, sys.maxsize)  # bodies that are only passed on, such as lists of tokens
+VALUES = PathLimits(MAX_VALUES, dict.fromkeys(STATES, MAX_STATE_VALUES) | UNREAD)
 PATHS = SpecialPaths(
     open=frozenset({"/health", "/ready", "/openapi.json", metrics.PATH, *docs.PATHS}),
     own=frozenset({mcp.PATH}),

@@ -16,7 +16,8 @@ from app.domain.chat.dialects.completions import CHAT_COMPLETIONS
 from app.domain.chat.dialects.responses import RESPONSES
 
 router = APIRouter(prefix="/v1", tags=["chat"], route_class=StrictRoute)
-PATHS = ("/v1/chat/completions", "/v1/responses", "/v1/embeddings", "/v1/completions")
+PASSED = ("/v1/embeddings", "/v1/completions")
+PATHS = ("/v1/chat/completions", "/v1/responses", *PASSED)
 """The paths that take a body."""
 CHAT_ERRORS = openapi_errors(400, 401, 403, 409, 413, 422, 502, 503, 504)
 PASSED_ERRORS = openapi_errors(400, 401, 403, 413, 422, 502, 503, 504)

@@ -71,7 +71,8 @@ def connection_arguments(url: str, **settings: str) -> dict[str, Any]:
     if given.get("sslrootcert") == _SYSTEM:
         arguments["ssl"] = _trust_system(given)
     else:
-        _check_files(given)
+        _check_readable(given)
+        _check_authority(given)
     kept = {name: value for name, value in given.items() if name in _DRIVER}
     if "dbname" in kept:  # the driver would read it after the path; libpq reads it before
         arguments["database"] = kept.pop("dbname")
@@ -161,7 +162,7 @@ def _trust_system(given: Mapping[str, str]) -> ssl.SSLContext:
     """Return a context that checks certificate and host name by the authorities of the operating system."""
     if given.get("sslmode", "verify-full") != "verify-full":
         raise ConfigError("sslrootcert=system of the database URL needs sslmode=verify-full")
-    _check_files({name: value for name, value in given.items() if name != "sslrootcert"})
+    _check_readable({name: value for name, value in given.items() if name != "sslrootcert"})
     context = ssl.create_default_context()
     if "sslcert" in given:
         try:
@@ -171,11 +172,14 @@ def _trust_system(given: Mapping[str, str]) -> ssl.SSLContext:
     return context
 
 
-def _check_files(given: Mapping[str, str]) -> None:
+def _check_readable(given: Mapping[str, str]) -> None:
     """Check that the named files exist: the driver would call a missing one a database that does not answer."""
     for name in _FILES:
         if name in given and not os.access(given[name], os.R_OK):
             raise ConfigError(f"{name} of the database URL names a file that cannot be read: {given[name]}")
+
+
+def _check_authority(given: Mapping[str, str]) -> None:
     default = Path("~/.postgresql/root.crt").expanduser()
     trusted = "sslrootcert" in given or os.environ.get("PGSSLROOTCERT") or default.is_file()
     if given.get("sslmode") in _VERIFYING and not trusted:

@@ -6,15 +6,19 @@ requests an operation instead of the few of the run's profile, MNEMA_FUZZ_SEED o
 
 import json
 import re
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import httpx
 import pytest
 
 from app.bootstrap import Application
+from app.domain.chat.upstream import ANTHROPIC
 from tests.api.calls import ask, edit_matching, remember, say
+from tests.api.chat.conftest import set_upstream
 from tests.api.fuzz.running import EXAMPLES, SEED, schemathesis
 from tests.factories import Caller, make_caller
+from tests.scripted_upstream import ScriptedUpstream, scripted_upstream
 
 STATEFUL = max(400, EXAMPLES)
 OURS = ("--exclude-path-regex", "^/operator/")
@@ -38,11 +42,20 @@ async def furnished(client: httpx.AsyncClient) -> None:
 
 
 @pytest.fixture
-async def keys(app: Application, server: str, caller: Caller, tmp_path: Path) -> Path:
+async def anthropic() -> AsyncIterator[ScriptedUpstream]:
+    """Run an endpoint of Anthropic's API that takes any request."""
+    async with scripted_upstream() as running:
+        running.takes_anything, running.rule = True, lambda _body: "Fine."
+        yield running
+
+
+@pytest.fixture
+async def keys(app: Application, server: str, caller: Caller, anthropic: ScriptedUpstream, tmp_path: Path) -> Path:
     """Return the keys of two furnished tenants in the form that schemathesis reads."""
     other = await make_caller(app)
     entries = []
     for name, who in (("one", caller), ("other", other)):
+        await set_upstream(app, who, anthropic.base_url, dialect=ANTHROPIC)
         async with who.client(server) as client:
             await furnished(client)
         headers = [{"name": name, "value": value} for name, value in who.headers.items()]

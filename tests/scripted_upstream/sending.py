@@ -17,8 +17,8 @@ SPLIT_PAUSE_S = 0.002
 
 
 def dump_compact(value: Any) -> str:
-    """Return JSON as OpenAI sends it: without spaces, and with the characters themselves."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    """Return JSON as OpenAI sends it: without spaces, and with the characters themselves, but for halves of some."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode(errors="replace").decode()
 
 
 def plain_bytes(wire: Wire, body: dict[str, Any], said: Message, number: int, fault: Fault) -> bytes:

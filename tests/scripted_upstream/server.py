@@ -124,7 +124,12 @@ class ScriptedUpstream:
             if self.takes_anything and _readable_body(received.body) is None:
                 return self._send_plain(received, b"{}", fault)
             body = received.json
-            told = rule(body)
+            try:
+                told = rule(body)
+            except (KeyError, TypeError, AttributeError):  # a field is missing, or of another type
+                if self.takes_anything:
+                    return self._send_plain(received, b"{}", fault)
+                return self._refuse(received, Fault.REFUSED) or Response()
             if not body.get("stream"):
                 return self._send_plain(received, dump_compact(told).encode(), fault)
             events = map(write_event, [(None, told), (None, told), (None, "[DONE]")])

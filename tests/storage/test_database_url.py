@@ -67,6 +67,13 @@ def test_the_urls_of_providers(url: str, dsn: str, others: dict[str, Any], autho
     assert arguments == {"dsn": dsn.format(quoted=quote(file, safe="")), **others}
 
 
+def test_the_system_may_be_trusted_in_both_spellings() -> None:
+    for mode in ("", "&sslmode=verify-full"):
+        arguments = connection_arguments(f"{LOGIN}host/mnema?sslrootcert=system{mode}")
+        assert arguments["ssl"].check_hostname
+        assert "sslrootcert" not in arguments["dsn"]
+
+
 @pytest.mark.parametrize(
     ("query", "told"),
     [

@@ -26,12 +26,10 @@ class UserMessage:
     """The last message of a request, if a user wrote it.
 
     `text` joins its text parts. Text that is put before it belongs at `place` in the JSON text, inside the string.
-    `speaker` is the message's `name`.
     """
 
     text: str
     place: int
-    speaker: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,12 +159,11 @@ def find_user_message(raw: str, place: Item | Member, kinds: tuple[str, ...]) ->
     content = last_member(find_members(raw, place.start), "content")
     if content is None or not (text := content_text(content.value, kinds)).strip():
         return None
-    speaker = place.value.get("name")
     if isinstance(content.value, str):
-        return UserMessage(text, content.start + 1, speaker)
+        return UserMessage(text, content.start + 1)
     part = next(item for item in find_items(raw, content.start) if is_text(item.value, kinds))
     first = last_member(find_members(raw, part.start), "text")
-    return None if first is None else UserMessage(text, first.start + 1, speaker)
+    return None if first is None else UserMessage(text, first.start + 1)
 
 
 def find_last_item(raw: str, array: Member | None) -> Item | None:

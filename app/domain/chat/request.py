@@ -9,7 +9,7 @@ from mnema_wire.limits import MAX_CHAT_MEMORIES
 from mnema_wire.near_names import MAX_NAME_CHARS, nearest_hint
 
 from app.domain.chat.conversation import first_identifier
-from app.domain.chat.dialect import Dialect, UserMessage, object_member, string_member
+from app.domain.chat.dialect import Dialect, UserMessage, list_member, object_member, string_member
 from app.domain.chat.dialects.completions import CHAT_COMPLETIONS
 from app.domain.chat.json_places import Member, cut_members, find_members, skip_space
 from app.domain.chat.members import replace_halves
@@ -97,7 +97,7 @@ def read_chat_request(
         memory_id=first_identifier(values, ["memory_id"]) or DEFAULT_CONVERSATION,
         named_users={
             "user": values.get("user"),
-            "name": question.message and question.message.speaker,
+            "name": _last_speaker(values),
             "safety_identifier": values.get("safety_identifier"),
             "metadata.user_id": object_member(values, "metadata").get("user_id"),
             **(headers or {}),
@@ -112,6 +112,12 @@ def read_chat_request(
         is_alone=question.is_alone,
         choices=question.choices,
     )
+
+
+def _last_speaker(values: Mapping[str, Any]) -> Any:
+    """Return the `name` of the last message of a user, also if a tool's result follows it."""
+    messages = (one for one in reversed(list_member(values, "messages")) if isinstance(one, dict))
+    return next((one.get("name") for one in messages if one.get("role") == "user"), None)
 
 
 def _refuse_unknown(values: Mapping[str, Any]) -> None:

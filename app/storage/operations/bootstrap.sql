@@ -92,7 +92,8 @@ UNION ALL
 SELECT 3, true, format('GRANT CREATE ON DATABASE %I TO mnema_owner', current_database())
 WHERE NOT has_database_privilege('mnema_owner', current_database(), 'CREATE')
 UNION ALL
-SELECT 4, true, format('GRANT CONNECT ON DATABASE %I TO %I', d.datname, r.rolname)
+-- The backup role may be that of another database in this cluster.
+SELECT 4, r.rolname <> 'mnema_backup', format('GRANT CONNECT ON DATABASE %I TO %I', d.datname, r.rolname)
 FROM pg_database d, pg_roles r
 WHERE d.datname = current_database() AND r.rolname IN ('mnema_admin', 'mnema_app', 'mnema_backup')
   AND NOT EXISTS (SELECT FROM aclexplode(d.datacl) a WHERE a.grantee = r.oid AND a.privilege_type = 'CONNECT')

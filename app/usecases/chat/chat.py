@@ -16,7 +16,7 @@ from mnema_wire.marks import ROLES, TagNames
 
 from app.config.tenant_policies import TenantPolicies
 from app.domain.chat.conversation import default_user, first_identifier
-from app.domain.chat.members import added_members
+from app.domain.chat.members import added_members, replace_halves
 from app.domain.chat.memories import MEMORY_ROLE, ChatMemories, MemoryHit, RetrievalOptions
 from app.domain.chat.request import ChatRequest
 from app.domain.chat.thoughts import strip_thoughts
@@ -140,7 +140,7 @@ class ChatWithMemory:
         if request.message is not None and not chat.is_client_prompt:
             try:
                 async with asyncio.timeout(self._policies.defaults.chat.memory_timeout_s):
-                    await self._use_memory(chat, find_user_words(request.message.text))
+                    await self._use_memory(chat, find_user_words(replace_halves(request.message.text)))
             except CALLER_ERRORS:
                 raise
             except Exception as error:
@@ -154,7 +154,7 @@ class ChatWithMemory:
         Store nothing if nothing else was said, or if the chat client itself asked. If the database stores nothing now,
         this server keeps the answer until it does.
         """
-        text = strip_thoughts(text)
+        text = replace_halves(strip_thoughts(text))  # a stream may cut a character into two events
         if not text or chat.is_client_prompt:
             return
         metadata: dict[str, Any] = {

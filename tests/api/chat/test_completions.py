@@ -346,6 +346,12 @@ async def test_a_key_of_an_agent_that_may_not_see_turns_may_not_chat(talk: Talk)
     assert talk.upstream.log == []
 
 
+async def test_half_a_character_costs_no_turn(talk: Talk) -> None:
+    half = json.dumps({"user": "maya", "messages": [{"role": "user", "content": "I like teal \ud83d."}]})
+    await talk.http.post(PATH, content=half, headers={"Content-Type": "application/json"})
+    assert await talk.turns() == [("user", "I like teal \ufffd.")]
+
+
 async def test_half_a_character_in_the_name_of_a_model_is_replaced(talk: Talk) -> None:
     await talk.say("My favorite color is teal.")
     question = {"role": "user", "content": "What is my favorite color?"}

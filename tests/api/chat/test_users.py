@@ -49,6 +49,18 @@ async def test_the_other_dialects_name_the_user_alike(both: Talk, client: Any, p
     assert await both.turns(user="maya") == [], "a place that is not listed names nobody"
 
 
+async def test_the_name_of_the_user_counts_for_the_answer_behind_a_tools_result(talk: Talk) -> None:
+    await let_name_users(talk, "name", "user")
+    call = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+    messages = [
+        {"role": "user", "name": "ann", "content": "Where is my wok?"},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c1", "content": "in the cellar"},
+    ]
+    await talk.say(user=None, messages=messages)
+    assert [role for role, _text in await talk.turns(user="ann")] == ["assistant"]
+
+
 async def test_a_header_never_names_another_tenants_user(talk: Talk) -> None:
     await talk.remember("Maya is allergic to peanuts.")
     other = await make_caller(talk.app, SCOPES)
