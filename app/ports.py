@@ -218,8 +218,8 @@ class UpstreamClient(Protocol):
     ) -> UpstreamReply:
         """Send a request to `path` below the endpoint's base URL; return when the head of the answer has arrived.
 
-        `headers` are sent as given, with Authorization added from the endpoint's key unless they have one. Redirects
-        are not followed.
+        `headers` are sent as given, with the endpoint's key added, in the header of its API, unless they have one.
+        Redirects are not followed.
 
         Raise ServerBusy if the tenant has too many open calls, UpstreamTimeout (phase `connect` or `first_byte`),
         UpstreamUnreachable, UpstreamUnusable, UpstreamNotAllowed, or RuntimeError inside a transaction.

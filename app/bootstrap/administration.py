@@ -24,7 +24,7 @@ from app.domain.errors import ConfigError, MnemaError
 from app.domain.languages import ENGLISH
 from app.domain.outages import UnusableAnswer
 from app.ports import BlobStore, ChatModel, Reranker
-from app.prompts.probe import PROBE
+from app.prompts.probe import PROBE, read_probe
 from app.providers.chat_models import build_chat_model
 from app.providers.chat_models.none import NullChatModel
 from app.providers.embeddings import build_embedder
@@ -129,15 +129,15 @@ async def ask_chat_model(settings: Settings) -> str:
     """Ask the chat model the probe's question, twice if need be; return how its endpoint is asked.
 
     The calls cost tokens of the endpoint, but none of a tenant's day. Raise NoChatModel, ChatModelUnavailable, and
-    UnusableAnswer if neither answer can be read.
+    UnusableAnswer if neither answer is readable and right.
     """
     chat = build_chat_model(chat_model_settings(settings))
     try:
         for _ in range(2):
             reply = await chat.generate_reply(PROBE)
-            if reply.value is not None:
+            if reply.value is not None and read_probe(reply.value).rule is None:
                 return chat.describe()
-        raise UnusableAnswer(f"The chat model gave no readable answer. It was asked with: {chat.describe()}.")
+        raise UnusableAnswer(f"The chat model gave no right answer. It was asked with: {chat.describe()}.")
     finally:
         await chat.close()
 

@@ -1,6 +1,7 @@
 """Endpoints that refuse requests and wrap answers in their own ways: each readable answer is read."""
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import pytest
 
@@ -9,12 +10,14 @@ from app.config.settings import Settings
 from app.domain.outages import ChatModelUnavailable, UnusableAnswer
 from app.ports import Prompt, Reply
 from app.prompts import same_fact
+from app.prompts.probe import PROBE
 from app.providers.chat_models.dialect import Dialect
 from app.providers.chat_models.endpoint import Endpoint
 from app.providers.chat_models.openai import OpenAIModel
 from tests.fake_llm import FakeLlm, fake_llm
 from tests.fake_llm.behaviour import Behaviour
 from tests.fake_llm.endpoints import BEHAVIOURS
+from tests.fake_llm.prompts import KNOWN
 
 PAIRS = [("The user keeps three hives of bees.", "Three hives of bees are kept by the user.")]
 PROMPT: Prompt[same_fact.Answer] = same_fact.same_fact_prompt(PAIRS)
@@ -51,13 +54,18 @@ async def ask(model: OpenAIModel, streams: bool) -> Reply[same_fact.Answer] | No
         return None
 
 
-async def test_doctor_tells_how_an_endpoint_is_asked(server: FakeLlm) -> None:
+async def test_doctor_tells_how_an_endpoint_is_asked(server: FakeLlm, monkeypatch: pytest.MonkeyPatch) -> None:
     server.behaviour = next(one for one in BEHAVIOURS if one.name == "every parameter is refused, one after another")
     settings = Settings(llm="openai", llm_base_url=server.base_url, llm_model="any")
     told = await ask_chat_model(settings)
     assert told == "text, max_completion_tokens, no temperature, no system message"
     server.behaviour = next(one for one in BEHAVIOURS if one.name == "words alone")
-    with pytest.raises(UnusableAnswer, match="no readable answer"):
+    with pytest.raises(UnusableAnswer, match="no right answer"):
+        await ask_chat_model(settings)
+    server.behaviour = None
+    wrong = replace(KNOWN[PROBE.version], answer=lambda _question: {"number": 1})
+    monkeypatch.setitem(KNOWN, PROBE.version, wrong)
+    with pytest.raises(UnusableAnswer, match="no right answer"):
         await ask_chat_model(settings)
 
 
