@@ -131,4 +131,4 @@ def parts_that_run(block: Block) -> str:
     if block.page != "docs/chat.md":
         return block.text
     parts = block.text.split("\n\n")
-    return "\n\n".join(part for part in parts if not re.match("# (LangChain|LlamaIndex)\n", part))
+    return "\n\n".join(part for part in parts if not re.match(r"# (LangChain|LlamaIndex)\b", part))
