@@ -23,8 +23,9 @@ from tests.scripted_upstream import ScriptedUpstream, scripted_upstream
 STATEFUL = max(400, EXAMPLES)
 OURS = ("--exclude-path-regex", "^/operator/")
 """No tenant's key opens the operator's routes: tests/api/tenancy/test_operator_fuzz.py."""
-LINKED = ("--exclude-path-regex", "^/operator/|^/v[123]/(ping|memories|entities)/")
-"""Without mem0's routes: they lead to their own memories alone, and would take the steps of the others."""
+APART = "ping/|memories/|entities/|responses|messages|embeddings|completions"
+LINKED = ("--exclude-path-regex", f"^/operator/|^/v[123]/({APART})")
+"""Without the routes of mem0 and of chats: they lead to their own memories or nowhere, and take steps of the others."""
 RUNS = 3
 """Runs along the links. Each takes some fifty ways through the operations; how far they lead hangs on the seed."""
 LINKS = 12

@@ -100,7 +100,10 @@ class ScriptedUpstream:
             if refused := self._refuse(received, fault, wire.error(fault)):
                 return refused
             arrived = _readable_body(received.body)
-            read = wire.read_request(self.reading(arrived)) if arrived else None
+            try:
+                read = wire.read_request(self.reading(arrived)) if arrived else None
+            except (KeyError, TypeError, AttributeError, IndexError):  # a message of another shape
+                read = None
             body = read or (ANY_CHAT if self.takes_anything else None)
             if body is None:
                 return self._refuse(received, Fault.REFUSED, wire.error(Fault.REFUSED)) or Response()

@@ -180,7 +180,7 @@ async def watched(database: Database, tmp_path: Path) -> AsyncIterator[Server]:
     """Run a server whose event loop is watched. Its chats go to a scripted upstream."""
     async with scripted_upstream() as upstream:
         upstream.takes_anything, upstream.rule = True, lambda _body: "Fine."
-        env = {"MNEMA_CHAT_UPSTREAM_URL": upstream.base_url}
+        env = {"MNEMA_CHAT_UPSTREAM_URL": upstream.base_url, "MNEMA_CHAT_ANTHROPIC_URL": upstream.base_url}
         server = Server(database, tmp_path, "tests.api.fuzz.watched", env=env)
         try:
             await server.start()
