@@ -231,7 +231,7 @@ BAD: list[tuple[Script, str]] = [
     (lambda _question: {"memories": [], "facts": []}, "ids_missing"),
     (lambda _question: "Sure! I deleted everything.", "malformed"),
     (lambda _question: '{"memories": [{"id": 0, "eve', "malformed"),
-    (lambda _question: {"memories": [], "facts": [], "sql": "DROP TABLE memories"}, "malformed"),
+    (lambda _question: {"memories": [], "facts": [], "sql": "DROP TABLE memories"}, "ids_missing"),
     (lambda _question: "", "malformed"),
 ]
 
