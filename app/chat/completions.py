@@ -3,7 +3,6 @@
 from fastapi import APIRouter, Request, Response
 
 from app.api.deps import App, Chatter
-from app.api.errors import openapi_errors
 from app.api.transport.events import run_while_connected
 from app.api.transport.idempotency import IdempotencyHeader
 from app.api.transport.parameters import StrictRoute
@@ -19,14 +18,12 @@ router = APIRouter(prefix="/v1", tags=["chat"], route_class=StrictRoute)
 PASSED = ("/v1/embeddings", "/v1/completions")
 PATHS = ("/v1/chat/completions", "/v1/responses", *PASSED)
 """The paths that take a body."""
-CHAT_ERRORS = openapi_errors(400, 401, 403, 409, 413, 422, 502, 503, 504)
-PASSED_ERRORS = openapi_errors(400, 401, 403, 413, 422, 502, 503, 504)
 
 
 @router.post(
     "/chat/completions",
     openapi_extra=documents.COMPLETION_BODY,
-    responses={**documents.CHAT_RESPONSES, **CHAT_ERRORS},
+    responses=documents.CHAT_RESPONSES,
 )
 async def complete(
     request: Request,
@@ -46,7 +43,7 @@ async def complete(
 @router.post(
     "/responses",
     openapi_extra=documents.RESPONSE_BODY,
-    responses={**documents.CHAT_RESPONSES, **CHAT_ERRORS},
+    responses=documents.CHAT_RESPONSES,
 )
 async def respond(
     request: Request,
@@ -65,7 +62,7 @@ async def respond(
 @router.post(
     "/embeddings",
     openapi_extra=documents.EMBEDDING_BODY,
-    responses={**documents.PASSED_RESPONSES, **PASSED_ERRORS},
+    responses=documents.PASSED_RESPONSES,
 )
 async def embed(request: Request, app: App, principal: Chatter, upstream_key: UpstreamKey = None) -> Response:
     """Pass a request for embeddings to the upstream, unchanged and without memory."""
@@ -75,14 +72,14 @@ async def embed(request: Request, app: App, principal: Chatter, upstream_key: Up
 @router.post(
     "/completions",
     openapi_extra=documents.PROMPT_BODY,
-    responses={**documents.PASSED_RESPONSES, **PASSED_ERRORS},
+    responses=documents.PASSED_RESPONSES,
 )
 async def complete_prompt(request: Request, app: App, principal: Chatter, upstream_key: UpstreamKey = None) -> Response:
     """Pass a prompt to the upstream's older completions, unchanged and without memory."""
     return await pass_through(CHAT_COMPLETIONS, "/completions", request, app, principal, upstream_key)
 
 
-@router.get("/models", responses={**documents.MODELS_RESPONSES, **openapi_errors(401, 403, 422, 502, 503, 504)})
+@router.get("/models", responses=documents.MODELS_RESPONSES)
 async def models(
     request: Request,
     app: App,

@@ -4,6 +4,7 @@ from typing import Annotated, Any
 
 from fastapi import Header, Query
 
+from app.api.errors import openapi_errors
 from app.usecases.chat.upstreams import MAX_AUTHORIZATION
 
 _ANY: dict[str, Any] = {"schema": {}}
@@ -48,14 +49,17 @@ CHAT_RESPONSES: dict[int | str, dict[str, Any]] = {
         "content": _JSON_OR_EVENTS,
     },
     "default": _UPSTREAM_ERROR,
+    **openapi_errors(400, 401, 403, 409, 413, 422, 502, 503, 504),
 }
 PASSED_RESPONSES: dict[int | str, dict[str, Any]] = {
     200: {"description": "The upstream's answer", "content": _JSON_OR_EVENTS},
     "default": _UPSTREAM_ERROR,
+    **openapi_errors(400, 401, 403, 413, 422, 502, 503, 504),
 }
 MODELS_RESPONSES: dict[int | str, dict[str, Any]] = {
     200: {"description": "The models of the upstreams", "content": {"application/json": _ANY}},
     "default": _UPSTREAM_ERROR,
+    **openapi_errors(401, 403, 422, 502, 503, 504),
 }
 _ANTHROPICS = f"{_PASSED}; for Anthropic's alone"
 Beta = Annotated[str | None, Query(max_length=100, description=_ANTHROPICS)]

@@ -6,7 +6,6 @@ from app.api.deps import App, Chatter
 from app.api.transport.idempotency import IdempotencyHeader
 from app.api.transport.parameters import StrictRoute
 from app.chat import documents
-from app.chat.completions import CHAT_ERRORS, PASSED_ERRORS
 from app.chat.conversing import converse, write_query
 from app.chat.documents import Beta, UpstreamKey
 from app.chat.passing import pass_through
@@ -20,7 +19,7 @@ PATHS = ("/v1/messages", "/v1/messages/count_tokens")
 @router.post(
     "/messages",
     openapi_extra=documents.MESSAGE_BODY,
-    responses={**documents.CHAT_RESPONSES, **CHAT_ERRORS},
+    responses=documents.CHAT_RESPONSES,
 )
 async def create_message(
     request: Request,
@@ -42,7 +41,7 @@ async def create_message(
 @router.post(
     "/messages/count_tokens",
     openapi_extra=documents.COUNT_BODY,
-    responses={**documents.PASSED_RESPONSES, **PASSED_ERRORS},
+    responses=documents.PASSED_RESPONSES,
 )
 async def count_tokens(
     request: Request, app: App, principal: Chatter, upstream_key: UpstreamKey = None, beta: Beta = None

@@ -49,6 +49,15 @@ def normalise_text(text: str, *, keep_lines: bool = False, strict: bool = False)
     return re.sub(r"\n{3,}", "\n\n", lines).strip()
 
 
+def replace_halves(text: str) -> str:
+    """Return the text with the replacement character for each half of a surrogate pair."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
 def shows_nothing(text: str) -> bool:
     """Return True for a text without any visible character, such as one of blanks and accents alone."""
     return all(unicodedata.category(char) in {"Zs", "Cf", "Cc", "Mn"} for char in text)

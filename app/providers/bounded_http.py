@@ -7,6 +7,9 @@ import httpx2
 
 from app.providers.outside_stream import OutsideStream
 
+REFUSED = (400, 413, 422)
+"""Statuses that the request may cause; all others are the endpoint's fault."""
+
 
 class AnswerTooLong(Exception):
     """A response that is longer than expected, or compressed, so that its size is unknown before unpacking."""

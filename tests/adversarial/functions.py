@@ -131,6 +131,11 @@ def put_before(text: str, dialect: Dialect = CHAT_COMPLETIONS) -> bytes:
     return chat_request.read_chat_request(chat_body(text), dialect).forwarded_body(model_text.ModelText(text))
 
 
+def completion_stream() -> chat_answer.EventStream:
+    """Return a reader of a stream of Chat Completions."""
+    return chat_answer.EventStream(100, CHAT_COMPLETIONS.new_reader())
+
+
 def read_stream(dialect: Dialect, kind: str, text: str) -> bytes:
     """Read a stream with this text as what is said, and as the bytes of an event."""
     stream = chat_answer.EventStream(100, dialect.new_reader())
@@ -191,7 +196,7 @@ FUNCTIONS: Final[Mapping[str, Work]] = {
     "defuse_marks, entities": lambda text: marks.defuse_marks(text.replace("[", "&#91;"), TAGS),
     "bullet": lambda text: lines.bullet(text, text, TAGS),
     "identified_line": lambda text: lines.identified_line(model_text.ModelText(text), UUID(int=0), NOW),
-    "cut_to_tokens": lambda text: token_estimates.cut_to_tokens(text, token_estimates.estimate_tokens(text) - 1),
+    "cut_to_tokens": lambda text: token_estimates.cut_to_tokens(text, token_estimates.estimate_text_tokens(text) - 1),
     "read_refusal": lambda text: endpoint_answers.read_refusal(httpx2.Response(400, content=text.encode())),
     "fact_line": lambda text: (lines.fact_line(text, 1, text, text), lines.fact_value(text)),
     "profile_line": lambda text: lines.profile_line([(text, text), ("goals", text)]),
@@ -246,18 +251,20 @@ FUNCTIONS: Final[Mapping[str, Work]] = {
     "find_rst_headings": plain.find_rst_headings,
     "bucket_id": lambda text: (buckets.bucket_id(text), buckets.bucket_words(text)),
     "read_chat_request": put_before,
-    "read_chat_request, raw": lambda text: chat_request.read_chat_request(text.encode()),
-    "read_chat_request, members": lambda text: chat_request.read_chat_request(b"{" + text.encode() + b"}"),
+    "read_chat_request, raw": lambda text: chat_request.read_chat_request(text.encode(), CHAT_COMPLETIONS),
+    "read_chat_request, members": lambda text: chat_request.read_chat_request(
+        b"{" + text.encode() + b"}", CHAT_COMPLETIONS
+    ),
     "read_chat_request, Responses": lambda text: put_before(text, RESPONSES),
     "read_chat_request, Messages": lambda text: put_before(text, MESSAGES),
     "chat_preface": lambda text: lines.chat_preface(text, [(text, text)]),
-    "EventStream": lambda text: chat_answer.EventStream(100).feed(text.encode()),
-    "EventStream, lines": lambda text: chat_answer.EventStream(100).feed(text.replace("a", "\ndata: x").encode()),
+    "EventStream": lambda text: completion_stream().feed(text.encode()),
+    "EventStream, lines": lambda text: completion_stream().feed(text.replace("a", "\ndata: x").encode()),
     "EventStream, Responses": lambda text: read_stream(RESPONSES, "response.output_text.delta", text),
     "EventStream, Messages": lambda text: read_stream(MESSAGES, "content_block_delta", text),
     "is_client_note": lambda text: client_prompts.is_client_note(f"<system-reminder>{text}"),
     "is_client_prompt, no heading": lambda text: client_prompts.is_client_prompt(f"Generate a title {text}"),
-    "read_plain_answer": lambda text: chat_answer.read_plain_answer(text.encode()),
+    "read_plain_answer": lambda text: chat_answer.read_plain_answer(text.encode(), CHAT_COMPLETIONS),
     "format_turn_memories_block": lambda text: blocks.format_turn_memories_block([make_turn(text)]),
     "format_feedback_block": lambda text: blocks.format_feedback_block([make_turn(text)], now=NOW),
     "format_assistant_signals_block": lambda text: blocks.format_assistant_signals_block([make_turn(text)], now=NOW),

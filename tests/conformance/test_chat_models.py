@@ -17,11 +17,11 @@ from app.domain.rendering.model_text import ModelText
 from app.ports import Prompt, in_transaction
 from app.prompts.same_fact import Answer, read_same_fact, same_fact_prompt
 from app.providers.api_keys import KeyFile
-from app.providers.chat_models.dialect import Dialect
-from app.providers.chat_models.endpoint import MAX_ANSWER, Endpoint
 from app.providers.chat_models.measured import MeasuredChatModel
+from app.providers.chat_models.model_endpoint import MAX_ANSWER, ModelEndpoint
 from app.providers.chat_models.none import NullChatModel
 from app.providers.chat_models.openai import OpenAIModel
+from app.providers.chat_models.request_form import RequestForm
 from app.providers.metrics import Metrics
 from tests.fake_llm import FakeLlm, Fault, fake_llm
 from tests.fake_llm.endpoints import BEHAVIOURS
@@ -46,7 +46,7 @@ async def server() -> AsyncIterator[FakeLlm]:
 
 def client(server: FakeLlm, *, timeout_s: float = 30.0, key: str = KEY) -> OpenAIModel:
     """Return a model of `server`."""
-    return OpenAIModel(Endpoint(base_url=server.base_url, api_key=key), "any-model", timeout_s)
+    return OpenAIModel(ModelEndpoint(base_url=server.base_url, api_key=key), "any-model", timeout_s)
 
 
 @pytest.fixture
@@ -275,7 +275,7 @@ async def recorded() -> AsyncIterator[tuple[str, list[Request]]]:
 async def test_the_address_the_key_and_the_headers_of_an_endpoint() -> None:
     async with recorded() as (url, seen):
         address = f"{url}/openai/deployments/d?api-version=2024-10-21"
-        endpoint = Endpoint(base_url=address, api_key=KEY, headers={"api-key": "other", "X-Team": "memory"})
+        endpoint = ModelEndpoint(base_url=address, api_key=KEY, headers={"api-key": "other", "X-Team": "memory"})
         model = OpenAIModel(endpoint, "any-model", 30.0)
         await model.check_health()
         await model.close()
@@ -291,9 +291,9 @@ async def test_azure_gets_the_present_key_in_the_header_of_the_address(
 ) -> None:
     file = tmp_path / "key"
     file.write_text("first")
-    monkeypatch.setattr("app.providers.chat_models.endpoint.AZURE", "127.0.0.1")
+    monkeypatch.setattr("app.providers.chat_models.model_endpoint.AZURE", "127.0.0.1")
     async with recorded() as (url, seen):
-        endpoint = Endpoint(base_url=f"{url}{path}", api_key=KeyFile("MNEMA_LLM_API_KEY_FILE", file))
+        endpoint = ModelEndpoint(base_url=f"{url}{path}", api_key=KeyFile("MNEMA_LLM_API_KEY_FILE", file))
         model = OpenAIModel(endpoint, "any-model", 30.0)
         await model.check_health()
         file.write_text("the second")
@@ -304,9 +304,9 @@ async def test_azure_gets_the_present_key_in_the_header_of_the_address(
 
 
 async def test_the_parameters_of_a_request_are_settings(server: FakeLlm) -> None:
-    endpoint = Endpoint(base_url=server.base_url, extra_body={"chat_template_kwargs": {"enable_thinking": False}})
-    dialect = Dialect(length_parameter="max_completion_tokens", reasoning_effort="low")
-    model = OpenAIModel(endpoint, "any-model", 30.0, dialect)
+    endpoint = ModelEndpoint(base_url=server.base_url, extra_body={"chat_template_kwargs": {"enable_thinking": False}})
+    form = RequestForm(length_parameter="max_completion_tokens", reasoning_effort="low")
+    model = OpenAIModel(endpoint, "any-model", 30.0, form)
     assert (await model.generate_reply(PROMPT)).value is not None
     await model.close()
     [body] = server.requests

@@ -13,7 +13,7 @@ from app.domain.outages import EmbedderRefused, EmbedderUnavailable
 from app.providers.api_keys import FixedKey, KeyFile, open_key
 from app.providers.embeddings.endpoint_answers import READ_BYTES, asked_wait_s, read_refusal
 from app.providers.embeddings.endpoint_options import EndpointOptions, TextRole
-from app.providers.embeddings.token_estimates import cut_to_tokens, estimate_tokens
+from app.providers.embeddings.token_estimates import cut_to_tokens, estimate_text_tokens
 from tests.conformance.embedders import client, same
 from tests.fake_openai import FakeOpenAI, Fault, Manner
 
@@ -96,7 +96,7 @@ BEHAVIOURS = {
         options=EndpointOptions(batch_items=2), texts=SHORT, sent=[SHORT[:2], SHORT[2:4], SHORT[4:]]
     ),
     "batches within a bound of tokens": Behaviour(
-        options=EndpointOptions(batch_tokens=2 * estimate_tokens(ENGLISH)),
+        options=EndpointOptions(batch_tokens=2 * estimate_text_tokens(ENGLISH)),
         texts=[ENGLISH] * 3,
         sent=[[ENGLISH] * 2, [ENGLISH]],
     ),
@@ -291,11 +291,11 @@ def test_a_body_cannot_replace_the_texts() -> None:
 @pytest.mark.parametrize("piece", ["a", "1", "word ", "東京", "🦊", "\ud800", " ", "e\u0301"])
 def test_a_cut_text_is_the_beginning_and_fits(piece: str) -> None:
     text = piece * (1_048_576 // len(piece))
-    assert estimate_tokens(text) > 1000
+    assert estimate_text_tokens(text) > 1000
     cut = cut_to_tokens(text, 1000)
     assert cut
     assert text.startswith(cut)
-    assert 900 <= estimate_tokens(cut) <= 1000
+    assert 900 <= estimate_text_tokens(cut) <= 1000
     assert cut_to_tokens(cut, 1000) == cut
 
 

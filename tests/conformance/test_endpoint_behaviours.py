@@ -11,9 +11,9 @@ from app.domain.outages import ChatModelUnavailable, UnusableAnswer
 from app.ports import Prompt, Reply
 from app.prompts import same_fact
 from app.prompts.probe import PROBE
-from app.providers.chat_models.dialect import Dialect
-from app.providers.chat_models.endpoint import Endpoint
+from app.providers.chat_models.model_endpoint import ModelEndpoint
 from app.providers.chat_models.openai import OpenAIModel
+from app.providers.chat_models.request_form import RequestForm
 from tests.fake_llm import FakeLlm, fake_llm
 from tests.fake_llm.behaviour import Behaviour
 from tests.fake_llm.endpoints import BEHAVIOURS
@@ -74,7 +74,7 @@ async def test_doctor_tells_how_an_endpoint_is_asked(server: FakeLlm, monkeypatc
 @pytest.mark.parametrize("behaviour", BEHAVIOURS, ids=[one.title for one in BEHAVIOURS])
 async def test_what_is_readable_is_read(server: FakeLlm, behaviour: Behaviour, streams: bool) -> None:
     server.behaviour = behaviour
-    model = OpenAIModel(Endpoint(base_url=server.base_url), "any", 30.0, Dialect(**behaviour.settings))
+    model = OpenAIModel(ModelEndpoint(base_url=server.base_url), "any", 30.0, RequestForm(**behaviour.settings))
     replies = [await ask(model, streams) for _ in range(3)]
     first = len(server.requests)
     again = await ask(model, streams)

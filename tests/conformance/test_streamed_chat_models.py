@@ -10,8 +10,8 @@ from app.domain.outages import ChatModelUnavailable, NoChatModel, UnusableAnswer
 from app.domain.reflection.model_usage import estimate_tokens
 from app.ports import ChatModel, Prompt
 from app.prompts.same_fact import Answer, same_fact_prompt
-from app.providers.chat_models.endpoint import Endpoint
 from app.providers.chat_models.measured import MeasuredChatModel
+from app.providers.chat_models.model_endpoint import ModelEndpoint
 from app.providers.chat_models.none import NullChatModel
 from app.providers.chat_models.openai import INTERRUPTED, MAX_ANSWER, OpenAIModel
 from app.providers.metrics import Metrics
@@ -25,7 +25,7 @@ PROMPT: Prompt[Answer] = same_fact_prompt([("The user's son is 3.", "The user's 
 @asynccontextmanager
 async def plain_model(server: FakeLlm, timeout_s: float = 30.0) -> AsyncIterator[ChatModel]:
     """Open a model of the scripted endpoint."""
-    model = OpenAIModel(Endpoint(base_url=server.base_url), "any-model", timeout_s)
+    model = OpenAIModel(ModelEndpoint(base_url=server.base_url), "any-model", timeout_s)
     yield model
     await model.close()
 

@@ -9,7 +9,7 @@ from pydantic import BaseModel
 from app.prompts import ctx_reconciler, episode, fact_extraction, insights, reconcile, same_fact, turn_summary, workflow
 from app.prompts.summary import summary_prompt
 from app.providers.chat_models.answers import build_reader
-from app.providers.chat_models.dialect import drop_bounds
+from app.providers.chat_models.request_form import drop_bounds
 
 MODULES = (ctx_reconciler, episode, fact_extraction, insights, reconcile, same_fact, turn_summary, workflow)
 ANSWERS: dict[str, type[BaseModel]] = {

@@ -8,7 +8,7 @@ from typing import Any
 
 from app.prompts import ctx_reconciler, episode, insights, probe, reconcile, same_fact, summary, turn_summary, workflow
 from app.prompts import fact_extraction as multi_fact
-from app.providers.chat_models.dialect import THINKING_TOKENS
+from app.providers.chat_models.request_form import THINKING_TOKENS
 from bench.evaluation import prompts as eval_prompts
 from tests.fake_llm import evaluation, reflections, turns
 

@@ -14,7 +14,7 @@ from app.bootstrap.reflection import build_model_gateway
 from app.config.loader import CONFIG_DIR
 from app.config.settings import Settings
 from app.domain.reflection.model_usage import LlmPolicy
-from app.providers.chat_models.endpoint import Endpoint
+from app.providers.chat_models.model_endpoint import ModelEndpoint
 from app.providers.chat_models.none import NullChatModel
 from app.providers.chat_models.openai import OpenAIModel
 from app.storage.journal import Journal
@@ -45,7 +45,7 @@ async def asker(
     app: Application, llm: FakeLlm, clock: Clock, daily_tokens: int = 100_000, timeout_s: float = 30.0
 ) -> AsyncIterator[ModelGateway]:
     """Yield a gateway to the scripted model with this daily budget."""
-    model = OpenAIModel(Endpoint(base_url=llm.base_url), "scripted", timeout_s)
+    model = OpenAIModel(ModelEndpoint(base_url=llm.base_url), "scripted", timeout_s)
     journal = Journal(app.parts.uow, SPACE, SECRET)
     yield ModelGateway(model, ModelCallStorage(app.parts.uow), journal, LlmPolicy(daily_tokens), clock)
     await model.close()

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from app.domain.chat.dialect import Dialect, PartReader, WholeAnswer
-from app.domain.chat.dialects.completions import CHAT_COMPLETIONS
 from app.domain.chat.event_text import event_data
 from app.domain.chat.thoughts import shorten_thoughts
 from app.domain.outages import UpstreamUnusable
@@ -20,7 +19,7 @@ MAX_LINES: Final = 1 << 20
 """The most lines of a stream. Each costs some microseconds, however short it is; an answer has three for each token."""
 
 
-def read_plain_answer(body: bytes, dialect: Dialect = CHAT_COMPLETIONS) -> WholeAnswer | None:
+def read_plain_answer(body: bytes, dialect: Dialect) -> WholeAnswer | None:
     """Return what a whole answer says; None if it is no answer, so that nothing is added."""
     try:
         answer = json.loads(body)
@@ -39,7 +38,7 @@ class EventStream:
     """
 
     most_text: int
-    reader: PartReader = field(default_factory=CHAT_COMPLETIONS.new_reader)
+    reader: PartReader
     is_complete: bool = False
     has_failed: bool = False
     _said: list[str] = field(default_factory=list)

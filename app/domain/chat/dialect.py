@@ -17,6 +17,8 @@ from app.domain.errors import MnemaError
 
 MAX_READ: Final = 100_000
 """The characters of a message that memory reads; all of it is forwarded."""
+BETWEEN_TEXTS: Final = "\n\n"
+"""The text between two texts of one answer that do not follow each other."""
 NO_CERTAIN_TOOL: Final = (None, "auto", "none")
 """The values of `tool_choice` that demand no tool."""
 

@@ -4,6 +4,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from app.domain.text_rules import replace_halves
+
 
 def added_members(hits: Sequence[Mapping[str, Any]], label: str, meta: Mapping[str, Any]) -> bytes:
     """Return Mnema's members of an answer as JSON, without braces."""
@@ -29,12 +31,3 @@ def dump_compact(value: Mapping[str, Any]) -> bytes:
     """
     written = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return replace_halves(written).encode()
-
-
-def replace_halves(text: str) -> str:
-    """Return the text with the replacement character for each half of a surrogate pair."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text

@@ -10,11 +10,10 @@ from mnema_wire.near_names import MAX_NAME_CHARS, nearest_hint
 
 from app.domain.chat.conversation import first_identifier
 from app.domain.chat.dialect import Dialect, UserMessage, list_member, object_member, string_member
-from app.domain.chat.dialects.completions import CHAT_COMPLETIONS
 from app.domain.chat.json_places import Member, cut_members, find_members, skip_space
-from app.domain.chat.members import replace_halves
 from app.domain.errors import InvalidInput, MalformedState
 from app.domain.rendering.model_text import NOTHING, ModelText
+from app.domain.text_rules import replace_halves
 
 DEFAULT_CONVERSATION: Final = "default"
 FIELDS: Final = frozenset({"memory_id", "memory_top_k", "memory_recency_weight", "memory_score_threshold"})
@@ -64,9 +63,7 @@ class ChatRequest:
         return "".join((*parts, self.raw[at:])).encode()
 
 
-def read_chat_request(
-    body: bytes, dialect: Dialect = CHAT_COMPLETIONS, headers: Mapping[str, str] | None = None
-) -> ChatRequest:
+def read_chat_request(body: bytes, dialect: Dialect, headers: Mapping[str, str] | None = None) -> ChatRequest:
     """Read the body of a chat request in a dialect. Fields that are not Mnema's are for the upstream to check.
 
     `headers` are those that name a user.

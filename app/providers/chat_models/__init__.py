@@ -8,8 +8,8 @@ from app.domain.errors import ConfigError
 from app.ports import ChatModel
 from app.providers.addresses import check_endpoint, is_printable_ascii
 from app.providers.api_keys import open_key
-from app.providers.chat_models.dialect import Dialect
 from app.providers.chat_models.none import NullChatModel
+from app.providers.chat_models.request_form import RequestForm
 
 ChatModelKind: TypeAlias = Literal["none", "openai"]
 
@@ -43,17 +43,17 @@ def build_chat_model(settings: ChatModelSettings) -> ChatModel:
         raise ConfigError("MNEMA_LLM_MODEL: must be a model of the endpoint")
     if not all(is_printable_ascii(part) and part for header in settings.headers.items() for part in header):
         raise ConfigError("MNEMA_LLM_HEADERS: names and values must be printable ASCII characters only")
-    from app.providers.chat_models.endpoint import Endpoint
+    from app.providers.chat_models.model_endpoint import ModelEndpoint
     from app.providers.chat_models.openai import OpenAIModel
 
-    endpoint = Endpoint(
+    endpoint = ModelEndpoint(
         base_url=settings.base_url,
         api_key=open_key("MNEMA_LLM_API_KEY", settings.api_key, settings.api_key_file),
         headers=settings.headers,
         extra_body=settings.extra_body,
     )
-    dialect = Dialect(
+    form = RequestForm(
         length_parameter="max_tokens" if settings.length_parameter == "auto" else settings.length_parameter,
         reasoning_effort=settings.reasoning_effort,
     )
-    return OpenAIModel(endpoint, settings.model, settings.timeout_s, dialect)
+    return OpenAIModel(endpoint, settings.model, settings.timeout_s, form)

@@ -12,6 +12,8 @@ from typing import Any, Final
 
 import pyjson5
 
+from app.domain.text_rules import replace_halves
+
 MAX_TEXT: Final = 64 << 10
 """The most characters that are parsed: several times the longest answer that a prompt allows."""
 MAX_STARTS: Final = 40
@@ -69,8 +71,8 @@ def _find_values(text: str) -> Iterator[FoundValue]:
 
 def _mend_halves(value: Any) -> Any:
     written = json.dumps(value, ensure_ascii=False)
-    whole = written.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return value if whole == written else json.loads(whole)
+    whole = replace_halves(written)
+    return value if whole is written else json.loads(whole)
 
 
 def _unquote(text: str) -> str:

@@ -34,10 +34,10 @@ from app.domain.chat.thoughts import strip_thoughts
 from app.domain.outages import ChatModelUnavailable, UnusableAnswer
 from app.domain.reflection.model_usage import Usage, estimate_tokens
 from app.ports import Answer, AnswerListener, Prompt, Reply, refuse_inside_transaction
-from app.providers.bounded_http import is_too_long
+from app.providers.bounded_http import REFUSED, is_too_long
 from app.providers.chat_models.answers import build_reader
-from app.providers.chat_models.dialect import Dialect
-from app.providers.chat_models.endpoint import MAX_ANSWER, Endpoint
+from app.providers.chat_models.model_endpoint import MAX_ANSWER, ModelEndpoint
+from app.providers.chat_models.request_form import RequestForm
 
 log = structlog.get_logger(__name__)
 TRIES = 3
@@ -46,11 +46,9 @@ LONGEST_REST_S = 600.0
 INTERRUPTED = "interrupted"
 RELEARN_S = 6 * 3600.0
 """Seconds after which what was learned of an endpoint is forgotten, because another server may stand behind it."""
-DEFAULT_DIALECT = Dialect()
+DEFAULT_FORM = RequestForm()
 NO_TAGS = (secrets.token_hex(), secrets.token_hex())
 """Tags that no text has. pydantic-ai splits a text at its tags in quadratic time, and drops a tag without its end."""
-REFUSED = (400, 413, 422)
-"""Statuses that may be caused by the question; all others are the endpoint's fault."""
 TEMPLATE_TOKENS = 500
 """More tokens than a server adds to a request for its template and the names of roles."""
 
@@ -58,7 +56,7 @@ TEMPLATE_TOKENS = 500
 class OpenAIModel:
     """A ChatModel over HTTP. It retries lost connections, 408, 429 and 5xx up to TRIES times in all.
 
-    A parameter that the endpoint refuses is left out at once; the model's `dialect` remembers it for RELEARN_S seconds.
+    A parameter that the endpoint refuses is left out at once; the model's `form` remembers it for RELEARN_S seconds.
     Other errors fail at once: with UnusableAnswer if the question may have caused them, else ChatModelUnavailable.
 
     `timeout_s` bounds a call with all its retries; a longer wait that the endpoint asks for is not granted. After a
@@ -69,7 +67,7 @@ class OpenAIModel:
     is_available = True
 
     def __init__(
-        self, endpoint: Endpoint, model: str, timeout_s: float = 60.0, dialect: Dialect = DEFAULT_DIALECT
+        self, endpoint: ModelEndpoint, model: str, timeout_s: float = 60.0, form: RequestForm = DEFAULT_FORM
     ) -> None:
         self.name = model
         self._timeout_s = timeout_s
@@ -77,29 +75,29 @@ class OpenAIModel:
         self._body = endpoint.extra_body
         provider = OpenAICompatibleProvider("endpoint", openai_client=self._client)
         self._model = OpenAIChatModel(model, provider=provider, profile=ModelProfile(thinking_tags=NO_TAGS))
-        self._first_dialect = dialect
-        self._dialect = dialect
+        self._first_form = form
+        self._form = form
         self._relearns_at = math.inf
         self._works = False
         self._rest_s = timeout_s
         self._rests_until = 0.0
 
     @property
-    def dialect(self) -> Dialect:
+    def form(self) -> RequestForm:
         """The way in which the endpoint is asked, as far as it is known."""
         if time.monotonic() >= self._relearns_at:
-            self._dialect = self._first_dialect
+            self._form = self._first_form
             self._relearns_at = math.inf
-        return self._dialect
+        return self._form
 
     @property
     def thinking_tokens(self) -> int:
         """The tokens of an answer beyond its prompt's limit, for a model that thinks first."""
-        return self.dialect.thinking_tokens
+        return self.form.thinking_tokens
 
     def describe(self) -> str:
         """Return the way in which the endpoint is asked."""
-        return self.dialect.describe()
+        return self.form.describe()
 
     async def generate_reply(self, prompt: Prompt[Answer], listener: AnswerListener | None = None) -> Reply[Answer]:
         """Return the model's parsed reply; its answer is None if the text does not fit the schema."""
@@ -109,8 +107,8 @@ class OpenAIModel:
         unusable = False
         try:
             async with asyncio.timeout(self._timeout_s) as limit:
-                dialect, response = await self._request_with_retries(prompt, listener, limit)
-            reply = self._read_reply(prompt, dialect, response)
+                form, response = await self._request_with_retries(prompt, listener, limit)
+            reply = self._read_reply(prompt, form, response)
         except TimeoutError:
             self._rests_until = time.monotonic() + self._rest_s
             self._rest_s = min(LONGEST_REST_S, 2 * self._rest_s)
@@ -151,20 +149,20 @@ class OpenAIModel:
 
     async def _request_with_retries(
         self, prompt: Prompt[Any], listener: AnswerListener | None, limit: asyncio.Timeout
-    ) -> tuple[Dialect, ModelResponse]:
-        dialect = self.dialect
-        refused: set[Dialect] = set()
+    ) -> tuple[RequestForm, ModelResponse]:
+        form = self.form
+        refused: set[RequestForm] = set()
         left = TRIES
         while True:
-            request = _Request(prompt, listener, dialect, self._body)
+            request = _Request(prompt, listener, form, self._body)
             try:
-                return dialect, await request.send_to(self._model)
+                return form, await request.send_to(self._model)
             except ModelAPIError as error:
-                refused.add(dialect)
-                other = _learn_from(error, dialect)
+                refused.add(form)
+                other = _learn_from(error, form)
                 if other is not None and other not in refused:
-                    dialect = other
-                    self._remember(dialect)
+                    form = other
+                    self._remember(form)
                     continue
                 left -= 1
                 wait_s = error.retry_after
@@ -176,26 +174,26 @@ class OpenAIModel:
             request.begin_again()
             await asyncio.sleep(wait_s)
 
-    def _remember(self, dialect: Dialect) -> None:
-        if dialect != self._dialect:
-            self._dialect = dialect
+    def _remember(self, form: RequestForm) -> None:
+        if form != self._form:
+            self._form = form
             self._relearns_at = time.monotonic() + RELEARN_S
-            log.info("chat_model_dialect", model=self.name, dialect=dialect.describe())
+            log.info("chat_model_request_form", model=self.name, form=form.describe())
 
-    def _read_reply(self, prompt: Prompt[Answer], dialect: Dialect, response: ModelResponse) -> Reply[Answer]:
+    def _read_reply(self, prompt: Prompt[Answer], form: RequestForm, response: ModelResponse) -> Reply[Answer]:
         """Return the reply in a response. Remember that a model thinks, or ignores the shape asked for."""
         text = _text_in(response)
         thoughts = "".join(part.content for part in response.parts if isinstance(part, ThinkingPart))
         reader = build_reader(prompt.answer)
         read = reader.read_answer(text, thoughts)
-        usage = _count_usage(prompt, dialect, response, f"{text}{thoughts}")
+        usage = _count_usage(prompt, form, response, f"{text}{thoughts}")
         if read.value is not None:
             return Reply(read.value, usage, read.is_cut, read.refused)
         is_cut = response.finish_reason == "length"
         if is_cut and (thoughts or not strip_thoughts(text)):
-            self._remember(dialect.learn_from_thoughts())
+            self._remember(form.learn_from_thoughts())
         elif text and not is_cut:
-            self._remember(dialect.learn_from_nonsense())
+            self._remember(form.learn_from_nonsense())
         return Reply(None, usage, is_cut)
 
 
@@ -203,20 +201,20 @@ class _Request:
     """One request to the endpoint, which may be sent again."""
 
     def __init__(
-        self, prompt: Prompt[Any], listener: AnswerListener | None, dialect: Dialect, extra_body: Mapping[str, Any]
+        self, prompt: Prompt[Any], listener: AnswerListener | None, form: RequestForm, extra_body: Mapping[str, Any]
     ) -> None:
         self._listener = listener
         self._was_heard = False
         schema = build_reader(prompt.answer).schema
-        rules = f"{prompt.rules}\n{_tell_schema(schema)}" if dialect.shows_schema else prompt.rules
+        rules = f"{prompt.rules}\n{_tell_schema(schema)}" if form.shows_schema else prompt.rules
         question = prompt.question.text
         self._messages = [
             ModelRequest([SystemPromptPart(rules), UserPromptPart(question)])
-            if dialect.has_system
+            if form.has_system
             else ModelRequest([UserPromptPart(f"{rules}\n\n{question}")])
         ]
         # All parameters go this way, so that none is dropped or renamed by the name of a model.
-        body = dialect.build_body(schema, prompt.max_tokens) | dict(extra_body)
+        body = form.build_body(schema, prompt.max_tokens) | dict(extra_body)
         self._settings = ModelSettings(extra_body=body)
 
     async def send_to(self, model: OpenAIChatModel) -> ModelResponse:
@@ -261,18 +259,18 @@ def _tell_schema(schema: Mapping[str, Any]) -> str:
     return f"Answer with nothing but JSON of this schema: {json.dumps(schema, separators=(',', ':'))}"
 
 
-def _learn_from(error: ModelAPIError, dialect: Dialect) -> Dialect | None:
+def _learn_from(error: ModelAPIError, form: RequestForm) -> RequestForm | None:
     if not isinstance(error, ModelHTTPError):
         return None
-    return dialect.learn_from_refusal(error.status_code, str(error.body))
+    return form.learn_from_refusal(error.status_code, str(error.body))
 
 
-def _count_usage(prompt: Prompt[Any], dialect: Dialect, response: ModelResponse, text: str) -> Usage:
+def _count_usage(prompt: Prompt[Any], form: RequestForm, response: ModelResponse, text: str) -> Usage:
     """Return the tokens that the endpoint reports, or an estimate if it reports none."""
     sent = prompt.rules, prompt.question.text
     schema = _tell_schema(build_reader(prompt.answer).schema)
     most_input = sum(len(part.encode()) for part in (*sent, schema)) + TEMPLATE_TOKENS  # no token has less than a byte
-    most_output = prompt.max_tokens + dialect.thinking_tokens
+    most_output = prompt.max_tokens + form.thinking_tokens
     return Usage(
         _bounded_count(response.usage.input_tokens, most_input) or estimate_tokens(*sent),
         _bounded_count(response.usage.output_tokens, most_output) or min(estimate_tokens(text), most_output),

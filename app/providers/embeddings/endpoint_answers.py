@@ -12,11 +12,11 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from app.providers.bounded_http import REFUSED
+
 Row: TypeAlias = list[Any] | NDArray[np.float32]
 """The numbers of a vector, not checked yet."""
 
-REFUSED: Final = (400, 413, 422)
-"""Statuses that the request causes; all others are the endpoint's fault."""
 READ_BYTES: Final = 1024
 """The bytes of a refusal that are read."""
 _LARGE: Final = r"too (?:long|large|big|many)|exceed|longer than|maximum|max\b|limit"

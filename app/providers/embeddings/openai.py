@@ -11,10 +11,9 @@ import structlog
 from app.domain.outages import EmbedderRefused, EmbedderUnavailable
 from app.ports import Embedding, Vector
 from app.providers.api_keys import FixedKey, KeySource
-from app.providers.bounded_http import BoundedClient, is_too_long
+from app.providers.bounded_http import REFUSED, BoundedClient, is_too_long
 from app.providers.embeddings.base import CachingEmbedder, unit_vectors
 from app.providers.embeddings.endpoint_answers import (
-    REFUSED,
     Refusal,
     Row,
     asked_wait_s,
@@ -23,7 +22,7 @@ from app.providers.embeddings.endpoint_answers import (
     read_vectors,
 )
 from app.providers.embeddings.endpoint_options import EndpointOptions, TextRole
-from app.providers.embeddings.token_estimates import cut_to_tokens, estimate_tokens
+from app.providers.embeddings.token_estimates import cut_to_tokens, estimate_text_tokens
 
 log = structlog.get_logger(__name__)
 NUMBER_BYTES = 32
@@ -113,7 +112,7 @@ class OpenAIEmbedder(CachingEmbedder):
         batch: list[str] = []
         tokens = 0
         for text in texts:
-            added = estimate_tokens(text)
+            added = estimate_text_tokens(text)
             if batch and (len(batch) >= self._most_items or tokens + added > self._options.batch_tokens):
                 yield batch
                 batch = []
@@ -152,10 +151,10 @@ class OpenAIEmbedder(CachingEmbedder):
                 refusal = refused.refusal
             else:
                 if cuts:
-                    self._window = estimate_tokens(shown) + self._overhead(role)
+                    self._window = estimate_text_tokens(shown) + self._overhead(role)
                     self._tell_window()
                 return unit_vectors(rows, 1, self.dimension)
-            size = estimate_tokens(shown)
+            size = estimate_text_tokens(shown)
             if not refusal.too_large or size < 2:
                 break
             text = cut_to_tokens(shown, size // 2)
@@ -171,7 +170,7 @@ class OpenAIEmbedder(CachingEmbedder):
         return shown
 
     def _overhead(self, role: TextRole) -> int:
-        return SPARE_TOKENS + estimate_tokens(role.prefix)
+        return SPARE_TOKENS + estimate_text_tokens(role.prefix)
 
     def _tell_window(self) -> None:
         """Log once for each window that longer texts are cut."""

@@ -28,7 +28,7 @@ def _make_weights() -> NDArray[np.int64]:
 _WEIGHTS: Final = _make_weights()
 
 
-def estimate_tokens(text: str) -> int:
+def estimate_text_tokens(text: str) -> int:
     """Return an estimate of the tokens of `text`, rather too high than too low."""
     return -(-int(_WEIGHTS[_to_bytes(text)].sum()) // UNIT)
 

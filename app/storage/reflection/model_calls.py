@@ -37,8 +37,10 @@ class ModelCallStorage:
             assert row is not None
             if row["is_known"]:
                 most = policy.user_tokens(row["users"])
-                reserved = tenant_id, user_id, day, tokens, most, "tokens"
-                if await tx.fetchval(self._sql["reserve_of_user"], *reserved) is None:
+                reserved = await tx.fetchval(
+                    self._sql["reserve_of_user"], tenant_id, user_id, day, tokens, most, "tokens"
+                )
+                if reserved is None:
                     return "user"
             if await tx.fetchval(self._sql["reserve"], tenant_id, day, tokens, policy.daily_tokens) is None:
                 await tx.execute(self._sql["correct_of_user"], tenant_id, user_id, day, -tokens)
@@ -55,8 +57,10 @@ class ModelCallStorage:
             await tx.execute(self._sql["correct"], principal.tenant_id, day, excess)
             await tx.execute(self._sql["keep"], principal.tenant_id, new_id(), at, *_call_values(call))
             if call.is_unreadable and user_id is not None:
-                wasted = principal.tenant_id, user_id, day, call.usage.total_tokens, NO_LIMIT, "unreadable"
-                await tx.execute(self._sql["reserve_of_user"], *wasted)
+                wasted = call.usage.total_tokens
+                await tx.execute(
+                    self._sql["reserve_of_user"], principal.tenant_id, user_id, day, wasted, NO_LIMIT, "unreadable"
+                )
 
     async def load_spent_tokens(self, principal: Principal, day: date) -> int:
         """Return the tokens used or reserved on that day."""
@@ -67,9 +71,11 @@ class ModelCallStorage:
         self, principal: Principal, user_id: str | None, since: datetime, policy: LlmPolicy
     ) -> Spent | None:
         """Return whose share of the tokens since then unreadable answers took; None if there is some left."""
-        asked = since, list(UNREADABLE), user_id, policy.counted_users
+        rules = list(UNREADABLE)
         async with self._uow.read(principal) as tx:
-            row = await tx.fetchrow(self._sql["unreadable"], principal.tenant_id, *asked)
+            row = await tx.fetchrow(
+                self._sql["unreadable"], principal.tenant_id, since, rules, user_id, policy.counted_users
+            )
         assert row is not None
         if row["of_user"] and row["of_user"] >= policy.unreadable_share * policy.user_tokens(row["users"]):
             return "user"

@@ -16,7 +16,7 @@ from mnema_wire.marks import ROLES, TagNames
 
 from app.config.tenant_policies import TenantPolicies
 from app.domain.chat.conversation import default_user, first_identifier
-from app.domain.chat.members import added_members, replace_halves
+from app.domain.chat.members import added_members
 from app.domain.chat.memories import MEMORY_ROLE, ChatMemories, MemoryHit, RetrievalOptions
 from app.domain.chat.request import ChatRequest
 from app.domain.chat.thoughts import strip_thoughts
@@ -32,7 +32,7 @@ from app.domain.memory.memory import MemoryType, NewMemory
 from app.domain.outages import EmbedderUnavailable
 from app.domain.principal import Principal
 from app.domain.rendering.lines import chat_preface
-from app.domain.text_rules import normalise_text
+from app.domain.text_rules import normalise_text, replace_halves
 from app.ports import Clock, Embedder, Embedding
 from app.storage.identity import new_id
 from app.usecases.chat.kept_turns import OUTAGES, KeptTurns

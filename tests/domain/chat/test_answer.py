@@ -35,7 +35,7 @@ def events(*parts: str, end: str = "\n") -> bytes:
 
 def pass_through(raw: bytes, cuts: list[int] | None = None, most_text: int = 1000) -> tuple[bytes, EventStream]:
     """Feed the bytes in pieces; return all that is sent, and the reader."""
-    stream, sent = EventStream(most_text), b""
+    stream, sent = EventStream(most_text, CHAT_COMPLETIONS.new_reader()), b""
     places = [0, *sorted({cut % (len(raw) + 1) for cut in cuts or []}), len(raw)]
     for start, end in pairwise(places):
         sent += stream.feed(raw[start:end])
@@ -77,7 +77,7 @@ def test_the_last_part_has_the_members_however_the_bytes_arrive(
 
 
 def test_all_but_the_last_part_leaves_at_once() -> None:
-    stream = EventStream(100)
+    stream = EventStream(100, CHAT_COMPLETIONS.new_reader())
     for one in SAID:
         assert stream.feed(events(one)) == events(one)
     assert stream.feed(events(LAST)) == b""
@@ -152,14 +152,14 @@ def test_what_is_not_json_or_huge_passes_unread() -> None:
 
 def test_what_follows_the_last_part_is_not_held_without_end() -> None:
     raw = events(*SAID, LAST) + b":\n\n" * (MAX_HELD // 3 + 1) + events("[DONE]")
-    stream = EventStream(1000)
+    stream = EventStream(1000, CHAT_COMPLETIONS.new_reader())
     sent = stream.feed(raw)
     assert len(sent) > MAX_HELD
     assert (sent + stream.finish(ADDED, 0)).startswith(raw.removesuffix(events("[DONE]")))
 
 
 def test_a_stream_has_a_bounded_number_of_lines() -> None:
-    stream = EventStream(1000)
+    stream = EventStream(1000, CHAT_COMPLETIONS.new_reader())
     stream.feed(b"\n" * MAX_LINES)
     with pytest.raises(UpstreamUnusable):
         stream.feed(b"\n")
@@ -188,12 +188,13 @@ def test_only_the_first_choice_is_read() -> None:
     ],
 )
 def test_the_text_of_a_plain_answer(answer: Any, text: str | None) -> None:
-    assert read_plain_answer(json.dumps(answer).encode()) == (None if text is None else WholeAnswer(text))
+    read = read_plain_answer(json.dumps(answer).encode(), CHAT_COMPLETIONS)
+    assert read == (None if text is None else WholeAnswer(text))
 
 
 def test_what_is_no_answer_has_no_text() -> None:
-    assert read_plain_answer(b"<html>") is None
-    assert read_plain_answer(b"[" * 100_000) is None
+    assert read_plain_answer(b"<html>", CHAT_COMPLETIONS) is None
+    assert read_plain_answer(b"[" * 100_000, CHAT_COMPLETIONS) is None
 
 
 @given(st.dictionaries(st.text(max_size=5), st.integers() | st.text(max_size=9), max_size=4), st.booleans())

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.domain.chat.dialect import MAX_READ
-from app.domain.chat.request import FIELDS, read_chat_request
+from app.domain.chat.dialects.completions import CHAT_COMPLETIONS
+from app.domain.chat.request import FIELDS, ChatRequest, read_chat_request
 from app.domain.errors import InvalidInput, MalformedState
 from app.domain.rendering.lines import chat_preface
 from app.domain.rendering.model_text import NOTHING, ModelText
@@ -40,6 +41,11 @@ MESSAGES = st.lists(
 )
 
 
+def read_chat(body: bytes) -> ChatRequest:
+    """Read the body of a chat completion."""
+    return read_chat_request(body, CHAT_COMPLETIONS)
+
+
 def dump(value: Any, spaced: bool, escaped: bool) -> bytes:
     """Return JSON as different clients write it."""
     separators = (" , ", " :\n") if spaced else (",", ":")
@@ -61,7 +67,7 @@ def test_only_mnemas_fields_and_one_text_differ(
     members = list((others | ours | {"messages": messages}).items())
     random.shuffle(members)
     raw = dump(dict(members), spaced, escaped)
-    asked = read_chat_request(raw)
+    asked = read_chat(raw)
     preface = 'Remember "this"\n— ü: '
     forwarded = json.loads(asked.forwarded_body(ModelText(preface)))
     expected = {name: value for name, value in members if name not in FIELDS}
@@ -80,8 +86,8 @@ def test_only_mnemas_fields_and_one_text_differ(
 
 def test_without_fields_of_mnema_and_memories_every_byte_stays() -> None:
     body = b' {"model":"m", "n" : 1.0e0,\t"messages":[{"role":"user","content":"caf\\u00e9 \\ud83d"}],"x":[1e5,-0]} '
-    assert read_chat_request(body).forwarded_body() == body
-    assert read_chat_request(body).forwarded_body(ModelText("A\n")) == body.replace(b'"caf', b'"A\\ncaf')
+    assert read_chat(body).forwarded_body() == body
+    assert read_chat(body).forwarded_body(ModelText("A\n")) == body.replace(b'"caf', b'"A\\ncaf')
 
 
 @pytest.mark.parametrize(
@@ -101,11 +107,11 @@ def test_without_fields_of_mnema_and_memories_every_byte_stays() -> None:
     ],
 )
 def test_mnemas_fields_are_cut_with_their_commas(given_: bytes, left: bytes) -> None:
-    assert read_chat_request(given_).forwarded_body() == left
+    assert read_chat(given_).forwarded_body() == left
 
 
 def test_the_fields_are_read() -> None:
-    asked = read_chat_request(
+    asked = read_chat(
         b'{"model":"gpt-5","user":"maya","memory_id":"c1","memory_top_k":3,"memory_recency_weight":0.5,'
         b'"memory_score_threshold":0,"stream":true,"stream_options":{"include_usage":true},"n":2,'
         b'"meta":{"usedWebSearch":true},"messages":[{"role":"system","content":"Be kind."},'
@@ -138,7 +144,7 @@ def test_the_fields_are_read() -> None:
 )
 def test_a_message_that_is_not_the_users_text_is_left_alone(messages: Any) -> None:
     body = json.dumps({"messages": messages}).encode()
-    asked = read_chat_request(body)
+    asked = read_chat(body)
     assert asked.message is None
     assert asked.forwarded_body(ModelText("memories")) == body
 
@@ -158,13 +164,13 @@ def test_a_message_that_is_not_the_users_text_is_left_alone(messages: Any) -> No
     ],
 )
 def test_only_a_plain_request_may_be_answered_by_a_short_text(more: dict[str, Any], plain: bool) -> None:
-    assert read_chat_request(json.dumps({"messages": []} | more).encode()).is_plain is plain
+    assert read_chat(json.dumps({"messages": []} | more).encode()).is_plain is plain
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"\xff", b'{"a":}', b'{"a":1} x', b"[" * 100_000, b'{"a":' * 100_000])
 def test_what_is_not_json_is_refused(body: bytes) -> None:
     with pytest.raises(MalformedState, match="not JSON"):
-        read_chat_request(body)
+        read_chat(body)
 
 
 @pytest.mark.parametrize(
@@ -186,17 +192,17 @@ def test_what_is_not_json_is_refused(body: bytes) -> None:
 )
 def test_a_wrong_field_of_mnema_is_refused(body: bytes, told: str) -> None:
     with pytest.raises(InvalidInput, match=told):
-        read_chat_request(body)
+        read_chat(body)
 
 
 def test_a_whole_number_may_be_written_as_a_float() -> None:
-    assert read_chat_request(b'{"memory_top_k":3.0}').top_k == 3
-    assert read_chat_request(b'{"memory_top_k":-2272.0}').top_k == -2272
+    assert read_chat(b'{"memory_top_k":3.0}').top_k == 3
+    assert read_chat(b'{"memory_top_k":-2272.0}').top_k == -2272
 
 
 def test_memory_reads_a_bounded_part_of_a_long_message() -> None:
     body = json.dumps({"messages": [{"role": "user", "content": "a" * (2 * MAX_READ)}]}).encode()
-    asked = read_chat_request(body)
+    asked = read_chat(body)
     assert asked.message is not None
     assert len(asked.message.text) == MAX_READ
     assert asked.forwarded_body() == body

@@ -3,6 +3,7 @@
 import pytest
 
 from app.domain.chat.answer import EventStream
+from app.domain.chat.dialects.completions import CHAT_COMPLETIONS
 from app.domain.chat.thoughts import shorten_thoughts, strip_thoughts
 
 
@@ -30,7 +31,7 @@ def test_thoughts_are_cut(answer: str, said: str) -> None:
 @pytest.mark.parametrize("size", [1, 3, 7])
 def test_a_long_thought_leaves_room_for_the_answer_of_a_stream(size: int) -> None:
     text = f"<think>{'hm, ' * 500}</think>Try the Weitzer."
-    stream = EventStream(most_text=100)
+    stream = EventStream(100, CHAT_COMPLETIONS.new_reader())
     for at in range(0, len(text), size):
         content = text[at : at + size].replace('"', "")
         stream.feed(b'data: {"choices": [{"index": 0, "delta": {"content": "%s"}}]}\n\n' % content.encode())

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from app.bootstrap import Application
+from app.domain.chat.dialects.completions import CHAT_COMPLETIONS
 from app.domain.chat.request import read_chat_request
 from app.domain.memory.memory import MemoryType
 from app.domain.principal import Principal
@@ -25,7 +26,7 @@ TALK = (
 async def chat(app: Application, scope: Principal, text: str, answer: str = "Fine.", **fields: Any) -> str:
     """Run a chat without an upstream; return the body that it would get."""
     body = {"model": "m", "user": "maya", "messages": [{"role": "user", "content": text}]} | fields
-    begun = await app.chat.memory.begin_chat(scope, read_chat_request(json.dumps(body).encode()))
+    begun = await app.chat.memory.begin_chat(scope, read_chat_request(json.dumps(body).encode(), CHAT_COMPLETIONS))
     sent: str = json.loads(begun.forwarded_body())["messages"][-1]["content"]
     await app.chat.memory.record_answer(begun, answer)
     return sent

@@ -33,7 +33,7 @@ from app.providers.broker import (
     report_worker,
     silence_limit_s,
 )
-from app.providers.chat_models.endpoint import Endpoint
+from app.providers.chat_models.model_endpoint import ModelEndpoint
 from app.providers.chat_models.none import NullChatModel
 from app.providers.chat_models.openai import OpenAIModel
 from app.providers.clock import SystemClock
@@ -138,7 +138,7 @@ async def test_what_is_paused_is_told_by_kind_and_stops_no_request(app: Applicat
 @pytest.mark.usefixtures("own")
 async def test_no_model_one_that_answers_and_one_that_does_not_are_told_apart(app: Application) -> None:
     async with fake_llm() as llm:
-        model = OpenAIModel(Endpoint(base_url=llm.base_url), "scripted", 5.0)
+        model = OpenAIModel(ModelEndpoint(base_url=llm.base_url), "scripted", 5.0)
         verdicts = [await readiness_of(app, chat).run_checks() for chat in (NullChatModel(), model)]
     verdicts.append(await readiness_of(app, model).run_checks())
     await model.close()

@@ -15,7 +15,7 @@ from app.config.settings import Settings
 from app.domain.memory.memory import MemoryType
 from app.domain.principal import Principal
 from app.domain.reflection.episodes import strip_date_prefix
-from app.providers.chat_models.endpoint import Endpoint
+from app.providers.chat_models.model_endpoint import ModelEndpoint
 from app.providers.chat_models.openai import OpenAIModel
 from app.storage.journal import Journal
 from app.usecases.recall.request import Query
@@ -70,7 +70,7 @@ async def begin(app: Application, scope: Principal, *kinds: str) -> None:
 @pytest.fixture
 async def workers(app: Application, llm: FakeLlm, clock: Clock) -> AsyncIterator[list[Reflect]]:
     """The reflection use-cases of three workers."""
-    models = [OpenAIModel(Endpoint(base_url=llm.base_url), "scripted", 5.0) for _ in range(3)]
+    models = [OpenAIModel(ModelEndpoint(base_url=llm.base_url), "scripted", 5.0) for _ in range(3)]
     journal = Journal(app.parts.uow, SPACE, SECRET)
     parts = app.parts.embedder, app.parts.policies, clock, app.memory.write, app.consent.proposals
     yield [build_reflection(ReflectionParts(app.parts.uow, SPACE, journal, model, *parts)) for model in models]

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from app.domain.chat.dialect import (
+    BETWEEN_TEXTS,
     NO_CERTAIN_TOOL,
     Dialect,
     OwnAnswer,
@@ -29,8 +30,6 @@ from app.domain.errors import MnemaError
 
 _TEXT: Final = ("text",)
 _NO_USAGE: Final = {"input_tokens": 0, "output_tokens": 0}
-_BETWEEN: Final = "\n\n"
-"""The text between two blocks of text that have another block, such as a call of a tool, between them."""
 
 
 class Messages(Dialect):
@@ -107,7 +106,7 @@ class _BlockTexts:
             return text
         is_apart = self._index is not None and index > self._index + 1
         self._index = index
-        return _BETWEEN + text if is_apart else text
+        return BETWEEN_TEXTS + text if is_apart else text
 
 
 class _EventReader(PartReader):

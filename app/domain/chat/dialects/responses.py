@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from app.domain.chat.dialect import (
+    BETWEEN_TEXTS,
     NO_CERTAIN_TOOL,
     Dialect,
     OwnAnswer,
@@ -31,8 +32,6 @@ _TEXT: Final = ("input_text", "output_text", "text")
 _COMPLETED: Final = "response.completed"
 _ENDINGS: Final = (_COMPLETED, "response.incomplete")
 _FAILURES: Final = ("response.failed", "error")
-_BETWEEN: Final = "\n\n"
-"""The text between two messages of one answer."""
 
 
 class Responses(Dialect):
@@ -65,7 +64,7 @@ class Responses(Dialect):
         if not isinstance(answer.get("output"), list):
             return None
         texts = (_output_text(item) for item in answer["output"])
-        said = _BETWEEN.join(text for text in texts if text)
+        said = BETWEEN_TEXTS.join(text for text in texts if text)
         return WholeAnswer(said, is_complete=answer.get("status") in (None, "completed"))
 
     def new_reader(self) -> PartReader:
@@ -134,7 +133,7 @@ class _EventReader(PartReader):
         message = event.get("output_index")
         is_next = self._message is not None and message != self._message
         self._message = message
-        return _BETWEEN + text if is_next else text
+        return BETWEEN_TEXTS + text if is_next else text
 
 
 RESPONSES: Final = Responses()

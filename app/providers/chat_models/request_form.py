@@ -1,6 +1,6 @@
-"""The dialect of a chat endpoint: how it is asked for JSON, and the parameters that it takes.
+"""The form of the requests to a chat model: how it is asked for JSON, and the parameters that it takes.
 
-Nobody can know a dialect from a model's name. It is learned from the errors of the endpoint, which cost no tokens, and
+Nobody can know it from a model's name. It is learned from the errors of the endpoint, which cost no tokens, and
 from answers that ignore the shape asked for.
 """
 
@@ -37,7 +37,7 @@ _TOOL_WORDS: Final = re.compile(r"\btools?\b|tool choice|function|requested para
 
 
 @dataclass(frozen=True, slots=True)
-class Dialect:
+class RequestForm:
     """The form of the requests to an endpoint.
 
     - `format`: the way to ask for JSON; `has_bounds`: the schema sent bounds lists and texts.
@@ -57,7 +57,7 @@ class Dialect:
     reasoning_effort: str = ""
 
     def describe(self) -> str:
-        """Return the dialect in some words."""
+        """Return the form in some words."""
         parts: list[str] = [self.format, self.length_parameter]
         parts += ["schema in the rules"] if self.tells_schema and self.format in ("json_schema", "tool") else []
         parts += ["no bounds in the schema"] if self.format == "json_schema" and not self.has_bounds else []
@@ -94,8 +94,8 @@ class Dialect:
                 pass
         return body
 
-    def learn_from_refusal(self, status: int, told: str) -> "Dialect | None":
-        """Return the dialect without what an error names, None if it names nothing that could be left out."""
+    def learn_from_refusal(self, status: int, told: str) -> "RequestForm | None":
+        """Return the form without what an error names, None if it names nothing that could be left out."""
         if status not in REFUSALS:
             return None
         words = _NO_WORD.sub(" ", told[:MAX_TOLD].lower())
@@ -114,13 +114,13 @@ class Dialect:
             return replace(self, format=FORMATS[FORMATS.index(self.format) + 1])
         return None
 
-    def learn_from_thoughts(self) -> "Dialect":
-        """Return the dialect with more tokens for thoughts, as long as there is a larger number."""
+    def learn_from_thoughts(self) -> "RequestForm":
+        """Return the form with more tokens for thoughts, as long as there is a larger number."""
         more = next((tokens for tokens in THINKING_TOKENS if tokens > self.thinking_tokens), self.thinking_tokens)
         return replace(self, thinking_tokens=more)
 
-    def learn_from_nonsense(self) -> "Dialect":
-        """Return the dialect that tells the schema in the rules."""
+    def learn_from_nonsense(self) -> "RequestForm":
+        """Return the form that tells the schema in the rules."""
         return replace(self, tells_schema=True)
 
     def _other_length_parameter(self, words: str) -> LengthParameter | None:

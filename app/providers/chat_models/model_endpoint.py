@@ -17,7 +17,7 @@ AZURE: Final = ".azure.com"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Endpoint:
+class ModelEndpoint:
     """An endpoint. `base_url`: the part before /chat/completions; its query, such as `?api-version=`, is kept.
 
     `headers` are sent with each request, before those of the client. `extra_body`: fields that are added to each
