@@ -12,7 +12,7 @@ _ENCODED_NAME: Final = "X-OpenWebUI-User-Name"
 USER_HEADERS: Final = ("X-OpenWebUI-User-Id", "X-OpenWebUI-User-Email", _ENCODED_NAME)
 """The headers in which Open WebUI names its user."""
 USER_SOURCES: Final = ("user", "name", "safety_identifier", "metadata.user_id", *USER_HEADERS)
-"""The places of a request that may name the remembered user: fields, the `name` of the last message, and headers."""
+"""The places of a request that may name the remembered user: fields, the `name` of a user's last message, headers."""
 
 
 def default_user(principal: Principal) -> str:
