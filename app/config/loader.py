@@ -92,6 +92,7 @@ class QueryPolicy:
     related: Annotated[int, SETTABLE] = 2
     exact_up_to: int = 5000
     snippet: Annotated[int, SETTABLE] = 1000
+    dates: Annotated[bool, SETTABLE] = True
     receipts: Annotated[bool, SETTABLE] = True
 
     def __post_init__(self) -> None:

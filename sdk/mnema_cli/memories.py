@@ -71,6 +71,9 @@ def query_memory(
     thread: Annotated[str | None, typer.Option()] = None,
     since_rev: Annotated[int | None, typer.Option(min=0)] = None,
     explain: Annotated[bool, typer.Option()] = False,
+    dates: Annotated[
+        bool | None, typer.Option("--dates/--no-dates", help="the day of each memory's last change")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Query the memory as an agent."""
@@ -86,6 +89,7 @@ def query_memory(
         "thread_id": thread,
         "since_rev": since_rev,
         "explain": explain,
+        "dates": dates,
     }
     given = {name: value for name, value in body.items() if value is not None}  # the server fills in its defaults
     with open_client() as client:

@@ -128,6 +128,7 @@ class QuestionFields(TypedDict, total=False):
     since_rev: int | None
     explain: bool | None
     neighbours: int | None
+    dates: bool | None
     profile: str | None
     timezone: str | None
 

@@ -89,6 +89,11 @@ class Question(Request):
     neighbours: Neighbours | None = Field(
         default=None, description="chunks before and after each chunk that are answered with it, as far as they fit"
     )
+    dates: bool | None = Field(
+        default=None,
+        strict=True,
+        description="whether a bullet ends with the day of its memory's last change; by default true",
+    )
     profile: Identifier | None = Field(default=None, description="ranking profile of config/policies.yaml")
     timezone: Zone = Field(
         default="UTC", description='IANA time zone of a time that the question names, such as "last week"'

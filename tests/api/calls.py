@@ -70,9 +70,16 @@ async def upload(
 async def ask(client: httpx.AsyncClient, query: str = "oat milk", **fields: Any) -> dict[str, Any]:
     """Query as the supervisor about maya, unless the fields name others; return the answer.
 
-    Nothing is left out as irrelevant by default, because the texts of tests seldom answer their questions.
+    Nothing is left out as irrelevant by default, because the texts of tests seldom answer their questions. Bullets have
+    no day.
     """
-    request = {"agent": "supervisor", "query": query, "filters": {"user_id": "maya"}, "min_relevance": 0.0} | fields
+    request = {
+        "agent": "supervisor",
+        "query": query,
+        "filters": {"user_id": "maya"},
+        "min_relevance": 0.0,
+        "dates": False,
+    } | fields
     response = await client.post("/memory/query", json=request)
     assert response.status_code == 200, response.text
     answer: dict[str, Any] = response.json()

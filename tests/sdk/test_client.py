@@ -80,7 +80,9 @@ async def test_what_is_remembered_is_found_changed_and_taken_back(either: Either
 async def test_a_question_is_answered_with_header_items_and_a_prompt(either: Either) -> None:
     await either.remember("Maya books the venue.", thread_id="launch", **MAYA)
     await either.remember("Ben repairs the roof.", user_id="ben", category="tasks")
-    answer = await either.query("the venue", agent="planner", filters={"user_id": "maya"}, thread_id="launch", top_k=3)
+    answer = await either.query(
+        "the venue", agent="planner", filters={"user_id": "maya"}, thread_id="launch", top_k=3, dates=False
+    )
     assert [item.text for item in answer.items] == ["[tasks] Maya books the venue."]
     assert answer.header.startswith("Memory updates since rev 0:")
     assert answer.prompt().splitlines() == [*answer.header.splitlines(), "[tasks] Maya books the venue."]
@@ -92,12 +94,12 @@ async def test_a_question_is_answered_with_header_items_and_a_prompt(either: Eit
     assert item.score.total == pytest.approx(sum(item.score.parts.values()))
     assert full.dropped == []
     since = {"updated_after": date(2020, 1, 1), "updated_before": datetime.now(UTC) + timedelta(hours=1)}
-    roof = await either.query("roof", agent="planner", filters=since)
+    roof = await either.query("roof", agent="planner", filters=since, dates=False)
     assert [item.text for item in roof.items] == ["[tasks] Ben repairs the roof."]
     assert roof.answerable >= roof.items[0].relevance
     everything = await either.query("roof", agent="planner", filters=since, min_relevance=0)
     assert len(everything.items) == 2
-    without = await either.query("roof", agent="planner", exclude_ids=[roof.items[0].id], min_relevance=0)
+    without = await either.query("roof", agent="planner", exclude_ids=[roof.items[0].id], min_relevance=0, dates=False)
     assert [item.text for item in without.items] == ["[tasks] Maya books the venue."]
     assert (await either.query("roof", agent="planner", threshold=0.99)).items == []
     with pytest.raises(NotAllowed) as refused:

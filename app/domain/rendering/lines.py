@@ -17,6 +17,8 @@ ChangeKind = Literal["created", "updated", "merged", "deleted", "soft_deleted", 
 
 IDENTITY_TOKENS: Final = 40
 """About the tokens that day and id add to a line."""
+DAY_TOKENS: Final = 8
+"""About the tokens that a day adds to a line."""
 
 SIGNS: Final[Mapping[ChangeKind, str]] = MappingProxyType(
     {
@@ -44,6 +46,11 @@ def plain_line(text: str, names: TagNames = ROLES) -> ModelText:
 def bullet(category: str, text: str, names: TagNames = ROLES) -> ModelText:
     """Return `[<category>] <text>`."""
     return ModelText(f"[{_tag(category)}] {_defuse(text, names)}")
+
+
+def dated_line(line: ModelText, changed_at: datetime) -> ModelText:
+    """Return `<line> (2026-01-26)`."""
+    return ModelText(f"{line.text} ({changed_at:%Y-%m-%d})")
 
 
 def identified_line(line: ModelText, memory_id: UUID, changed_at: datetime) -> ModelText:

@@ -17,7 +17,15 @@ from app.domain.recall.passages import FoundChunk, Passage, place_parts
 from app.domain.recall.scoring import ScoredCandidate
 from app.domain.recall.selection import DroppedCandidate
 from app.domain.recall.token_budget import TokenBudget, line_tokens
-from app.domain.rendering.lines import citation_line, citation_mark, identified_line, plain_line
+from app.domain.rendering.lines import (
+    DAY_TOKENS,
+    IDENTITY_TOKENS,
+    citation_line,
+    citation_mark,
+    dated_line,
+    identified_line,
+    plain_line,
+)
 from app.domain.rendering.model_text import NOTHING, ModelText
 from app.ports import TokenCounter
 from app.storage.recall.search import Related
@@ -81,11 +89,28 @@ class Answer:
         return self.told_header.text
 
 
+@dataclass(frozen=True, slots=True)
+class LineEnding:
+    """The end of each line. `dated`: the day of the memory's last change; `identified`: day and id, for a model.
+
+    A passage of a file has no day.
+    """
+
+    dated: bool
+    identified: bool
+
+    @property
+    def tokens(self) -> int:
+        """About the tokens that it adds to a line."""
+        if self.identified:
+            return IDENTITY_TOKENS
+        return DAY_TOKENS if self.dated else 0
+
+
 class AnswerBuilder:
     """A builder that fills an answer line by line and never splits a line.
 
-    With `full`, metadata, source and tags count against the budget as well; with `identified`, each line tells date and
-    id of its memory. `names` are the tags that lines may have.
+    With `full`, metadata, source and tags count against the budget as well. `names` are the tags that lines may have.
     """
 
     def __init__(
@@ -96,14 +121,14 @@ class AnswerBuilder:
         names: TagNames,
         *,
         full: bool,
-        identified: bool,
+        ending: LineEnding,
     ) -> None:
         self._answer = answer
         self._budget = budget
         self._tokens = tokens
         self._names = names
         self._full = full
-        self._identified = identified
+        self._ending = ending
         self._pinned: list[AnswerItem] = []
         self._added_pinned: set[UUID] = set()
         self._added: set[UUID] = set()
@@ -230,9 +255,10 @@ class AnswerBuilder:
         mark: str | None = None,
     ) -> AnswerItem:
         """Return an item with this line, by default the memory's bullet."""
-        line = line or render_bullet(memory, self._names)
-        told = identified_line(line, memory.id, memory.updated_at) if self._identified else line
-        return AnswerItem(memory, line, told, ranked, strength, mark)
+        plain = line or render_bullet(memory, self._names)
+        shown = dated_line(plain, memory.updated_at) if self._ending.dated and mark is None else plain
+        told = identified_line(plain, memory.id, memory.updated_at) if self._ending.identified else shown
+        return AnswerItem(memory, shown, told, ranked, strength, mark)
 
     def _line_cost(self, line: ModelText) -> int:
         return self._text_cost(line.text)

@@ -12,14 +12,13 @@ from app.domain.recall.arrangement import arrange_answer
 from app.domain.recall.delta_header import shown_entries
 from app.domain.recall.scoring import ScoredCandidate
 from app.domain.recall.token_budget import TokenBudget
-from app.domain.rendering.lines import IDENTITY_TOKENS
 from app.ports import TokenCounter
 from app.storage.access_log import AccessLog
 from app.storage.recall.delta import DeltaStorage
 from app.storage.recall.search import Related, SearchStorage
 from app.storage.uow import ReadTx, UnitOfWork, WriteTx
 from app.usecases.facts.answer import AnswerFacts
-from app.usecases.recall.answer import Answer, AnswerBuilder
+from app.usecases.recall.answer import Answer, AnswerBuilder, LineEnding
 from app.usecases.recall.chunks import FindChunks
 from app.usecases.recall.delta import ReadDelta
 from app.usecases.recall.ranking import RankMemories
@@ -92,12 +91,15 @@ class QueryMemories:
         request = replace(query, threshold=_least_cosine(policies, query.threshold))
         ranking = await self._ranks.prepare_ranking(principal, request, categories, lengths, chunks=slots)
         answer = Answer()
-        default = policies.query.budget_tokens
-        if query.identified:  # day and id are no evidence, so they may not take its place
-            default += IDENTITY_TOKENS * ranking.limits.top_k
+        ending = LineEnding(
+            dated=not query.full and (policies.query.dates if query.dates is None else query.dates),
+            identified=query.identified,
+        )
+        # The end of a line is no evidence, so it may not take its place.
+        default = policies.query.budget_tokens + ending.tokens * ranking.limits.top_k
         budget = TokenBudget(query.budget_tokens or default)
         builder = AnswerBuilder(
-            answer, budget, self._tokens, policies.categories.tag_names, full=query.full, identified=query.identified
+            answer, budget, self._tokens, policies.categories.tag_names, full=query.full, ending=ending
         )
         return QueryState(query, ranking, [name for name in categories if name not in lengths], answer, builder)
 

@@ -17,8 +17,8 @@ class Query:
 
     `since_rev` None: the agent's cursor. `zone` is the time zone of words such as "yesterday" in `query`. The answer
     has no turns of `thread_id` from `before_seq` on, and none of the memories `exclude_ids`. `neighbours`: the number
-    of chunks before and after each chunk that are answered with it. `identified`: lines for a model end with date and
-    id of the memory.
+    of chunks before and after each chunk that are answered with it. `dates`: lines end with the day of the memory's
+    last change. `identified`: lines for a model end with day and id of the memory.
     """
 
     agent: str
@@ -38,6 +38,7 @@ class Query:
     zone: tzinfo = UTC
     full: bool = False
     neighbours: int = 0
+    dates: bool | None = None
     identified: bool = False
 
     @property

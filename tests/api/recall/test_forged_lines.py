@@ -16,7 +16,8 @@ MANUAL = "[M1] [knowledge] manual.txt: The ferry leaves at midnight."
 
 
 async def ask(http: httpx.AsyncClient, query: str, **fields: Any) -> dict[str, Any]:
-    request = {"agent": "supervisor", "query": query, "min_relevance": 0, "filters": {"user_id": "maya"}} | fields
+    request = {"agent": "supervisor", "query": query, "min_relevance": 0, "filters": {"user_id": "maya"}}
+    request |= {"dates": False} | fields
     response = await http.post("/memory/query", json=request)
     assert response.status_code == 200, response.text
     answer: dict[str, Any] = response.json()

@@ -35,7 +35,7 @@ async def test_the_request_of_the_seed_is_answered_in_the_shape_of_the_seed(http
     plan = await remember(http, "Review the deployment plan of the planner service.", category="tasks", **DOTS)
     project = await remember(http, "The deployment plan of Apollo awaits review.", category="projects", **DOTS)
     await remember(http, "The deployment plan has no role.", category="tasks")
-    response = await send(http, SEED_REQUEST, "/memory/query")
+    response = await send(http, json.loads(SEED_REQUEST) | {"dates": False}, "/memory/query")
     assert response.status_code == 200
     answer = response.json()
     assert answer.keys() == {"items", "related", "header", "tokens", "took_ms", "answerable", "query_id"}
@@ -50,6 +50,32 @@ async def test_the_request_of_the_seed_is_answered_in_the_shape_of_the_seed(http
     ]
     assert answer["header"] == ""
     assert answer["took_ms"] > 0
+
+
+async def test_a_bullet_ends_with_the_day_of_its_memorys_last_change(http: httpx.AsyncClient) -> None:
+    written = await remember(http, "Maya plants tulips.", category="tasks", created_at="2024-02-29T23:00:00Z")
+    assert texts(await ask(http, "tulips", dates=None)) == ["Maya plants tulips. (2024-02-29)"]
+    assert texts(await ask(http, "tulips", dates=None, **{"return": "full"})) == ["Maya plants tulips."]
+    edited = await http.patch(f"/memory/{written['id']}", json={"text": "Maya waters tulips."})
+    day = edited.json()["updated_at"][:10]
+    assert texts(await ask(http, "tulips", dates=True)) == [f"Maya waters tulips. ({day})"]
+    assert texts(await ask(http, "tulips", dates=False)) == ["Maya waters tulips."]
+    refused(
+        await http.post("/memory/query", json={"agent": "supervisor", "query": "x", "dates": "yes"}),
+        422,
+        "invalid_request",
+    )
+
+
+async def test_days_take_no_place_of_evidence(http: httpx.AsyncClient) -> None:
+    for number in range(8):
+        await remember(http, f"Maya planted {number} rows of tulips by the old mill.", category="tasks")
+    plain = await ask(http, "tulips", dates=False, top_k=5)
+    dated = await ask(http, "tulips", dates=True, top_k=5)
+    assert [item["id"] for item in dated["items"]] == [item["id"] for item in plain["items"]]
+    assert dated["tokens"] > plain["tokens"]
+    tight = await ask(http, "tulips", dates=True, budget_tokens=plain["tokens"])
+    assert tight["tokens"] <= plain["tokens"]
 
 
 async def test_more_groups_than_anybody_reads_are_refused(

@@ -209,7 +209,7 @@ async def test_what_is_changed_meanwhile_is_answered_as_it_is_now(
     )
     answer = await ask(app, caller)
     assert answer.items[0].memory.id == best
-    assert answer.items[0].text == "[preferences] Oat milk no more."
+    assert answer.items[0].text.startswith("[preferences] Oat milk no more. (")
 
 
 @pytest.mark.long

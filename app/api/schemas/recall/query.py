@@ -40,6 +40,7 @@ def to_query(body: wire.Question) -> Query:
         zone=ZoneInfo(body.timezone),
         full=body.returns == "full",
         neighbours=body.neighbours or 0,
+        dates=body.dates,
     )
 
 
