@@ -113,6 +113,7 @@ def reranker_settings(settings: Settings) -> RerankerSettings:
         api=settings.reranker_api,
         base_url=settings.reranker_base_url,
         api_key=settings.reranker_api_key.get_secret_value(),
+        api_key_file=settings.reranker_api_key_file,
         timeout_s=settings.reranker_timeout_s,
         threads=settings.embedding_threads,
         cache_dir=settings.home / "models",
@@ -154,8 +155,10 @@ def upstream_settings(settings: Settings) -> UpstreamSettings:
     return UpstreamSettings(
         url=settings.chat_upstream_url,
         key=settings.chat_upstream_key.get_secret_value(),
+        key_file=settings.chat_upstream_key_file,
         anthropic_url=settings.chat_anthropic_url,
         anthropic_key=settings.chat_anthropic_key.get_secret_value(),
+        anthropic_key_file=settings.chat_anthropic_key_file,
         hosts=tuple(settings.chat_upstream_hosts),
         private=settings.chat_private_upstreams,
         bounds=UpstreamBounds(

@@ -114,6 +114,7 @@ class Settings(LayeredSettings):
     reranker_api: Literal["cohere", "jina", "tei"] = "tei"
     reranker_base_url: str = ""
     reranker_api_key: SecretStr = SecretStr("")
+    reranker_api_key_file: str = ""
     reranker_timeout_s: float = Field(default=3.0, gt=0)
     llm: Literal["none", "openai"] = "none"
     llm_base_url: str = ""
@@ -127,8 +128,10 @@ class Settings(LayeredSettings):
     llm_headers: dict[str, SecretStr] = Field(default={})
     chat_upstream_url: str = ""
     chat_upstream_key: SecretStr = SecretStr("")
+    chat_upstream_key_file: str = ""
     chat_anthropic_url: str = ""
     chat_anthropic_key: SecretStr = SecretStr("")
+    chat_anthropic_key_file: str = ""
     chat_upstream_hosts: list[HostRule] = Field(default=[])
     chat_private_upstreams: bool = False
     chat_connect_timeout_s: float = Field(default=5.0, gt=0)

@@ -49,6 +49,28 @@ async def test_an_endpoint() -> None:
         assert KEY not in repr(given) + repr(reranker_settings(given))
 
 
+async def test_the_key_file_of_an_endpoint_is_read_again(tmp_path: Path) -> None:
+    file = tmp_path / "key"
+    file.write_text("first\n")
+    async with rerank_server("tei") as server:
+        given = Settings(
+            home=HOME,
+            reranker="http",
+            reranker_base_url=server.base_url,
+            reranker_api_key=KEY,
+            reranker_api_key_file=str(file),
+        )
+        built = build_reranker(reranker_settings(given), EMBEDDER)
+        await built.score_texts("a question", ["a text"])
+        file.write_text("the second")
+        await built.score_texts("a question", ["a text"])
+        await built.close()
+        assert server.keys == {"Bearer first", "Bearer the second"}
+    file.unlink()
+    with pytest.raises(ConfigError, match="MNEMA_RERANKER_API_KEY_FILE: cannot read"):
+        build_reranker(reranker_settings(given), EMBEDDER)
+
+
 @pytest.mark.parametrize(
     ("given", "named"),
     [

@@ -8,6 +8,7 @@ from pydantic import SecretStr, ValidationError
 from app.bootstrap.adapters import upstream_settings
 from app.bootstrap.replicas import build_replicas
 from app.config.settings import AdminSettings, Settings
+from app.config.startup import read_settings
 from app.domain.errors import ConfigError
 
 URL = "postgresql://mnema_app:hidden@host/mnema"
@@ -85,6 +86,28 @@ def test_the_settings_of_chat_endpoints(folder: Path, monkeypatch: pytest.Monkey
         monkeypatch.setenv("MNEMA_CHAT_UPSTREAM_HOSTS", f'["{wrong}"]')
         with pytest.raises(ValidationError, match="chat_upstream_hosts"):
             Settings()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "shape"),
+    [
+        ("MNEMA_LLM_HEADERS", "X-Team: secret", "an object"),
+        ("MNEMA_LLM_EXTRA_BODY", "{'a': 'secret'}", "an object"),
+        ("MNEMA_SOURCE_ROOTS", "/secret", "a list"),
+        ("MNEMA_CORS_ORIGINS", "[secret", "a list"),
+    ],
+)
+def test_a_setting_that_is_no_json_is_named(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: str, shape: str
+) -> None:
+    monkeypatch.setenv(name, value)
+    with pytest.raises(ConfigError, match=f"^{name}: is no JSON; it must be {shape}, such as") as refused:
+        read_settings()
+    assert "secret" not in str(refused.value)
+    monkeypatch.delenv(name)
+    (folder / name.lower()).write_text(value)
+    with pytest.raises(ConfigError, match=f"^{name}: is no JSON"):
+        read_settings()
 
 
 def test_the_former_secret_is_the_setting_or_the_file_of_an_embedded_installation(tmp_path: Path) -> None:

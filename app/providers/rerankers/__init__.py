@@ -7,6 +7,7 @@ from typing import Literal, TypeAlias
 from app.domain.errors import ConfigError
 from app.ports import Embedder, Reranker
 from app.providers.addresses import check_endpoint
+from app.providers.api_keys import open_key
 from app.providers.rerankers.late_interaction import LateInteractionReranker
 from app.providers.rerankers.none import NullReranker
 
@@ -16,13 +17,14 @@ RerankerApi: TypeAlias = Literal["cohere", "jina", "tei"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RerankerSettings:
-    """A model. `api`, `base_url`, `api_key` are for `http`; `threads`, `cache_dir` for `fastembed`."""
+    """A model. `api`, `base_url`, `api_key`, `api_key_file` are for `http`; `threads`, `cache_dir` for `fastembed`."""
 
     kind: RerankerKind = "late_interaction"
     model: str = ""
     api: RerankerApi = "tei"
     base_url: str = ""
     api_key: str = field(default="", repr=False)
+    api_key_file: str = ""
     timeout_s: float = 3.0
     threads: int = 1
     cache_dir: Path
@@ -45,4 +47,5 @@ def _build_http(settings: RerankerSettings) -> Reranker:
         raise ConfigError("MNEMA_RERANKER_MODEL: must be a model of the endpoint")
     from app.providers.rerankers.http import HttpReranker
 
-    return HttpReranker(settings.base_url, settings.api_key, settings.api, settings.model, timeout_s=settings.timeout_s)
+    key = open_key("MNEMA_RERANKER_API_KEY", settings.api_key, settings.api_key_file)
+    return HttpReranker(settings.base_url, key, settings.api, settings.model, timeout_s=settings.timeout_s)

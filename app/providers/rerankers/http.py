@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import httpx2
 
+from app.providers.api_keys import FixedKey, KeySource
 from app.providers.bounded_http import AnswerTooLong, BoundedClient
 from app.providers.rerankers.base import CrossEncoder
 
@@ -41,14 +42,14 @@ class HttpReranker(CrossEncoder):
     def __init__(
         self,
         base_url: str,
-        api_key: str,
+        api_key: KeySource | str,
         api: Literal["cohere", "jina", "tei"],
         model: str = "",
         timeout_s: float = 3.0,
     ) -> None:
         super().__init__(timeout_s)
         self._url = base_url.rstrip("/") + "/rerank"
-        self._headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
+        self._key = FixedKey(api_key) if isinstance(api_key, str) else api_key
         self._api = api
         self._model = model
         self._client = BoundedClient(MAX_ANSWER, timeout=None)  # `timeout_s` bounds the whole call
@@ -85,8 +86,10 @@ class HttpReranker(CrossEncoder):
         raise AssertionError("unreachable")
 
     async def _post_request(self, body: Mapping[str, Any]) -> bytes:
+        key = self._key.current_key()
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
         try:
-            response = await self._client.post(self._url, json=body, headers=self._headers)
+            response = await self._client.post(self._url, json=body, headers=headers)
         except AnswerTooLong:
             raise _RefusedError("answered more bytes than scores take, or a compressed response") from None
         except httpx2.TransportError:

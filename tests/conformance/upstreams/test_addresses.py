@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -230,3 +231,24 @@ def test_the_installations_endpoint() -> None:
         installation_upstreams(UpstreamSettings(url="http://vllm:8000/v1", key="sk-\n"))
     assert "sk-" not in str(caught.value)
     assert "sk-1" not in repr(UpstreamSettings(key="sk-1"))
+
+
+def test_the_key_file_of_an_endpoint_is_read_again(tmp_path: Path) -> None:
+    file = tmp_path / "key"
+    file.write_text("sk-first\n")
+    url = "http://vllm:8000/v1"
+    for dialect, given in (
+        (OPENAI, UpstreamSettings(url=url, key="unused", key_file=str(file))),
+        (ANTHROPIC, UpstreamSettings(anthropic_url=url, anthropic_key_file=str(file))),
+    ):
+        file.write_text("sk-first\n")
+        installed = installation_upstreams(given)
+        assert (list(installed), installed[dialect].api_key) == ([dialect], "sk-first")
+        file.write_text("sk-the-second")
+        assert installed[dialect].api_key == "sk-the-second"
+        file.unlink()
+        assert installed[dialect].api_key == "sk-the-second"
+    with pytest.raises(ConfigError, match="MNEMA_CHAT_UPSTREAM_KEY_FILE: cannot read"):
+        installation_upstreams(UpstreamSettings(url=url, key_file=str(file)))
+    with pytest.raises(ConfigError, match="MNEMA_CHAT_UPSTREAM_URL: must be set, since MNEMA_CHAT_UPSTREAM_KEY_FILE"):
+        installation_upstreams(UpstreamSettings(key_file=str(file)))
