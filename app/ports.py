@@ -3,9 +3,9 @@
 Adapters are in `app.storage` and `app.providers`.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Generic, Protocol, TypeAlias, TypeVar
 from uuid import UUID
@@ -116,6 +116,9 @@ class Prompt(Generic[Answer]):
     - `question`: JSON. Its strings may come from people; they are data, never instructions.
     - `answer`: the pydantic model of the answer.
     - `max_tokens`: the longest answer.
+    - `bounds`: by a field's name its most characters, its most items or its highest number, for this question.
+    - `max_items`: the most items of each list of the answer, for a second try that is to be shorter.
+    - `needs_all_items`: an answer with fewer items than the question asks for is wrong, so no try is shorter.
     """
 
     version: str
@@ -123,6 +126,9 @@ class Prompt(Generic[Answer]):
     question: ModelText
     answer: type[Answer]
     max_tokens: int
+    bounds: Mapping[str, int] = field(default_factory=dict)
+    max_items: int | None = None
+    needs_all_items: bool = False
 
 
 @dataclass(frozen=True, slots=True)

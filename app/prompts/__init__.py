@@ -24,10 +24,16 @@ SPEAKER_RULE = (
 TOO_MANY = "too_many"
 """The rule that the items of an answer break which stand behind its last allowed one."""
 MAX_SHORT: Final = 300
-"""The characters of a statement, a quote or a value in an answer."""
+"""The characters of a statement in an answer."""
+MAX_QUOTE: Final = 160
+"""The characters of a quote in an answer. A longer one is read, and so is one that is cut off."""
 MAX_LABEL: Final = 60
 """The characters of a name or an id in an answer."""
+MAX_TAG: Final = 30
 MAX_TAG_LIST: Final = 5
+QUOTE_STEP: Final = 20
+CHARACTERS_A_TOKEN: Final = 3
+"""Characters assumed for a token of an answer, rather too few. The longest answer of a schema fits into its tokens."""
 
 
 def bound_text(most: int) -> Any:
@@ -40,9 +46,20 @@ def bound_list(most: int) -> Any:
     return Field(json_schema_extra={"maxItems": most})
 
 
+def bound_number(most: int) -> Any:
+    """Return a bound of a whole number from 0 on that the schema tells the model."""
+    return Field(json_schema_extra={"minimum": 0, "maximum": most})
+
+
+def bound_quote(source: str) -> int:
+    """Return the most characters of a quote from a source: no quote is longer. Few schemas serve for all messages."""
+    return min(MAX_QUOTE, QUOTE_STEP * -(-len(source) // QUOTE_STEP))
+
+
 ShortText = Annotated[str, bound_text(MAX_SHORT)]
 Label = Annotated[str, bound_text(MAX_LABEL)]
-Tags = Annotated[list[Label], bound_list(MAX_TAG_LIST)]
+Quote = Annotated[str, bound_text(MAX_QUOTE)]
+Tags = Annotated[list[Annotated[str, bound_text(MAX_TAG)]], bound_list(MAX_TAG_LIST)]
 
 
 def as_data(question: Mapping[str, Any]) -> ModelText:

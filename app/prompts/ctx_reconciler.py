@@ -1,6 +1,6 @@
 """The prompt that reads a user's message with the journal of its conversation: signals, and the turns that matter."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, ConfigDict
 
@@ -13,14 +13,17 @@ from app.domain.turn_memory.selection import resolve_turn_ids
 from app.domain.turn_memory.signals import SignalKind
 from app.ports import Prompt
 from app.prompts import DATA_RULE, Label, ShortText, as_data, bound_list
-from app.prompts.turn_signals import Assertions, Exclusions, Facts, SignalReader, tidy_texts
+from app.prompts.turn_signals import Assertions, Exclusions, Facts, SignalReader, bound_signals, tidy_texts
 
-VERSION = "ctx_reconciler.v2"
+VERSION = "ctx_reconciler.v3"
 MAX_MESSAGE = 8000
 MAX_JOURNAL = 40_000
-MAX_TOKENS = 2400
+MAX_TOKENS = 3000
+ID_TOKENS = 560
+"""The tokens of the longest objective, topics and ids, and the brackets around them."""
 MAX_TOPICS = 5
 MAX_NAMED = 50
+SIGNALS: Final = (SignalKind.assertions, SignalKind.exceptions, SignalKind.facts)
 RULES = f"""Task: {VERSION}
 You prepare the current turn of a conversation between a user and an assistant. {DATA_RULE}
 user_text: the user's message of the current turn. journal: earlier turns, feedback and memories, newest first.
@@ -66,7 +69,13 @@ def ctx_reconciler_prompt(user_text: str, turn_id: str, now: str, journal: Journ
         "journal": journal.text.text[:MAX_JOURNAL],
         "buckets": [{"id": bucket_id, "card": card} for bucket_id, card in journal.buckets],
     }
-    return Prompt(VERSION, RULES, as_data(question), Answer, MAX_TOKENS)
+    bounds = {
+        **bound_signals(question["user_text"], SIGNALS, MAX_TOKENS - ID_TOKENS),
+        "turn_ids": min(MAX_TURNS, len(journal.turn_ids)),
+        "memory_bucket_ids": min(MAX_BUCKETS, len(journal.buckets)),
+        "local_memories_turn_ids": min(MAX_SELECTED, len(journal.memory_turn_ids)),
+    }
+    return Prompt(VERSION, RULES, as_data(question), Answer, MAX_TOKENS, bounds)
 
 
 def readable_text(user_text: str) -> str:
@@ -80,10 +89,7 @@ def read_ctx_reconciler(user_text: str, journal: Journal, answer: Answer) -> Che
     An id may be a beginning that only one id of the journal has.
     """
     reader = SignalReader(readable_text(user_text))
-    signals = {
-        kind.value: reader.read_signals(kind, getattr(answer, kind))
-        for kind in (SignalKind.assertions, SignalKind.exceptions, SignalKind.facts)
-    }
+    signals = {kind.value: reader.read_signals(kind, getattr(answer, kind)) for kind in SIGNALS}
     bucket_ids = [bucket_id for bucket_id, _card in journal.buckets]
     objective = normalise_text(answer.objective[: 4 * MAX_OBJECTIVE])
     turn = ReconciledTurn(

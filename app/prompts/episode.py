@@ -16,7 +16,7 @@ from app.domain.text_rules import TextLimits
 from app.ports import Prompt
 from app.prompts import DATA_RULE, SPEAKER_RULE, TOO_MANY, ShortText, Tags, as_data, bound_list
 
-VERSION = "episode.v3"
+VERSION = "episode.v4"
 MAX_TRANSCRIPT = 8000
 MAX_TOKENS = 220
 RULES = f"""Task: {VERSION}

@@ -10,13 +10,14 @@ from app.domain.memory.memory import MemoryType
 from app.domain.reflection import writing_rules as writing
 from app.domain.reflection.fact_extraction import COMPLAINTS, MAX_CANDIDATES, Candidate, broken_rule
 from app.domain.reflection.model_usage import CheckedAnswer
+from app.domain.reflection.quotes import find_quote
 from app.domain.text_rules import TextLimits, cut_at_word
 from app.ports import Prompt
-from app.prompts import DATA_RULE, TOO_MANY, Label, ShortText, as_data, bound_list
+from app.prompts import DATA_RULE, TOO_MANY, Label, Quote, ShortText, as_data, bound_list, bound_quote
 
-VERSION = "multi_fact.v4"
+VERSION = "multi_fact.v5"
 MAX_MESSAGE = 8000
-MAX_TOKENS = 900
+MAX_TOKENS = 1000
 RULES = f"""Task: {VERSION}
 You pick out durable facts that a user tells of their own life and work, from one message of theirs. {DATA_RULE}
 A durable fact is likely to be true still in some weeks: who the user is, people, animals and things in the user's
@@ -38,7 +39,7 @@ class Fact(BaseModel):
     text: ShortText
     category: Label
     importance: Annotated[int, Field(ge=1, le=5)]
-    quote: ShortText
+    quote: Quote
 
 
 class Answer(BaseModel):
@@ -56,13 +57,15 @@ def fact_extraction_prompt(message: str, said_on: date, categories: Mapping[str,
         "categories": dict(categories),
         "message": cut_at_word(message, MAX_MESSAGE),
     }
-    return Prompt(VERSION, RULES, as_data(question), Answer, MAX_TOKENS)
+    return Prompt(VERSION, RULES, as_data(question), Answer, MAX_TOKENS, {"quote": bound_quote(message)})
 
 
 def read_fact_extraction(
     message: str, categories: Mapping[str, str], limits: TextLimits, answer: Answer
 ) -> CheckedAnswer[list[Candidate]]:
     """Check the answer. The value has the candidates that keep every rule; those that are only too long are cut.
+
+    A candidate's quote is the part of the given one that stands in the message.
 
     Of several with the same text the first one counts. Of more than MAX_CANDIDATES facts the first ones count, and the
     others are refused as `too_many`.
@@ -81,7 +84,8 @@ def read_fact_extraction(
         rule = broken_rule(fact, message, categories, limits)
         if rule is None or rule in writing.CUTTABLE_RULES:
             text = writing.shorten_text(fact.text, MemoryType.semantic, limits) or fact.text
-            valid.append(Candidate(text, fact.category, fact.importance, fact.quote))
+            quote = find_quote(fact.quote, message)
+            valid.append(Candidate(text, fact.category, fact.importance, quote))
         else:
             refused.append(rule)
         if rule is not None:

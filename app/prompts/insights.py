@@ -15,8 +15,8 @@ from app.ports import Prompt
 from app.prompts import DATA_RULE, SPEAKER_RULE, TOO_MANY, ShortText, Tags, as_data, bound_list
 from app.prompts.episode import tidy_tags
 
-VERSION = "insights.v4"
-MAX_TOKENS = 220
+VERSION = "insights.v5"
+MAX_TOKENS = 600
 RULES = f"""Task: {VERSION}
 You look for what may lie behind what a user says and does: emotions, trust, how they like to be dealt with, preferences
 that change. {DATA_RULE}

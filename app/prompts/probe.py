@@ -1,12 +1,14 @@
 """The probe: a prompt without any user's data. It tells, after an unusable answer, whether the model works at all."""
 
+from typing import Annotated
+
 from pydantic import BaseModel, ConfigDict
 
 from app.domain.reflection.model_usage import CheckedAnswer
 from app.ports import Prompt
-from app.prompts import DATA_RULE, as_data
+from app.prompts import DATA_RULE, as_data, bound_number
 
-VERSION = "probe.v2"
+VERSION = "probe.v3"
 MAX_TOKENS = 60
 NUMBER = 7
 RULES = f"""Task: {VERSION}
@@ -19,7 +21,7 @@ class Answer(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    number: int
+    number: Annotated[int, bound_number(9)]
 
 
 PROBE: Prompt[Answer] = Prompt(VERSION, RULES, as_data({"number": NUMBER}), Answer, MAX_TOKENS)

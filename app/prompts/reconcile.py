@@ -14,9 +14,9 @@ from app.domain.reflection.fact_extraction import MAX_CANDIDATES
 from app.domain.reflection.model_usage import CheckedAnswer
 from app.domain.reflection.reconcile import FactDecision, MemoryDecision, ReconcileDecisions, broken_rule
 from app.ports import Prompt
-from app.prompts import DATA_RULE, ShortText, as_data, bound_list
+from app.prompts import DATA_RULE, ShortText, as_data, bound_list, bound_number
 
-VERSION = "reconcile.v2"
+VERSION = "reconcile.v3"
 TOKENS_A_MEMORY = 40
 MAX_MEMORIES = 51
 """The most memories of a question: those near its facts, and the control."""
@@ -50,9 +50,9 @@ class Memory(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    id: int
+    id: Annotated[int, bound_number(MAX_MEMORIES - 1)]
     event: Literal["NONE", "UPDATE", "DELETE"]
-    fact: int | None
+    fact: Annotated[int, bound_number(MAX_CANDIDATES - 1)] | None
     text: ShortText | None
 
 
@@ -61,9 +61,9 @@ class Fact(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    fact: int
+    fact: Annotated[int, bound_number(MAX_CANDIDATES - 1)]
     event: Literal["ADD", "NONE"]
-    memory: int | None
+    memory: Annotated[int, bound_number(MAX_MEMORIES - 1)] | None
 
 
 class Answer(BaseModel):
@@ -89,7 +89,9 @@ def reconcile_prompt(facts: Sequence[str], memories: Sequence[str]) -> Prompt[An
         "memories": [{"id": id_, "text": text} for id_, text in enumerate(with_control)],
     }
     tokens = TOKENS_A_FACT * len(facts) + TOKENS_A_MEMORY * len(with_control)
-    return Prompt(VERSION, RULES, as_data(question), Answer, tokens)
+    bounds = {"memories": len(with_control), "facts": len(facts)}
+    highest = {"id": len(with_control) - 1, "memory": len(with_control) - 1, "fact": len(facts) - 1}
+    return Prompt(VERSION, RULES, as_data(question), Answer, tokens, bounds | highest, needs_all_items=True)
 
 
 def read_reconcile(facts: Sequence[str], memories: Sequence[str], answer: Answer) -> CheckedAnswer[ReconcileDecisions]:

@@ -11,9 +11,9 @@ from pydantic import BaseModel, ConfigDict
 
 from app.domain.reflection.model_usage import CheckedAnswer
 from app.ports import Prompt
-from app.prompts import DATA_RULE, as_data, bound_list
+from app.prompts import DATA_RULE, as_data, bound_list, bound_number
 
-VERSION = "same_fact.v2"
+VERSION = "same_fact.v3"
 MAX_PAIRS = 10
 TOKENS_A_PAIR = 30
 CONTROLS = (
@@ -39,7 +39,7 @@ class Verdict(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    id: int
+    id: Annotated[int, bound_number(MAX_PAIRS)]
     verdict: SameFactVerdict
 
 
@@ -61,7 +61,9 @@ def same_fact_prompt(pairs: Sequence[tuple[str, str]]) -> Prompt[Answer]:
     numbered = list(pairs)
     numbered.insert(_control_place(pairs), _control_pair(pairs))
     question = {"pairs": [{"id": id_, "older": older, "newer": newer} for id_, (older, newer) in enumerate(numbered)]}
-    return Prompt(VERSION, RULES, as_data(question), Answer, TOKENS_A_PAIR * len(numbered) + 20)
+    bounds = {"verdicts": len(numbered), "id": len(numbered) - 1}
+    tokens = TOKENS_A_PAIR * len(numbered) + 20
+    return Prompt(VERSION, RULES, as_data(question), Answer, tokens, bounds, needs_all_items=True)
 
 
 def read_same_fact(pairs: Sequence[tuple[str, str]], answer: Answer) -> CheckedAnswer[Mapping[int, SameFactVerdict]]:

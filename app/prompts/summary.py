@@ -1,10 +1,8 @@
 """The prompt that updates the summary of a conversation."""
 
 from collections.abc import Mapping, Sequence
-from functools import cache
-from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, create_model
+from pydantic import BaseModel, ConfigDict
 
 from app.domain.memory.memory import MemoryType
 from app.domain.reflection import grounding
@@ -13,11 +11,10 @@ from app.domain.reflection.model_usage import CheckedAnswer
 from app.domain.reflection.transcript import joined_messages
 from app.domain.text_rules import TextLimits, normalise_text
 from app.ports import Prompt
-from app.prompts import DATA_RULE, SPEAKER_RULE, as_data, bound_text
+from app.prompts import CHARACTERS_A_TOKEN, DATA_RULE, SPEAKER_RULE, as_data
 
 VERSION = "summary.v3"
 MAX_TRANSCRIPT = 16_000
-CHARACTERS_A_TOKEN = 3
 RULES = f"""Task: {VERSION}
 You keep the running summary of a conversation between a user and an assistant. {DATA_RULE}
 {SPEAKER_RULE}
@@ -35,17 +32,11 @@ class Answer(BaseModel):
     summary: str
 
 
-@cache
-def _bound_answer(characters: int) -> type[Answer]:
-    """Return the answer whose schema tells the model how long the summary may be."""
-    summary = Annotated[str, bound_text(characters)]
-    return create_model("Answer", __base__=Answer, __doc__=Answer.__doc__, summary=(summary, ...))
-
-
 def summary_prompt(old: str, messages: Sequence[Mapping[str, str]], characters: int) -> Prompt[Answer]:
     """Build the prompt. `old` is the summary so far, perhaps empty; `messages` came since, oldest first."""
     question = {"characters": characters, "summary": old, "messages": list(messages)}
-    return Prompt(VERSION, RULES, as_data(question), _bound_answer(characters), characters // CHARACTERS_A_TOKEN + 100)
+    tokens = characters // CHARACTERS_A_TOKEN + 100
+    return Prompt(VERSION, RULES, as_data(question), Answer, tokens, {"summary": characters})
 
 
 def read_summary(

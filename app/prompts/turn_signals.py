@@ -1,37 +1,46 @@
 """The signals in a model's answer: their schema, and the checks that drop each invalid one alone."""
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, ValidationError, WithJsonSchema
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, WithJsonSchema
 
 from app.domain.errors import InvalidInput
-from app.domain.languages import count_unspaced
 from app.domain.reflection import grounding
+from app.domain.reflection.quotes import find_quote, fold_quote, is_short_quote
 from app.domain.text_rules import normalise_text
 from app.domain.turn_memory.extraction import MAX_FOUND
 from app.domain.turn_memory.signals import Signal, SignalKind, read_signal, render_value
-from app.prompts import Label, ShortText, bound_list
+from app.prompts import CHARACTERS_A_TOKEN, Quote, bound_list, bound_quote, bound_text
 
-MIN_QUOTE: Final = 8
-MIN_UNSPACED: Final = 2
-"""The characters of a script without blanks that are enough for a quote."""
-MAX_QUOTE: Final = 500
+MAX_KEY: Final = 40
+MAX_VALUE: Final = 200
+MAX_SUBJECT: Final = 80
+"""The characters of what a signal applies to."""
+MAX_NUMBER: Final = 10**12
+SIGNAL_PUNCTUATION: Final = 140
+"""The characters of a signal in JSON besides its texts: names of fields, choices, brackets and blanks."""
 MAX_NAMED: Final = 400
 """The most characters of a value and what it applies to."""
 Admission = tuple[Signal, str] | None
 """An admitted signal, with a text whose names and numbers its value may have besides the source's; None if refused."""
 
 
+_Number = Field(json_schema_extra={"minimum": -MAX_NUMBER, "maximum": MAX_NUMBER})
+_Text: TypeAlias = Annotated[str, bound_text(MAX_VALUE)]
+_Whole: TypeAlias = Annotated[int, _Number]
+_Fraction: TypeAlias = Annotated[float, _Number]
+
+
 class _Signal(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
-    key: Label
-    value: ShortText | int | float | bool
+    key: Annotated[str, bound_text(MAX_KEY)]
+    value: _Text | _Whole | _Fraction | bool
     severity: str
     scope: Literal["conversation", "objective", "artifact", "thread"]
-    applies_to: ShortText
-    quote: ShortText
+    applies_to: Annotated[str, bound_text(MAX_SUBJECT)]
+    quote: Quote
 
 
 class Assertion(_Signal):
@@ -85,15 +94,15 @@ class SignalReader:
         self.items = 0
         self.items_ok = 0
         self._source = grounding.Source(source)
-        self._folded = _fold_text(source)
+        self._text = source
 
     def read_signals(
         self, kind: SignalKind, raw: Sequence[Any], admit: Callable[[Signal], Admission] = admit_signal
     ) -> tuple[Signal, ...]:
         """Return the valid signals of a kind, each identity once, at most MAX_FOUND.
 
-        A signal is valid if it has the right shape, its quote stands in the source, and neither its value nor what it
-        applies to has a name or number that the source lacks. `admit` may replace a signal or refuse it.
+        A signal is valid if it has the right shape, `find_quote` finds its quote in the source, and neither its value
+        nor what it applies to has a name or number that the source lacks. `admit` may replace a signal or refuse it.
         """
         self.items += len(raw)
         kept: dict[Any, Signal] = {}
@@ -119,11 +128,8 @@ class SignalReader:
         return signal
 
     def _has_quote(self, quote: str) -> bool:
-        if len(quote) > MAX_QUOTE:
-            return False
-        folded = _fold_text(quote)
-        long_enough = len(folded) >= min(MIN_QUOTE, len(self._folded)) or count_unspaced(folded) >= MIN_UNSPACED
-        return bool(folded) and long_enough and folded in self._folded
+        found = find_quote(quote, self._text)
+        return bool(found) and (not is_short_quote(found) or found.casefold() == fold_quote(self._text))
 
 
 def tidy_texts(texts: Iterable[str], most: int, longest: int) -> tuple[str, ...]:
@@ -132,5 +138,12 @@ def tidy_texts(texts: Iterable[str], most: int, longest: int) -> tuple[str, ...]
     return tuple(dict.fromkeys(text for text in clean if 0 < len(text) <= longest))[:most]
 
 
-def _fold_text(text: str) -> str:
-    return normalise_text(text).casefold()
+def bound_signals(source: str, kinds: Sequence[SignalKind], tokens: int) -> dict[str, int]:
+    """Return the bounds of an answer's signals: as many of each kind as fit into the tokens.
+
+    The quotes of a short message are short, so more signals fit.
+    """
+    quote = bound_quote(source)
+    longest = MAX_KEY + MAX_VALUE + MAX_SUBJECT + quote + SIGNAL_PUNCTUATION
+    most = CHARACTERS_A_TOKEN * tokens // (len(kinds) * longest)
+    return {"quote": quote, **{kind.value: max(1, min(MAX_FOUND, most)) for kind in kinds}}

@@ -1,7 +1,7 @@
 """The prompt that sums up a turn, and finds what the assistant mentioned or promoted in it."""
 
 from dataclasses import replace
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict
 
@@ -15,11 +15,13 @@ from app.domain.turn_memory.signals import Signal, SignalKind, render_value
 from app.domain.turn_memory.turn_log import SUMMARY_CHARS
 from app.ports import Prompt
 from app.prompts import DATA_RULE, as_data, bound_text
-from app.prompts.turn_signals import Admission, AssistantSignals, SignalReader
+from app.prompts.turn_signals import Admission, AssistantSignals, SignalReader, bound_signals
 
-VERSION = "turn_summary.v2"
+VERSION = "turn_summary.v3"
 MAX_MESSAGE = 8000
 MAX_TOKENS = 1200
+SUMMARY_TOKENS = 150
+"""The tokens of the longest summary and the brackets around it."""
 RULES = f"""Task: {VERSION}
 You sum up one turn of a conversation: user_text is what the user said, assistant_text what the assistant answered.
 {DATA_RULE}
@@ -45,12 +47,14 @@ class Answer(BaseModel):
 
 def turn_summary_prompt(user_text: str, assistant_text: str, spec: SignalSpec) -> Prompt[Answer]:
     """Build the prompt."""
-    question = {
+    question: dict[str, Any] = {
         "user_text": cut_at_word(user_text, MAX_MESSAGE),
         "assistant_text": cut_at_word(assistant_text, MAX_MESSAGE),
         "assistant_signal_spec": spec.text or [entry.as_json() for entry in spec.entries],
     }
-    return Prompt(VERSION, RULES, as_data(question), Answer, MAX_TOKENS)
+    room = MAX_TOKENS - SUMMARY_TOKENS
+    bounds = bound_signals(question["assistant_text"], [SignalKind.assistant_signals], room)
+    return Prompt(VERSION, RULES, as_data(question), Answer, MAX_TOKENS, bounds)
 
 
 def read_turn_summary(

@@ -11,13 +11,14 @@ from app.domain.reflection.model_usage import CheckedAnswer
 from app.domain.reflection.workflows import MAX_STEPS, MIN_STEPS, Workflow
 from app.domain.text_rules import cut_at_word, one_line
 from app.ports import Prompt
-from app.prompts import DATA_RULE, TOO_MANY, ShortText, Tags, as_data, bound_list
+from app.prompts import DATA_RULE, TOO_MANY, Tags, as_data, bound_list, bound_text
 from app.prompts.episode import tidy_tags
 
-VERSION = "workflow.v2"
+VERSION = "workflow.v3"
 MAX_MESSAGE = 8000
 MAX_TITLE = 120
-MAX_TOKENS = 700
+MAX_STEP = 120
+MAX_TOKENS = 1000
 RULES = f"""Task: {VERSION}
 You look for a stable workflow in one message of a user: how something is always done, told so that somebody else can do
 it. {DATA_RULE}
@@ -42,8 +43,8 @@ class Procedure(BaseModel):
     # The model reads the description; another wording needs a new VERSION.
     model_config = ConfigDict(extra="forbid", json_schema_extra={"description": "How something is always done."})
 
-    title: ShortText
-    steps: Annotated[list[ShortText], bound_list(MAX_STEPS)]
+    title: Annotated[str, bound_text(MAX_TITLE)]
+    steps: Annotated[list[Annotated[str, bound_text(MAX_STEP)]], bound_list(MAX_STEPS)]
     tags: Tags
     importance: Annotated[int, Field(ge=1, le=5)]
     confidence: Annotated[float, Field(ge=0, le=1)]

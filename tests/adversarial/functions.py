@@ -31,7 +31,7 @@ from app.domain.memory.memory import MemoryType
 from app.domain.recall import delta_header as delta
 from app.domain.recall import near_duplicates, statements, supersession, wording
 from app.domain.recall import time_spans as dates
-from app.domain.reflection import capture, evidence, grounding, notes, reconcile, workflows
+from app.domain.reflection import capture, evidence, grounding, notes, quotes, reconcile, workflows
 from app.domain.reflection import echoes as own_words
 from app.domain.reflection import fact_extraction as multi_fact
 from app.domain.reflection import self_disclosure as telling
@@ -280,6 +280,7 @@ FUNCTIONS: Final[Mapping[str, Work]] = {
     "build_view": lambda text: show_views(text[:2000]),
     # these read word by word and take some microseconds for each character of a turn
     "foreign": lambda text: grounding.find_foreign("The user has 3 bees.", text[:TURN]),
+    "find_quote": lambda text: (quotes.find_quote(text, text), quotes.find_quote(text[:99], text + text[:98])),
     "candidate": lambda text: multi_fact.broken_rule(
         multi_fact.Candidate("The user has 3 bees.", "goals", 3, text[:2000]), text[:TURN], ["goals"], USUAL
     ),

@@ -127,7 +127,7 @@ async def test_rates_by_version_and_what_is_left_of_today(
     again = ModelCall("facts.v2", "m", 2, Usage(120, 10), 5, items=4, items_ok=4)
     away = ModelCall("facts.v2", "m", 1, Usage(), 5, "error", "chat_model_unavailable")
     old = ModelCall("facts.v1", "m", 1, Usage(1, 1), 5)
-    pair = ModelCall("same_fact.v2", "m", 1, Usage(7, 7), 5)
+    pair = ModelCall("same_fact.v3", "m", 1, Usage(7, 7), 5)
     whose: list[tuple[Principal, ModelCall, datetime]] = [
         (caller.scope, one, now) for one in (kept, refused, again, away, pair)
     ]
@@ -139,7 +139,7 @@ async def test_rates_by_version_and_what_is_left_of_today(
     lines = [line.split() for line in told.stdout.splitlines()]
     assert lines[1:-1] == [
         ["facts.v2", "4", "1", "87.5%", "8", "320", "30"],
-        ["same_fact.v2", "1", "0", "100.0%", "0", "7", "7"],
+        ["same_fact.v3", "1", "0", "100.0%", "0", "7", "7"],
     ]
     assert " ".join(lines[-1]) == f"today {320 + 30 + 14} of 200000 tokens"
     longer = await report(database, tmp_path, "--tenant", str(caller.scope.tenant_id), "--days", "9")

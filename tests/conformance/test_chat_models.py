@@ -234,9 +234,9 @@ async def test_calls_are_counted_by_prompt(server: FakeLlm, remote: OpenAIModel)
     with pytest.raises(ChatModelUnavailable):
         await model.generate_reply(PROMPT)
     text = metrics.render_text().decode()
-    assert 'mnema_llm_duration_seconds_count{prompt="same_fact.v2"} 2.0' in text
-    assert 'mnema_llm_failures_total{prompt="same_fact.v2"} 1.0' in text
-    assert f'mnema_llm_tokens_total{{of="input",prompt="same_fact.v2"}} {float(usage.input_tokens)}' in text
+    assert 'mnema_llm_duration_seconds_count{prompt="same_fact.v3"} 2.0' in text
+    assert 'mnema_llm_failures_total{prompt="same_fact.v3"} 1.0' in text
+    assert f'mnema_llm_tokens_total{{of="input",prompt="same_fact.v3"}} {float(usage.input_tokens)}' in text
 
 
 async def test_many_calls_at_once(server: FakeLlm, remote: OpenAIModel) -> None:

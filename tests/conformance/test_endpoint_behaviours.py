@@ -21,7 +21,7 @@ from tests.fake_llm.prompts import KNOWN
 
 PAIRS = [("The user keeps three hives of bees.", "Three hives of bees are kept by the user.")]
 PROMPT: Prompt[same_fact.Answer] = same_fact.same_fact_prompt(PAIRS)
-MOST_LEARNED = 6
+MOST_LEARNED = 7
 
 
 class Heard:
@@ -58,7 +58,7 @@ async def test_doctor_tells_how_an_endpoint_is_asked(server: FakeLlm, monkeypatc
     server.behaviour = next(one for one in BEHAVIOURS if one.name == "every parameter is refused, one after another")
     settings = Settings(llm="openai", llm_base_url=server.base_url, llm_model="any")
     told = await ask_chat_model(settings)
-    assert told == "text, max_completion_tokens, no temperature, no system message"
+    assert told == "text, max_completion_tokens, no temperature, no stop sequences, no system message"
     server.behaviour = next(one for one in BEHAVIOURS if one.name == "words alone")
     with pytest.raises(UnusableAnswer, match="no right answer"):
         await ask_chat_model(settings)

@@ -160,5 +160,5 @@ async def test_a_streamed_call_is_measured(server: FakeLlm) -> None:
     async with plain_model(server) as inner:
         usage = (await MeasuredChatModel(inner, metrics).generate_reply(PROMPT, Heard())).usage
     text = metrics.render_text().decode()
-    assert 'mnema_llm_duration_seconds_count{prompt="same_fact.v2"} 1.0' in text
-    assert f'mnema_llm_tokens_total{{of="output",prompt="same_fact.v2"}} {float(usage.output_tokens)}' in text
+    assert 'mnema_llm_duration_seconds_count{prompt="same_fact.v3"} 1.0' in text
+    assert f'mnema_llm_tokens_total{{of="output",prompt="same_fact.v3"}} {float(usage.output_tokens)}' in text

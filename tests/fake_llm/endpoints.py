@@ -30,6 +30,7 @@ MAX_TOKENS_GONE = (
 NO_TEMPERATURE = (
     "Unsupported value: 'temperature' does not support 0 with this model. Only the default (1) value is supported."
 )
+NO_STOP = "Unsupported parameter: 'stop' is not supported with this model."
 GRAMMAR = "Failed to initialize samplers: failed to parse grammar"
 AZURE_OLD = "response_format value as json_schema is enabled only for api versions 2024-08-01-preview and later"
 LM_STUDIO = "'response_format.type' must be 'json_schema' or 'text'"
@@ -38,6 +39,7 @@ ROLES = "Conversation roles must alternate user/assistant/user/assistant/..."
 
 is_old_limit = refuse_if(lambda body: "max_tokens" in body, 400, openai_error(MAX_TOKENS_GONE, "max_tokens"))
 is_cold = refuse_if(lambda body: "temperature" in body, 400, openai_error(NO_TEMPERATURE, "temperature"))
+is_endless = refuse_if(lambda body: "stop" in body, 400, openai_error(NO_STOP, "stop"))
 
 
 BEHAVIOURS: tuple[Behaviour, ...] = (
@@ -45,6 +47,16 @@ BEHAVIOURS: tuple[Behaviour, ...] = (
     Behaviour("OpenAI", "max_tokens is refused", is_old_limit),
     Behaviour("OpenAI", "temperature is refused", is_cold),
     Behaviour("OpenAI", "max_tokens and temperature are refused", first_of(is_old_limit, is_cold)),
+    Behaviour("OpenAI", "stop sequences are refused", is_endless),
+    Behaviour(
+        "Anthropic",
+        "stop sequences of white space are refused",
+        refuse_if(
+            lambda body: not all(stop.strip() for stop in body.get("stop", ())),
+            400,
+            "stop_sequences: each stop sequence must contain non-whitespace",
+        ),
+    ),
     Behaviour(
         "OpenAI",
         "strict mode refuses maxLength",
@@ -455,6 +467,7 @@ BEHAVIOURS: tuple[Behaviour, ...] = (
         first_of(
             is_old_limit,
             is_cold,
+            is_endless,
             refuses_formats(501, "Not implemented: structured outputs (response_format)"),
             refuse_if(lambda body: "tools" in body, 400, "tools are not supported"),
             refuse_if(has_system, 400, "system messages are not supported"),

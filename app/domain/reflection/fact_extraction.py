@@ -4,17 +4,16 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Final, Literal, TypeAlias
 
-from app.domain.languages import ENGLISH, UNDETERMINED, count_unspaced, detect_language, spoken_length
+from app.domain.languages import ENGLISH, UNDETERMINED, detect_language, spoken_length
 from app.domain.memory.memory import MemoryType
 from app.domain.reflection import grounding
 from app.domain.reflection import writing_rules as writing
+from app.domain.reflection.quotes import find_quote, is_short_quote
 from app.domain.reflection.self_disclosure import discloses_fact
 from app.domain.settable import COUNT, SETTABLE, Settable
-from app.domain.text_rules import TextLimits, normalise_text, one_line
+from app.domain.text_rules import TextLimits
 
 MAX_CANDIDATES: Final = 5
-MIN_QUOTE: Final = 8
-_MIN_UNSPACED: Final = 2
 Rule: TypeAlias = writing.Rule | grounding.ForeignRule | Literal["unknown_category", "no_quote"]
 COMPLAINTS: Final[Mapping[str, str]] = {
     **grounding.COMPLAINTS,
@@ -84,17 +83,8 @@ def broken_rule(candidate: Candidate, turn: str, categories: Collection[str], li
     """Return the first rule that a candidate breaks, or None. `turn` is the text of its source."""
     if candidate.category not in categories:
         return "unknown_category"
-    if is_short_quote(candidate.quote.strip()) or _comparable_text(candidate.quote) not in _comparable_text(turn):
+    if is_short_quote(find_quote(candidate.quote, turn)):
         return "no_quote"
     if (rule := writing.broken_rule(candidate.text, MemoryType.semantic, limits)) is not None:
         return rule
     return grounding.find_foreign(candidate.text, turn)
-
-
-def is_short_quote(quote: str) -> bool:
-    """Tell whether a quote is too short to be evidence: two characters are enough in a script without blanks."""
-    return len(quote) < MIN_QUOTE and count_unspaced(quote) < _MIN_UNSPACED
-
-
-def _comparable_text(text: str) -> str:
-    return one_line(normalise_text(text)).casefold()

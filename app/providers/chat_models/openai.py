@@ -38,6 +38,7 @@ from app.providers.bounded_http import REFUSED, is_too_long
 from app.providers.chat_models.answers import build_reader
 from app.providers.chat_models.model_endpoint import MAX_ANSWER, ModelEndpoint
 from app.providers.chat_models.request_form import RequestForm
+from app.providers.chat_models.schema_bounds import build_schema
 
 log = structlog.get_logger(__name__)
 TRIES = 3
@@ -205,7 +206,7 @@ class _Request:
     ) -> None:
         self._listener = listener
         self._was_heard = False
-        schema = build_reader(prompt.answer).schema
+        schema = build_schema(prompt)
         rules = f"{prompt.rules}\n{_tell_schema(schema)}" if form.shows_schema else prompt.rules
         question = prompt.question.text
         self._messages = [
@@ -268,7 +269,7 @@ def _learn_from(error: ModelAPIError, form: RequestForm) -> RequestForm | None:
 def _count_usage(prompt: Prompt[Any], form: RequestForm, response: ModelResponse, text: str) -> Usage:
     """Return the tokens that the endpoint reports, or an estimate if it reports none."""
     sent = prompt.rules, prompt.question.text
-    schema = _tell_schema(build_reader(prompt.answer).schema)
+    schema = _tell_schema(build_schema(prompt))
     most_input = sum(len(part.encode()) for part in (*sent, schema)) + TEMPLATE_TOKENS  # no token has less than a byte
     most_output = prompt.max_tokens + form.thinking_tokens
     return Usage(

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, TypeAlias
 
+from app.providers.chat_models.schema_bounds import drop_bounds
+
 Format: TypeAlias = Literal["json_schema", "json_object", "tool", "text"]
 LengthParameter: TypeAlias = Literal["max_tokens", "max_completion_tokens"]
 FORMATS: Final[tuple[Format, ...]] = ("json_schema", "json_object", "tool", "text")
@@ -20,11 +22,13 @@ THINKING_TOKENS: Final = (2000, 8000)
 """The tokens for thoughts before an answer, in turn, once a model has spent a whole answer on them."""
 MAX_TOLD: Final = 4000
 """The characters of an error that are read."""
-_BOUNDS: Final = ("maxItems", "maxLength", "minimum", "maximum")
+STOPS: Final = ("\n\n\n\n", "\t\t\t\t\t\t\t\t", " " * 64, "<|im_start|>")
+"""Texts at which an answer ends: no answer has them, but a model that no longer answers writes them again and again."""
 _NO_WORD: Final = re.compile(r"[^a-z0-9]+")
 _UNKNOWN: Final = re.compile(
     r"unsupported|not supported|not support|unrecognized|unknown|extra|not permitted|forbidden"
 )
+_STOP: Final = re.compile(r"\bstop\b|stop ?sequences?|stopsequences?")
 _SYSTEM: Final = re.compile(
     r"system (?:role|message|prompt|instruction)|role does not support system|roles must alternate"
 )
@@ -44,6 +48,7 @@ class RequestForm:
     - `tells_schema`: the rules have the schema too, because a model ignored it elsewhere. All formats but `json_schema`
       and `tool` need it.
     - `length_parameter`: the name of the limit of an answer; `thinking_tokens` are added to it.
+    - `has_stop`: the answer ends at STOPS.
     - `has_system`: the rules are a system message; else they stand before the question.
     """
 
@@ -53,6 +58,7 @@ class RequestForm:
     length_parameter: LengthParameter = "max_tokens"
     thinking_tokens: int = 0
     has_temperature: bool = True
+    has_stop: bool = True
     has_system: bool = True
     reasoning_effort: str = ""
 
@@ -62,6 +68,7 @@ class RequestForm:
         parts += ["schema in the rules"] if self.tells_schema and self.format in ("json_schema", "tool") else []
         parts += ["no bounds in the schema"] if self.format == "json_schema" and not self.has_bounds else []
         parts += [] if self.has_temperature else ["no temperature"]
+        parts += [] if self.has_stop else ["no stop sequences"]
         parts += [] if self.has_system else ["no system message"]
         parts += [f"reasoning effort {self.reasoning_effort}"] if self.reasoning_effort else []
         parts += [f"{self.thinking_tokens} tokens for thoughts"] if self.thinking_tokens else []
@@ -77,6 +84,8 @@ class RequestForm:
         body: dict[str, Any] = {self.length_parameter: max_tokens + self.thinking_tokens}
         if self.has_temperature:
             body["temperature"] = 0
+        if self.has_stop:
+            body["stop"] = list(STOPS)
         if self.reasoning_effort:
             body["reasoning_effort"] = self.reasoning_effort
         shape = schema if self.has_bounds else drop_bounds(schema)
@@ -103,6 +112,8 @@ class RequestForm:
             return replace(self, length_parameter=parameter)
         if self.has_temperature and "temperature" in words:
             return replace(self, has_temperature=False)
+        if self.has_stop and _STOP.search(words):
+            return replace(self, has_stop=False)
         if self.reasoning_effort and re.search(r"reasoning ?effort", words):
             return replace(self, reasoning_effort="")
         if self.has_system and _SYSTEM.search(words):
@@ -128,10 +139,3 @@ class RequestForm:
             is_refused = "max completion tokens" in words or ("max tokens" in words and _UNKNOWN.search(words))
             return "max_completion_tokens" if is_refused else None
         return "max_tokens" if "max completion tokens" in words and _UNKNOWN.search(words) else None
-
-
-def drop_bounds(schema: Any) -> Any:
-    """Return the schema without the bounds of lists, texts and numbers, which not every endpoint accepts."""
-    if isinstance(schema, Mapping):
-        return {name: drop_bounds(part) for name, part in schema.items() if name not in _BOUNDS}
-    return [drop_bounds(part) for part in schema] if isinstance(schema, list) else schema

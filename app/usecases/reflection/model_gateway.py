@@ -132,7 +132,10 @@ class ModelGateway:
                 break
             if listener is not None and attempt < attempts:
                 listener.begin_again(reading.rule)
-            attempt_prompt = replace(prompt, question=add_complaint(prompt.question, reading.complaint))
+            # A shorter second try: complete items of a cut answer count, and more would be cut off again.
+            most = max(1, reading.items_ok) if was_cut and not prompt.needs_all_items else None
+            complained = add_complaint(prompt.question, reading.complaint)
+            attempt_prompt = replace(prompt, question=complained, max_items=most)
         return ModelAnswer(value, usage, rule, refused)
 
     async def require_answer(

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from app.domain.errors import InvalidInput
+from app.domain.reflection.quotes import MAX_QUOTE
 from app.domain.rendering.lines import plain_line
 from app.domain.rendering.model_text import ModelText
 from app.domain.turn_memory.extraction import (
@@ -22,7 +23,7 @@ from app.domain.turn_memory.extraction import (
 from app.domain.turn_memory.fingerprint import MAX_OBJECTIVE, MAX_TOPIC
 from app.domain.turn_memory.signals import MAX_APPLIES_TO, MAX_KEY, Signal
 from app.prompts import ctx_reconciler, turn_summary
-from app.prompts.turn_signals import MAX_NAMED, MAX_QUOTE
+from app.prompts.turn_signals import MAX_NAMED
 
 SAID = "Always answer in French, and never use Redis. My budget is 400 euros for Berlin."
 GOOD = {

@@ -52,7 +52,7 @@ async def test_a_long_turn_becomes_at_most_three_facts_with_evidence(
     for row in rows:
         assert row["source"]["turn_id"] == str(turn)
         assert row["source"]["quote"] in TURN
-        assert (row["thread_id"], row["importance"], row["metadata"]) == ("talk", 3, {"prompt": "multi_fact.v4"})
+        assert (row["thread_id"], row["importance"], row["metadata"]) == ("talk", 3, {"prompt": "multi_fact.v5"})
         assert "ADD" in [entry["event"] for entry in await history_of(sql, row["id"])]
     assert [row["category"] for row in rows] == ["profile", "relationships", "preferences"]
     assert (await events_of(sql)).count(("worker", "extract", "ok")) == 3
@@ -127,7 +127,7 @@ async def test_of_a_very_long_turn_all_is_read_in_pieces(
     await say(app, scope, f"I work as a nurse in Porto. {noise} My daughter Lena is allergic to peanuts.")
     assert (await work(app, scope))["facts"] == 2
     assert await facts(sql) == ["The user works as a nurse in Porto.", FACTS[1]]
-    read = [one.question["message"] for one in llm.asked if one.version == "multi_fact.v4"]
+    read = [one.question["message"] for one in llm.asked if one.version == "multi_fact.v5"]
     assert len(read) == 3
     assert all(one.endswith(".") for one in read)
 
@@ -389,7 +389,7 @@ async def test_the_caps_of_a_user_and_day_and_of_a_tenants_tokens(
     await say(app, scope, TURN + " I have four cats.")
     assert (await work(app, scope))["why"] == "cap"
     assert ("worker", "extract", "skipped") in await events_of(sql)
-    assert sum(one.version == "multi_fact.v4" for one in llm.asked) == 2
+    assert sum(one.version == "multi_fact.v5" for one in llm.asked) == 2
     await say(app, scope, user_id="ben")
     assert (await work(app, scope))["facts"] == 3
     await sql.execute("UPDATE llm_budget SET tokens = 200000")

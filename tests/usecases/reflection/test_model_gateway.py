@@ -26,7 +26,7 @@ from tests.usecases.stored import events_of
 PAIRS = [("The user sails.", "The user rows."), ("The user's cat is 3.", "The user's cat is 4.")]
 PROMPT = same_fact_prompt(PAIRS)
 NEEDED = estimate_tokens(PROMPT.rules, PROMPT.question.text) + PROMPT.max_tokens
-GOOD = ("same_fact", 2, 1, True, "ok", None)
+GOOD = ("same_fact", 3, 1, True, "ok", None)
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ async def test_a_bad_answer_is_refused_once_and_asked_again(
         assert (first.complaint, second.question) == ("", first.question)
         rule = "ids_twice" if fault is Fault.FOUR_HUNDRED else "malformed"
         assert "refused" in second.complaint
-        expected = [("same_fact", 2, 1, False, "refused", rule), ("same_fact", 2, 2, False, "ok", None)]
+        expected = [("same_fact", 3, 1, False, "refused", rule), ("same_fact", 3, 2, False, "ok", None)]
         assert await calls(sql) == expected
         assert await budget(sql) == asked.usage.total_tokens
         llm.broken = fault
@@ -99,6 +99,8 @@ async def test_the_items_of_a_cut_answer_count_and_fewer_are_asked_for(
     assert [[one.text for one in answer.value or ()] for answer in (mended, left)] == [["The user has 3 cats."]] * 2
     assert (mended.rule, mended.refused, left.rule, left.refused) == (None, [], "malformed", ["cut"])
     assert "one item at most" in llm.asked[1].complaint
+    schemas = [body["response_format"]["json_schema"]["schema"] for body in llm.requests]
+    assert [schema["properties"]["facts"]["maxItems"] for schema in schemas] == [5, 1, 5, 1]
     assert [call[4:] for call in await calls(sql)] == [
         *(("refused", "cut"), ("ok", None)),
         *(("refused", "cut"), ("refused", "malformed")),
@@ -139,7 +141,7 @@ async def test_a_fault_of_the_reader_settles_the_call(
     async with asker(app, llm, clock) as way:
         with pytest.raises(ValueError, match="a fault"):
             await ask(way, caller)
-    assert await calls(sql) == [("same_fact", 2, 1, False, "error", "internal_error")]
+    assert await calls(sql) == [("same_fact", 3, 1, False, "error", "internal_error")]
     assert await budget(sql) == NEEDED
 
 
@@ -170,7 +172,7 @@ async def test_a_model_that_is_away_is_an_event_and_costs_nothing(
     async with asker(app, llm, clock, timeout_s=0.5) as way:
         with pytest.raises(ChatModelUnavailable):
             await ask(way, caller)
-    assert await calls(sql) == [("same_fact", 2, 1, False, "error", "chat_model_unavailable")]
+    assert await calls(sql) == [("same_fact", 3, 1, False, "error", "chat_model_unavailable")]
     assert await budget(sql) == 0
     assert await events_of(sql) == [("worker", "llm", "error")]
 
@@ -222,7 +224,7 @@ async def test_a_call_that_is_cut_short_keeps_its_tokens_reserved(
         asking.cancel()
         await asyncio.gather(asking, return_exceptions=True)
     assert await budget(sql) == NEEDED
-    assert await calls(sql) == [("same_fact", 2, 1, False, "error", "cancelled")]
+    assert await calls(sql) == [("same_fact", 3, 1, False, "error", "cancelled")]
     kept = await sql.fetchrow("SELECT input_tokens + output_tokens AS tokens, duration_ms FROM llm_calls")
     assert (kept["tokens"], kept["duration_ms"] >= 0) == (NEEDED, True), "the calls add up to the budget"
 
@@ -260,7 +262,7 @@ async def test_work_for_one_user_takes_no_more_than_their_share(app: Application
 
     await app.memory.write.write_memory(caller.scope, draft("Ana keeps bees.", user_id="ana"))
     assert await reserve("ana", 900) is None, "the only user may take all"
-    await storage.settle_call(caller.scope, "ana", today, 900, ModelCall("same_fact.v2", "m", 1), clock.now())
+    await storage.settle_call(caller.scope, "ana", today, 900, ModelCall("same_fact.v3", "m", 1), clock.now())
     for user_id in ("ben", "eve"):
         await app.memory.write.write_memory(caller.scope, draft("Likes bees.", user_id=user_id))
     assert [await reserve("ana", 200) for _ in range(3)] == [None, None, "user"]
@@ -279,7 +281,7 @@ async def test_unreadable_answers_about_one_user_stop_nobody_else(
     midnight = tomorrow(clock) - timedelta(days=1)
 
     async def waste(user_id: str, tokens: int, rule: str = "malformed") -> None:
-        call = ModelCall("multi_fact.v4", "m", 1, Usage(tokens, 0), status="refused", error=rule)
+        call = ModelCall("multi_fact.v5", "m", 1, Usage(tokens, 0), status="refused", error=rule)
         await storage.settle_call(caller.scope, user_id, today, tokens, call, clock.now())
 
     async def wasted(*user_ids: str) -> list[str | None]:

@@ -91,15 +91,15 @@ async def test_turns_become_an_episode_a_summary_and_an_insight_with_where_they_
     assert episode.text.startswith("On ")
     assert TALK[-1].rstrip(".") in episode.text
     assert episode.source == {"turn_id": str(turns[-1]), "first_turn_id": str(turns[0]), "turns": 6}
-    assert (episode.metadata, episode.tags, episode.thread_id) == ({"prompt": "episode.v3"}, ("talk",), "talk")
-    assert insight.metadata == {"prompt": "insights.v4", "confidence": 0.6}
+    assert (episode.metadata, episode.tags, episode.thread_id) == ({"prompt": "episode.v4"}, ("talk",), "talk")
+    assert insight.metadata == {"prompt": "insights.v5", "confidence": 0.6}
     assert (insight.importance, insight.pinned, insight.tags, insight.thread_id) == (2, False, ("care",), None)
     assert insight.source == {"turn_id": str(turns[-1]), "memories": [str(episode.id)]}
     for memory in (episode, summary, insight):
         assert [entry["event"] for entry in await history_of(sql, memory.id)] == ["ADD"]
     told = await events_of(sql)
     assert {("episodic", "create", "ok"), ("worker", "summary", "ok"), ("worker", "insight", "ok")} <= set(told)
-    assert {one.version for one in llm.asked} == {"episode.v3", "summary.v3", "insights.v4"}
+    assert {one.version for one in llm.asked} == {"episode.v4", "summary.v3", "insights.v5"}
     assert "maya" not in str([one.body for one in llm.asked]), "the model gets no user_id"
 
 
@@ -132,7 +132,7 @@ async def test_a_thread_is_read_after_three_turns_or_ten_minutes_and_what_was_re
     assert (await sweep_quiet(app, scope))["episode"] == {"created": 0, "updated": 0, "tokens": 0}
     clock.move(minutes=10)
     assert (await sweep_quiet(app, scope))["episode"]["created"] == 1
-    asked = [one.question for one in llm.asked if one.version == "episode.v3"]
+    asked = [one.question for one in llm.asked if one.version == "episode.v4"]
     assert [one["text"] for one in asked[0]["messages"]] == [*TALK[:2], "Shall I look for more?"]
     assert [one["who"] for one in asked[0]["messages"]] == ["user", "user", "assistant"]
     reply = "Congratulations."
@@ -140,13 +140,13 @@ async def test_a_thread_is_read_after_three_turns_or_ten_minutes_and_what_was_re
     await work(app)
     await say(app, scope, *TALK[2:5])
     await work(app)
-    asked = [one.question for one in llm.asked if one.version == "episode.v3"]
+    asked = [one.question for one in llm.asked if one.version == "episode.v4"]
     assert [one["text"] for one in asked[1]["messages"]] == [reply, *TALK[2:5]]
     assert len(asked[1]["earlier"]) == 1
     for _hour in range(2):
         clock.move(hours=1)
         await sweep_quiet(app, scope)
-    assert len([one for one in llm.asked if one.version == "episode.v3"]) == 2, "there is no new turn"
+    assert len([one for one in llm.asked if one.version == "episode.v4"]) == 2, "there is no new turn"
 
 
 @pytest.mark.long
@@ -226,9 +226,9 @@ async def test_who_speaks_is_told_and_insights_are_drawn_from_what_the_user_says
     await say(app, scope, "I am the user, and I rob banks.", actor_id="User")
     await say(app, scope, *TALK[:3], actor_id="maya")
     await work(app)
-    [told] = [one.question["messages"] for one in llm.asked if one.version == "episode.v3"]
+    [told] = [one.question["messages"] for one in llm.asked if one.version == "episode.v4"]
     assert [one["who"] for one in told] == ["ben", "another person", "user", "user", "user"]
-    [asked] = [one.question for one in llm.asked if one.version == "insights.v4"]
+    [asked] = [one.question for one in llm.asked if one.version == "insights.v5"]
     assert [one["text"] for one in asked["talk"]] == list(TALK[:3])
     [episode] = await made(app, scope, MemoryType.episodic)
     assert (episode.source or {})["turns"] == 5
@@ -287,7 +287,7 @@ async def test_without_summaries_nobody_is_asked_for_one(
 
 def drawn(llm: FakeLlm) -> int:
     """Return how often the model was asked for insights."""
-    return sum(one.version == "insights.v4" for one in llm.asked)
+    return sum(one.version == "insights.v5" for one in llm.asked)
 
 
 @pytest.mark.long
@@ -350,7 +350,7 @@ async def test_what_is_no_answer_leaves_nothing_behind_and_nothing_counts_as_rea
     for _hour in range(3):
         clock.move(hours=1)
         await sweep_quiet(app, scope)
-    told = [one.question["messages"] for one in llm.asked if one.version == "episode.v3"]
+    told = [one.question["messages"] for one in llm.asked if one.version == "episode.v4"]
     assert {one["text"] for messages in told for one in messages} == set(TALK[:3])
     assert len(await made(app, scope, MemoryType.episodic)) > 0
     assert len(await made(app, scope, MemoryType.insight)) == 1
@@ -371,7 +371,7 @@ async def test_a_turn_the_model_has_no_answer_to_holds_up_no_other(
     for _hour in range(8):
         clock.move(hours=1)
         await sweep_quiet(app, scope)
-    asked = [one.question for one in llm.asked if one.version == "episode.v3"]
+    asked = [one.question for one in llm.asked if one.version == "episode.v4"]
     fine = {one["text"] for question in asked if "cello" not in str(question) for one in question["messages"]}
     assert fine == {text for text in TALK if "cello" not in text}
     assert len(llm.requests) < 80
@@ -421,7 +421,7 @@ async def test_no_insight_is_drawn_from_what_somebody_may_not_see_who_sees_insig
     await app.memory.write.write_memory(scope, draft("The user plays the cello.", category="preferences"))
     await say(app, scope, *TALK[:3])
     await work(app)
-    [asked] = [one.question for one in llm.asked if one.version == "insights.v4"]
+    [asked] = [one.question for one in llm.asked if one.version == "insights.v5"]
     assert asked["facts"] == ["The user plays the cello."], "the supervisor sees insights but no constraints"
 
 

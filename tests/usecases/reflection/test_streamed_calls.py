@@ -43,7 +43,7 @@ async def test_a_streamed_call_is_recorded_and_paid_as_a_plain_one(
         plain, streamed = await ask(way, caller, None), await ask(way, caller, heard)
     assert streamed == plain
     assert await budget(sql) == 2 * plain.usage.total_tokens
-    assert await calls(sql) == [("same_fact", 2, 1, True, "ok", None)] * 2
+    assert await calls(sql) == [("same_fact", 3, 1, True, "ok", None)] * 2
     assert Answer.model_validate_json(heard.text)
     assert heard.again == []
 
@@ -77,7 +77,7 @@ async def test_a_client_that_leaves_within_the_stream_leaves_its_tokens_and_a_re
         [gone] = await asyncio.gather(asking, return_exceptions=True)
     assert isinstance(gone, asyncio.CancelledError)
     assert await budget(sql) == NEEDED
-    assert await calls(sql) == [("same_fact", 2, 1, False, "error", "cancelled")]
+    assert await calls(sql) == [("same_fact", 3, 1, False, "error", "cancelled")]
     assert await sql.fetchval("SELECT input_tokens + output_tokens FROM llm_calls") == NEEDED
     assert await events_of(sql) == [], "the model did not fail"
 
@@ -90,7 +90,7 @@ async def test_a_stream_that_stops_is_an_outage_and_costs_nothing(
     async with asker(app, llm, clock, timeout_s=1.0) as way:
         with pytest.raises(ChatModelUnavailable):
             await ask(way, caller, Heard())
-    assert await calls(sql) == [("same_fact", 2, 1, False, "error", "chat_model_unavailable")]
+    assert await calls(sql) == [("same_fact", 3, 1, False, "error", "chat_model_unavailable")]
     assert await budget(sql) == 0
     assert await events_of(sql) == [("worker", "llm", "error")]
 

@@ -33,7 +33,7 @@ async def procedures(sql: asyncpg.Connection) -> list[asyncpg.Record]:
 
 def asked(llm: FakeLlm) -> int:
     """Return how often the model was asked for a workflow."""
-    return sum(one.version == "workflow.v2" for one in llm.asked)
+    return sum(one.version == "workflow.v3" for one in llm.asked)
 
 
 async def test_a_described_workflow_becomes_a_procedure_once(
