@@ -2,14 +2,11 @@
 
 import asyncio
 import json
-import math
 import random
 import secrets
-import time
 from collections.abc import Mapping
 from typing import Any
 
-import structlog
 from openai import APIStatusError, OpenAIError
 from pydantic_ai.direct import model_request, model_request_stream
 from pydantic_ai.exceptions import ModelAPIError, ModelConnectionError, ModelHTTPError
@@ -36,17 +33,15 @@ from app.domain.reflection.model_usage import Usage, estimate_tokens
 from app.ports import Answer, AnswerListener, Prompt, Reply, refuse_inside_transaction
 from app.providers.bounded_http import REFUSED, is_too_long
 from app.providers.chat_models.answers import build_reader
+from app.providers.chat_models.learned_form import LearnedForm
 from app.providers.chat_models.model_endpoint import MAX_ANSWER, ModelEndpoint
 from app.providers.chat_models.request_form import RequestForm
+from app.providers.chat_models.rests import CallRests
 from app.providers.chat_models.schema_bounds import build_schema
 
-log = structlog.get_logger(__name__)
 TRIES = 3
 FIRST_WAIT_S = 0.5
-LONGEST_REST_S = 600.0
 INTERRUPTED = "interrupted"
-RELEARN_S = 6 * 3600.0
-"""Seconds after which what was learned of an endpoint is forgotten, because another server may stand behind it."""
 DEFAULT_FORM = RequestForm()
 NO_TAGS = (secrets.token_hex(), secrets.token_hex())
 """Tags that no text has. pydantic-ai splits a text at its tags in quadratic time, and drops a tag without its end."""
@@ -57,12 +52,11 @@ TEMPLATE_TOKENS = 500
 class OpenAIModel:
     """A ChatModel over HTTP. It retries lost connections, 408, 429 and 5xx up to TRIES times in all.
 
-    A parameter that the endpoint refuses is left out at once; the model's `form` remembers it for RELEARN_S seconds.
+    A parameter that the endpoint refuses is left out at once, and in later calls (`LearnedForm`).
     Other errors fail at once: with UnusableAnswer if the question may have caused them, else ChatModelUnavailable.
 
     `timeout_s` bounds a call with all its retries; a longer wait that the endpoint asks for is not granted. After a
-    timeout, calls fail at once for `timeout_s` seconds. The pause doubles with each further timeout, up to
-    LONGEST_REST_S, so that an endpoint that hangs does not hold every worker.
+    timeout, calls fail at once for a while (`CallRests`).
     """
 
     is_available = True
@@ -76,20 +70,14 @@ class OpenAIModel:
         self._body = endpoint.extra_body
         provider = OpenAICompatibleProvider("endpoint", openai_client=self._client)
         self._model = OpenAIChatModel(model, provider=provider, profile=ModelProfile(thinking_tags=NO_TAGS))
-        self._first_form = form
-        self._form = form
-        self._relearns_at = math.inf
+        self._learned = LearnedForm(model, form)
         self._works = False
-        self._rest_s = timeout_s
-        self._rests_until = 0.0
+        self._rests = CallRests(timeout_s)
 
     @property
     def form(self) -> RequestForm:
         """The way in which the endpoint is asked, as far as it is known."""
-        if time.monotonic() >= self._relearns_at:
-            self._form = self._first_form
-            self._relearns_at = math.inf
-        return self._form
+        return self._learned.form
 
     @property
     def thinking_tokens(self) -> int:
@@ -103,7 +91,8 @@ class OpenAIModel:
     async def generate_reply(self, prompt: Prompt[Answer], listener: AnswerListener | None = None) -> Reply[Answer]:
         """Return the model's parsed reply; its answer is None if the text does not fit the schema."""
         refuse_inside_transaction("chat model")
-        if time.monotonic() < self._rests_until:
+        kind = prompt.version.rpartition(".")[0]
+        if self._rests.is_resting(kind):
             raise ChatModelUnavailable("The chat model did not answer in time, and is not called again for a while.")
         unusable = False
         try:
@@ -111,15 +100,14 @@ class OpenAIModel:
                 form, response = await self._request_with_retries(prompt, listener, limit)
             reply = self._read_reply(prompt, form, response)
         except TimeoutError:
-            self._rests_until = time.monotonic() + self._rest_s
-            self._rest_s = min(LONGEST_REST_S, 2 * self._rest_s)
+            self._rests.note_timeout(kind)
             failure = f"The chat model did not answer within {self._timeout_s:g} s."
         except Exception as error:
             failure = _describe_error(error)
             unusable = _is_unusable_answer(error)
         else:
             self._works = True
-            self._rest_s = self._timeout_s
+            self._rests.note_answer(kind)
             return reply
         self._works = False
         # Outside `except`: the client's error may carry the key or a text, so it must not become this error's context.
@@ -163,7 +151,7 @@ class OpenAIModel:
                 other = _learn_from(error, form)
                 if other is not None and other not in refused:
                     form = other
-                    self._remember(form)
+                    self._learned.keep(form)
                     continue
                 left -= 1
                 wait_s = error.retry_after
@@ -175,26 +163,23 @@ class OpenAIModel:
             request.begin_again()
             await asyncio.sleep(wait_s)
 
-    def _remember(self, form: RequestForm) -> None:
-        if form != self._form:
-            self._form = form
-            self._relearns_at = time.monotonic() + RELEARN_S
-            log.info("chat_model_request_form", model=self.name, form=form.describe())
-
     def _read_reply(self, prompt: Prompt[Answer], form: RequestForm, response: ModelResponse) -> Reply[Answer]:
-        """Return the reply in a response. Remember that a model thinks, or ignores the shape asked for."""
+        """Return the reply in a response. After an unreadable one, try another form with the next call."""
         text = _text_in(response)
         thoughts = "".join(part.content for part in response.parts if isinstance(part, ThinkingPart))
         reader = build_reader(prompt.answer)
         read = reader.read_answer(text, thoughts)
         usage = _count_usage(prompt, form, response, f"{text}{thoughts}")
         if read.value is not None:
+            self._learned.note_readable(form)
             return Reply(read.value, usage, read.is_cut, read.refused)
         is_cut = response.finish_reason == "length"
+        other = form
         if is_cut and (thoughts or not strip_thoughts(text)):
-            self._remember(form.learn_from_thoughts())
+            other = form.learn_from_thoughts()
         elif text and not is_cut:
-            self._remember(form.learn_from_nonsense())
+            other = form.learn_from_nonsense()
+        self._learned.note_unreadable(form, other)
         return Reply(None, usage, is_cut)
 
 

@@ -9,7 +9,6 @@ from datetime import date
 from typing import Generic, Literal, TypeVar
 
 from app.domain.changes import Observation
-from app.domain.days import start_of_day
 from app.domain.errors import MnemaError
 from app.domain.outages import ChatModelUnavailable, NoChatModel, TokensSpent, UnusableAnswer, UserTokensSpent
 from app.domain.principal import Principal
@@ -30,6 +29,7 @@ from app.prompts import TOO_MANY
 from app.prompts.probe import PROBE, read_probe
 from app.storage.journal import Journal
 from app.storage.reflection.model_calls import ModelCallStorage
+from app.usecases.reflection.unreadable_share import UnreadableShare
 
 T = TypeVar("T")
 ATTEMPTS = 2
@@ -77,6 +77,7 @@ class ModelGateway:
         self._journal = journal
         self._policy = policy
         self._clock = clock
+        self._unreadable = UnreadableShare(storage, policy)
         self._failed_probes = 0  # in a row
         self._rests_until = 0.0
 
@@ -174,7 +175,7 @@ class ModelGateway:
         now = self._clock.now()
         if not self.has_model:
             return
-        wasted = await self._storage.find_wasted_share(principal, user_id, start_of_day(now), self._policy)
+        wasted = await self._unreadable.find_spent(principal, user_id, now)
         if wasted is not None:
             await self._record_failure(principal, "skipped")
             error = UserTokensSpent if wasted == "user" else TokensSpent
@@ -231,6 +232,8 @@ class ModelGateway:
         if reading.rule is not None:
             answered = replace(answered, status="refused", error=reading.rule)
         await self._settle_call(principal, budget, answered)
+        if answered.is_unreadable:
+            self._unreadable.note_unreadable(principal)
         return reading, reply.usage
 
     async def _reserve_tokens(self, principal: Principal, user_id: str | None, tokens: int) -> "_Reserved":

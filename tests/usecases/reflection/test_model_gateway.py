@@ -4,12 +4,13 @@ import asyncio
 import json
 from datetime import datetime, timedelta
 from functools import partial
+from typing import Any
 
 import asyncpg
 import pytest
 
 from app.bootstrap import Application
-from app.domain.outages import ChatModelUnavailable, NoChatModel, TokensSpent
+from app.domain.outages import ChatModelUnavailable, NoChatModel, TokensSpent, UnusableAnswer
 from app.domain.reflection.model_usage import CheckedAnswer, LlmPolicy, ModelCall, Usage, estimate_tokens
 from app.domain.text_rules import TextLimits
 from app.prompts.fact_extraction import fact_extraction_prompt, read_fact_extraction
@@ -301,3 +302,41 @@ async def test_unreadable_answers_about_one_user_stop_nobody_else(
     clock.move(days=1)
     midnight = tomorrow(clock) - timedelta(days=1)
     assert await wasted("ana", "ben") == [None, None]
+
+
+async def test_the_sum_of_unreadable_tokens_is_read_again_after_an_unreadable_answer(
+    app: Application, caller: Caller, llm: FakeLlm, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads = []
+    find = ModelCallStorage.find_wasted_share
+
+    async def count(self: ModelCallStorage, *args: Any) -> Any:
+        reads.append(args[1])
+        return await find(self, *args)
+
+    monkeypatch.setattr(ModelCallStorage, "find_wasted_share", count)
+
+    def read(answer: Answer) -> CheckedAnswer[object]:
+        return read_same_fact(PAIRS, answer)
+
+    async with asker(app, llm, clock, daily_tokens=40 * NEEDED) as way:
+        for _ in range(3):
+            await way.require_answer(caller.scope, PROMPT, read, user_id=None)
+        assert len(reads) == 1
+        for _ in range(20):
+            llm.scripts.extend([lambda _: "Hm.", lambda _: "Hm."])
+            try:
+                await way.require_answer(caller.scope, PROMPT, read, user_id=None)
+            except UnusableAnswer:
+                continue
+            except TokensSpent:
+                break
+        else:
+            pytest.fail("unreadable answers took more than their share")
+        asked = len(llm.asked)
+        with pytest.raises(TokensSpent):
+            await way.require_answer(caller.scope, PROMPT, read, user_id=None)
+        assert len(llm.asked) == asked
+        clock.move(days=1)
+        llm.scripts.clear()
+        assert (await way.require_answer(caller.scope, PROMPT, read, user_id=None)).value is not None
