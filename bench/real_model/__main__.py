@@ -20,7 +20,9 @@ def main() -> int:
     parser.add_argument("--turns", type=int, default=50, help="turns to read")
     parser.add_argument("--minutes", type=float, default=usual.minutes, help="minutes for each way with a model")
     parser.add_argument("--daily-tokens", type=int, default=usual.daily_tokens, help="tokens of a tenant and day")
-    parser.add_argument("--tasks", type=int, default=usual.tasks, help="turns for the turn summarizer and reconciler")
+    parser.add_argument(
+        "--tasks", type=int, default=usual.tasks, help="sets of texts that all pipelines are driven with"
+    )
     parser.add_argument("--grammar", choices=("on", "off"), help="only this way with a model")
     parser.add_argument("--answers", type=Path, help="add all answers of the model to this file")
     parser.add_argument("--json", type=Path, help="write all figures and texts to this file")

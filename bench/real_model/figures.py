@@ -6,6 +6,10 @@ from typing import Any, Final
 
 from bench.limits import Limit
 
+PIPELINES: Final = frozenset(
+    {"multi_fact", "episode", "summary", "insights", "reconcile", "same_fact", "ctx_reconciler", "turn_summary"}
+)
+"""The prompts that each way with a model must have sent."""
 CALLS_A_TURN: Final = 12
 """More calls than all readers of one turn may make: six prompts, each with one retry."""
 
@@ -33,7 +37,7 @@ class SideFigures:
     - `turns`: the number of turns by what became of them: read, waiting, lost, or skipped and the reason.
     - `stored`: memories by pipeline. `texts`: the users and texts of active semantic memories.
     - `told`: of the `facts` that the turns tell, those that a semantic memory tells.
-    - `tasks`: results of the turn summarizer and reconciler, by code.
+    - `driven`: results of the pipelines that the bench drives itself, by code.
     - `again`: calls of the model that a second round of the scheduled jobs made, when nothing was new.
     """
 
@@ -45,7 +49,7 @@ class SideFigures:
     texts: list[tuple[str, str]] = field(default_factory=list)
     told: int = 0
     facts: int = 0
-    tasks: dict[str, int] = field(default_factory=dict)
+    driven: dict[str, int] = field(default_factory=dict)
     jobs: dict[str, int] = field(default_factory=dict)
     spent: int = 0
     limit: int = 0
@@ -55,6 +59,11 @@ class SideFigures:
     def calls(self) -> int:
         """The calls of the model."""
         return sum(prompt.calls for prompt in self.prompts)
+
+    @property
+    def met(self) -> set[str]:
+        """The pipelines whose prompt was sent to the model."""
+        return {prompt.prompt.rpartition(".v")[0] for prompt in self.prompts} & PIPELINES
 
     @property
     def usable_share(self) -> float:
@@ -88,6 +97,7 @@ class Report:
             bounds += [
                 Limit(f"{side.name}: memories", side.memories, without.memories),
                 Limit(f"{side.name}: facts told", side.told, without.told),
+                Limit(f"{side.name}: pipelines that met the model", len(side.met), len(PIPELINES)),
                 Limit(f"{side.name}: turns lost", side.count_turns("lost"), 0, at_least=False),
                 Limit(f"{side.name}: turns accounted for", sum(side.turns.values()), self.turns),
                 Limit(f"{side.name}: tokens spent", side.spent, side.limit, at_least=False),
@@ -135,7 +145,8 @@ def _side_rows(sides: Sequence[SideFigures]) -> list[list[str]]:
         row("stored by pipeline", lambda side: _counts(side.stored)),
         row("turns", lambda side: _counts(side.turns)),
         row("jobs", lambda side: _counts(side.jobs)),
-        row("turn summarizer and reconciler", lambda side: _counts(side.tasks)),
+        row("pipelines that met the model", lambda side: len(side.met) if side.calls else "–"),
+        row("driven by the bench", lambda side: _counts(side.driven)),
     ]
 
 

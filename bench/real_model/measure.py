@@ -20,19 +20,15 @@ from app.bootstrap.model import default_model
 from app.bootstrap.tenancy import open_tenants
 from app.config.loader import CONFIG_DIR
 from app.config.settings import Settings
-from app.domain.errors import MnemaError
 from app.domain.jobs.job import JobKind
 from app.domain.memory.memory import MemoryType, NewMemory
 from app.domain.outages import ChatModelUnavailable
 from app.domain.principal import Principal
 from app.domain.reflection.model_usage import UNREADABLE
-from app.domain.turn_memory.artifacts import Conversation
 from app.usecases.operations.turn_trace import TurnTrace, error_code
-from app.usecases.turn_memory.reconcile import TurnToReconcile
-from app.usecases.turn_memory.summarize import TurnToSummarise
-from app.usecases.turn_memory.turns import NewTurn
 from bench.real_model.figures import PromptFigures, Report, SideFigures
 from bench.real_model.model_server import ModelServer
+from bench.real_model.pipelines import USER, Pipelines
 from bench.real_model.turns import Turn, count_told
 from bench.throwaway import Site, open_site
 
@@ -61,9 +57,9 @@ REFUSED_SQL: Final = """SELECT prompt || '.v' || version AS prompt, error, count
     WHERE tenant_id = $1 AND status = 'refused' AND error <> ALL($2) GROUP BY 1, 2"""
 STORED_SQL: Final = """SELECT CASE WHEN metadata ? 'rule' THEN 'rules' WHEN type <> 'semantic' THEN type
     WHEN metadata ? 'prompt' THEN 'extraction' ELSE 'other' END AS pipeline, count(*) AS number
-    FROM memories WHERE tenant_id = $1 AND state = 'active' AND type <> 'turn' GROUP BY 1"""
+    FROM memories WHERE tenant_id = $1 AND state = 'active' AND type <> 'turn' AND user_id <> $2 GROUP BY 1"""
 TEXTS_SQL: Final = """SELECT user_id, text FROM memories
-    WHERE tenant_id = $1 AND state = 'active' AND type = 'semantic' ORDER BY user_id, text"""
+    WHERE tenant_id = $1 AND state = 'active' AND type = 'semantic' AND user_id <> $2 ORDER BY user_id, text"""
 PENDING_SQL: Final = """SELECT count(*) FROM jobs WHERE tenant_id = $1 AND state IN ('queued', 'running')
     AND next_run < now() + make_interval(secs => $2)"""
 JOBS_SQL: Final = """SELECT kind || ' ' || state || coalesce(' ' || substring(last_error FROM '^[a-z_]+'), '') AS name,
@@ -74,8 +70,8 @@ JOBS_SQL: Final = """SELECT kind || ' ' || state || coalesce(' ' || substring(la
 class Plan:
     """The parameters of a run.
 
-    `minutes`: the time for the jobs of each way with a model. `daily_tokens`: the limit of a tenant. `tasks`: the turns
-    that the turn summarizer and reconciler get. `grammars`: the ways with a model. `answers`: the file that gets all
+    `minutes`: the time for the jobs of each way with a model. `daily_tokens`: the limit of a tenant. `tasks`: the sets
+    of texts that all pipelines are driven with. `grammars`: the ways with a model. `answers`: the file that gets all
     answers of the model.
     """
 
@@ -124,16 +120,18 @@ async def _measure_way(
     started = time.monotonic()
     async with build_application(settings) as app, _connect(site.superuser_url) as database:
         run = _Run(app, database, principal, started + 60 * plan.minutes)
+        pipelines = Pipelines(app, principal)
         for number, turn in enumerate(turns, 1):
             await run.store_turn(turn, number)
             await run.work()
             if url is not None and number <= plan.tasks:
-                await run.try_turn_tasks(turn, number, figures)
+                await pipelines.drive_all(number - 1)
             if number % 10 == 0:
                 say(f"{name}: {number} turns, {await run.count_calls()} calls, {time.monotonic() - started:.0f} s")
         await run.work_off(figures)
         figures.seconds = time.monotonic() - started
         await run.fill_figures(figures, turns)
+        figures.driven = dict(pipelines.results)
     say(f"{name}: {figures.memories} memories, {figures.calls} calls, {figures.seconds:.0f} s")
     return figures
 
@@ -194,24 +192,6 @@ class _Run:
         await self._work_until_idle()
         figures.again = await self.count_calls() - before
 
-    async def try_turn_tasks(self, turn: Turn, number: int, figures: SideFigures) -> None:
-        """Let the turn summarizer and the reconciler of turn memory read a turn."""
-        memory = self._app.turn_memory
-        conversation = Conversation(turn.user, THREAD)
-        turn_id = f"turn_{number}"
-        await memory.turns.put_turn(self._principal, conversation, NewTurn(turn_id, turn.text, REPLY))
-        for name, task in (
-            ("summarizer", memory.summarise.summarise_turn(self._principal, conversation, TurnToSummarise(turn_id))),
-            ("reconciler", memory.reconcile.reconcile_turn(self._principal, conversation, TurnToReconcile(turn_id))),
-        ):
-            try:
-                await task
-                code = "ok"
-            except MnemaError as error:
-                code = error.code
-            result = f"{name} {code}"
-            figures.tasks[result] = figures.tasks.get(result, 0) + 1
-
     async def count_calls(self) -> int:
         """Return the number of calls of the model so far, without the probes that ask whether it answers again."""
         counted = f"SELECT count(*) FROM llm_calls WHERE {SENT} AND prompt <> 'probe'"
@@ -224,9 +204,9 @@ class _Run:
         for row in await self._rows(CALLS_SQL, UNREADABLE):
             rules = {one["error"]: one["number"] for one in refused if one["prompt"] == row["prompt"]}
             figures.prompts.append(PromptFigures(**{**row, "refused": rules}))
-        figures.stored = {row["pipeline"]: row["number"] for row in await self._rows(STORED_SQL)}
+        figures.stored = {row["pipeline"]: row["number"] for row in await self._rows(STORED_SQL, USER)}
         figures.jobs = {row["name"]: row["number"] for row in await self._rows(JOBS_SQL)}
-        figures.texts = [(row["user_id"], row["text"]) for row in await self._rows(TEXTS_SQL)]
+        figures.texts = [(row["user_id"], row["text"]) for row in await self._rows(TEXTS_SQL, USER)]
         figures.told, figures.facts = count_told(turns, figures.texts)
         spent = "SELECT coalesce(max(tokens), 0) FROM llm_budget WHERE tenant_id = $1"
         figures.spent = await self._database.fetchval(spent, self._tenant)

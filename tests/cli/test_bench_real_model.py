@@ -20,7 +20,7 @@ import httpx
 import pytest
 
 from bench.real_model import model_server
-from bench.real_model.figures import PromptFigures, Report, SideFigures, markdown_report
+from bench.real_model.figures import PIPELINES, PromptFigures, Report, SideFigures, markdown_report
 from bench.real_model.measure import Plan, measure_ways
 from bench.real_model.model_server import ModelServer, install_model
 from bench.real_model.turns import Turn, count_told, load_turns
@@ -51,11 +51,14 @@ def prompt_figures(**changed: Any) -> PromptFigures:
     return PromptFigures(**{**usual, **counts, **changed})
 
 
+MET = [prompt_figures(prompt=f"{name}.v1", calls=0, usable=0) for name in PIPELINES - {"multi_fact"}]
+
+
 def report_with(**changed: Any) -> Report:
     """A report on two turns: without a model, and with one whose figures are changed."""
     without = SideFigures("no model", turns={"skipped: no_model": 2}, texts=[("a", "Tea.")], told=1, facts=2)
     usual = {"turns": {"read": 1, "waiting": 1}, "texts": [("a", "Tea."), ("a", "Rye.")], "told": 2, "facts": 2}
-    usual |= {"prompts": [prompt_figures()], "spent": 150, "limit": 200}
+    usual |= {"prompts": [prompt_figures(), *MET], "spent": 150, "limit": 200}
     return Report(2, [without, SideFigures("with grammar", **{**usual, **changed})])
 
 
@@ -68,7 +71,8 @@ def report_with(**changed: Any) -> Report:
         ({"turns": {"read": 1, "lost": 1}}, "with grammar: turns lost: 1.000 (≤ 0)"),
         ({"turns": {"read": 1}}, "with grammar: turns accounted for: 1.000 (≥ 2)"),
         ({"spent": 201}, "with grammar: tokens spent: 201.000 (≤ 200)"),
-        ({"prompts": [prompt_figures(calls=25)]}, "with grammar: calls: 25.000 (≤ 24)"),
+        ({"prompts": [prompt_figures(calls=25), *MET]}, "with grammar: calls: 25.000 (≤ 24)"),
+        ({"prompts": [prompt_figures()]}, "with grammar: pipelines that met the model: 1.000 (≥ 8)"),
         ({"again": 1}, "with grammar: calls when nothing is new: 1.000 (≤ 0)"),
     ],
 )
