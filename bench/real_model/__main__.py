@@ -23,6 +23,7 @@ def main() -> int:
     parser.add_argument(
         "--tasks", type=int, default=usual.tasks, help="sets of texts that all pipelines are driven with"
     )
+    parser.add_argument("--timeout", type=float, default=usual.timeout_s, help="seconds for a call of the model")
     parser.add_argument("--grammar", choices=("on", "off"), help="only this way with a model")
     parser.add_argument("--answers", type=Path, help="add all answers of the model to this file")
     parser.add_argument("--json", type=Path, help="write all figures and texts to this file")
@@ -30,7 +31,7 @@ def main() -> int:
     chosen = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))  # so that everything is removed
     grammars = usual.grammars if chosen.grammar is None else (chosen.grammar == "on",)
-    plan = Plan(chosen.minutes, chosen.daily_tokens, chosen.tasks, grammars, chosen.answers)
+    plan = Plan(chosen.minutes, chosen.daily_tokens, chosen.tasks, chosen.timeout, grammars, chosen.answers)
     report = measure_ways(load_turns()[: chosen.turns], install_model(print), plan, print)
     told = markdown_report(report)
     print(told)

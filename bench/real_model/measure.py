@@ -39,8 +39,6 @@ QUICK: Final = {"backoff_s": 1, "backoff_max_s": 8}
 SOON_S: Final = 15
 """Seconds within which a retry must come to be waited for. Work for another day counts as waiting."""
 POLL_S: Final = 0.2
-TIMEOUT_S: Final = 300.0
-"""Seconds for a call: the model writes some ten tokens a second on a busy machine."""
 SENT: Final = "tenant_id = $1 AND (status <> 'error' OR duration_ms > 0)"
 """The calls that reached the endpoint. After a timeout calls fail at once, and nothing is sent."""
 ASKING: Final = (JobKind.reflect_turn, JobKind.reflect, JobKind.same_fact, JobKind.consolidate)
@@ -71,13 +69,15 @@ class Plan:
     """The parameters of a run.
 
     `minutes`: the time for the jobs of each way with a model. `daily_tokens`: the limit of a tenant. `tasks`: the sets
-    of texts that all pipelines are driven with. `grammars`: the ways with a model. `answers`: the file that gets all
-    answers of the model.
+    of texts that all pipelines are driven with. `timeout_s`: the time for a call; on a busy machine the model
+    writes some ten tokens a second. `grammars`: the ways with a model. `answers`: the file that gets all answers of the
+    model.
     """
 
     minutes: float = 8.0
     daily_tokens: int = 200_000
     tasks: int = 2
+    timeout_s: float = 300.0
     grammars: tuple[bool, ...] = (True, False)
     answers: Path | None = None
 
@@ -114,7 +114,7 @@ async def _measure_way(
     settings = default_model(site.home.server_settings(site.cluster)).model_copy(update={"config_dir": config})
     principal = await _make_tenant(settings, name.replace(" ", "-"))
     if url is not None:
-        model = {"llm": "openai", "llm_base_url": url, "llm_model": "smollm2", "llm_timeout_s": TIMEOUT_S}
+        model = {"llm": "openai", "llm_base_url": url, "llm_model": "smollm2", "llm_timeout_s": plan.timeout_s}
         settings = settings.model_copy(update=model)
     figures = SideFigures(name, limit=plan.daily_tokens)
     started = time.monotonic()
