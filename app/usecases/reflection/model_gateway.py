@@ -36,6 +36,7 @@ ATTEMPTS = 2
 JSON_COMPLAINT = "Answer with nothing but JSON of the shape asked for."
 UNREADABLE_SPENT = "Unreadable answers of the chat model took their share of today's tokens (UTC); wait until tomorrow."
 SHORTER = "The answer was too long and was cut off. Answer with {most} at most, none of them twice, in few words."
+WHOLE = "The answer was too long and was cut off. Answer for each item once, none of them twice, in few words."
 PROBES_BEFORE_REST = 5
 LONGEST_REST_S = 600.0
 CANCELLED = "cancelled"
@@ -225,7 +226,7 @@ class ModelGateway:
             failed = replace(call, duration_ms=_elapsed_ms(started), status="error", error=code, usage=most)
             await self._record_cancelled(principal, budget, failed)
             raise
-        reading = _check_reply(reply, read)
+        reading = _check_reply(reply, read, prompt)
         answered = replace(
             call, usage=reply.usage, duration_ms=_elapsed_ms(started), items=reading.items, items_ok=reading.items_ok
         )
@@ -258,7 +259,9 @@ class ModelGateway:
             await self._journal.record_event(principal, [Observation("worker", "llm", status)])
 
 
-def _check_reply(reply: Reply[Answer], read: Callable[[Answer], CheckedAnswer[T]]) -> CheckedAnswer[T]:
+def _check_reply(
+    reply: Reply[Answer], read: Callable[[Answer], CheckedAnswer[T]], prompt: Prompt[Answer]
+) -> CheckedAnswer[T]:
     """Check a reply by the prompt's rules. Items that are missing in it count as refused."""
     checked: CheckedAnswer[T] = CheckedAnswer() if reply.value is None else read(reply.value)
     # A list that is full already needs no second answer, nor does one whose rules find nothing missing.
@@ -269,7 +272,7 @@ def _check_reply(reply: Reply[Answer], read: Callable[[Answer], CheckedAnswer[T]
         return checked
     if reply.is_cut and not is_complete:
         most = "one item" if checked.items_ok < 2 else f"{checked.items_ok} items"
-        return replace(checked, rule=CUT, complaint=SHORTER.format(most=most))
+        return replace(checked, rule=CUT, complaint=WHOLE if prompt.needs_all_items else SHORTER.format(most=most))
     if reply.value is None or reply.refused:
         return replace(checked, rule=NONSENSE if reply.value is None else reply.refused[0], complaint=JSON_COMPLAINT)
     return checked

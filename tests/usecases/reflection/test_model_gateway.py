@@ -108,6 +108,17 @@ async def test_the_items_of_a_cut_answer_count_and_fewer_are_asked_for(
     ]
 
 
+async def test_a_prompt_that_needs_all_items_is_not_asked_for_fewer(
+    app: Application, caller: Caller, llm: FakeLlm, clock: Clock
+) -> None:
+    llm.scripts.append(lambda _: '{"verdicts": [{"id": 0, "ver')
+    async with asker(app, llm, clock) as way:
+        assert (await ask(way, caller)).value == {0: "different", 1: "new_value"}
+    assert not any("one item" in asked.complaint for asked in llm.asked)
+    bodies = [body["response_format"]["json_schema"]["schema"] for body in llm.requests]
+    assert [schema["properties"]["verdicts"]["maxItems"] for schema in bodies] == [3, 3]
+
+
 async def test_a_second_answer_with_fewer_items_does_not_replace_a_cut_one(
     app: Application, caller: Caller, llm: FakeLlm, clock: Clock
 ) -> None:
