@@ -7,11 +7,11 @@ import httpx
 import pytest
 
 from app.bootstrap import Doubles
-from app.chat.models import MAX_MODELS, _merge_lists, _read_list
+from app.chat.models import _merge_lists
 from app.config.settings import Settings
 from app.domain.chat.upstream import ANTHROPIC, OPENAI
 from app.ports import Embedder
-from app.usecases.chat.upstreams import MAX_MODELS_BYTES
+from app.usecases.chat.upstreams import MAX_MODELS, MAX_MODELS_BYTES, read_models
 from tests.api.chat.conftest import KEY, SCOPES, Talk
 from tests.api.chat.dialects import MESSAGES
 from tests.factories import make_caller, replica
@@ -136,8 +136,8 @@ async def test_a_list_that_is_too_large_is_left_out(both: Talk, monkeypatch: pyt
 
 
 def test_half_a_character_and_another_page_are_merged() -> None:
-    openai = _read_list(b'{"data": [{"id": "a\\ud800"}], "has_more": true}', OPENAI)
-    anthropic = _read_list(b'{"data": [{"id": "b", "type": "model"}], "has_more": true}', ANTHROPIC)
+    openai = read_models(b'{"data": [{"id": "a\\ud800"}], "has_more": true}', OPENAI)
+    anthropic = read_models(b'{"data": [{"id": "b", "type": "model"}], "has_more": true}', ANTHROPIC)
     assert openai is not None
     assert anthropic is not None
     merged = json.loads(_merge_lists([openai, anthropic]))
