@@ -13,7 +13,7 @@ from app.domain.chat.upstream import ANTHROPIC, OPENAI
 from app.ports import Embedder
 from app.usecases.chat.upstreams import MAX_MODELS, MAX_MODELS_BYTES, read_models
 from tests.api.chat.conftest import KEY, SCOPES, Talk
-from tests.api.chat.dialects import MESSAGES
+from tests.api.chat.dialects import MESSAGES, RESPONSES, post
 from tests.factories import make_caller, replica
 from tests.scripted_upstream import Fault, ScriptedUpstream
 from tests.scripted_upstream.faults import error_body
@@ -173,11 +173,25 @@ async def test_a_single_upstreams_list_passes_as_it_is(
     assert ("--dialect anthropic" in missing.text) == (setting == "chat_upstream_url")
 
 
-@pytest.mark.parametrize("path", ["/v1/audio/speech", "/v1/responses/resp_1", "/v1/messages/batches", "/v1/"])
-async def test_an_unknown_path_is_told_the_routes(both: Talk, path: str) -> None:
-    problem = (await both.http.post(path, json={})).json()
+@pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
+@pytest.mark.parametrize(
+    "path", ["/v1/audio/speech", "/v1/responses/resp_1", "/v1/responses/resp_1/cancel", "/v1/messages/batches", "/v1/"]
+)
+async def test_an_unknown_path_is_told_the_routes(both: Talk, method: str, path: str) -> None:
+    problem = (await both.http.request(method, path)).json()
+    assert both.upstream.log == []
     assert (problem["status"], problem["code"]) == (404, "no_such_route")
     assert problem["error"]["message"] == problem["detail"]
     for route in ("POST /v1/chat/completions", "POST /v1/messages", "GET /v1/models", "POST /v1/memory/search"):
         assert route in problem["detail"]
     assert problem["error"]["type"] == ("not_found_error" if "messages" in path else "invalid_request_error")
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_an_answer_that_would_be_fetched_later_is_refused(both: Talk, *, stream: bool) -> None:
+    answer = await post(both.http, RESPONSES, "I moved to the mill.", background=True, stream=stream)
+    assert (answer.status_code, answer.json()["code"]) == (400, "background_not_served")
+    assert answer.json()["error"]["param"] == "background"
+    assert (both.upstream.log, await both.turns()) == ([], [])
+    answer = await post(both.http, RESPONSES, "I moved to the mill.", background=False, stream=stream)
+    assert (answer.status_code, both.last.json["background"]) == (200, False)
