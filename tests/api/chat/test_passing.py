@@ -24,6 +24,17 @@ PASSED: dict[str, dict[str, Any]] = {
     "/v1/completions": {"model": "m", "prompt": "Maya likes", "echo": 1.0},
     "/v1/messages/count_tokens": {"model": "m", "messages": [{"role": "user", "content": "Hi, Maya."}]},
 }
+HOSTILE = {
+    "nothing": b"",
+    "no JSON": b"{",
+    "no object": b"[]",
+    "bytes that are no text": b'{"input":"\xff"}',
+    "packed bytes": b"\x1f\x8b\x08",
+    "half a character": b'{"nothing":"\\ud800"}',
+    "many levels": b"[" * 5_000,
+    "a long number": b'{"nothing":' + b"9" * 5_000 + b"}",
+    "a NUL": b'{"nothing":"\\u0000"}\0',
+}
 every_path = pytest.mark.parametrize("path", PASSED)
 
 
@@ -43,6 +54,24 @@ async def test_a_call_passes_unchanged_and_leaves_no_memory(both: Talk, path: st
     assert both.last.header("x-api-key" if "messages" in path else "authorization") in (KEY, f"Bearer {KEY}")
     assert b"memory_hits" not in answer.content
     assert (await both.http.get("/threads", params={"user_id": "maya"})).json()["items"] == []
+
+
+@every_path
+@pytest.mark.parametrize("body", HOSTILE.values(), ids=HOSTILE)
+async def test_a_hostile_body_is_for_the_upstream_to_refuse(both: Talk, path: str, body: bytes) -> None:
+    answer = await both.http.post(path, content=body, headers={"Content-Type": "application/json"})
+    assert both.last.body == body
+    assert (answer.status_code, answer.content) == (400, error_body(Fault.REFUSED))
+    assert (await send(both.http, path)).status_code == 200
+    assert (await both.http.get("/threads", params={"user_id": "maya"})).json()["items"] == []
+
+
+@every_path
+async def test_a_packed_body_never_reaches_the_upstream(both: Talk, path: str) -> None:
+    headers = {"Content-Type": "application/json", "Content-Encoding": "gzip"}
+    refused = await both.http.post(path, content=b"{}", headers=headers)
+    assert (refused.status_code, refused.json()["error"]["code"]) == (415, "unsupported_media_type")
+    assert both.upstream.log == []
 
 
 async def test_a_stream_passes_as_it_comes(both: Talk) -> None:
