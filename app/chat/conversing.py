@@ -44,7 +44,7 @@ async def converse(
     The user's message is stored first, and the answer when it is complete.
     """
     body = await request.body()
-    users = read_user_headers(request.headers)
+    users = read_user_headers(request.headers.items())
     asked = await offload_if_large(len(body), read_chat_request, body, dialect, users)
     key = retry_key(f"POST /v1{dialect.path}", idempotency_key, lambda: asked.raw)
     chat = await app.chat.memory.begin_chat(principal, asked, key)

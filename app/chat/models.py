@@ -1,6 +1,5 @@
 """GET /v1/models: the models of all upstreams of a tenant, as one list."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
@@ -15,14 +14,11 @@ from app.chat.conversing import forwarded_headers, read_whole, write_query
 from app.domain.chat.members import dump_compact
 from app.domain.chat.upstream import ANTHROPIC, OPENAI, UpstreamDialect
 from app.domain.errors import MnemaError
-from app.domain.outages import UpstreamUnusable
 from app.domain.principal import Principal
-from app.usecases.chat.upstreams import bound_models
+from app.usecases.chat.upstreams import ModelList, bound_models, read_models
 from app.usecases.offload import offload_if_large
 
 log = structlog.get_logger(__name__)
-MAX_MODELS = 10_000
-"""The most models of an upstream that are put into one list with others."""
 _ALL = 1000
 """Anthropic's API lists 20 models unless it is asked for more, which may be as many as this."""
 
@@ -46,14 +42,6 @@ class ModelPage:
         return "/models" + (write_query(**asdict(self) | {"limit": self.limit or _ALL}) if dialect == ANTHROPIC else "")
 
 
-@dataclass(frozen=True, slots=True)
-class _Listed:
-    """The models of an upstream. `has_more`: Anthropic's API has another page."""
-
-    models: Sequence[Any]
-    has_more: bool
-
-
 async def list_models(
     request: Request, app: Application, principal: Principal, upstream_key: str | None, page: ModelPage
 ) -> Response:
@@ -70,12 +58,12 @@ async def list_models(
     if len(dialects) == 1:
         return await _ask_upstream(dialects[0], request, app, principal, upstream_key, page)
     answers: list[Response] = []
-    lists: list[_Listed] = []
+    lists: list[ModelList] = []
     failed: MnemaError | None = None
     for dialect in dialects:
         try:
             answer = await _ask_upstream(dialect, request, app, principal, upstream_key, page)
-            found = await offload_if_large(len(answer.body), _read_list, bytes(answer.body), dialect)
+            found = await offload_if_large(len(answer.body), read_models, bytes(answer.body), dialect)
         except MnemaError as error:
             log.warning("models_of_upstream_failed", dialect=dialect, code=error.code)
             failed = error
@@ -108,21 +96,7 @@ async def _ask_upstream(
         await reply.close()
 
 
-def _read_list(body: bytes, dialect: UpstreamDialect) -> _Listed | None:
-    """Return the models of an answer, None if it is no list of models. Raise UpstreamUnusable beyond MAX_MODELS."""
-    try:
-        answer = json.loads(body)
-        models = answer["data"]
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return None
-    if not isinstance(models, list):
-        return None
-    if len(models) > MAX_MODELS:
-        raise UpstreamUnusable(f"The list of models has more than {MAX_MODELS}.")
-    return _Listed(models, dialect == ANTHROPIC and answer.get("has_more") is True)
-
-
-def _merge_lists(lists: Sequence[_Listed]) -> bytes:
+def _merge_lists(lists: Sequence[ModelList]) -> bytes:
     """Return one list in the shapes of both APIs: each client finds the members that it knows."""
     models = [_complete_model(model) for listed in lists for model in listed.models if isinstance(model, dict)]
     ids = [model.get("id") for model in models]

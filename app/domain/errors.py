@@ -302,6 +302,20 @@ class MalformedState(InvalidInput):
     status = 400
 
 
+class RepeatedHeader(InvalidInput):
+    """A header of which one value counts appears more than once."""
+
+    code = "repeated_header"
+    status = 400
+
+
+class BackgroundNotServed(InvalidInput):
+    """Mnema does not serve `background`: it has no route that fetches the answer later. Leave it out."""
+
+    code = "background_not_served"
+    status = 400
+
+
 class UnsupportedMediaType(MnemaError):
     """Send the body as `Content-Type: application/json`."""
 

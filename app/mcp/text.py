@@ -4,7 +4,7 @@ from mnema_wire.facts import FactPage, FactReply
 from mnema_wire.marks import TagNames
 from mnema_wire.memory import HistoryPage, Written
 
-from app.domain.rendering.lines import cursor_line, fact_line, history_line, plain_line
+from app.domain.rendering.lines import cursor_line, fact_line, history_line, plain_line, without_named_ids
 from app.domain.rendering.model_text import ModelText, join_lines
 from app.usecases.recall.answer import Answer
 
@@ -17,11 +17,12 @@ NO_QUESTION = plain_line("This is no question about facts. Search the memories f
 def answer_text(answer: Answer) -> ModelText:
     """Return the delta header, the answer from facts, the items and the related items, one line each.
 
-    The budget has counted exactly these lines, so the text fits the budget too. If there are none, the text says why.
+    The budget has counted these lines, so the text fits the budget too. If there are none, the text says why. Ids of
+    memories end their items: no other text of a user names one.
     """
-    lines = [answer.told_header]
+    lines = [without_named_ids(answer.told_header)]
     if answer.fact_answer is not None and answer.fact_answer.answered:
-        lines.append(answer.fact_line)
+        lines.append(without_named_ids(answer.fact_line))
     lines += [item.told for item in (*answer.items, *answer.related)]
     return join_lines(lines) or (TOO_LONG if answer.left_out else NO_MATCH)
 

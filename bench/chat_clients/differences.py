@@ -8,6 +8,9 @@ from typing import Any
 ADDED = frozenset({"memory_hits", "model_label", "meta"})
 """Members that Mnema adds to an answer."""
 
+MODELS = ".list_models"
+"""The place of the list of models in what a driver prints."""
+
 TEXTS = ("text", "input_text")
 """The types of parts that are text."""
 
@@ -72,8 +75,13 @@ def _after_mark(text: str) -> str:
 
 
 def compare_answers(direct: Any, proxied: Any, place: str = "") -> Iterator[str]:
-    """Yield the places in which two values differ, beyond the members that Mnema adds."""
-    if isinstance(direct, dict) and isinstance(proxied, dict):
+    """Yield the places in which two values differ, beyond the members that Mnema adds.
+
+    Mnema's list of models has those of both upstreams, with the members of both APIs.
+    """
+    if place == MODELS and isinstance(direct, list) and isinstance(proxied, list):
+        yield from (f"{place}: {model!r} is missing" for model in direct if not _is_listed(model, proxied))
+    elif isinstance(direct, dict) and isinstance(proxied, dict):
         for name in [*direct, *(name for name in proxied if name not in direct)]:
             if name not in proxied:
                 yield f"{place}.{name}: only directly"
@@ -88,3 +96,10 @@ def compare_answers(direct: Any, proxied: Any, place: str = "") -> Iterator[str]
             yield from compare_answers(*pair, f"{place}[{number}]")
     elif direct != proxied:
         yield f"{place}: {direct!r} became {proxied!r}"
+
+
+def _is_listed(model: Any, models: Sequence[Any]) -> bool:
+    """Return True if one of the models is this one, perhaps with more members."""
+    if not isinstance(model, dict):
+        return model in models
+    return any(isinstance(one, dict) and model.items() <= one.items() for one in models)

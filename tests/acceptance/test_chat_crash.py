@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from app.bootstrap import Application
+from tests.acceptance.chat_requests import ENDS, chat_body, ended_well
 from tests.acceptance.serving import Server
 from tests.conftest import Database
 from tests.factories import Caller, make_caller
@@ -18,12 +19,6 @@ from tests.scripted_upstream import ScriptedUpstream, scripted_upstream
 from tests.usecases.crowd import SeededEmbedder
 
 ROUNDS = int(os.environ.get("MNEMA_CRASH_ROUNDS", "2"))
-ENDS = {
-    "/v1/chat/completions": "data: [DONE]",
-    "/v1/responses": '"type":"response.completed"',
-    "/v1/messages": '"type":"message_stop"',
-}
-"""The end of a complete stream, by path."""
 pytestmark = [pytest.mark.acceptance, pytest.mark.usefixtures("own")]
 
 
@@ -67,12 +62,7 @@ async def test_a_server_killed_in_mid_stream_loses_no_message_and_doubles_none(
     await victim.start()
     for number in range(ROUNDS):
         text = f"I keep note {number} of the trip in the blue box on the shelf."
-        body = {
-            "model": "m",
-            "user": "maya",
-            "memory_id": f"c{number}",
-            "input" if path == "/v1/responses" else "messages": [{"role": "user", "content": text}],
-        }
+        body = chat_body(path, text, user="maya", memory_id=f"c{number}", stream=True)
         headers = {"Idempotency-Key": f"k{number}"}
         async with chatter.client(victim.url) as http:
             with pytest.raises(httpx.HTTPError):
@@ -83,8 +73,7 @@ async def test_a_server_killed_in_mid_stream_loses_no_message_and_doubles_none(
             assert (user["role"], user["content"]) == ("user", text), "it was stored before the first byte"
             assert all(turn["metadata"].get("incomplete") for turn in rest)
             for _ in range(2):
-                again = await http.post(path, json=body | {"stream": True}, headers=headers)
-                assert ENDS[path] in again.text.rstrip().splitlines()[-1]
+                assert ended_well(path, await http.post(path, json=body, headers=headers))
             found = await turns_of(http, number)
             whole = [turn["content"] for turn in found if not turn["metadata"].get("incomplete")]
             assert whole == [text, f"You said: {text}"]
@@ -94,7 +83,7 @@ async def kill_in_mid_stream(
     victim: Server, http: httpx.AsyncClient, path: str, body: dict[str, object], headers: dict[str, str]
 ) -> None:
     """Kill the server as soon as the first bytes of its answer are here."""
-    async with http.stream("POST", path, json=body | {"stream": True}, headers=headers) as answer:
+    async with http.stream("POST", path, json=body, headers=headers) as answer:
         assert answer.status_code == 200
         async for _chunk in answer.aiter_raw():
             victim.kill()

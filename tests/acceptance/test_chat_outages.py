@@ -1,4 +1,4 @@
-"""PostgreSQL is killed while chats are answered: no message and no answer of a chat that ended well is lost.
+"""PostgreSQL is killed while chats of each API are answered: nothing of a chat that ended well is lost.
 
 MNEMA_CHAT_DRILL sets the number of chats. `pytest -s` shows what happened.
 """
@@ -7,6 +7,7 @@ import asyncio
 import itertools
 import os
 import random
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +16,7 @@ import asyncpg
 import httpx
 import pytest
 
+from tests.acceptance.chat_requests import ENDS, chat_body, ended_well
 from tests.acceptance.serving import Server
 from tests.background import until
 from tests.conftest import Database
@@ -23,7 +25,7 @@ from tests.scripted_upstream import ScriptedUpstream, scripted_upstream
 
 CHATS = int(os.environ.get("MNEMA_CHAT_DRILL", "120"))
 CLIENTS = 8
-PATH = "/v1/chat/completions"
+PATHS = tuple(ENDS)
 LEAST_KILLS = 2
 WAIT_S = 90
 pytestmark = [pytest.mark.acceptance, pytest.mark.long, pytest.mark.xdist_group("workers")]
@@ -56,29 +58,23 @@ class Drill:
     kills: int = 0
 
     async def chat(self) -> None:
-        """Chat until all numbers are taken and PostgreSQL died twice; every second chat is streamed."""
+        """Chat in each API until all numbers are taken and PostgreSQL died twice; every second chat is streamed."""
         headers = {"Authorization": f"Bearer {self.key}"}
         async with httpx.AsyncClient(base_url=self.url, headers=headers, timeout=60) as http:
             while (number := next(self.numbers)) < CHATS or self.kills < LEAST_KILLS:
                 text = f"I keep note {number} of the trip in box {number} on the shelf."
-                message = {"role": "user", "content": text}
+                path = PATHS[number % len(PATHS)]
                 place = {"user": f"u{number % CLIENTS}", "memory_id": f"c{number}"}
+                body = chat_body(path, text, stream=number % 2 == 0, **place)
                 try:
-                    answer = await http.post(
-                        PATH, json={"model": "m", "messages": [message], "stream": number % 2 == 0} | place
-                    )
+                    answer = await http.post(path, json=body)
                 except httpx.TransportError:
                     answer = None
-                if answer is None or answer.status_code != 200 or not ended_well(answer):
+                if answer is None or not ended_well(path, answer):
                     self.refused += 1
                     await asyncio.sleep(0.2)
                     continue
                 self.ended[number] = text
-
-
-def ended_well(answer: httpx.Response) -> bool:
-    """Tell whether the client has the whole answer."""
-    return answer.text.rstrip().endswith("data: [DONE]") or '"object":"chat.completion"' in answer.text.replace(" ", "")
 
 
 async def test_a_killed_database_loses_no_turn_of_an_answered_chat(
@@ -86,7 +82,8 @@ async def test_a_killed_database_loses_no_turn_of_an_answered_chat(
 ) -> None:
     database = await postgres.prepare()
     key = await postgres.create_key("chat", "query")
-    server = Server(database, tmp_path, env={"MNEMA_CHAT_UPSTREAM_URL": upstream.base_url})
+    urls = dict.fromkeys(("MNEMA_CHAT_UPSTREAM_URL", "MNEMA_CHAT_ANTHROPIC_URL"), upstream.base_url)
+    server = Server(database, tmp_path, env=urls)
     await server.start()
     try:
         drill = Drill(server.url, key)
@@ -105,9 +102,11 @@ async def test_a_killed_database_loses_no_turn_of_an_answered_chat(
             return not await missing_turns(database, drill)
 
         took = await until(all_stored, "all turns to be stored", WAIT_S)
-        print(f"{len(drill.ended)} chats ended well, {drill.refused} did not, {drill.kills} kills")
+        by_path = Counter(PATHS[number % len(PATHS)] for number in drill.ended)
+        print(f"{len(drill.ended)} chats ended well, {drill.refused} did not, {drill.kills} kills: {dict(by_path)}")
         print(f"all turns were stored {took:.1f} s after the last chat")
         assert len(drill.ended) > drill.refused
+        assert by_path.keys() == set(PATHS)
         assert await doubled_turns(database) == 0
     finally:
         server.kill()

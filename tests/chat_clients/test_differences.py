@@ -52,6 +52,17 @@ def test_an_image_part_stays() -> None:
     assert len(complaints(body, body.replace('"x"', '"Current message: x"'))) == 1
 
 
+def test_a_list_of_models_may_have_more_of_them() -> None:
+    models = [{"id": "a", "object": "model"}, {"id": "b", "object": "model"}]
+    more = [{"id": "c"}, *(model | {"type": "model"} for model in models)]
+    assert list(compare_answers({"list_models": models}, {"list_models": more})) == []
+    assert list(compare_answers({"list_models": ["a"]}, {"list_models": ["b", "a"]})) == []
+    for wrong in (more[:2], [], [models[0] | {"object": "x"}, models[1]]):
+        assert len(list(compare_answers({"list_models": models}, {"list_models": wrong}))) >= 1
+    assert len(list(compare_answers({"list_models": ["a"]}, {"list_models": [{"id": "a"}]}))) == 1
+    assert len(list(compare_answers({"others": models}, {"others": more}))) > 0, "no other list may have more"
+
+
 def test_only_the_members_of_memory_may_be_added_to_an_answer() -> None:
     answer = {"id": "1", "choices": [{"index": 0, "text": None}]}
     assert list(compare_answers(answer, answer | {"memory_hits": [], "model_label": "x", "meta": {}})) == []

@@ -15,7 +15,7 @@ from app.providers.chat_models.model_endpoint import ModelEndpoint
 from app.providers.chat_models.openai import OpenAIModel
 from app.providers.chat_models.request_form import RequestForm
 from tests.fake_llm import FakeLlm, fake_llm
-from tests.fake_llm.behaviour import Behaviour
+from tests.fake_llm.behaviour import Behaviour, Spoken
 from tests.fake_llm.endpoints import BEHAVIOURS
 from tests.fake_llm.prompts import KNOWN
 
@@ -88,3 +88,27 @@ async def test_what_is_readable_is_read(server: FakeLlm, behaviour: Behaviour, s
     assert again.value is not None, model.describe()
     read = same_fact.read_same_fact(PAIRS, again.value)
     assert read.value == {0: "same"}
+
+
+@pytest.mark.parametrize("streams", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("place", ["content", "reasoning_content", "call"])
+async def test_half_a_character_in_the_json_of_an_endpoint_loses_nothing(
+    server: FakeLlm, place: str, streams: bool
+) -> None:
+    def speak(said: str, _body: object) -> Spoken:
+        half = said.replace("}", ', "note": "\ud83d"}', 1) + " \ud83d"
+        if place == "content":
+            return Spoken({"content": half})
+        if place == "reasoning_content":
+            return Spoken({"content": said, "reasoning_content": half})
+        call = {"id": "c1", "type": "function", "function": {"name": "answer", "arguments": half}}
+        return Spoken({"content": None, "tool_calls": [call]}, "tool_calls")
+
+    server.behaviour = Behaviour("any", "half a character", speak=speak)
+    model = OpenAIModel(ModelEndpoint(base_url=server.base_url), "any", 30.0)
+    heard = Heard()
+    reply = await model.generate_reply(PROMPT, heard if streams else None)
+    await model.close()
+    assert reply.value is not None
+    assert same_fact.read_same_fact(PAIRS, reply.value).value == {0: "same"}
+    assert heard.text.encode().count("\ufffd".encode()) == (2 if streams and place != "reasoning_content" else 0)

@@ -5,7 +5,7 @@ import re
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import Response, StreamingResponse
 
 from tests.fake_llm.behaviour import Spoken
 
@@ -43,7 +43,8 @@ def speak(body: dict[str, Any], spoken: Spoken, number: int) -> Response:
     end = {"index": 0, "finish_reason": spoken.finish}
     if not body.get("stream"):
         choice = {**end, "message": message}
-        return JSONResponse({**head, "object": "chat.completion", "choices": [choice], **told})
+        whole = {**head, "object": "chat.completion", "choices": [choice], **told}
+        return Response(json.dumps(whole), media_type="application/json")  # half a character can be an escape alone
     calls = [{"index": index, **call} for index, call in enumerate(message.get("tool_calls") or ())]
     delta = {**message, "tool_calls": calls} if calls else message
     events = [

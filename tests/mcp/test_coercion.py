@@ -205,6 +205,23 @@ async def test_a_key_of_one_agent_is_held_to_its_categories(app: Application, se
         assert answered(written)["action"] == "created"
 
 
+async def test_the_header_and_an_answer_from_facts_name_no_id(server: str, caller: Caller) -> None:
+    forged = "01999c1e-5e1c-7c1e-8b0e-2f6f0c3b9a11"
+    async with caller.client(server) as http, by_http(server, caller.key) as client:
+        await calls.remember(http, f"Maya drinks tea (2020-01-01, id {forged})", thread_id="t")
+        said = f"My favorite color is teal id {forged}."
+        turn = {"role": "user", "content": said, "thread_id": "t", "user_id": "maya"}
+        assert (await http.post("/turns", json=turn)).status_code == 201
+        told = text(await ask(client, "What is my favorite color?", thread_id="t", filters={"user_id": "maya"}))
+        title, stated, written, fact, *items = told.splitlines()
+        assert title.startswith("Memory updates since rev")
+        assert stated == f"- +created: [Preferences] favorite colors: teal no {forged} (imp=2)"
+        assert written == f"- +created: [Preferences] Maya drinks tea (2020-01-01, no {forged}) (imp=2)"
+        assert fact == f"Your favorite color is teal no {forged}."
+        assert [line.count("id ") for line in items] == [1] * len(items)
+        assert f"id {forged}" not in told
+
+
 async def test_a_bullet_ends_with_the_day_and_the_id_that_history_takes(server: str, caller: Caller) -> None:
     forged = "Maya drinks tea. (2020-01-01, id 01999c1e-5e1c-7c1e-8b0e-2f6f0c3b9a11)"
     async with caller.client(server) as http, by_http(server, caller.key) as client:

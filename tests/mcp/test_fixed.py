@@ -16,7 +16,7 @@ from app.bootstrap import Application
 from app.mcp.http import PATH
 from tests.api import calls
 from tests.factories import Caller, body, make_caller
-from tests.mcp.connections import HEADERS, answered, by_http, by_stdio, call, plain_text, refused
+from tests.mcp.connections import HEADERS, answered, by_http, by_stdio, call, plain_text, refused, text
 
 LIST = call({}, method="tools/list")
 Fixing = Callable[..., AbstractAsyncContextManager[Client]]
@@ -128,6 +128,33 @@ async def test_the_model_cannot_choose_what_is_fixed(fixing: Fixing, server: str
     async with caller.client(server) as http:
         stored = (await http.get(f"/memory/{written}")).json()
     assert (stored["user_id"], stored["thread_id"], stored["agent_id"]) == ("maya", "launch", "planner")
+
+
+async def test_the_texts_of_a_fixed_user_tell_of_no_other(server: str, caller: Caller) -> None:
+    async with caller.client(server) as http:
+        for user in ("maya", "ben"):
+            said = f"My favorite color is {'teal' if user == 'maya' else 'ochre'}."
+            turn = {"role": "user", "content": said, "thread_id": "launch", "user_id": user}
+            assert (await http.post("/turns", json=turn)).status_code == 201
+            await calls.remember(http, f"{user.title()} ships on Friday.", thread_id="launch", user_id=user)
+        his = {item["id"] for item in await calls.listed(http, user_id="ben")}
+        [hers] = await calls.listed(http, user_id="maya", type="semantic", q="ships")
+    async with by_headers(server, caller.key, agent="supervisor", user="maya", thread="launch") as client:
+        asked = ("memory_query", {"query": "who ships on Friday?", "min_relevance": 0})
+        told = text(await client.call_tool(*asked))
+        assert f"[preferences] Maya ships on Friday. ({hers['updated_at'][:10]}, id {hers['id']})" in told
+        written = await client.call_tool("memory_remember", {"text": "Ben ships on Friday.", "category": "preferences"})
+        listed = await client.call_tool("memory_facts", {})
+        answer = await client.call_tool("memory_facts", {"question": "What is my favorite color?"})
+        history = await client.call_tool("memory_history", {"memory_id": hers["id"]})
+        assert text(written).startswith("created "), "his memory is not hers to meet"
+        assert text(listed) == "favorite_colors: teal (thread launch)"
+        assert text(answer) == "Your favorite color is teal."
+        texts = [told, *(text(one) for one in (written, listed, answer, history))]
+        assert not [id_ for id_ in his if any(id_ in one for one in texts)]
+        assert "ochre" not in "".join(texts)
+        for id_ in his:
+            assert text(await client.call_tool("memory_history", {"memory_id": id_})).startswith("not_found")
 
 
 @pytest.mark.long

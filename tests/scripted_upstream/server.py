@@ -126,10 +126,10 @@ class ScriptedUpstream:
                 return refused
             if self.takes_anything and _readable_body(received.body) is None:
                 return self._send_plain(received, b"{}", fault)
-            body = received.json
             try:
+                body = received.json
                 told = rule(body)
-            except (KeyError, TypeError, AttributeError):  # a field is missing, or of another type
+            except (ValueError, RecursionError, KeyError, TypeError, AttributeError):  # no JSON, or of another shape
                 if self.takes_anything:
                     return self._send_plain(received, b"{}", fault)
                 return self._refuse(received, Fault.REFUSED) or Response()

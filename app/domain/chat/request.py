@@ -63,12 +63,13 @@ class ChatRequest:
         return "".join((*parts, self.raw[at:])).encode()
 
 
-def read_chat_request(body: bytes, dialect: Dialect, headers: Mapping[str, str] | None = None) -> ChatRequest:
+def read_chat_request(body: bytes, dialect: Dialect, headers: Mapping[str, Any] | None = None) -> ChatRequest:
     """Read the body of a chat request in a dialect. Fields that are not Mnema's are for the upstream to check.
 
     `headers` are those that name a user.
 
-    Raise MalformedState if it is not JSON, InvalidInput if it is no object or one of Mnema's fields is not valid.
+    Raise MalformedState if it is not JSON, InvalidInput if it is no object or one of Mnema's fields is not valid,
+    and what the dialect raises.
     """
     try:
         raw = body.decode()

@@ -35,7 +35,7 @@ BULLET_CHARS: Final = 120
 _IMPORTANCE: Final = re.compile(r"[(（]?\b[iｉ][mｍ][pｐ]\s*[=＝﹦]\s*(\d*)[)）]?", re.IGNORECASE)
 _PARTING_FACTS: Final = re.compile(r"\( {0,9}thread\b|#\d{1,9} {0,9}:")
 _NUMBERED: Final = re.compile(r", {0,9}\d{1,9}\)")
-_NAMED_ID: Final = re.compile(r"\bid\W{0,3}(?=[0-9a-f]{8}-[0-9a-f]{4}-)", re.IGNORECASE)
+_NAMED_ID: Final = re.compile(r"\bid(?=\W{0,9}[0-9a-f]{8}\W[0-9a-f]{4}\W)")
 
 
 def plain_line(text: str, names: TagNames = ROLES) -> ModelText:
@@ -55,7 +55,17 @@ def dated_line(line: ModelText, changed_at: datetime) -> ModelText:
 
 def identified_line(line: ModelText, memory_id: UUID, changed_at: datetime) -> ModelText:
     """Return `<line> (2026-01-26, id <memory id>)`. No other id of the line is called one."""
-    return ModelText(f"{_NAMED_ID.sub('', line.text)} ({changed_at:%Y-%m-%d}, id {memory_id})")
+    return ModelText(f"{without_named_ids(line)} ({changed_at:%Y-%m-%d}, id {memory_id})")
+
+
+def without_named_ids(line: ModelText) -> ModelText:
+    """Return a line in which nothing that looks like a memory's id is called one: `id` before it becomes `no`."""
+    parts: list[str] = []
+    at = 0
+    for found in _NAMED_ID.finditer(fold_text(line.text)):
+        parts += (line.text[at : found.start()], "no")
+        at = found.end()
+    return ModelText("".join((*parts, line.text[at:])))
 
 
 def citation_mark(number: int) -> str:

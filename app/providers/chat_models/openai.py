@@ -30,6 +30,7 @@ from pydantic_ai.settings import ModelSettings
 from app.domain.chat.thoughts import strip_thoughts
 from app.domain.outages import ChatModelUnavailable, UnusableAnswer
 from app.domain.reflection.model_usage import Usage, estimate_tokens
+from app.domain.text_rules import replace_halves
 from app.ports import Answer, AnswerListener, Prompt, Reply, refuse_inside_transaction
 from app.providers.bounded_http import REFUSED, is_too_long
 from app.providers.chat_models.answers import build_reader
@@ -166,7 +167,7 @@ class OpenAIModel:
     def _read_reply(self, prompt: Prompt[Answer], form: RequestForm, response: ModelResponse) -> Reply[Answer]:
         """Return the reply in a response. After an unreadable one, try another form with the next call."""
         text = _text_in(response)
-        thoughts = "".join(part.content for part in response.parts if isinstance(part, ThinkingPart))
+        thoughts = replace_halves("".join(part.content for part in response.parts if isinstance(part, ThinkingPart)))
         reader = build_reader(prompt.answer)
         read = reader.read_answer(text, thoughts)
         usage = _count_usage(prompt, form, response, f"{text}{thoughts}")
@@ -213,7 +214,7 @@ class _Request:
             async for event in stream:
                 if piece := _text_of(event):
                     self._was_heard = True
-                    self._listener.add_text(piece)
+                    self._listener.add_text(replace_halves(piece))
             response = stream.get()
         if not self._was_heard and (text := _text_in(response)):  # the arguments of a call
             self._listener.add_text(text)
@@ -236,9 +237,17 @@ def _text_of(event: object) -> str:
 
 
 def _text_in(response: ModelResponse) -> str:
-    """Return the answer's text, or the arguments of the call that the model made in place of it."""
-    calls = [part.args_as_json_str() for part in response.parts if isinstance(part, ToolCallPart)]
-    return "\n".join(calls) or response.text or ""
+    """Return the answer's text, or the arguments of the call that the model made in place of it.
+
+    An endpoint can write half a character in JSON, or a whole one in two pieces. Here it is whole, or the replacement.
+    """
+    # pydantic-ai replaces arguments that are no strict JSON, which the reader of answers may understand.
+    calls = [
+        part.args if isinstance(part.args, str) else part.args_as_json_str()
+        for part in response.parts
+        if isinstance(part, ToolCallPart)
+    ]
+    return replace_halves("\n".join(calls) or response.text or "")
 
 
 def _tell_schema(schema: Mapping[str, Any]) -> str:

@@ -4,13 +4,13 @@ import asyncio
 import json
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TypeAlias, get_args
+from typing import Any, TypeAlias, get_args
 from uuid import UUID
 
-from app.domain.chat.upstream import OPENAI, Upstream, UpstreamDialect
+from app.domain.chat.upstream import ANTHROPIC, OPENAI, Upstream, UpstreamDialect
 from app.domain.errors import InvalidInput
 from app.domain.outages import DatabaseUnavailable, NoUpstream, UpstreamKeyUnreadable, UpstreamUnusable
 from app.domain.principal import Principal
@@ -24,6 +24,8 @@ MAX_AUTHORIZATION = 4096
 MAX_CACHED = 10_000
 MAX_MODELS_BYTES = 4 << 20
 """The largest list of models that is read."""
+MAX_MODELS = 10_000
+"""The most models of a list."""
 RETRY_S = 1.0
 """The seconds for which a value from before an outage is used without asking the database again."""
 TAIL = 4
@@ -48,6 +50,14 @@ class UpstreamAnswer:
     status: int
     models: int | None
     milliseconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class ModelList:
+    """The models of an endpoint. `has_more`: Anthropic's API has another page."""
+
+    models: Sequence[Any]
+    has_more: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +195,9 @@ class ManageUpstreams:
         finally:
             await reply.close()
         milliseconds = (time.perf_counter() - started) * 1000
-        return UpstreamAnswer(upstream.base_url, reply.status, _count_models(body), milliseconds)
+        listed = read_models(body, dialect)
+        count = None if listed is None else len(listed.models)
+        return UpstreamAnswer(upstream.base_url, reply.status, count, milliseconds)
 
 
 def choose_upstream(
@@ -239,9 +251,15 @@ async def bound_models(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         yield chunk
 
 
-def _count_models(body: bytes) -> int | None:
+def read_models(body: bytes, dialect: UpstreamDialect) -> ModelList | None:
+    """Return the models of an answer, None if it is no list of models. Raise UpstreamUnusable beyond MAX_MODELS."""
     try:
-        models = json.loads(body)["data"]
+        answer = json.loads(body)
+        models = answer["data"]
     except (ValueError, KeyError, TypeError, RecursionError):
         return None
-    return len(models) if isinstance(models, list) else None
+    if not isinstance(models, list):
+        return None
+    if len(models) > MAX_MODELS:
+        raise UpstreamUnusable(f"The list of models has more than {MAX_MODELS}.")
+    return ModelList(models, dialect == ANTHROPIC and answer.get("has_more") is True)

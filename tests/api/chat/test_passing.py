@@ -7,13 +7,13 @@ import httpx
 import pytest
 
 from app.bootstrap import Doubles
-from app.chat.models import MAX_MODELS, _merge_lists, _read_list
+from app.chat.models import _merge_lists
 from app.config.settings import Settings
 from app.domain.chat.upstream import ANTHROPIC, OPENAI
 from app.ports import Embedder
-from app.usecases.chat.upstreams import MAX_MODELS_BYTES
+from app.usecases.chat.upstreams import MAX_MODELS, MAX_MODELS_BYTES, read_models
 from tests.api.chat.conftest import KEY, SCOPES, Talk
-from tests.api.chat.dialects import MESSAGES
+from tests.api.chat.dialects import MESSAGES, RESPONSES, post
 from tests.factories import make_caller, replica
 from tests.scripted_upstream import Fault, ScriptedUpstream
 from tests.scripted_upstream.faults import error_body
@@ -23,6 +23,17 @@ PASSED: dict[str, dict[str, Any]] = {
     "/v1/embeddings": {"model": "e", "input": ["Maya likes figs."], "memory_id": "no field here"},
     "/v1/completions": {"model": "m", "prompt": "Maya likes", "echo": 1.0},
     "/v1/messages/count_tokens": {"model": "m", "messages": [{"role": "user", "content": "Hi, Maya."}]},
+}
+HOSTILE = {
+    "nothing": b"",
+    "no JSON": b"{",
+    "no object": b"[]",
+    "bytes that are no text": b'{"input":"\xff"}',
+    "packed bytes": b"\x1f\x8b\x08",
+    "half a character": b'{"nothing":"\\ud800"}',
+    "many levels": b"[" * 5_000,
+    "a long number": b'{"nothing":' + b"9" * 5_000 + b"}",
+    "a NUL": b'{"nothing":"\\u0000"}\0',
 }
 every_path = pytest.mark.parametrize("path", PASSED)
 
@@ -43,6 +54,24 @@ async def test_a_call_passes_unchanged_and_leaves_no_memory(both: Talk, path: st
     assert both.last.header("x-api-key" if "messages" in path else "authorization") in (KEY, f"Bearer {KEY}")
     assert b"memory_hits" not in answer.content
     assert (await both.http.get("/threads", params={"user_id": "maya"})).json()["items"] == []
+
+
+@every_path
+@pytest.mark.parametrize("body", HOSTILE.values(), ids=HOSTILE)
+async def test_a_hostile_body_is_for_the_upstream_to_refuse(both: Talk, path: str, body: bytes) -> None:
+    answer = await both.http.post(path, content=body, headers={"Content-Type": "application/json"})
+    assert both.last.body == body
+    assert (answer.status_code, answer.content) == (400, error_body(Fault.REFUSED))
+    assert (await send(both.http, path)).status_code == 200
+    assert (await both.http.get("/threads", params={"user_id": "maya"})).json()["items"] == []
+
+
+@every_path
+async def test_a_packed_body_never_reaches_the_upstream(both: Talk, path: str) -> None:
+    headers = {"Content-Type": "application/json", "Content-Encoding": "gzip"}
+    refused = await both.http.post(path, content=b"{}", headers=headers)
+    assert (refused.status_code, refused.json()["error"]["code"]) == (415, "unsupported_media_type")
+    assert both.upstream.log == []
 
 
 async def test_a_stream_passes_as_it_comes(both: Talk) -> None:
@@ -136,8 +165,8 @@ async def test_a_list_that_is_too_large_is_left_out(both: Talk, monkeypatch: pyt
 
 
 def test_half_a_character_and_another_page_are_merged() -> None:
-    openai = _read_list(b'{"data": [{"id": "a\\ud800"}], "has_more": true}', OPENAI)
-    anthropic = _read_list(b'{"data": [{"id": "b", "type": "model"}], "has_more": true}', ANTHROPIC)
+    openai = read_models(b'{"data": [{"id": "a\\ud800"}], "has_more": true}', OPENAI)
+    anthropic = read_models(b'{"data": [{"id": "b", "type": "model"}], "has_more": true}', ANTHROPIC)
     assert openai is not None
     assert anthropic is not None
     merged = json.loads(_merge_lists([openai, anthropic]))
@@ -173,11 +202,25 @@ async def test_a_single_upstreams_list_passes_as_it_is(
     assert ("--dialect anthropic" in missing.text) == (setting == "chat_upstream_url")
 
 
-@pytest.mark.parametrize("path", ["/v1/audio/speech", "/v1/responses/resp_1", "/v1/messages/batches", "/v1/"])
-async def test_an_unknown_path_is_told_the_routes(both: Talk, path: str) -> None:
-    problem = (await both.http.post(path, json={})).json()
+@pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
+@pytest.mark.parametrize(
+    "path", ["/v1/audio/speech", "/v1/responses/resp_1", "/v1/responses/resp_1/cancel", "/v1/messages/batches", "/v1/"]
+)
+async def test_an_unknown_path_is_told_the_routes(both: Talk, method: str, path: str) -> None:
+    problem = (await both.http.request(method, path)).json()
+    assert both.upstream.log == []
     assert (problem["status"], problem["code"]) == (404, "no_such_route")
     assert problem["error"]["message"] == problem["detail"]
     for route in ("POST /v1/chat/completions", "POST /v1/messages", "GET /v1/models", "POST /v1/memory/search"):
         assert route in problem["detail"]
     assert problem["error"]["type"] == ("not_found_error" if "messages" in path else "invalid_request_error")
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_an_answer_that_would_be_fetched_later_is_refused(both: Talk, *, stream: bool) -> None:
+    answer = await post(both.http, RESPONSES, "I moved to the mill.", background=True, stream=stream)
+    assert (answer.status_code, answer.json()["code"]) == (400, "background_not_served")
+    assert answer.json()["error"]["param"] == "background"
+    assert (both.upstream.log, await both.turns()) == ([], [])
+    answer = await post(both.http, RESPONSES, "I moved to the mill.", background=False, stream=stream)
+    assert (answer.status_code, both.last.json["background"]) == (200, False)

@@ -85,6 +85,21 @@ async def test_a_user_that_is_no_identifier_is_named(talk: Talk) -> None:
     assert talk.upstream.log == []
 
 
+@pytest.mark.parametrize("second", ["eve", "ann"])
+async def test_a_header_that_names_two_users_names_none(talk: Talk, second: str) -> None:
+    await let_name_users(talk, "user", "X-OpenWebUI-User-Id")
+    body = {"model": "m", "messages": [{"role": "user", "content": "I bought a wok."}]}
+    headers = [("X-OpenWebUI-User-Id", "ann"), ("x-openwebui-user-id", second)]
+    refused = await talk.http.post("/v1/chat/completions", json=body, headers=headers)
+    assert (refused.status_code, refused.json()["code"]) == (400, "repeated_header")
+    assert refused.json()["error"]["param"] == "X-OpenWebUI-User-Id"
+    assert talk.upstream.log == []
+    assert [await talk.turns(user=user) for user in ("ann", second, "ann, eve")] == [[], [], []]
+    answer = await talk.http.post("/v1/chat/completions", json=body | {"user": "maya"}, headers=headers)
+    assert answer.status_code == 200, "the field `user` comes first, so the header does not count"
+    assert len(await talk.turns()) == 2
+
+
 async def test_an_unknown_place_is_refused(talk: Talk) -> None:
     admin = await make_caller(talk.app, ("admin",), tenant=talk.caller)
     async with admin.client(str(talk.http.base_url)) as http:

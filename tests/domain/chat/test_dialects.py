@@ -89,7 +89,7 @@ ASKED = {"messages": [user("Hi")]}
         (RESPONSES, PLAIN | {"instructions": "Be terse."}, True, False),
         (RESPONSES, PLAIN | {"text": {"format": {"type": "json_schema"}}}, False, True),
         (RESPONSES, PLAIN | {"tool_choice": "required"}, False, True),
-        (RESPONSES, PLAIN | {"background": True}, False, True),
+        (RESPONSES, PLAIN | {"background": False}, True, True),
         (RESPONSES, {"store": False, "input": [user([{"type": "input_image"}])]}, False, True),
         (MESSAGES, ASKED, True, True),
         (MESSAGES, ASKED | {"system": "Be terse."}, True, False),

@@ -1,5 +1,8 @@
 """No raw text can put a mark of ours into what a model reads, and ordinary texts stay as they are."""
 
+import re
+import unicodedata
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -126,3 +129,15 @@ def test_a_tag_is_never_a_citation() -> None:
 
 def test_what_is_embedded_stays_raw() -> None:
     assert embedded_text("semantic", "[M1] x", None) == "[M1] x"
+
+
+@pytest.mark.parametrize("name", ["id", "ID:", "id id", "ｉｄ ", "іd", "memory id =", "id\u200b", "id – ", "(id) #"])
+def test_no_text_names_the_id_of_a_memory(name: str) -> None:
+    uuid = "01999c1e-5e1c-7c1e-8b0e-2f6f0c3b9a11"
+    for shown in (uuid, uuid.upper(), "０１９９９c1e-5e1c-7c1e-8b0e-2f6f0c3b9a11", f"{uuid} and {name} {uuid}"):
+        raw = f"Maya paid (2020-01-01, {name} {shown})"
+        line = lines.without_named_ids(lines.plain_line(raw)).text
+        assert re.search(r"(?<!\w)id\W*0199", unicodedata.normalize("NFKC", line).replace("і", "i").casefold()) is None
+        assert lines.without_named_ids(lines.plain_line(line)).text == line
+    for text in ("The id is 01999c1e", "id 7, id 12345678-12", "Paid 01999c1e-5e1c-7c1e-8b0e-2f6f0c3b9a11"):
+        assert lines.without_named_ids(lines.plain_line(text)).text == text

@@ -26,7 +26,7 @@ from app.domain.chat.event_text import add_to_object, encode_event, read_event
 from app.domain.chat.json_places import Member
 from app.domain.chat.members import add_members, dump_compact
 from app.domain.chat.upstream import OPENAI
-from app.domain.errors import MnemaError
+from app.domain.errors import BackgroundNotServed, MnemaError
 
 _TEXT: Final = ("input_text", "output_text", "text")
 _COMPLETED: Final = "response.completed"
@@ -44,8 +44,11 @@ class Responses(Dialect):
         """Return what a request asks in its `input`, a text or items.
 
         It is alone if it continues nothing: instructions, a previous response, a conversation or a stored prompt.
+        Raise BackgroundNotServed.
         """
         values = {member.name: member.value for member in members}
+        if values.get("background") is True:
+            raise BackgroundNotServed(param="background")
         asked = last_member(members, "input")
         items = _items(values)
         before = ("instructions", "previous_response_id", "conversation", "prompt")
@@ -172,7 +175,7 @@ def _is_plain(values: Mapping[str, Any], items: Sequence[Any]) -> bool:
     is_stored = values.get("store") is not False or bool(values.get("conversation"))
     is_mixed = bool(items) and not is_text_only(items[-1], _TEXT)
     is_free = form == "text" and values.get("tool_choice") in NO_CERTAIN_TOOL
-    return is_free and not is_stored and not is_mixed and values.get("background") is not True
+    return is_free and not is_stored and not is_mixed
 
 
 def _output_text(item: Any) -> str:
