@@ -85,7 +85,13 @@ class MirrorWatch:
 
     def _run(self, *, is_settling: bool) -> None:
         self.is_due = True  # until the run ends well
-        report = sync_mirror(self.mirror, self.on_step)
+        report = SyncReport()
+        try:
+            sync_mirror(self.mirror, self.on_step, report)
+        except Exception:
+            if report.outcomes:  # a run that a signal or an error ends has done something too
+                self.listener.hear_report(report)
+            raise
         self.is_due = not report.is_complete
         self.settle_at = 0.0 if is_settling and report.is_idle else self.clock() + SETTLE_S
         if not (self.mirror.grace and self.mirror.grace.since):
