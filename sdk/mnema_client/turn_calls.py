@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from mnema_wire.turn_memory import (
     ActiveSetIn,
@@ -19,7 +19,7 @@ from mnema_wire.turn_memory import (
     StoredTurnOut,
     TurnLogIn,
 )
-from mnema_wire.turn_views import ContextView, SignalTurn, SignalTurns, View
+from mnema_wire.turn_views import Buckets, ContextView, SignalTurn, SignalTurns, View
 from pydantic import BaseModel
 
 from mnema_client.calls import JSON, build_body, model_reader, path_segment, query_params
@@ -203,6 +203,14 @@ def context_view(
     if local_memories_turn_ids is not None:
         params["local_memories_turn_ids"] = list(local_memories_turn_ids) or [""]
     return Call("GET", f"{conversation_path(conversation_id)}/context", model_reader(ContextView), params)
+
+
+def buckets(
+    conversation_id: str, *, user_id: str, status: Literal["active", "disabled"] | None = None
+) -> Call[Buckets]:
+    """Return the buckets of a conversation, with this status or all."""
+    path = f"{conversation_path(conversation_id)}/buckets"
+    return Call("GET", path, model_reader(Buckets), query_params(user_id=user_id, status=status))
 
 
 def turn_path(conversation_id: str, turn_id: str) -> str:

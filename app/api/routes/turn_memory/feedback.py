@@ -9,7 +9,7 @@ from mnema_wire.turn_views import Buckets
 from app.api.deps import App, Reader, Writer
 from app.api.errors import openapi_errors
 from app.api.routes.turn_memory.turns import ConversationId, TurnId, UserId, conversation_of
-from app.api.schemas.turn_memory.buckets import buckets_body
+from app.api.schemas.turn_memory.context import buckets_body
 from app.api.schemas.turn_memory.feedback import feedback_body, gate_feedback_body, to_gate_reaction, to_reaction
 from app.api.transport.idempotency import IdempotencyHeader, retry_key
 from app.api.transport.parameters import StrictRoute
