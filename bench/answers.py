@@ -120,7 +120,8 @@ async def measure_answers(
     site: throwaway.Site, names: Sequence[str], say: Callable[[str], None]
 ) -> dict[str, AnswerFigures]:
     """Store the users and ask their questions."""
-    clock, found = MovableClock(), {}
+    clock = MovableClock()
+    found = {}
     async with build_application(site.home.server_settings(site.cluster), Doubles(clock=clock)) as app:
         scope = await app.tenancy.tenants.authenticate(site.key)
         assert scope is not None

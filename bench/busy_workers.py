@@ -36,7 +36,9 @@ APART = 100_000
 @contextlib.contextmanager
 def _running_worker(site: Site, hanging_model: bool) -> Iterator[int]:
     """Run Redis, a worker and beat; yield the worker's process group."""
-    port, model_port, password = free_port(), free_port(), secrets.token_urlsafe(16)
+    port = free_port()
+    model_port = free_port()
+    password = secrets.token_urlsafe(16)
     settings = site.home.server_settings(site.cluster)
     env = os.environ | {
         "MNEMA_DATABASE_URL": settings.database_url.get_secret_value(),

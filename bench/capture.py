@@ -123,10 +123,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--wrong", action="store_true", help="print what was missed and what was wrong")
     parser.add_argument("--part", choices=PARTS, help="only this half")
     options = parser.parse_args(arguments)
-    policy, turns, chats = shipped_policy(), load_turns(), load_chats()
+    policy = shipped_policy()
+    turns = load_turns()
+    chats = load_chats()
     for part in (options.part,) if options.part else PARTS:
         chosen = [turn for turn in turns if turn.part == part]
-        captured, gate = measure_capture(chosen, policy), measure_gate(chosen)
+        captured = measure_capture(chosen, policy)
+        gate = measure_gate(chosen)
         _print_figures(f"capture, {part}", captured, len(chosen), details=options.wrong)
         _print_figures(f"gate, {part}", gate, len(chosen), details=options.wrong)
     for chat in dict.fromkeys(turn.part for turn in chats):

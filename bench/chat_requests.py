@@ -144,7 +144,8 @@ class _Bench:
 
     def measure_side(self, side: Side, clients: int) -> MeasuredSide:
         """Measure one side."""
-        server, plan = self._servers[side.server], self._plan
+        server = self._servers[side.server]
+        plan = self._plan
         load = Load(
             server.port, self._site.key, side.kind, clients, plan.seconds, plan.warmup, self._next, stream=plan.stream
         )

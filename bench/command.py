@@ -321,7 +321,8 @@ def bench_scale(
     json_file: Json = None,
 ) -> None:
     """Measure queries, writes, background work, recall and sizes as a tenant grows."""
-    bench, sizes = _load_module("scale"), _parse_numbers("--rows", rows)
+    bench = _load_module("scale")
+    sizes = _parse_numbers("--rows", rows)
     if not all(2000 <= size <= 2_000_000 for size in sizes):
         exit_with_error("--rows takes numbers from 2000 to 2000000", USAGE)
     plan = bench.Plan(sizes, tenants, seconds, warmup, changed)

@@ -64,7 +64,9 @@ async def _delete_newest(app: Application, principal: Principal) -> None:
 
 async def _build_change(app: Application, number: int, memories: int, users: int) -> MemoryChange:
     """Return the change that stores the memory with this number."""
-    note, memory_id, chance = workload.make_note(number), new_id(), random.Random(f"thread {number}")
+    note = workload.make_note(number)
+    memory_id = new_id()
+    chance = random.Random(f"thread {number}")
     is_turn = number % TURN_EVERY == 0
     new = NewMemory(
         user_id=user_name(number, users),

@@ -48,7 +48,9 @@ def right_spans(question: Question, spans: Sequence[Span], texts: dict[str, str]
     """
     found: set[Span] = set()
     for path, quote in question.places:
-        text, at, held = texts.get(path, ""), -1, set[Span]()
+        text = texts.get(path, "")
+        at = -1
+        held = set[Span]()
         while (at := text.find(quote, at + 1)) >= 0:
             end, middle = at + len(quote), at + len(quote) // 2
             whole = {s for s in spans if s.path == path and s.start <= at and end <= s.end}

@@ -68,7 +68,8 @@ class _Client:
         self._received = b""
 
     def send_request(self, request: bytes) -> None:
-        self._received, self.first_byte_at = b"", 0.0
+        self._received = b""
+        self.first_byte_at = 0.0
         self.began = time.perf_counter()
         self.socket.sendall(request)
 
@@ -83,7 +84,8 @@ class _Client:
             return None
         if body and not self.first_byte_at:
             self.first_byte_at = time.perf_counter()
-        status, length = int(head[9:12]), _LENGTH.search(head)
+        status = int(head[9:12])
+        length = _LENGTH.search(head)
         if length is not None:
             return (status, body) if len(body) >= int(length[1]) else None
         if b"chunked" not in head.lower():
@@ -93,7 +95,8 @@ class _Client:
 
 def join_chunks(body: bytes) -> bytes:
     """Return the content of a complete body in chunks."""
-    parts, at = [], 0
+    parts = []
+    at = 0
     while size := int(body[at : (end := body.index(b"\r\n", at))], 16):
         parts.append(body[end + 2 : end + 2 + size])
         at = end + 4 + size
@@ -107,13 +110,19 @@ class _Driver:
     """
 
     def __init__(self, load: Requests, clients: list[_Client], rate: float) -> None:
-        self.outcome, self.statuses = Outcome(), Counter[int]()
-        self._load, self._clients, self._gap = load, clients, 1 / rate if rate else 0.0
-        self._pending, self._idle = load.build_requests(), deque(clients)
+        self.outcome = Outcome()
+        self.statuses = Counter[int]()
+        self._load = load
+        self._clients = clients
+        self._gap = 1 / rate if rate else 0.0
+        self._pending = load.build_requests()
+        self._idle = deque(clients)
         opened = time.perf_counter()
-        self._due, self._measured = opened, opened + load.warmup
+        self._due = opened
+        self._measured = opened + load.warmup
         self._until = self._measured + load.seconds
-        self._last, self._exhausted = self._measured, False
+        self._last = self._measured
+        self._exhausted = False
 
     def drive(self, selector: selectors.BaseSelector) -> Outcome:
         """Send until the time is over or no request is left, and read every answer."""
@@ -128,7 +137,8 @@ class _Driver:
             for entry, _events in ready:
                 self._read_answer(entry.data)
         self.outcome.cpu_ms = (time.process_time() - cpu) * 1000
-        self.outcome.requests, self.outcome.statuses = self.statuses.total(), dict(self.statuses)
+        self.outcome.requests = self.statuses.total()
+        self.outcome.statuses = dict(self.statuses)
         self.outcome.seconds = max(0.0, (self._last if self._exhausted else self._until) - self._measured)
         return self.outcome
 
@@ -153,7 +163,8 @@ class _Driver:
         answer = client.read_answer()
         if answer is None:
             return
-        now, outcome = time.perf_counter(), self.outcome
+        now = time.perf_counter()
+        outcome = self.outcome
         self.statuses[answer[0]] += 1
         if not self._load.is_right(*answer, thoroughly=self.statuses.total() % SAMPLED == 1):
             outcome.refusal = outcome.refusal or answer[1].decode(errors="replace")

@@ -41,7 +41,8 @@ def serve_application(home: Home, profile: Path | None) -> None:
 
 async def run_until_terminated(app: ASGIApp) -> None:
     """Serve an application on a free port, print the port, and stop at SIGTERM."""
-    server, ended = HttpServer(app), asyncio.Event()
+    server = HttpServer(app)
+    ended = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ended.set)
     await server.start("127.0.0.1", 0)
     sys.stdout.write(f"{server.port}\n")

@@ -105,7 +105,8 @@ def import_lines(sample: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
     The first speaker takes the role of the user and the second that of the assistant; `actor_id` keeps the names.
     """
-    sample_id, talk = str(sample["sample_id"]), sample["conversation"]
+    sample_id = str(sample["sample_id"])
+    talk = sample["conversation"]
     for number in session_numbers(talk):
         started = session_time(talk[f"session_{number}_date_time"])
         for seq, turn in enumerate(talk[f"session_{number}"], start=1):

@@ -286,7 +286,8 @@ async def measure_people(
             await _known_principal(app, site.key)
             run = _Run(app, client, model, site.superuser_url)
             for person in load_people(parts):
-                own, one = person.name, f"{person.name} in one conversation"
+                own = person.name
+                one = f"{person.name} in one conversation"
                 await run.store_person(person, own, None)
                 if person.turns:
                     await run.store_person(person, one, ONE)

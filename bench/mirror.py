@@ -77,7 +77,8 @@ def run(plan: Plan, say: Callable[[str], None]) -> Report:
     with open_site(0) as site:
         home = site.home.path
         with running_server("bench.http_server", str(home), log=home / "server.log") as (_process, port):
-            url, root = f"http://{HOST}:{port}", home / "mirror"
+            url = f"http://{HOST}:{port}"
+            root = home / "mirror"
             headers = {"Authorization": f"Bearer {site.key}"}
             with httpx.Client(base_url=url, headers=headers, timeout=60, trust_env=False) as client:
                 say(f"loading {plan.entries} entries into a throw-away PostgreSQL")

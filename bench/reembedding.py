@@ -42,12 +42,20 @@ from bench.constant_embedder import ConstantEmbedder
 from bench.http_clients import HOST
 from bench.throwaway import Site, open_site, using_model
 
-OLD, NEW, OLD_SPACE, DIMENSION = "all-MiniLM-L6-v2", "multilingual-e5-small", "minilm_l6_v2", 384
+OLD = "all-MiniLM-L6-v2"
+NEW = "multilingual-e5-small"
+OLD_SPACE = "minilm_l6_v2"
+DIMENSION = 384
 TENANTS = {f"small-{number:02}": 6 for number in range(31)} | {"the-large-one": 14}
 """The number of users of each tenant. `migrate` fills the tenants in the order of their names."""
-USERS, SAMPLE, PHASE_S = sum(TENANTS.values()), 200, 20.0
+USERS = sum(TENANTS.values())
+SAMPLE = 200
+PHASE_S = 20.0
 COMMAND = [sys.executable, "-m", "app.cli.main", "embeddings"]
-RESTART, WRITE, QUERY, RATE = "restart", "/memory", "/memory/query", 3.0
+RESTART = "restart"
+WRITE = "/memory"
+QUERY = "/memory/query"
+RATE = 3.0
 FIRST = {QUERY: 50_000_000, WRITE: 70_000_000}
 """The numbers of the first texts that the clients ask with and write."""
 _FORMS = (
@@ -113,16 +121,20 @@ class Traffic:
                 self._ended.set()
 
     def _send_requests(self, path: str, client: int) -> None:
-        chance, number = random.Random(f"{path} {client}"), FIRST[path] + client
+        chance = random.Random(f"{path} {client}")
+        number = FIRST[path] + client
         with httpx.Client(base_url=f"http://{HOST}:{self.port}", timeout=60) as http:
             while not self._ended.wait(chance.uniform(0.5, 1.5) / RATE):
-                tenant, text = chance.choice(self.tenants), make_text(number)
+                tenant = chance.choice(self.tenants)
+                text = make_text(number)
                 user = chance.choice(tenant.users)
                 self._call(http, path, tenant, write_body(user, number) if path == WRITE else query_body(text, user))
                 number += self.clients
 
     def _call(self, http: httpx.Client, path: str, tenant: LoadedTenant, body: dict[str, Any]) -> None:
-        phase, began, error = self.phase, time.perf_counter(), "no answer"
+        phase = self.phase
+        began = time.perf_counter()
+        error = "no answer"
         with contextlib.suppress(httpx.TransportError):
             answer = http.post(path, json=body, headers={"Authorization": f"Bearer {tenant.key}"})
             error = "" if answer.is_success else str(answer.status_code)
@@ -144,9 +156,12 @@ def query_body(text: str, user: str | None = None, profile: str = "default") -> 
 
 async def load_tenants(site: Site, rows: int) -> list[LoadedTenant]:
     """Load `rows` memories through the journal, with made-up vectors of the old model."""
-    settings, loaded, numbers = site.home.server_settings(site.cluster), list[LoadedTenant](), iter(range(rows))
+    settings = site.home.server_settings(site.cluster)
+    loaded = list[LoadedTenant]()
+    numbers = iter(range(rows))
     async with open_tenants(settings) as tenants, open_database(settings) as uow:
-        journal, embedder = Journal(uow, OLD_SPACE, settings.erasure_secret()), ConstantEmbedder(OLD, DIMENSION)
+        journal = Journal(uow, OLD_SPACE, settings.erasure_secret())
+        embedder = ConstantEmbedder(OLD, DIMENSION)
         for name, size in TENANTS.items():
             tenant = await tenants.create_tenant(name)
             key = (await tenants.create_key(tenant.id, "bench", ["query", "write"]))[1]
@@ -192,11 +207,18 @@ class Change:
             "MNEMA_EMBEDDING_MODEL": NEW,
             "MNEMA_EMBEDDED": "1",
         }
-        self.found, self.fill_s, self.restart_s, self.name, self.filled, self.listed = 0, 0.0, 0.0, "", "", ""
+        self.found = 0
+        self.fill_s = 0.0
+        self.restart_s = 0.0
+        self.name = ""
+        self.filled = ""
+        self.listed = ""
 
     def go_over(self) -> None:
         """Change the model while the traffic goes on, then ask the sample."""
-        traffic, port, log = self.traffic, self.traffic.port, self.site.home.path / "server.log"
+        traffic = self.traffic
+        port = self.traffic.port
+        log = self.site.home.path / "server.log"
         serve = partial(running_server, "app.api", "--port", str(port), log=log, port=port)
         with contextlib.ExitStack() as server:
             server.enter_context(serve(variables=self.env | {"MNEMA_EMBEDDING_MODEL": OLD}))
@@ -210,7 +232,8 @@ class Change:
                     traffic.phase = "switch"
                     self._run("switch", self.name) or self._run("switch", self.name, "--force")
                     self._stay("switch")
-                    traffic.phase, started = RESTART, time.perf_counter()
+                    traffic.phase = RESTART
+                    started = time.perf_counter()
                     server.close()
                     server.enter_context(serve(variables=self.env))
                     self.restart_s = time.perf_counter() - started
@@ -232,7 +255,8 @@ class Change:
     @contextlib.contextmanager
     def _filling(self) -> Iterator[None]:
         """Run `migrate --follow` until the context ends. The context begins when the space is filled."""
-        command, started = [*COMMAND, "migrate", self.name, "--follow"], time.perf_counter()
+        command = [*COMMAND, "migrate", self.name, "--follow"]
+        started = time.perf_counter()
         process = subprocess.Popen(command, cwd=ROOT, env=self.env, stdout=subprocess.PIPE, text=True)
         try:
             self.filled = next(process.stdout or iter(())).strip()
@@ -249,7 +273,8 @@ class Change:
     def _count_found(self) -> int:
         """Ask for the texts of a sample by their vectors, in the whole tenant; count the memories that come first."""
         sample = f"SELECT tenant_id, id, text FROM memories ORDER BY md5(id::text) LIMIT {SAMPLE}"
-        found, keys = 0, {tenant.id: tenant.key for tenant in self.traffic.tenants}
+        found = 0
+        keys = {tenant.id: tenant.key for tenant in self.traffic.tenants}
         with httpx.Client(base_url=f"http://{HOST}:{self.traffic.port}", timeout=60) as http:
             for row in asyncio.run(fetch_rows(self.site, sample)):
                 head = {"Authorization": f"Bearer {keys[row['tenant_id']]}"}
@@ -262,8 +287,10 @@ class Change:
         """Print the figures; return False if one is not as it must be."""
         joined = f"memories m LEFT JOIN vec_{self.name} v ON v.tenant_id = m.tenant_id AND v.memory_id = m.id"
         stored = asyncio.run(fetch_rows(self.site, f"SELECT m.id, text, tokens IS NULL AS missing FROM {joined}"))
-        texts, calls = {str(row["id"]): row["text"] for row in stored}, self.traffic.calls
-        missing, written = sum(row["missing"] for row in stored), self.traffic.written
+        texts = {str(row["id"]): row["text"] for row in stored}
+        calls = self.traffic.calls
+        missing = sum(row["missing"] for row in stored)
+        written = self.traffic.written
         lost = sum(texts.get(memory) != text for memory, text in written.items())
         rate = int(self.filled.split()[1]) / self.fill_s
         print(f"migrate: {self.fill_s:.0f} s, {rate:.0f} a second; {self.filled}; restart {self.restart_s:.1f} s")

@@ -26,7 +26,8 @@ USER: Final = "development"
 
 async def measure_relations(site: throwaway.Site) -> tuple[Tally, int]:
     """Store the user and compare the relations with the labels. Return also the number of relations without a label."""
-    clock, user = MovableClock(), load_user(USER)
+    clock = MovableClock()
+    user = load_user(USER)
     async with build_application(site.home.server_settings(site.cluster), Doubles(clock=clock)) as app:
         scope = await app.tenancy.tenants.authenticate(site.key)
         assert scope is not None

@@ -48,7 +48,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     chosen = parser.parse_args(arguments)
     policy = shipped_policy()
     for part in PARTS:
-        kept, count, made = Counter[str](), Counter[str](), 0
+        kept = Counter[str]()
+        count = Counter[str]()
+        made = 0
         for row in (row for row in load_notes() if row["part"] == part):
             texts = keep_texts(row["text"], policy)
             right = not texts if row["kind"] == NEGATIVE else is_kept(row, texts)

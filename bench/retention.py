@@ -124,10 +124,14 @@ async def _fill(connection: asyncpg.Connection, plan: Plan) -> None:
 
 
 async def _measure(connection: asyncpg.Connection, way: str) -> Measured:
-    pid, rows = connection.get_server_pid(), await _count_rows(connection)
-    before, cpu, log = await connection.fetchval(_SIZE), thread_seconds(pid), await _log_bytes(connection)
+    pid = connection.get_server_pid()
+    rows = await _count_rows(connection)
+    before = await connection.fetchval(_SIZE)
+    cpu = thread_seconds(pid)
+    log = await _log_bytes(connection)
     times = await (_delete_rows if way == "delete" else _drop_weeks)(connection)
-    cpu_s, written = thread_seconds(pid) - cpu, await _log_bytes(connection)
+    cpu_s = thread_seconds(pid) - cpu
+    written = await _log_bytes(connection)
     for table in _TABLES:
         await connection.execute(f"VACUUM {table}")
     return Measured(

@@ -182,7 +182,8 @@ def _measure(site: Site, load: Load, workers: int, pid: int) -> MeasuredServer:
 @contextlib.contextmanager
 def _running_server(site: Site, workers: int) -> Iterator[tuple["subprocess.Popen[bytes]", int]]:
     """Run `mnema serve`; yield its process and its port once all workers serve."""
-    port, log = free_port(), site.home.path / "server.log"
+    port = free_port()
+    log = site.home.path / "server.log"
     command = [sys.executable, "-m", "app.api", "--port", str(port), "--workers", str(workers)]
     with log.open("wb") as lines:
         process = subprocess.Popen(command, cwd=ROOT, env=_environment(site), stdout=lines, stderr=lines)

@@ -79,7 +79,8 @@ async def _sync_source(
     app: Application, scope: Principal, source: Source, say: Callable[[str], None]
 ) -> tuple[IndexJob, float]:
     """Run an index job as a worker does; return it and its seconds. Raise RuntimeError if it fails."""
-    jobs, began = IndexJobStorage(app.parts.uow), time.perf_counter()
+    jobs = IndexJobStorage(app.parts.uow)
+    began = time.perf_counter()
     job = await jobs.queue_job(scope, source.id, IndexJobKind.SYNC, IndexCause.REQUEST)
     assert job is not None
     watcher = asyncio.create_task(_show_progress(app, scope, job, say))

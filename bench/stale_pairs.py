@@ -109,7 +109,8 @@ def measure_user(user: RealisticUser, embeddings: dict[str, Embedding]) -> tuple
 
 def main() -> None:
     """Print precision and recall of the pairs by part, and of each user's memories."""
-    pairs, users = load_pairs(), [load_user(name) for name in USERS]
+    pairs = load_pairs()
+    users = [load_user(name) for name in USERS]
     texts = {text for pair in pairs for text in (pair.older, pair.newer)}
     texts |= {embedded_text(m.type, m.text, m.actor_id, m.source) for user in users for m in user.memories.values()}
     embeddings = asyncio.run(_embed(sorted(texts)))

@@ -164,7 +164,8 @@ class _Loader:
 
     async def _build_change(self, number: int) -> MemoryChange:
         """Return the change that the write use-case would make for the memory."""
-        one, memory_id = workload.make_note(number), new_id()
+        one = workload.make_note(number)
+        memory_id = new_id()
         [embedding] = await self._embedder.encode_texts([one.text])
         self._relate_memory(memory_id, one.topic)
         age = timedelta(days=DAYS * (1 - number / self._numbers.stop))

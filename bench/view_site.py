@@ -61,7 +61,8 @@ def _conversation_rows(tenant: UUID, user: str, conversation: str, turns: int) -
         return tenant, new_id(), user, conversation, turn, kind.value, place, text, tags, uri, at
 
     for number in range(turns):
-        name, made_at = turn_name(number), now - timedelta(minutes=turns - number)
+        name = turn_name(number)
+        made_at = now - timedelta(minutes=turns - number)
         given = read_fingerprint(name, made_at, _make_fingerprint(number))
         log = TurnLog(name, made_at, f"{number}: " + "a question about the plan " * 20, "an answer " * 60, "done " * 40)
         log_text = log.with_fingerprint(given).as_snapshot()

@@ -37,7 +37,8 @@ class Note:
 def make_note(number: int) -> Note:
     """Return the note with this number; users take turns."""
     chance = random.Random(f"note {number}")
-    user, topic = number % USERS, chance.randrange(TOPICS)
+    user = number % USERS
+    topic = chance.randrange(TOPICS)
     return Note(
         user_id=f"user-{user}",
         thread_id=f"user-{user}/{chance.randrange(THREADS)}",

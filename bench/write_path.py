@@ -233,7 +233,8 @@ async def _time_insert(connection: Any, row: Sequence[Any], vector: HalfVector, 
 
     With `look`, the look-up of a write comes first, because it empties the processor's caches.
     """
-    pid, transaction = connection.get_server_pid(), connection.transaction()
+    pid = connection.get_server_pid()
+    transaction = connection.transaction()
     await transaction.start()
     # the history row that the tripwire requires; not timed
     await connection.execute(_EXCUSE, row[0], uuid4(), str(row[1]))
@@ -246,7 +247,8 @@ async def _time_insert(connection: Any, row: Sequence[Any], vector: HalfVector, 
 
 
 async def _time_work(pid: int, work: Awaitable[Any]) -> tuple[Taken, Any]:
-    used, start = cpu_time.thread_seconds(pid), time.perf_counter()
+    used = cpu_time.thread_seconds(pid)
+    start = time.perf_counter()
     result = await work
     clock = (time.perf_counter() - start) * 1000
     return np.array([clock, (cpu_time.thread_seconds(pid) - used) * 1000]), result
@@ -272,7 +274,8 @@ def print_report(counts: dict[str, list[int]], taken: dict[str, list[Taken]]) ->
 
 async def run_benchmark(superuser: str, memories: int, rounds: int) -> bool:
     """Create a database on this server, fill it, measure and drop it. Return True if every limit is kept."""
-    name, passwords = f"mnema_bench_{uuid4().hex[:12]}", {"mnema_admin": uuid4().hex, "mnema_app": uuid4().hex}
+    name = f"mnema_bench_{uuid4().hex[:12]}"
+    passwords = {"mnema_admin": uuid4().hex, "mnema_app": uuid4().hex}
     parts = urlsplit(superuser)._replace(path=f"/{name}")
     host = parts.netloc.rpartition("@")[2]
     admin, app = (urlunsplit(parts._replace(netloc=f"{r}:{p}@{host}")) for r, p in passwords.items())

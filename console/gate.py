@@ -92,7 +92,8 @@ class Gate:
 
     def _refuse(self, scope: Scope) -> Response | None:
         """Return the refusal of a request, or None. Give the scope its session."""
-        headers, path = Headers(scope=scope), scope["path"]
+        headers = Headers(scope=scope)
+        path = scope["path"]
         if scope["method"] not in ("GET", "HEAD", "POST"):
             return PlainTextResponse("The method is not allowed.", 405)
         if path.startswith(SOCKET):  # only websockets: no polling

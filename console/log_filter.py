@@ -16,7 +16,8 @@ class AddressFilter(logging.Filter):
             return False
         message = record.getMessage()
         if message.endswith(NOT_FOUND) and "://" in message:
-            record.msg, record.args = "a page was not found", ()
+            record.msg = "a page was not found"
+            record.args = ()
         return True
 
 

@@ -71,7 +71,8 @@ class SignIn:
         following, api_key = form.get("next", ""), form.get("key", "").strip()
         if not self._tokens.is_valid(form.get("token", ""), read_cookie(request.headers, FORM_COOKIE)):
             return self._render(request, following, "The form was too old. Try again.", 403)
-        address, now = request.client.host if request.client else "", self._clock()
+        address = request.client.host if request.client else ""
+        now = self._clock()
         if wait_s := self._attempts.begin_attempt(address, now):
             message = f"Too many wrong keys from your address. Try again in {wait_s / 60:.0f} minutes."
             return self._render(request, following, message, 429, retry_after=wait_s)

@@ -334,3 +334,11 @@ def server(installation: Installation) -> str:
 async def caller(app: Application) -> Caller:
     """Return a new tenant with an admin key."""
     return await make_caller(app)
+
+
+@pytest.fixture
+async def sql(installation: Installation) -> AsyncIterator[asyncpg.Connection]:
+    """Yield a superuser's connection to the database of `app`, which has other tests' tenants unless it is the own."""
+    connection = await asyncpg.connect(installation.database.superuser)
+    yield connection
+    await connection.close()

@@ -6,9 +6,11 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
+from mnema_wire.blocks import format_time
+
 from app.domain.turn_memory.active_set import ActiveSet
 from app.domain.turn_memory.artifacts import ArtifactChange, ArtifactKind, Conversation
-from app.domain.turn_memory.fingerprint import Fingerprint, format_time, read_fingerprint
+from app.domain.turn_memory.fingerprint import Fingerprint, read_fingerprint
 from app.domain.turn_memory.turn_log import TurnLog
 from app.domain.turn_memory.views import ContextRows
 

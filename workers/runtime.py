@@ -66,8 +66,11 @@ class Runtime:
     def _running_loop(self) -> asyncio.AbstractEventLoop:
         with self._starting:  # tasks and the sweeper call from different threads
             if self._loop is None or self._pid != os.getpid():  # a forked child has no thread of its parent
-                self._loop, self._pid = asyncio.new_event_loop(), os.getpid()
-                self._application, self._opening, self._stack = None, asyncio.Lock(), contextlib.AsyncExitStack()
+                self._loop = asyncio.new_event_loop()
+                self._pid = os.getpid()
+                self._application = None
+                self._opening = asyncio.Lock()
+                self._stack = contextlib.AsyncExitStack()
                 threading.Thread(target=self._loop.run_forever, name="use-cases", daemon=True).start()
             return self._loop
 

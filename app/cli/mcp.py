@@ -7,7 +7,8 @@ from typing import Annotated
 
 import httpx
 import typer
-from mnema_cli.client import client_options, exit_with_error, read_connection
+from mnema_cli.client import TIMEOUT_S, exit_with_error, read_connection
+from mnema_wire.http_options import client_options
 
 
 class ToolNames(StrEnum):
@@ -36,7 +37,7 @@ def serve_mcp(
     # there is nothing to clean up, and a waiting read of stdin would delay an orderly exit
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
-        options = client_options(url, key)
+        options = client_options(url, key, TIMEOUT_S)
         options["headers"] = {**options["headers"], **fixed_headers({"agent": agent, "user": user, "thread": thread})}
         asyncio.run(serve_stdio(httpx.AsyncClient(**options), names))
     except (httpx.InvalidURL, ValueError) as error:

@@ -60,7 +60,8 @@ class _DriverHandler(logging.Handler):
 def configure_logs(default: str = "info") -> None:
     """Write JSON lines to stderr, also for the database driver. `default`: the level without MNEMA_LOG_LEVEL."""
     driver = logging.getLogger("asyncpg")
-    driver.handlers, driver.propagate = [_DriverHandler()], False
+    driver.handlers = [_DriverHandler()]
+    driver.propagate = False
     lines = _LineLogger(sys.stderr)
     level = getattr(logging, os.environ.get("MNEMA_LOG_LEVEL", default).upper(), logging.INFO)
     structlog.configure(

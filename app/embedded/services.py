@@ -48,7 +48,8 @@ class Services:
         if self._redis_url:  # a Redis of the operator
             del self._starters["redis"]
         else:
-            self._redis_port, self._redis_password = free_port(), secrets.token_urlsafe(32)
+            self._redis_port = free_port()
+            self._redis_password = secrets.token_urlsafe(32)
             self._redis_url = f"redis://:{self._redis_password}@127.0.0.1:{self._redis_port}/0"
         self._env = {k: v for k, v in os.environ.items() if not k.startswith(WITHHELD_PREFIXES)} | {
             "MNEMA_DATABASE_URL": settings.database_url.get_secret_value(),

@@ -2,13 +2,12 @@
 
 from typing import Annotated, Any, Final
 
+from mnema_wire.turn_limits import MAX_CONTINUED, MAX_OBJECTIVE, MAX_PICKED, MAX_SELECTED, MAX_TOPIC
 from pydantic import BaseModel, ConfigDict
 
 from app.domain.reflection.model_usage import CheckedAnswer
 from app.domain.text_rules import cut_at_word, normalise_text
-from app.domain.turn_memory.active_set import MAX_BUCKETS, MAX_SELECTED
-from app.domain.turn_memory.extraction import MAX_FOUND, MAX_TURNS, Journal, ReconciledTurn
-from app.domain.turn_memory.fingerprint import MAX_OBJECTIVE, MAX_TOPIC
+from app.domain.turn_memory.extraction import MAX_FOUND, Journal, ReconciledTurn
 from app.domain.turn_memory.selection import resolve_turn_ids
 from app.domain.turn_memory.signals import SignalKind
 from app.ports import Prompt
@@ -39,8 +38,8 @@ number, or true or false. Every name and number in value and applies_to must sta
 severity: how much it matters. scope: "conversation" if it holds throughout, "objective" for this objective alone,
 "artifact" for one file or result, "thread" for this line of talk. applies_to: the thing it is about, else empty.
 quote: the words of user_text that say it, copied exactly, and no more than needed.
-turn_ids: up to {MAX_TURNS} earlier turns that user_text continues or is about, the most important first.
-memory_bucket_ids: up to {MAX_BUCKETS} of the buckets that help with the objective.
+turn_ids: up to {MAX_CONTINUED} earlier turns that user_text continues or is about, the most important first.
+memory_bucket_ids: up to {MAX_PICKED} of the buckets that help with the objective.
 local_memories_turn_ids: up to {MAX_SELECTED} turns of the block TURN MEMORIES whose memories still matter for the
 objective; of two that contradict each other, the newer. Copy every id exactly; empty lists where none matters."""
 
@@ -55,8 +54,8 @@ class Answer(BaseModel):
     assertions: Assertions
     exceptions: Exclusions
     facts: Facts
-    turn_ids: Annotated[list[Label], bound_list(MAX_TURNS)]
-    memory_bucket_ids: Annotated[list[Label], bound_list(MAX_BUCKETS)]
+    turn_ids: Annotated[list[Label], bound_list(MAX_CONTINUED)]
+    memory_bucket_ids: Annotated[list[Label], bound_list(MAX_PICKED)]
     local_memories_turn_ids: Annotated[list[Label], bound_list(MAX_SELECTED)]
 
 
@@ -71,8 +70,8 @@ def ctx_reconciler_prompt(user_text: str, turn_id: str, now: str, journal: Journ
     }
     bounds = {
         **bound_signals(question["user_text"], SIGNALS, MAX_TOKENS - ID_TOKENS),
-        "turn_ids": min(MAX_TURNS, len(journal.turn_ids)),
-        "memory_bucket_ids": min(MAX_BUCKETS, len(journal.buckets)),
+        "turn_ids": min(MAX_CONTINUED, len(journal.turn_ids)),
+        "memory_bucket_ids": min(MAX_PICKED, len(journal.buckets)),
         "local_memories_turn_ids": min(MAX_SELECTED, len(journal.memory_turn_ids)),
     }
     return Prompt(VERSION, RULES, as_data(question), Answer, MAX_TOKENS, bounds)
@@ -96,8 +95,8 @@ def read_ctx_reconciler(user_text: str, journal: Journal, answer: Answer) -> Che
         objective=cut_at_word(objective, MAX_OBJECTIVE),
         topics=tidy_texts(answer.topics[:MAX_NAMED], MAX_TOPICS, MAX_TOPIC),
         **signals,
-        turn_ids=resolve_turn_ids(answer.turn_ids[:MAX_NAMED], journal.turn_ids, MAX_TURNS),
-        memory_bucket_ids=resolve_turn_ids(answer.memory_bucket_ids[:MAX_NAMED], bucket_ids, MAX_BUCKETS),
+        turn_ids=resolve_turn_ids(answer.turn_ids[:MAX_NAMED], journal.turn_ids, MAX_CONTINUED),
+        memory_bucket_ids=resolve_turn_ids(answer.memory_bucket_ids[:MAX_NAMED], bucket_ids, MAX_PICKED),
         local_memories_turn_ids=resolve_turn_ids(
             answer.local_memories_turn_ids[:MAX_NAMED], journal.memory_turn_ids, MAX_SELECTED
         ),

@@ -137,7 +137,8 @@ class FileTurnSpool:
 
     def _claim(self, tenant: UUID) -> KeptTurn | None:
         cipher = self._cipher_of(tenant)
-        claimed, unreadable = None, 0
+        claimed = None
+        unreadable = 0
         with self._open() as database:
             while claimed is None and (row := database.execute(_CLAIM, (str(tenant),)).fetchone()):
                 try:

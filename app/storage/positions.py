@@ -134,7 +134,8 @@ class ReplicaPosition:
                     if not reached.done():
                         reached.set_exception(error)
                 return
-            self.known, self._told_at = Position(row["timeline"], row["lsn"]), time.monotonic()
+            self.known = Position(row["timeline"], row["lsn"])
+            self._told_at = time.monotonic()
             for reached, wanted in self._waiting.items():
                 if self.known.covers(wanted) and not reached.done():
                     reached.set_result(None)

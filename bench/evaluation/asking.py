@@ -80,7 +80,8 @@ class Asker:
 
     async def _ask(self, conversation: Conversation, stored: StoredUnits, question: Question) -> Asked:
         await self._app.parts.embedder.encode_query(question.text)  # kept from now on: only the query is measured
-        cpu, started = time.process_time(), time.perf_counter()
+        cpu = time.process_time()
+        started = time.perf_counter()
         answer = await self._query(conversation, stored, question, None, None)
         values = {
             "latency_ms": (time.perf_counter() - started) * 1000,

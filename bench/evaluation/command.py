@@ -195,7 +195,8 @@ def _make_report(
         "unanswerable": sum(not question.evidence for question in questions),
     }
     rows = {name: [one.row for one in asked] for name, asked in measured.asked.items()} | measured.others
-    models, notes = [], list(measured.notes)
+    models = []
+    notes = list(measured.notes)
     if judged is not None:
         rows |= judged.rows
         models = judged.models

@@ -67,7 +67,9 @@ def read_conversations(name: str, data: Any) -> Iterator[Read]:
             yield _turn(place, turn["text"], turn=str(turn["id"]), conversation=conversation, **given)
         for number, asked in enumerate(sample["qs"], start=1):
             evidence = [str(id_) for id_ in asked["ev"] if str(id_) in known]
-            where, kind, expected = f"{place}, question {number}", asked.get("cat", "question"), asked.get("a")
+            where = f"{place}, question {number}"
+            kind = asked.get("cat", "question")
+            expected = asked.get("a")
             yield _ask(where, conversation, asked["q"], evidence, kind, open_end=not asked["ev"], expected=expected)
 
 
@@ -85,7 +87,8 @@ def read_locomo(name: str, data: Any) -> Iterator[Read]:
         for number, asked in enumerate(sample["qa"], start=1):
             evidence = [id_ for id_ in locomo.normalise_evidence(asked.get("evidence", [])) if id_ in known]
             category = int(asked["category"])
-            kind, where = LOCOMO_KINDS.get(category, str(category)), f"{place}, question {number}"
+            kind = LOCOMO_KINDS.get(category, str(category))
+            where = f"{place}, question {number}"
             open_end = category == ADVERSARIAL
             expected = None if open_end else asked.get("answer")
             text = str(asked["question"])
@@ -96,7 +99,8 @@ def read_realtalk(name: str, data: Any) -> Iterator[Read]:
     """Yield the lines of one chat of REALTALK, a file `Chat_<n>_<speakers>.json`."""
     conversation = Path(name).stem
     matches = (_SESSION.fullmatch(key) for key in data)
-    known, speakers = set(), list((data.get("name") or {}).values())
+    known = set()
+    speakers = list((data.get("name") or {}).values())
     for session in sorted(int(match[1]) for match in matches if match):
         for seq, turn in enumerate(data[f"session_{session}"]):
             known.add(id_ := str(turn["dia_id"]))
@@ -108,7 +112,9 @@ def read_realtalk(name: str, data: Any) -> Iterator[Read]:
     for number, asked in enumerate(data["qa"], start=1):
         evidence = [id_ for id_ in locomo.normalise_evidence(asked.get("evidence", [])) if id_ in known]
         where = f"{name}, question {number}"
-        text, kind, expected = asked["question"], asked["category"], asked.get("answer")
+        text = asked["question"]
+        kind = asked["category"]
+        expected = asked.get("answer")
         yield _ask(where, conversation, text, evidence, kind, open_end=False, expected=expected)
 
 
@@ -139,7 +145,8 @@ def read_longmemeval(name: str, data: Any) -> Iterator[Read]:
                 yield _turn(place, turn["content"], turn=id_, conversation=conversation, **fields)
         none = conversation.endswith("_abs")
         kind = ABSTENTION if none else sample["question_type"]
-        text, expected = sample["question"], sample.get("answer")
+        text = sample["question"]
+        expected = sample.get("answer")
         where, line = _ask(place, conversation, text, evidence, kind, open_end=none, expected=expected)
         if isinstance(line, Mapping):
             asked_at = max(_longmemeval_time(place, sample["question_date"]), max(at for at, _ in dated))
@@ -150,7 +157,8 @@ def read_longmemeval(name: str, data: Any) -> Iterator[Read]:
 def read_beam(name: str, data: tuple[Any, Any]) -> Iterator[Read]:
     """Yield the lines of one chat of BEAM, a folder with `chat.json` and `probing_questions/probing_questions.json`."""
     chat, questions = data
-    known, at = set(), None
+    known = set()
+    at = None
     for number, batch in enumerate(chat, start=1):
         messages = [message for turn in batch["turns"] for message in turn]
         anchor = next((message["time_anchor"] for message in messages if message.get("time_anchor")), None)
@@ -167,7 +175,8 @@ def read_beam(name: str, data: tuple[Any, Any]) -> Iterator[Read]:
     for kind, asked in questions.items():
         for number, one in enumerate(asked, start=1):
             evidence = [id_ for id_ in _flatten_ids(one.get("source_chat_ids")) if id_ in known]
-            where, open_end = f"{name}, {kind} {number}", kind == ABSTENTION
+            where = f"{name}, {kind} {number}"
+            open_end = kind == ABSTENTION
             expected = next((one[key] for key in BEAM_ANSWERS if one.get(key)), None)
             yield _ask(where, name, one["question"], evidence, kind, open_end=open_end, expected=expected)
 

@@ -173,7 +173,8 @@ def check_same_data(options: Mapping[str, Any], files: Sequence[DataFile], forme
             raise DataError(f"--against: the former report has {name} {was!r}, not {options[name]!r}")
     if [file.sha256 for file in files] != [file["sha256"] for file in former["data"]]:
         raise DataError("--against: the former report is of other data")
-    judge, former_judge = options.get("judge"), former["options"].get("judge")
+    judge = options.get("judge")
+    former_judge = former["options"].get("judge")
     if judge and former_judge and judge != former_judge:
         raise DataError(f"--against: the judge of the former report is {former_judge}, not {judge}")
 

@@ -59,7 +59,8 @@ def group_questions(questions: Sequence[Question], size: int) -> Iterator[list[Q
     for question in questions:
         if group and len(evidence | question.evidence) > size:
             yield group
-            group, evidence = [], frozenset()
+            group = []
+            evidence = frozenset()
         group.append(question)
         evidence |= question.evidence
     if group:

@@ -83,7 +83,8 @@ class ModelStages:
 
     @asynccontextmanager
     async def _open_models(self) -> AsyncIterator[tuple[CachedModel, CachedModel | None]]:
-        cache, limit = AnswerCache(self.folder), TokenLimit(self.max_tokens)
+        cache = AnswerCache(self.folder)
+        limit = TokenLimit(self.max_tokens)
         async with AsyncExitStack() as stack:
             models = []
             for settings in filter(None, (self.answerer, self.judge)):

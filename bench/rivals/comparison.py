@@ -76,7 +76,9 @@ class Report:
 
     def limits(self) -> list[Limit]:
         """Return the limits with what was measured."""
-        many, pair, nearest = self.plan.sizes.clients, ("Mnema", "mem0"), "Mnema, vectors only"
+        many = self.plan.sizes.clients
+        pair = ("Mnema", "mem0")
+        nearest = "Mnema, vectors only"
         write_rate = self.ratio(pair, "write", many, "per_second")
         query_rate = self.ratio((nearest, "mem0"), "query", many, "per_second")
         return [
@@ -98,7 +100,8 @@ def run(plan: Plan, say: Callable[[str], None]) -> Report:
 
     Raise RuntimeError if a product refuses a request, or if it or its packages cannot be started or installed.
     """
-    python, report = install_peers(plan.peers_home, say), Report(plan)
+    python = install_peers(plan.peers_home, say)
+    report = Report(plan)
     with contextlib.ExitStack() as opened:
         site = opened.enter_context(open_site(0))
         shipped, nearest = opened.enter_context(open_mnema(site, plan.sizes))

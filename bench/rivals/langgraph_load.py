@@ -84,9 +84,12 @@ class StoreClients:
 
     def measure_calls(self) -> StoreOutcome:
         """Let every client call for the given time, each again when its call has ended."""
-        outcome, numbers, lock = StoreOutcome(), itertools.count(self._load.first), threading.Lock()
+        outcome = StoreOutcome()
+        numbers = itertools.count(self._load.first)
+        lock = threading.Lock()
         call = self.write_memory if self._load.kind == "write" else self.ask_question
-        cpu, opened = time.process_time(), time.perf_counter()
+        cpu = time.process_time()
+        opened = time.perf_counter()
         measured, until = opened + self._load.warmup, opened + self._load.warmup + self._load.seconds
 
         def run_client(_client: int) -> None:
@@ -105,7 +108,8 @@ class StoreClients:
 
         with ThreadPoolExecutor(self._load.clients) as pool:
             list(pool.map(run_client, range(self._load.clients)))
-        outcome.cpu_ms, outcome.seconds = (time.process_time() - cpu) * 1000, self._load.seconds
+        outcome.cpu_ms = (time.process_time() - cpu) * 1000
+        outcome.seconds = self._load.seconds
         return outcome
 
     def run_through(self) -> StoreOutcome:

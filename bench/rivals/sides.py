@@ -105,7 +105,8 @@ class ServerSide:
 
     def find(self, questions: Sequence[int]) -> list[list[str]]:
         """Return the texts found for each question, the best first."""
-        asked, path = replace(self.base, kind="query"), PATHS[self.base.rival]["query"]
+        asked = replace(self.base, kind="query")
+        path = PATHS[self.base.rival]["query"]
         headers = {"Authorization": f"Bearer {asked.key}"} if asked.key else {}
         with httpx.Client(base_url=f"http://{HOST}:{asked.port}", headers=headers, timeout=60) as client:
             answers = [client.post(path, json=asked.body_of(number)).raise_for_status() for number in questions]
@@ -192,7 +193,8 @@ def open_mnema(site: Site, sizes: Sizes) -> Iterator[tuple[ServerSide, ServerSid
     """Run Mnema's own server; yield it with its ranking as shipped, and with the nearest vectors alone."""
     url = site.home.role_url(site.cluster, "mnema_app")
     variables = {"MNEMA_DATABASE_URL": url, "MNEMA_HOME": str(site.home.path), "MNEMA_EMBEDDED": "1"}
-    port, log = free_port(), site.home.path / "mnema.log"
+    port = free_port()
+    log = site.home.path / "mnema.log"
     options = ("--port", str(port))
     with running_server("app.api", *options, log=log, variables=variables, port=port) as (process, _port):
         base = replace(base_load("mnema", port, sizes), key=site.key)

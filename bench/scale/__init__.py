@@ -25,7 +25,8 @@ SMALL_ROWS, OTHERS_SHARE = 1000, 10
 
 def run(plan: Plan, say: Callable[[str], None]) -> Report:
     """Measure each size on its own throw-away installation. The requests go to all of them in turn."""
-    report, loaded = Report(plan), []
+    report = Report(plan)
+    loaded = []
     with ExitStack() as sites:
         for rows in plan.rows:
             site = sites.enter_context(throwaway.open_site(0, plan.settings))
@@ -50,7 +51,8 @@ async def load_site(
         [beside] = await ids_beside(sql, tenant, 1)
         share = max(1, rows // OTHERS_SHARE // max(1, plan.tenants - 2))
         sizes = [min(SMALL_ROWS, rows)] + [share] * max(0, plan.tenants - 2)
-        tenants, first = [Tenant(tenant, large_users(rows))], rows
+        tenants = [Tenant(tenant, large_users(rows))]
+        first = rows
         for number, size in enumerate(sizes):
             other = beside if number == 0 else new_id()
             await sql.execute("INSERT INTO tenants (id, name) VALUES ($1, $2)", other, f"other {number}")

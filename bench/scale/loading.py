@@ -53,7 +53,8 @@ async def load_tenants(
     await sql.execute("SELECT pg_reload_conf()")
     await sql.execute("SET session_replication_role = replica; SET synchronous_commit = off")
     await sql.execute(f"SET maintenance_work_mem = '{memory}'; SET max_parallel_maintenance_workers = 1")
-    figures, indexes = LoadFigures(sum(map(len, tenants))), await _drop_indexes(sql)
+    figures = LoadFigures(sum(map(len, tenants)))
+    indexes = await _drop_indexes(sql)
     started = time.perf_counter()
     for place, tenant in enumerate(tenants):
         await _copy_tenant(sql, tenant, indexed=place == 0, say=say)
@@ -121,7 +122,8 @@ async def _copy_tenant(sql: asyncpg.Connection, tenant: Tenant, *, indexed: bool
         row["user_id"]: row["user_pk"]
         for row in await sql.fetch("SELECT user_id, user_pk FROM users WHERE tenant_id = $1", tenant.id)
     }
-    basis, started = make_basis(), time.perf_counter()
+    basis = make_basis()
+    started = time.perf_counter()
     for rows, vectors in tenant.chunks(basis):
         await _Chunk(tenant, keys, indexed).copy_rows(sql, rows, vectors)
         if rows.stop % 100_000 == 0:
@@ -151,13 +153,15 @@ class _Chunk:
         await sql.copy_records_to_table("relations", columns=_RELATION, records=self._relations)
 
     def _add_row(self, row: int, vector: NDArray[np.float32]) -> None:
-        tenant, note = self._tenant, workload.make_note(self._tenant.first + row)
+        tenant = self._tenant
+        note = workload.make_note(self._tenant.first + row)
         key = tenant.ids[row]
         user = tenant.users[int(tenant.owners[row])]
         place = tenant.place_of(row, EDGES if user in USERS else FEW_EDGES)
         kind = "semantic" if place.thread_id is None else "turn"
         at = datetime.now(UTC) - timedelta(minutes=len(tenant) - row)
-        rare, hashed = "rare" if row % RARE == 0 else None, (tenant.first + row).to_bytes(8)
+        rare = "rare" if row % RARE == 0 else None
+        hashed = (tenant.first + row).to_bytes(8)
         owner = (tenant.id, key, self._users[user], user, place.thread_id, place.seq, workload.AGENT, rare)
         rest = (hashed, 1 + row % 4, False, [], "active", "{}", 1, at, at)
         self._memories.append((*owner, kind, note.category, note.text, *rest))

@@ -105,7 +105,8 @@ def measure_requests(
         for place, requests in enumerate(zip(*(requests_of(one.user) for one in loaded), strict=True)):
             for request, (one, server, port) in zip(requests, servers, strict=True):
                 say(f"{one.rows}: {request.name}")
-                key, first = one.small_key if request.small else one.site.key, FIRST_NOTE + place * APART
+                key = one.small_key if request.small else one.site.key
+                first = FIRST_NOTE + place * APART
                 load = Load(port, key, request.kind, request.user, request.clients, seconds, min(1.0, seconds), first)
                 lines.append(_measure_load(one, server, request, load))
     return lines
@@ -165,7 +166,9 @@ async def _measure_work(
 ) -> WorkLine:
     say(f"{rows}: {name}")
     postmaster = site.home.postgres.owner_pid() or 0
-    before, started, cpu = cpu_time.family_seconds(postmaster), time.perf_counter(), time.process_time()
+    before = cpu_time.family_seconds(postmaster)
+    started = time.perf_counter()
+    cpu = time.process_time()
     done = await work()
     seconds, cpu = time.perf_counter() - started, time.process_time() - cpu
     await asyncio.sleep(0)

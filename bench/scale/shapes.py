@@ -127,11 +127,15 @@ class ShapeBench:
             return [await self._measure(both, shape) for shape in shapes if shape.user is None or shape.user in known]
 
     async def _measure(self, both: Sequence[asyncpg.Connection], shape: Shape) -> Line:
-        truth, cpu, found, times = self._truths[shape.tenant], [0.0, 0.0], [], []
+        truth = self._truths[shape.tenant]
+        cpu = [0.0, 0.0]
+        found = []
+        times = []
         pids = [await connection.fetchval("SELECT pg_backend_pid()") for connection in both]
         for query in range(-WARM, shape.queries):  # the first only warm plans and caches
             for side in (0, 1) if query % 2 else (1, 0):  # the first fills the caches, the second is measured
-                before, started = cpu_time.thread_seconds(pids[side]), time.perf_counter()
+                before = cpu_time.thread_seconds(pids[side])
+                started = time.perf_counter()
                 best = await _find_best(both[side], truth, query % QUERIES, shape)
                 if query < 0:
                     continue

@@ -49,7 +49,8 @@ async def measure_upkeep(
 
     async def measure(step: str, work: Callable[[], Awaitable[object]] | None) -> None:
         say(f"{len(truth.tenant)}: {step}")
-        started, cpu = time.perf_counter(), cpu_time.thread_seconds(pid)
+        started = time.perf_counter()
+        cpu = cpu_time.thread_seconds(pid)
         if work is not None:
             await work()
         took = time.perf_counter() - started, cpu_time.thread_seconds(pid) - cpu

@@ -1,8 +1,8 @@
 """The first page: counts, recent changes and the health of the API."""
 
 from mnema_client import overview
-from mnema_client.models import Health, Readiness
 from mnema_wire.bases import Page
+from mnema_wire.health import Health, Readiness
 from mnema_wire.jobs import JobCounts
 from mnema_wire.memory import Memory
 from mnema_wire.overview import CategoryOverview

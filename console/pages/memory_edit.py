@@ -49,7 +49,8 @@ class EditDialog:
 
     def _changes(self) -> ChangeFields:
         """Return the fields that the person changed: those that differ from the version the form began with."""
-        memory, changed = self._memory, ChangeFields()
+        memory = self._memory
+        changed = ChangeFields()
         if self._text.value != memory.text:
             changed["text"] = self._text.value
         if self._category.value.strip() != memory.category:

@@ -122,7 +122,8 @@ class KeysetList(Generic[T]):
     def _show_page(self, found: Page[T], cursor: str | None, turn: int) -> None:
         if cursor is None:
             self._rows.clear()
-            self._table, self._shown = None, 0
+            self._table = None
+            self._shown = 0
         first = self._add_items(found.items)
         self._show_foot(lambda: self._end_page(found.next_cursor, turn))
         if cursor is not None and first is not None:  # the button that had the focus is gone

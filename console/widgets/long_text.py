@@ -31,7 +31,8 @@ def split_steps(pieces: Sequence[Piece], room: int) -> Iterator[Step]:
                 left -= PIECE_BYTES + count_bytes(shown)
             if end < len(text):
                 yield step
-                step, left = [], room
+                step = []
+                left = room
     yield step
 
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any, NoReturn, TypeAlias
 
 import httpx
 import typer
+from mnema_wire.http_options import client_options
 from pydantic import ValidationError
 from rich.console import Console
 from rich.markup import escape
@@ -20,7 +21,8 @@ err = Console(stderr=True, soft_wrap=True, emoji=False)
 AsJson = Annotated[bool, typer.Option("--json", help="print the server's answer as JSON")]
 Columns: TypeAlias = Mapping[str, Callable[[Any], object]]
 """The columns of a table: a title and a function of an item for each."""
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
+TIMEOUT_S = 60
+"""Seconds for connecting, and for each wait for data."""
 
 
 USAGE = 2
@@ -119,13 +121,7 @@ def open_client() -> httpx.Client:
 
 def build_client(url: str, key: str) -> httpx.Client:
     """Return a client for the server at `url`."""
-    return httpx.Client(**client_options(url, key))
-
-
-def client_options(url: str, key: str) -> dict[str, Any]:
-    """Return the arguments of an httpx client for this server. On loopback it ignores proxies of the environment."""
-    local = httpx.URL(url).host in LOOPBACK
-    return {"base_url": url, "headers": {"Authorization": f"Bearer {key}"}, "timeout": 60, "trust_env": not local}
+    return httpx.Client(**client_options(url, key, TIMEOUT_S))
 
 
 def request_json(client: httpx.Client, method: str, path: str, **arguments: Any) -> Any:

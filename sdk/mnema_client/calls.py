@@ -12,12 +12,13 @@ from uuid import UUID
 
 import httpx
 from mnema_wire.bases import Page
+from mnema_wire.health import Health, Readiness
 from mnema_wire.jobs import Job, JobCounts, JobDetail
 from mnema_wire.memory import Changes, HistoryEntry, Memory, MemoryChanges, NewMemory, NewTurn, Receipt, Turn, Written
 from mnema_wire.recall import Answer, Count, Counts, Question, ThreadDelta
 from pydantic import BaseModel, ValidationError
 
-from mnema_client import models, requests
+from mnema_client import requests
 from mnema_client.errors import CannotBeSent
 from mnema_client.requests import (
     ChangeFields,
@@ -201,14 +202,14 @@ def job_counts() -> Call[JobCounts]:
     return Call("GET", "/jobs/counts", model_reader(JobCounts))
 
 
-def health() -> Call[models.Health]:
+def health() -> Call[Health]:
     """Tell whether the server process is alive."""
-    return Call("GET", "/health", model_reader(models.Health))
+    return Call("GET", "/health", model_reader(Health))
 
 
-def ready() -> Call[models.Readiness]:
+def ready() -> Call[Readiness]:
     """Tell whether the server can serve requests, and what is wrong. Not being ready is a result, not an error."""
-    return Call("GET", "/ready", model_reader(models.Readiness), accepted=frozenset({503}))
+    return Call("GET", "/ready", model_reader(Readiness), accepted=frozenset({503}))
 
 
 def model_reader(model: type[M]) -> Callable[[httpx.Response], M]:
@@ -241,8 +242,12 @@ def path_id(value: UUID | str) -> str:
 
 def build_body(model: type[M], /, **fields: Any) -> M:
     """Build a body from the fields that are not None. Raise CannotBeSent for what the body refuses."""
+    return fill_body(model, {name: value for name, value in fields.items() if value is not None})
+
+
+def fill_body(model: type[M], given: Mapping[str, Any]) -> M:
+    """Build a body from the fields, also those that are None. Raise CannotBeSent for what the body refuses."""
     known = model.model_fields
-    given = {name: value for name, value in fields.items() if value is not None}
     try:
         return model(**{(name in known and known[name].alias) or name: value for name, value in given.items()})
     except ValidationError as error:

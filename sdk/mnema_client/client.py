@@ -12,7 +12,6 @@ from mnema_client import (
     citations,
     consent,
     projects,
-    turn_buckets,
     turn_calls,
     turn_extraction,
     turn_reactions,
@@ -92,7 +91,7 @@ class Mnema(AdministrationMethods, SourceMethods):
     active_set = sync_method(turn_calls.active_set)
     select_memories = sync_method(turn_calls.select_memories)
     assistant_signals = sync_method(turn_calls.assistant_signals)
-    buckets = sync_method(turn_buckets.buckets)
+    buckets = sync_method(turn_calls.buckets)
     context_view = sync_method(turn_calls.context_view)
     turn_feedback = sync_method(turn_reactions.turn_feedback)
     gate_feedback = sync_method(turn_reactions.gate_feedback)
@@ -226,7 +225,7 @@ class AsyncMnema(AsyncAdministrationMethods, AsyncSourceMethods):
     active_set = async_method(turn_calls.active_set)
     select_memories = async_method(turn_calls.select_memories)
     assistant_signals = async_method(turn_calls.assistant_signals)
-    buckets = async_method(turn_buckets.buckets)
+    buckets = async_method(turn_calls.buckets)
     context_view = async_method(turn_calls.context_view)
     turn_feedback = async_method(turn_reactions.turn_feedback)
     gate_feedback = async_method(turn_reactions.gate_feedback)

@@ -2,7 +2,7 @@
 
 from uuid import UUID
 
-from mnema_client.answered import Answered
+from mnema_wire.bases import Answered
 
 
 class LineError(Answered):
@@ -26,21 +26,3 @@ class BulkResult(Answered):
     revision: int | None = None
     reason: str | None = None
     error: LineError | None = None
-
-
-class Health(Answered):
-    """The state of the server process, and what it runs with. `chat_model` None: background work has no model."""
-
-    status: str
-    version: str = ""
-    embedder: str = ""
-    reranker: str = ""
-    chat_model: str | None = None
-    summaries: bool = True
-
-
-class Readiness(Answered):
-    """The server's readiness: `ready`, `degraded` or `unavailable`. `checks`: `ok` or the problem, by part."""
-
-    status: str
-    checks: dict[str, str]

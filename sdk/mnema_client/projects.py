@@ -6,6 +6,7 @@ user, if the project has several.
 
 from uuid import UUID
 
+from mnema_wire.health import Health
 from mnema_wire.projects import (
     ChatMessage,
     IndexedMessage,
@@ -16,7 +17,6 @@ from mnema_wire.projects import (
     StoredProjectFact,
 )
 
-from mnema_client import models
 from mnema_client.calls import JSON, idempotency_headers, json_body, model_reader
 from mnema_client.facts import FactKind
 from mnema_client.requests import Moment
@@ -108,6 +108,6 @@ def index_chat_message(
     return Call("POST", "/index-chat-message", model_reader(IndexedMessage), content=body, headers=headers)
 
 
-def health_once() -> Call[models.Health]:
+def health_once() -> Call[Health]:
     """Tell whether the server process is alive, without a retry."""
-    return Call("GET", "/health", model_reader(models.Health), once=True)
+    return Call("GET", "/health", model_reader(Health), once=True)

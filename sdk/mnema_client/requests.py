@@ -12,7 +12,7 @@ from uuid import UUID
 from mnema_wire.fields import StateName, TypeName
 from mnema_wire.memory import Source
 from mnema_wire.recall import Filters
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
 from mnema_client.errors import CannotBeSent
@@ -49,16 +49,6 @@ def param_text(value: Any) -> str:
 def encode_body(body: BaseModel) -> bytes:
     """Return the set fields as JSON; the server's defaults apply to the others. Raise CannotBeSent."""
     return encode_json(body.model_dump(exclude_unset=True, by_alias=True))
-
-
-class Sent(BaseModel):
-    """The base of the request bodies that the server and its clients do not share yet."""
-
-    model_config = ConfigDict(extra="forbid", populate_by_name=True)
-
-    def body(self) -> bytes:
-        """Return the set fields as JSON; the server's defaults apply to the others. Raise CannotBeSent."""
-        return encode_body(self)
 
 
 class MemoryFields(TypedDict, total=False):

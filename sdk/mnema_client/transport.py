@@ -11,6 +11,7 @@ from typing import Any, Generic, TypeVar
 from urllib.parse import urlsplit
 
 import httpx
+from mnema_wire.http_options import client_options
 
 from mnema_client.errors import (
     BrokenOff,
@@ -25,7 +26,6 @@ from mnema_client.streams import open_stream
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
 TRANSIENT = frozenset({429, 502, 503, 504})
 NOT_DONE = frozenset({429})
 """Statuses with which the server says that it did nothing."""
@@ -75,12 +75,7 @@ class Connection:
 
     def client_options(self) -> dict[str, Any]:
         """Return the options of an httpx client. On loopback it ignores the proxies of the environment."""
-        return {
-            "base_url": self.base_url.rstrip("/"),
-            "headers": {"Authorization": f"Bearer {self.api_key}"},
-            "timeout": self.timeout_s,
-            "trust_env": urlsplit(self.base_url).hostname not in LOOPBACK,
-        }
+        return client_options(self.base_url, self.api_key, self.timeout_s)
 
 
 def build_connection(

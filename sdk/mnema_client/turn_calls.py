@@ -1,4 +1,4 @@
-"""Turn memory: calls that write the turns of a conversation, select among them and read the views, and their bodies.
+"""Turn memory: calls that write the turns of a conversation, select among them and read the views.
 
 `project_id`, where a call has it, is the id or the name of the API key's own tenant.
 """
@@ -6,83 +6,28 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeVar
 
-from mnema_wire.turn_views import ContextView, SignalTurn, SignalTurns, View
+from mnema_wire.turn_memory import (
+    ActiveSetIn,
+    ActiveSetOut,
+    ArtifactKindName,
+    ArtifactOut,
+    ArtifactPageOut,
+    DeletedTurnOut,
+    FingerprintIn,
+    FingerprintOut,
+    SignalIn,
+    StoredTurnOut,
+    TurnLogIn,
+)
+from mnema_wire.turn_views import Buckets, ContextView, SignalTurn, SignalTurns, View
 from pydantic import BaseModel
 
-from mnema_client import turn_models
 from mnema_client.calls import JSON, build_body, model_reader, path_segment, query_params
-from mnema_client.requests import Moment, Sent
+from mnema_client.requests import Moment, encode_body
 from mnema_client.transport import Call
 
 M = TypeVar("M", bound=BaseModel)
-ArtifactKind = Literal[
-    "artifact:turn.log",
-    "artifact:turn.fingerprint.v1",
-    "artifact:turn.log.reaction",
-    "conversation.active_set.v1",
-    "conversation.memory.bucket.v1",
-    "conv.start",
-]
-
-
-class NewTurnLog(Sent):
-    """The log of a turn."""
-
-    user_id: str
-    project_id: str | None = None
-    user_text: str
-    assistant_text: str | None = None
-    summary: str | None = None
-    extra: dict[str, Any] | None = None
-    track_id: str | None = None
-    made_at: Moment | None = None
-    conversation_title: str = ""
-
-
-class Signal(Sent):
-    """A statement of a fingerprint.
-
-    `severity`: of an assertion must, prefer (default) or allow; of an exception avoid (default) or do_not; of a fact
-    high, medium (default) or low; of an assistant signal mention (default), recommend or strong_promote. `scope`:
-    conversation (default), objective, artifact or thread.
-    """
-
-    key: str
-    value: Any = None
-    severity: str | None = None
-    scope: str | None = None
-    applies_to: str = ""
-
-
-class NewFingerprint(Sent):
-    """The fingerprint of a turn."""
-
-    user_id: str
-    project_id: str | None = None
-    objective: str = ""
-    topics: list[str] | None = None
-    assertions: list[Signal] | None = None
-    exceptions: list[Signal] | None = None
-    facts: list[Signal] | None = None
-    assistant_signals: list[Signal] | None = None
-    ctx_retrieval_queries: list[str] | None = None
-    conversation_title: str = ""
-    track_id: str | None = None
-    made_at: Moment | None = None
-    extra_tags: list[str] | None = None
-
-
-class NewSelection(Sent):
-    """A selection of memories and buckets."""
-
-    user_id: str
-    project_id: str | None = None
-    selected_local_memories_turn_ids: list[str] | None = None
-    picked_bucket_ids: list[str] | None = None
-    conversation_title: str = ""
-
-
-Signals = Sequence[Signal | Mapping[str, Any]]
+Signals = Sequence[SignalIn | Mapping[str, Any]]
 
 
 def put_turn(
@@ -98,13 +43,13 @@ def put_turn(
     made_at: Moment | None = None,
     conversation_title: str | None = None,
     project_id: str | None = None,
-) -> Call[turn_models.StoredTurn]:
+) -> Call[StoredTurnOut]:
     """Store the log of a turn, or change it. Fields that are not given keep what is stored.
 
     `extra`: anything else to keep with the turn, at most 16 KiB of JSON. `made_at`: by default now.
     """
     body = build_body(
-        NewTurnLog,
+        TurnLogIn,
         user_id=user_id,
         project_id=project_id,
         user_text=user_text,
@@ -115,18 +60,18 @@ def put_turn(
         made_at=made_at,
         conversation_title=conversation_title,
     )
-    return _put(turn_path(conversation_id, turn_id), turn_models.StoredTurn, body)
+    return _put(turn_path(conversation_id, turn_id), StoredTurnOut, body)
 
 
-def get_turn(conversation_id: str, turn_id: str, *, user_id: str) -> Call[turn_models.Artifact]:
+def get_turn(conversation_id: str, turn_id: str, *, user_id: str) -> Call[ArtifactOut]:
     """Return the whole log of a turn: its `content` has `turn_log` and `turn_summary`. Raise NotFound."""
-    read = model_reader(turn_models.Artifact)
+    read = model_reader(ArtifactOut)
     return Call("GET", turn_path(conversation_id, turn_id), read, query_params(user_id=user_id))
 
 
-def delete_turn(conversation_id: str, turn_id: str, *, user_id: str) -> Call[turn_models.DeletedTurn]:
+def delete_turn(conversation_id: str, turn_id: str, *, user_id: str) -> Call[DeletedTurnOut]:
     """Delete a turn for good: its log, its fingerprint and its feedback. Raise NotFound if there is nothing."""
-    read = model_reader(turn_models.DeletedTurn)
+    read = model_reader(DeletedTurnOut)
     path = turn_path(conversation_id, turn_id)
     return Call("DELETE", path, read, query_params(user_id=user_id), repeatable=False)
 
@@ -148,13 +93,15 @@ def put_fingerprint(
     made_at: Moment | None = None,
     extra_tags: Sequence[str] | None = None,
     project_id: str | None = None,
-) -> Call[turn_models.StoredFingerprint]:
-    """Store what a turn said, in place of its fingerprint before. `Signal` explains the statements.
+) -> Call[FingerprintOut]:
+    """Store what a turn said, in place of its fingerprint before.
+
+    `mnema_wire.turn_memory` explains the statements, such as `AssertionIn`.
 
     A turn without a log gets one. `extra_tags`: tags besides the fingerprint's own.
     """
     body = build_body(
-        NewFingerprint,
+        FingerprintIn,
         user_id=user_id,
         project_id=project_id,
         objective=objective,
@@ -169,21 +116,21 @@ def put_fingerprint(
         made_at=made_at,
         extra_tags=extra_tags,
     )
-    return _put(f"{turn_path(conversation_id, turn_id)}/fingerprint", turn_models.StoredFingerprint, body)
+    return _put(f"{turn_path(conversation_id, turn_id)}/fingerprint", FingerprintOut, body)
 
 
 def artifact_page(
     conversation_id: str,
     *,
     user_id: str,
-    kind: ArtifactKind | Sequence[ArtifactKind] | None = None,
+    kind: ArtifactKindName | Sequence[ArtifactKindName] | None = None,
     tag: str | None = None,
     turn_id: str | None = None,
     days: int | None = None,
     materialize: bool | None = None,
     limit: int | None = None,
     cursor: str | None = None,
-) -> Call[turn_models.ArtifactPage]:
+) -> Call[ArtifactPageOut]:
     """Return one page of a conversation's artifacts, newest first, with the conversation's title.
 
     `days`: by default 365; `materialize`: read the blobs too, then a page has at most 20 artifacts.
@@ -194,14 +141,12 @@ def artifact_page(
     }
     if kind is not None:
         params["kind"] = [kind] if isinstance(kind, str) else list(kind)
-    return Call(
-        "GET", f"{conversation_path(conversation_id)}/artifacts", model_reader(turn_models.ArtifactPage), params
-    )
+    return Call("GET", f"{conversation_path(conversation_id)}/artifacts", model_reader(ArtifactPageOut), params)
 
 
-def active_set(conversation_id: str, *, user_id: str) -> Call[turn_models.ActiveSet]:
+def active_set(conversation_id: str, *, user_id: str) -> Call[ActiveSetOut]:
     """Return what is selected in a conversation, and how far its buckets are reconciled."""
-    read = model_reader(turn_models.ActiveSet)
+    read = model_reader(ActiveSetOut)
     return Call("GET", f"{conversation_path(conversation_id)}/active-set", read, query_params(user_id=user_id))
 
 
@@ -213,21 +158,21 @@ def select_memories(
     bucket_ids: Sequence[str] | None = None,
     conversation_title: str | None = None,
     project_id: str | None = None,
-) -> Call[turn_models.ActiveSet]:
+) -> Call[ActiveSetOut]:
     """Select the turns whose memories matter from now on, and the buckets. What is not given stays as it is.
 
     `turn_ids`: ids or unique beginnings of ids; the first 5 count, and the first 3 of `bucket_ids`. An empty list
     selects nothing.
     """
     body = build_body(
-        NewSelection,
+        ActiveSetIn,
         user_id=user_id,
         project_id=project_id,
         selected_local_memories_turn_ids=turn_ids,
         picked_bucket_ids=bucket_ids,
         conversation_title=conversation_title,
     )
-    return _put(f"{conversation_path(conversation_id)}/active-set", turn_models.ActiveSet, body)
+    return _put(f"{conversation_path(conversation_id)}/active-set", ActiveSetOut, body)
 
 
 def assistant_signals(
@@ -260,6 +205,14 @@ def context_view(
     return Call("GET", f"{conversation_path(conversation_id)}/context", model_reader(ContextView), params)
 
 
+def buckets(
+    conversation_id: str, *, user_id: str, status: Literal["active", "disabled"] | None = None
+) -> Call[Buckets]:
+    """Return the buckets of a conversation, with this status or all."""
+    path = f"{conversation_path(conversation_id)}/buckets"
+    return Call("GET", path, model_reader(Buckets), query_params(user_id=user_id, status=status))
+
+
 def turn_path(conversation_id: str, turn_id: str) -> str:
     """Return the path of a turn."""
     return f"{conversation_path(conversation_id)}/turns/{path_segment(turn_id)}"
@@ -270,5 +223,5 @@ def conversation_path(conversation_id: str) -> str:
     return f"/conversations/{path_segment(conversation_id)}"
 
 
-def _put(path: str, model: type[M], body: Sent) -> Call[M]:
-    return Call("PUT", path, model_reader(model), content=body.body(), headers=JSON)
+def _put(path: str, model: type[M], body: BaseModel) -> Call[M]:
+    return Call("PUT", path, model_reader(model), content=encode_body(body), headers=JSON)

@@ -127,6 +127,11 @@ def format_sections(fingerprint: Mapping[str, Any]) -> str:
     return " | ".join(f"{short}: {'; '.join(signals) or NONE}" for short, signals in parts)
 
 
+def format_time(moment: datetime) -> str:
+    """Return a time in UTC as `2026-01-26T15:03:12.345Z`."""
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
 def format_minute(moment: Any) -> str:
     """Return a time to the minute in UTC as `2026-01-26T15:03Z`; an unreadable one as it is given, or `?`."""
     found = read_moment(moment)

@@ -64,14 +64,6 @@ def embedder() -> SeededEmbedder:
 
 
 @pytest.fixture
-async def sql(database: Database) -> AsyncIterator[asyncpg.Connection]:
-    """A superuser's connection."""
-    connection = await asyncpg.connect(database.superuser)
-    yield connection
-    await connection.close()
-
-
-@pytest.fixture
 async def clock(database: Database) -> AsyncIterator[DatabaseClock]:
     """The clocks of the application and its database, which the test moves."""
     connection = await asyncpg.connect(database.superuser)

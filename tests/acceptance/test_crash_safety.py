@@ -7,7 +7,7 @@ import asyncio
 import itertools
 import os
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -34,14 +34,6 @@ pytestmark = pytest.mark.acceptance
 def embedder() -> SeededEmbedder:
     """The embedder of this process; the killed server uses the real model."""
     return SeededEmbedder()
-
-
-@pytest.fixture
-async def sql(database: Database) -> AsyncIterator[asyncpg.Connection]:
-    """A superuser's connection."""
-    connection = await asyncpg.connect(database.superuser)
-    yield connection
-    await connection.close()
 
 
 @pytest.fixture

@@ -50,14 +50,6 @@ def embedder() -> SeededEmbedder:
     return SeededEmbedder()
 
 
-@pytest.fixture
-async def sql(database: Database) -> AsyncIterator[asyncpg.Connection]:
-    """A superuser's connection."""
-    connection = await asyncpg.connect(database.superuser)
-    yield connection
-    await connection.close()
-
-
 @pytest.mark.long
 async def test_work_goes_on_by_itself_after_redis_was_half_open(
     settings: Settings,

@@ -9,7 +9,7 @@ import itertools
 import os
 import random
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -51,14 +51,6 @@ pytestmark = [pytest.mark.acceptance, pytest.mark.long, pytest.mark.xdist_group(
 def embedder() -> SeededEmbedder:
     """The embedder of this process; server and workers use the real model."""
     return SeededEmbedder()
-
-
-@pytest.fixture
-async def sql(database: Database) -> AsyncIterator[asyncpg.Connection]:
-    """A superuser's connection."""
-    connection = await asyncpg.connect(database.superuser)
-    yield connection
-    await connection.close()
 
 
 @pytest.fixture

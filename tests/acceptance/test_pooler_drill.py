@@ -180,14 +180,6 @@ class Operator:
             yield
 
 
-@pytest.fixture
-async def sql(database: Database) -> AsyncIterator[asyncpg.Connection]:
-    """A superuser's connection."""
-    connection = await asyncpg.connect(database.superuser)
-    yield connection
-    await connection.close()
-
-
 async def forgettable(app: Application, caller: Caller, sql: asyncpg.Connection) -> list[str]:
     """Store memories that a job of the kind ttl forgets; return their ids."""
     await sql.execute("ALTER TABLE memories ALTER COLUMN stored_at SET DEFAULT '2020-01-01'")

@@ -1,7 +1,7 @@
 """A server that is killed loses at most the receipts that it had not written yet, and never an answer."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import asyncpg
@@ -24,14 +24,6 @@ pytestmark = pytest.mark.acceptance
 def embedder() -> SeededEmbedder:
     """The embedder of this process; the killed server uses the real model."""
     return SeededEmbedder()
-
-
-@pytest.fixture
-async def sql(database: Database) -> AsyncIterator[asyncpg.Connection]:
-    """A superuser's connection."""
-    connection = await asyncpg.connect(database.superuser)
-    yield connection
-    await connection.close()
 
 
 @pytest.fixture

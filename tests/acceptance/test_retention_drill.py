@@ -85,14 +85,6 @@ def embedder() -> SeededEmbedder:
     return SeededEmbedder()
 
 
-@pytest.fixture
-async def sql(database: Database) -> AsyncIterator[asyncpg.Connection]:
-    """A superuser's connection."""
-    connection = await asyncpg.connect(database.superuser)
-    yield connection
-    await connection.close()
-
-
 @dataclass
 class Traffic:
     """The requests of readers and writers, by status, with the slowest of each kind in seconds; and waits for locks."""

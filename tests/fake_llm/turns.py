@@ -4,7 +4,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from app.domain.turn_memory.extraction import MAX_SPEC, MAX_SPEC_ENTRIES
+from mnema_wire.turn_limits import MAX_SPEC, MAX_SPEC_ENTRIES
+
 from app.prompts import ctx_reconciler, turn_summary
 
 Question = dict[str, Any]

@@ -68,7 +68,7 @@ async def test_the_answer_is_that_of_http(server: str, caller: Caller) -> None:
         for sentence in ("Maya drinks oat milk.", "Maya drinks oat milk in her coffee.", "Maya owns a red kayak."):
             await calls.remember(http, sentence, thread_id="t", metadata={"nothing": None}, importance=3)
         for fields in requests:
-            asked = {"min_relevance": 0.0} | fields
+            asked = {"min_relevance": 0.0, "dates": True} | fields
             one, two = await calls.ask(http, **asked), answered(await ask(client, **asked))
             assert UUID(one.pop("query_id")) != UUID(two.pop("query_id")), "each answer has a receipt"
             assert two.pop("tokens") > one.pop("tokens"), "dates and ids count"

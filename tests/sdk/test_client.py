@@ -25,19 +25,13 @@ from mnema_client import (
     VersionConflict,
     batches,
     citations,
-    models,
     requests,
     sources,
-    turn_calls,
-    turn_extraction,
-    turn_models,
-    turn_reactions,
 )
 from mnema_wire.batches import BatchChanges
 from mnema_wire.memory import Changes, Memory, NewTurn, Written
 from mnema_wire.recall import Question, SearchRequest
 from mnema_wire.sources import NewSource, SourceChanges
-from pydantic import BaseModel
 
 from app.bootstrap import Application
 from tests.factories import Caller, make_caller
@@ -297,55 +291,6 @@ async def test_many_threads_may_share_one_client(server: str, caller: Caller) ->
             *(apart(lambda n=n: memory.remember(f"Maya waters plant {n}.", **MAYA)) for n in numbers)
         )
     assert len({w.id for w in written}) == 16
-
-
-SENT: dict[str, type[BaseModel]] = {
-    "TurnLogIn": turn_calls.NewTurnLog,
-    "FingerprintIn": turn_calls.NewFingerprint,
-    "AssertionIn": turn_calls.Signal,
-    "ExceptionIn": turn_calls.Signal,
-    "FactSignalIn": turn_calls.Signal,
-    "AssistantSignalIn": turn_calls.Signal,
-    "ActiveSetIn": turn_calls.NewSelection,
-    "FeedbackIn": turn_reactions.NewFeedback,
-    "GateFeedbackIn": turn_reactions.NewGateFeedback,
-    "ReconcileIn": turn_extraction.TurnToReconcile,
-    "SummarizeIn": turn_extraction.TurnToSummarize,
-    "SpecEntryIn": turn_extraction.SpecEntry,
-}
-ANSWERED: dict[str, type[BaseModel]] = {
-    "Health": models.Health,
-    "Readiness": models.Readiness,
-    "StoredTurnOut": turn_models.StoredTurn,
-    "FingerprintOut": turn_models.StoredFingerprint,
-    "DeletedTurnOut": turn_models.DeletedTurn,
-    "ArtifactOut": turn_models.Artifact,
-    "ArtifactPageOut": turn_models.ArtifactPage,
-    "ActiveSetOut": turn_models.ActiveSet,
-    "FeedbackOut": turn_reactions.TurnFeedback,
-    "GateFeedbackOut": turn_reactions.GateFeedback,
-    "CandidateOut": turn_reactions.CandidateTurn,
-    "ReconciledOut": turn_extraction.ReconciledTurn,
-    "SummarizedOut": turn_extraction.SummarizedTurn,
-    "ExtractedSignalOut": turn_extraction.FoundSignal,
-    "UsageOut": turn_extraction.TokenUsage,
-}
-
-
-def fields_of(model: type[BaseModel]) -> set[str]:
-    return {field.alias or name for name, field in model.model_fields.items()}
-
-
-@pytest.mark.long
-async def test_the_models_are_those_of_the_servers_document(server: str) -> None:
-    async with httpx.AsyncClient(base_url=server) as http:
-        schemas = (await http.get("/openapi.json")).json()["components"]["schemas"]
-    for name, model in (SENT | ANSWERED).items():
-        assert fields_of(model) == set(schemas[name]["properties"]), name
-    for name, model in ANSWERED.items():
-        answered = schemas[name].get("required", [])
-        answered += [field for field, schema in schemas[name]["properties"].items() if "default" in schema]
-        assert {field for field, info in model.model_fields.items() if info.is_required()} <= set(answered), name
 
 
 KEYWORDS = {

@@ -16,8 +16,8 @@ from langgraph.store.base import (
 )
 from mnema_client import InvalidRequest, Mnema, NotAllowed
 from mnema_client.langgraph import MnemaStore
+from mnema_wire.store import BatchOut
 
-from app.api.schemas.agent_state.store import BatchOut
 from app.bootstrap import Application
 from app.domain.agent_state.store_items import Batch, GetItem, PutItem
 from app.domain.errors import QuotaExceeded

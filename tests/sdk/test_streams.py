@@ -11,7 +11,8 @@ from mnema_client import BrokenOff, UnexpectedAnswer
 from mnema_client.errors import Unavailable
 from mnema_client.model_events import Restart, TextDelta
 from mnema_client.streams import Event, ServerEvents
-from mnema_client.turn_extraction import SummarizedTurn, stream_summary
+from mnema_client.turn_extraction import stream_summary
+from mnema_wire.turn_extraction import SummarizedOut
 
 ANSWER: dict[str, Any] = {
     "summary": "Grüße\u2028 and more.",
@@ -56,7 +57,7 @@ def test_events_become_pieces_and_a_result() -> None:
     read = [CALL.read_event(event) for event in EVENTS]
     assert read[:3] == [TextDelta("Grü"), Restart("malformed"), None]
     result = read[3]
-    assert isinstance(result, SummarizedTurn)
+    assert isinstance(result, SummarizedOut)
     assert result.usage.total_tokens == 3
     CALL.check_end(result)
     with pytest.raises(BrokenOff):

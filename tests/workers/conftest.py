@@ -1,7 +1,5 @@
 """Fixtures of the worker tests: a connection, a principal and the storage of jobs."""
 
-from collections.abc import AsyncIterator
-
 import asyncpg
 import pytest
 
@@ -18,14 +16,6 @@ from tests.usecases.crowd import SeededEmbedder
 def embedder() -> SeededEmbedder:
     """The embedder of this process; the workers use the real model."""
     return SeededEmbedder()
-
-
-@pytest.fixture
-async def sql(database: Database) -> AsyncIterator[asyncpg.Connection]:
-    """A superuser's connection."""
-    connection = await asyncpg.connect(database.superuser)
-    yield connection
-    await connection.close()
 
 
 @pytest.fixture

@@ -9,30 +9,24 @@ from itertools import islice
 from typing import Any, Literal, TypeAlias
 from uuid import UUID
 
+from mnema_wire.store_limits import MAX_OPERATIONS
+
 from app.domain.errors import InvalidInput
 from app.domain.ids import check_json, check_storable
 
 Namespace: TypeAlias = tuple[str, ...]
-MAX_LABELS = 20
 LABEL_END = "\x01"
 """The character that no label may hold, because it ends each label in storage."""
-MAX_LABEL = 200
-MAX_KEY = 500
 MAX_PLACE_BYTES = 2000
 """Maximum bytes of a namespace and key together, because the size of an index entry is limited."""
 MAX_VALUE_BYTES = 262_144
 MAX_VALUE_DEPTH = 64
-MAX_OPERATIONS = 1000
-MAX_ANSWERED = 1000
 MAX_ANSWERED_IN_ALL = 10_000
 """Maximum items and namespaces in the answer of a batch. Encoding them as JSON blocks the event loop."""
-MAX_OFFSET = 1_000_000
 MAX_ANSWER_BYTES = 16 << 20
-MAX_PATHS = 20
 MAX_TEXTS = 1000
 MAX_TEXT = 32_000
 """Characters of a text that are embedded. The rest is ignored, as embedding models do."""
-MAX_TTL_MINUTES = 10 * 365 * 24 * 60
 _SIGN = re.compile(r"[.\[{]")
 OPERATORS = frozenset({"$eq", "$ne", "$gt", "$gte", "$lt", "$lte"})
 

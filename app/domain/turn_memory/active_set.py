@@ -4,15 +4,12 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Any
+
+from mnema_wire.blocks import format_time
 
 from app.domain.turn_memory.artifacts import WHOLE_CONVERSATION, Artifact, ArtifactChange, ArtifactKind
-from app.domain.turn_memory.fingerprint import format_time, parse_time
-
-MAX_BUCKETS: Final = 3
-"""The most buckets that are picked at once."""
-MAX_SELECTED: Final = 5
-"""The most turns whose memories are selected at once."""
+from app.domain.turn_memory.fingerprint import parse_time
 
 
 @dataclass(frozen=True, slots=True)

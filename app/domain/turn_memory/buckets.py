@@ -8,7 +8,9 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
-from app.domain.turn_memory.fingerprint import Fingerprint, format_time, parse_time
+from mnema_wire.blocks import format_time
+
+from app.domain.turn_memory.fingerprint import Fingerprint, parse_time
 from app.domain.turn_memory.signals import Signal, SignalKind
 
 MIN_WEIGHT: Final = 0.05

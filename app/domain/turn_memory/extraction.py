@@ -5,20 +5,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from mnema_wire.turn_limits import MAX_DESCRIPTION, MAX_KEY, MAX_SPEC, MAX_SPEC_ENTRIES, MAX_SPEC_VALUE, MAX_SPEC_VALUES
+
 from app.domain.errors import InvalidInput
 from app.domain.rendering.model_text import ModelText
-from app.domain.turn_memory.signals import MAX_KEY, Signal, read_text, signal_tag
+from app.domain.turn_memory.signals import Signal, read_text, signal_tag
 
-MAX_TURNS: Final = 10
-"""The most earlier turns that a reconciled turn names."""
 MAX_FOUND: Final = 12
 """The most signals of one kind that are read from one turn."""
-MAX_SPEC_ENTRIES: Final = 32
-MAX_SPEC_VALUES: Final = 16
-MAX_SPEC_VALUE: Final = 200
-MAX_DESCRIPTION: Final = 500
-MAX_SPEC: Final = 8000
-"""The most characters of a specification: its keys, descriptions and values together, or its text."""
 _WORD: Final = re.compile(r"\w+")
 
 

@@ -8,22 +8,19 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final
 
+from mnema_wire.blocks import format_time
+from mnema_wire.turn_limits import MAX_FEEDBACK, MIN_CONFIDENCE
+
 from app.domain.errors import InvalidInput, LowConfidence
 from app.domain.turn_memory.artifacts import REACTION_PREFIX, ArtifactKind
-from app.domain.turn_memory.fingerprint import format_time, parse_time
+from app.domain.turn_memory.fingerprint import parse_time
 from app.domain.turn_memory.signals import read_text
 
-"""The beginning of a reaction's index text."""
-MIN_CONFIDENCE: Final = 0.70
-"""A machine's reaction needs at least this confidence."""
 MAX_MACHINE: Final = 16
 """The most reactions of machines to one turn."""
-MAX_FEEDBACK: Final = 2000
 SIMILARITY_SHARE: Final = 0.85
 """The share of similarity in the score of a candidate turn. The rest is recency."""
 RECENCY_SHARE: Final = 0.15
-CANDIDATES: Final = 10
-"""The newest turns among which the turn of a feedback is chosen."""
 _WORD: Final = re.compile(r"\w+")
 
 

@@ -5,18 +5,15 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from mnema_wire.blocks import format_time
+from mnema_wire.turn_limits import MAX_OBJECTIVE, MAX_QUERIES, MAX_QUERY, MAX_TITLE, MAX_TOPIC, MAX_TOPICS
+
 from app.domain.errors import InvalidInput
 from app.domain.turn_memory.signals import Signal, SignalKind, read_signals, read_text, signal_tag
 
 VERSION: Final = "v1"
 FINGERPRINT: Final = "artifact:turn.fingerprint.v1"
 SIGNAL_TAG: Final = "assistant_signal"
-MAX_OBJECTIVE: Final = 500
-MAX_TITLE: Final = 200
-MAX_TOPICS: Final = 16
-MAX_TOPIC: Final = 100
-MAX_QUERIES: Final = 16
-MAX_QUERY: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +84,6 @@ def read_texts(raw: Iterable[Any], name: str, most: int, longest: int) -> tuple[
 def whole_milliseconds(moment: datetime) -> datetime:
     """Return a time in UTC without the part of a millisecond, which `format_time` leaves out."""
     return moment.astimezone(UTC).replace(microsecond=moment.microsecond // 1000 * 1000)
-
-
-def format_time(moment: datetime) -> str:
-    """Return a time in UTC as `2026-01-26T15:03:12.345Z`."""
-    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def parse_time(text: str) -> datetime:

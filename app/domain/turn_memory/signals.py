@@ -7,16 +7,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
+from mnema_wire.turn_limits import MAX_APPLIES_TO, MAX_KEY, MAX_SIGNALS
+
 from app.domain.errors import EmptyText, InvalidInput
 from app.domain.ids import check_json
 from app.domain.text_rules import normalise_text
 
-MAX_SIGNALS: Final = 32
-"""The most signals of one kind in a fingerprint."""
-MAX_KEY: Final = 120
 MAX_VALUE: Final = 1000
 """The longest value, as it is rendered, in characters."""
-MAX_APPLIES_TO: Final = 200
 SCOPES: Final = ("conversation", "objective", "artifact", "thread")
 _NOT_OF_A_TAG: Final = re.compile(r"[^\w.-]+")
 

@@ -6,7 +6,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
-from app.domain.turn_memory.fingerprint import Fingerprint, format_time
+from mnema_wire.blocks import format_time
+
+from app.domain.turn_memory.fingerprint import Fingerprint
 
 USER_CHARS: Final = 600
 """The most characters of the user's text in a snapshot."""

@@ -7,10 +7,12 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
+from mnema_wire.turn_limits import MAX_TITLE
+
 from app.domain.jobs.job import JobKind, NewJob
 from app.domain.turn_memory.active_set import ActiveSet, active_set_row
 from app.domain.turn_memory.artifacts import WHOLE_CONVERSATION, Artifact, ArtifactChange, ArtifactKind, Conversation
-from app.domain.turn_memory.fingerprint import MAX_TITLE, Fingerprint
+from app.domain.turn_memory.fingerprint import Fingerprint
 from app.domain.turn_memory.turn_log import TurnLog
 
 TITLE_CHARS: Final = 60

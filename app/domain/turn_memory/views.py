@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Any
 
 from mnema_wire.blocks import MAX_TURNS, sort_newest
+from mnema_wire.turn_limits import MAX_SELECTED
 
 from app.domain.rendering.model_text import ModelText
 from app.domain.rendering.views import (
@@ -19,7 +20,7 @@ from app.domain.rendering.views import (
     prior_block,
     turn_memories_block,
 )
-from app.domain.turn_memory.active_set import MAX_SELECTED, ActiveSet
+from app.domain.turn_memory.active_set import ActiveSet
 from app.domain.turn_memory.selection import resolve_turn_ids
 
 

@@ -7,11 +7,11 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from mnema_wire.store_limits import MAX_LABEL
 from pgvector import HalfVector
 
 from app.domain.agent_state.store_items import (
     LABEL_END,
-    MAX_LABEL,
     Condition,
     GetItem,
     ListNamespaces,

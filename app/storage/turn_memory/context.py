@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from mnema_wire.blocks import format_time
+
 from app.domain.principal import Principal
 from app.domain.turn_memory.active_set import parse_active_set
 from app.domain.turn_memory.artifacts import Conversation, parse_index
-from app.domain.turn_memory.fingerprint import format_time
 from app.domain.turn_memory.views import ContextRows
 from app.storage.statements import load_statements
 from app.storage.uow import Row, UnitOfWork

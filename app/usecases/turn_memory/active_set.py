@@ -5,18 +5,14 @@ import random
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from mnema_wire.turn_limits import MAX_PICKED, MAX_SELECTED, MAX_TITLE
+
 from app.config.tenant_policies import TenantPolicies
 from app.domain.outages import WriteContention
 from app.domain.principal import Principal
-from app.domain.turn_memory.active_set import (
-    MAX_BUCKETS,
-    MAX_SELECTED,
-    ActiveSet,
-    active_set_row,
-    find_active_set,
-)
+from app.domain.turn_memory.active_set import ActiveSet, active_set_row, find_active_set
 from app.domain.turn_memory.artifacts import Conversation
-from app.domain.turn_memory.fingerprint import MAX_TITLE, whole_milliseconds
+from app.domain.turn_memory.fingerprint import whole_milliseconds
 from app.domain.turn_memory.selection import resolve_turn_ids
 from app.domain.turn_memory.signals import read_text
 from app.ports import Clock
@@ -69,7 +65,7 @@ class ManageActiveSet:
         for attempt in range(ATTEMPTS):
             active, version, turns, buckets = await self._load(principal, conversation)
             chosen, unknown_turns = _resolve_ids(selection.turn_ids, turns, MAX_SELECTED)
-            picked, unknown_buckets = _resolve_ids(selection.bucket_ids, buckets, MAX_BUCKETS)
+            picked, unknown_buckets = _resolve_ids(selection.bucket_ids, buckets, MAX_PICKED)
             unknown = UnknownIds(unknown_turns, unknown_buckets)
             changed = replace(
                 active,

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from uuid import UUID, uuid4
 
+from mnema_wire.turn_limits import CANDIDATES
+
 from app.config.tenant_policies import TenantPolicies
 from app.domain.errors import EmptyText, IdempotencyMismatch, NotFound
 from app.domain.idempotency import OptionalKey
@@ -13,7 +15,6 @@ from app.domain.outages import EmbedderUnavailable
 from app.domain.principal import Principal
 from app.domain.turn_memory.artifacts import Artifact, ArtifactKind, Conversation
 from app.domain.turn_memory.feedback import (
-    CANDIDATES,
     Candidate,
     GivenReaction,
     Origin,

@@ -12,6 +12,8 @@ from typing import Any, Final
 from uuid import UUID
 from weakref import WeakValueDictionary
 
+from mnema_wire.turn_limits import MAX_TAG, MAX_TAGS, MAX_TITLE
+
 from app.config.tenant_policies import TenantPolicies
 from app.domain.errors import InvalidInput, NotFound
 from app.domain.ids import past_moment
@@ -19,13 +21,7 @@ from app.domain.outages import WriteContention
 from app.domain.principal import Principal
 from app.domain.turn_memory.active_set import find_active_set
 from app.domain.turn_memory.artifacts import Artifact, ArtifactKind, Conversation
-from app.domain.turn_memory.fingerprint import (
-    MAX_TITLE,
-    Fingerprint,
-    parse_fingerprint,
-    read_fingerprint,
-    whole_milliseconds,
-)
+from app.domain.turn_memory.fingerprint import Fingerprint, parse_fingerprint, read_fingerprint, whole_milliseconds
 from app.domain.turn_memory.signals import read_text
 from app.domain.turn_memory.turn_log import TurnLog, parse_turn_log
 from app.domain.turn_memory.turn_state import TurnState, changed_rows, reconcile_jobs
@@ -41,8 +37,6 @@ PATIENCE_S: Final = 2.0
 ATTEMPTS = 20
 LONGEST_WAIT_S = 0.1
 NO_SUCH_TURN = "no such turn in this conversation of this user"
-MAX_TAGS = 16
-MAX_TAG = 200
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ from typing import Any
 from urllib.parse import quote
 
 import httpx
+from mnema_wire.http_options import is_loopback
 
-from mnema_cli.client import LOOPBACK
 from mnema_cli.imports.records import Bad, SourceFailed
 from mnema_cli.imports.sending import LONGEST_WAIT_S, TRANSIENT_STATUSES, find_advice, read_wait
 
@@ -30,7 +30,7 @@ class Pages:
     def __init__(self, url: str, headers: Mapping[str, str]) -> None:
         try:
             host = httpx.URL(url)
-            client = httpx.Client(base_url=url, headers=headers, timeout=60, trust_env=host.host not in LOOPBACK)
+            client = httpx.Client(base_url=url, headers=headers, timeout=60, trust_env=not is_loopback(url))
         except (httpx.InvalidURL, ValueError) as error:
             raise SourceFailed(f"the address or the key cannot be used: {error}") from None
         if host.scheme not in ("http", "https") or not host.host or host.userinfo or host.query:

@@ -10,8 +10,9 @@ from typing import Any
 
 import aiohttp
 import httpx
+from mnema_wire.http_options import is_loopback
 
-from mnema_client.transport import LOOPBACK, AsyncSender, Call, Connection
+from mnema_client.transport import AsyncSender, Call, Connection
 
 MOST_CONNECTIONS = 100
 MOST_ANSWER = 1 << 28
@@ -63,7 +64,7 @@ class AiohttpSender(AsyncSender):
                     # the limit of each wait for data, as in httpx
                     timeout=aiohttp.ClientTimeout(sock_connect=wait_s, sock_read=wait_s),
                     auto_decompress=False,  # httpx's response does that
-                    trust_env=httpx.URL(self._connection_info.base_url).host not in LOOPBACK,
+                    trust_env=not is_loopback(self._connection_info.base_url),
                 ),
             )
         return self._session_in[1]

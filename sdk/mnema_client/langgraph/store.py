@@ -1,6 +1,6 @@
 """LangGraph's long-term store on a Mnema server: `graph.compile(store=MnemaStore())`."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from langgraph.store.base import (
@@ -17,7 +17,7 @@ from langgraph.store.base import (
     TTLConfig,
     validate_op_namespace,
 )
-from pydantic import BaseModel, ConfigDict
+from mnema_wire.store import BatchOut, StoreItemOut
 
 from mnema_client.calls import JSON, model_reader
 from mnema_client.client import AsyncMnema, Mnema
@@ -25,13 +25,6 @@ from mnema_client.requests import encode_json
 from mnema_client.transport import Call, Retry
 
 UserOf = Callable[[tuple[str, ...]], str | None]
-
-
-class _BatchAnswer(BaseModel):
-    model_config = ConfigDict(extra="ignore")
-    gets: list[dict[str, Any] | None]
-    searches: list[list[dict[str, Any]]]
-    lists: list[list[list[str]]]
 
 
 class MnemaStore(BaseStore):
@@ -87,7 +80,7 @@ class MnemaStore(BaseStore):
         self._sync.close()
         await self._async.close()
 
-    def _batch_call(self, ops: Sequence[Op]) -> Call[_BatchAnswer]:
+    def _batch_call(self, ops: Sequence[Op]) -> Call[BatchOut]:
         body: dict[str, list[dict[str, Any]]] = {"gets": [], "searches": [], "lists": [], "puts": []}
         for op in ops:
             validate_op_namespace(op)
@@ -103,7 +96,7 @@ class MnemaStore(BaseStore):
                 raise ValueError(f"Unknown operation type: {type(op)}")  # noqa: TRY004 - as LangGraph's stores do
         content = encode_json(body)
         # a retry of a put stores the same value again
-        return Call("POST", "/store/batch", model_reader(_BatchAnswer), content=content, headers=JSON)
+        return Call("POST", "/store/batch", model_reader(BatchOut), content=content, headers=JSON)
 
     def _search_body(self, op: SearchOp) -> dict[str, Any]:
         query = op.query if self._fields else None
@@ -127,7 +120,7 @@ def _list_body(op: ListNamespacesOp) -> dict[str, Any]:
     return {"conditions": conditions, "max_depth": op.max_depth, "limit": op.limit, "offset": op.offset}
 
 
-def _read_results(ops: Sequence[Op], answer: _BatchAnswer) -> list[Result]:
+def _read_results(ops: Sequence[Op], answer: BatchOut) -> list[Result]:
     gets = iter(answer.gets)
     searches = iter(answer.searches)
     lists = iter(answer.lists)
@@ -137,7 +130,7 @@ def _read_results(ops: Sequence[Op], answer: _BatchAnswer) -> list[Result]:
             item = next(gets)
             results.append(None if item is None else Item(**_item_fields(item)))
         elif isinstance(op, SearchOp):
-            results.append([SearchItem(**_item_fields(hit), score=hit.get("score")) for hit in next(searches)])
+            results.append([SearchItem(**_item_fields(hit), score=hit.score) for hit in next(searches)])
         elif isinstance(op, ListNamespacesOp):
             results.append([tuple(namespace) for namespace in next(lists)])
         else:
@@ -145,6 +138,5 @@ def _read_results(ops: Sequence[Op], answer: _BatchAnswer) -> list[Result]:
     return results
 
 
-def _item_fields(item: Mapping[str, Any]) -> dict[str, Any]:
-    names = ("key", "value", "created_at", "updated_at")
-    return {"namespace": tuple(item["namespace"]), **{name: item[name] for name in names}}
+def _item_fields(item: StoreItemOut) -> dict[str, Any]:
+    return {**item.model_dump(include={"key", "value", "created_at", "updated_at"}), "namespace": tuple(item.namespace)}

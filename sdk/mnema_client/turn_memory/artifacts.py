@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Required, TypedDict
 
+from mnema_wire.bases import Answered
+from mnema_wire.turn_memory import ArtifactKindName, ArtifactPageOut
+
 from mnema_client import turn_calls, turn_reactions
-from mnema_client.answered import Answered
 from mnema_client.transport import Call
-from mnema_client.turn_calls import ArtifactKind
 from mnema_client.turn_memory.flows import Flow
-from mnema_client.turn_models import ArtifactPage
 
 TITLE: Final = "conversation_title"
 TURN_LOG: Final = "artifact:turn.log"
@@ -53,7 +53,7 @@ class ArtifactFields(TypedDict, total=False):
 class ArtifactChoice(TypedDict, total=False):
     """Further keywords of `fetch_conversation_artifacts`: only artifacts of a kind, a tag or a turn."""
 
-    kind: ArtifactKind | Sequence[ArtifactKind] | None
+    kind: ArtifactKindName | Sequence[ArtifactKindName] | None
     tag: str | None
     turn_id: str | None
 
@@ -80,7 +80,7 @@ def fetch_artifacts(
     items: list[dict[str, Any]] = []
     cursor: str | None = None
     while True:
-        page: ArtifactPage = yield turn_calls.artifact_page(
+        page: ArtifactPageOut = yield turn_calls.artifact_page(
             conversation_id,
             user_id=user_id,
             days=days,
@@ -97,7 +97,7 @@ def fetch_artifacts(
 
 def fetch_title(user_id: str, conversation_id: str) -> Flow[str]:
     """Return the title of a conversation: that of its active set, else that of its start, else an empty text."""
-    page: ArtifactPage = yield turn_calls.artifact_page(conversation_id, user_id=user_id, limit=1)
+    page: ArtifactPageOut = yield turn_calls.artifact_page(conversation_id, user_id=user_id, limit=1)
     return page.conversation_title
 
 

@@ -3,7 +3,8 @@
 from collections.abc import Generator
 from typing import Any, Unpack
 
-from mnema_client.answered import Answered
+from mnema_wire.bases import Answered
+
 from mnema_client.client import AsyncMnema
 from mnema_client.turn_memory.artifacts import (
     TITLE,

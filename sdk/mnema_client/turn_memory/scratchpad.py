@@ -7,9 +7,10 @@ from dataclasses import KW_ONLY, dataclass, field
 from types import EllipsisType
 from typing import Any
 
+from mnema_wire.turn_memory import ActiveSetOut
+
 from mnema_client.client import AsyncMnema, Mnema
 from mnema_client.requests import Moment
-from mnema_client.turn_models import ActiveSet
 
 _current: ContextVar["weakref.ref[Scratchpad] | None"] = ContextVar("mnema_current_turn", default=None)
 
@@ -55,7 +56,7 @@ class Scratchpad:
     turn_memories: list[dict[str, Any]] = field(default_factory=list)
     feedback_items: list[dict[str, Any]] = field(default_factory=list)
     assistant_signals: list[dict[str, Any]] = field(default_factory=list)
-    active_set: ActiveSet | None = None
+    active_set: ActiveSetOut | None = None
     fingerprint: dict[str, Any] | None = None
     tlog: TurnLog = field(default_factory=TurnLog)
     stored_texts: Mapping[str, Any] | None = field(default=None, repr=False)

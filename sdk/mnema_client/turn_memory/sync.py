@@ -4,7 +4,8 @@ import functools
 from collections.abc import Iterator, Mapping
 from typing import Any, Unpack
 
-from mnema_client.answered import Answered
+from mnema_wire.bases import Answered
+
 from mnema_client.client import Mnema
 from mnema_client.turn_memory import reading, turn
 from mnema_client.turn_memory.artifacts import (

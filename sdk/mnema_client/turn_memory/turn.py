@@ -4,13 +4,13 @@ from collections.abc import Mapping, Sequence
 from types import EllipsisType
 from typing import Any
 
+from mnema_wire.turn_memory import ArtifactOut
 from mnema_wire.turn_views import ContextView, View
 
 from mnema_client import turn_calls
 from mnema_client.turn_calls import Signals
 from mnema_client.turn_memory.flows import Flow, Together
 from mnema_client.turn_memory.scratchpad import Scratchpad, begin_turn, find_turn
-from mnema_client.turn_models import Artifact
 
 MOST_MEMORIES = 16
 MOST_FEEDBACK = 50
@@ -153,5 +153,5 @@ def _store_texts(scratchpad: Scratchpad) -> Flow[None]:
     scratchpad.stored_texts = texts
 
 
-def _contents(artifacts: Sequence[Artifact]) -> list[dict[str, Any]]:
+def _contents(artifacts: Sequence[ArtifactOut]) -> list[dict[str, Any]]:
     return [artifact.content for artifact in artifacts]

@@ -10,8 +10,8 @@ from urllib.parse import quote
 import httpx
 import ormsgpack
 import pytest
+from mnema_wire.checkpoints import PLACE_BYTES
 
-from app.api.schemas.agent_state.checkpoints import PLACE_BYTES
 from app.bootstrap import Application
 from tests.api.calls import refused, send
 from tests.factories import Caller, make_caller

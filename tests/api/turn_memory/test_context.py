@@ -1,6 +1,6 @@
 """Views and assistant signals over HTTP: the golden files, the limits, and the choice of turns."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -17,7 +17,6 @@ from app.domain.turn_memory.fingerprint import read_fingerprint
 from app.storage.turn_memory.artifacts import ArtifactStorage
 from tests import twenty_turns
 from tests.api.calls import refused
-from tests.conftest import Database
 from tests.factories import Caller, Clock, make_caller
 from tests.twenty_turns import CURRENT, DIAGRAM, NOW, TRAVEL
 
@@ -42,14 +41,6 @@ class FixedClock(Clock):
 def clock() -> FixedClock:
     """Return a clock that stands still at the time of the golden files."""
     return FixedClock()
-
-
-@pytest.fixture
-async def sql(database: Database) -> AsyncIterator[asyncpg.Connection]:
-    """Open a superuser's connection."""
-    connection = await asyncpg.connect(database.superuser)
-    yield connection
-    await connection.close()
 
 
 class Shelf:

@@ -51,14 +51,6 @@ def settings(database: Database, llm: FakeLlm, tmp_path: Any, switches: dict[str
 
 
 @pytest.fixture
-async def sql(database: Database) -> AsyncIterator[asyncpg.Connection]:
-    """Open a superuser's connection."""
-    connection = await asyncpg.connect(database.superuser)
-    yield connection
-    await connection.close()
-
-
-@pytest.fixture
 def room(http: httpx.AsyncClient, llm: FakeLlm, sql: asyncpg.Connection) -> Room:
     """Return a client with the model behind its server."""
     return Room(http, llm, sql)

@@ -65,8 +65,13 @@ async def test_a_watch_follows_both_sides_until_a_signal(room: MirrorRoom, numbe
     await until_files(room, 2)
     room.write("sea/turns/user/new.md", "I was at sea.\n")
     await until_stored(room, "I was at sea.")
+    sea = room.file(second)
     await room.http.delete(f"/memory/{second}")
-    await until_files(room, 2)
+
+    async def is_gone() -> bool:
+        return not sea.exists()
+
+    await until(is_gone, "the deletion of the file")
     file.unlink()
 
     async def is_deleted() -> bool:

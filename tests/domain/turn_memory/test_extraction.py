@@ -3,25 +3,24 @@
 from typing import Any
 
 import pytest
+from mnema_wire.turn_limits import (
+    MAX_APPLIES_TO,
+    MAX_DESCRIPTION,
+    MAX_KEY,
+    MAX_OBJECTIVE,
+    MAX_SPEC,
+    MAX_SPEC_ENTRIES,
+    MAX_SPEC_VALUE,
+    MAX_SPEC_VALUES,
+    MAX_TOPIC,
+)
 
 from app.domain.errors import InvalidInput
 from app.domain.reflection.quotes import MAX_QUOTE
 from app.domain.rendering.lines import plain_line
 from app.domain.rendering.model_text import ModelText
-from app.domain.turn_memory.extraction import (
-    MAX_DESCRIPTION,
-    MAX_FOUND,
-    MAX_SPEC,
-    MAX_SPEC_ENTRIES,
-    MAX_SPEC_VALUE,
-    MAX_SPEC_VALUES,
-    Journal,
-    SignalSpec,
-    SpecEntry,
-    read_signal_spec,
-)
-from app.domain.turn_memory.fingerprint import MAX_OBJECTIVE, MAX_TOPIC
-from app.domain.turn_memory.signals import MAX_APPLIES_TO, MAX_KEY, Signal
+from app.domain.turn_memory.extraction import MAX_FOUND, Journal, SignalSpec, SpecEntry, read_signal_spec
+from app.domain.turn_memory.signals import Signal
 from app.prompts import ctx_reconciler, turn_summary
 from app.prompts.turn_signals import MAX_NAMED
 

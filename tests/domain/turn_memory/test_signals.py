@@ -3,11 +3,11 @@
 from typing import Any
 
 import pytest
+from mnema_wire.turn_limits import MAX_SIGNALS
 
 from app.domain.errors import InvalidInput
 from app.domain.turn_memory.signals import (
     DEFAULT_SEVERITY,
-    MAX_SIGNALS,
     SCOPES,
     SEVERITIES,
     SignalKind,

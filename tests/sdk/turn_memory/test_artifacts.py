@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from mnema_client import InvalidRequest, NotFound
+from mnema_client import CannotBeSent, NotFound
 
 from tests.sdk.turn_memory.conftest import EitherMemory
 
@@ -99,6 +99,6 @@ async def test_what_a_kind_cannot_have_is_refused_before_it_is_sent(context: Con
 async def test_tenant_and_project_are_the_name_of_the_keys_tenant(context: Context) -> None:
     with pytest.raises(NotFound):
         await context.save(FINGERPRINT, {"objective": "draw"}, tenant="acme", project="support")
-    with pytest.raises(InvalidRequest):
+    with pytest.raises(CannotBeSent):
         await context.save(FINGERPRINT, {"objective": "draw" * 200})
     assert (await context.fetch())["items"] == []

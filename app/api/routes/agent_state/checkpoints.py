@@ -3,13 +3,13 @@
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request, Response
+from mnema_wire.checkpoints import StateOut
 from mnema_wire.fields import Identifier
 
 from app.api import links
 from app.api.deps import App, Reader, Writer
 from app.api.errors import openapi_errors
 from app.api.routes.memory.memories import IfMatch, parse_version
-from app.api.schemas.agent_state.checkpoints import StateOut
 from app.api.transport.parameters import StrictRoute
 from app.domain.agent_state.checkpoints import Thread
 from app.domain.errors import UnsupportedMediaType

@@ -3,10 +3,7 @@
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
-
-from app.api.deps import App, Reader, Writer
-from app.api.errors import openapi_errors
-from app.api.schemas.agent_state.checkpoints import (
+from mnema_wire.checkpoints import (
     CheckpointCountOut,
     CheckpointIn,
     CheckpointListIn,
@@ -17,7 +14,16 @@ from app.api.schemas.agent_state.checkpoints import (
     ThreadsIn,
     WantedIn,
     WritesIn,
-    checkpoint_out,
+)
+
+from app.api.deps import App, Reader, Writer
+from app.api.errors import openapi_errors
+from app.api.schemas.agent_state.checkpoints import (
+    checkpoint_fields,
+    thread_of,
+    to_channel_write,
+    to_checkpoint,
+    to_checkpoint_filter,
 )
 from app.api.transport.msgpack import MsgpackRoute, render_answer
 from app.domain.agent_state.checkpoints import Thread
@@ -31,29 +37,32 @@ _STORED: dict[int | str, dict[str, Any]] = {204: {"description": "Stored"}, **_W
 @router.post("/put", status_code=204, responses=_STORED)
 async def put(app: App, principal: Writer, body: CheckpointIn) -> None:
     """Store a checkpoint and the values of the channels that changed."""
-    await app.agent_state.checkpoints.put_checkpoint(principal, body.to_domain())
+    await app.agent_state.checkpoints.put_checkpoint(principal, to_checkpoint(body))
 
 
 @router.post("/writes", status_code=204, responses=_STORED)
 async def writes(app: App, principal: Writer, body: WritesIn) -> None:
     """Store the values that tasks wrote since a checkpoint. A failed step then resumes instead of starting again."""
-    channel_writes = [write.to_domain() for write in body.writes]
-    await app.agent_state.checkpoints.put_writes(principal, body.thread, body.ns, body.checkpoint_id, channel_writes)
+    channel_writes = list(map(to_channel_write, body.writes))
+    await app.agent_state.checkpoints.put_writes(
+        principal, thread_of(body), body.ns, body.checkpoint_id, channel_writes
+    )
 
 
 @router.post("/get", response_model=FoundCheckpointOut, responses=_READ)
 async def get(app: App, principal: Reader, body: WantedIn, request: Request) -> Response:
     """Return the named checkpoint, or the newest of the namespace; null if there is none."""
-    row = await app.agent_state.checkpoints.get_checkpoint(principal, body.thread, body.ns, body.checkpoint_id)
+    row = await app.agent_state.checkpoints.get_checkpoint(principal, thread_of(body), body.ns, body.checkpoint_id)
     thread = {"user_id": body.user_id, "thread_id": body.thread_id, "ns": body.ns}
-    return render_answer(request, {"checkpoint": None if row is None else checkpoint_out(row, thread)})
+    return render_answer(request, {"checkpoint": None if row is None else checkpoint_fields(row, thread)})
 
 
 @router.post("/list", response_model=CheckpointPageOut, responses=_READ)
 async def page(app: App, principal: Reader, body: CheckpointListIn, request: Request) -> Response:
     """List checkpoints, newest first. A page has fewer than `limit` items if the checkpoints are large."""
-    rows = await app.agent_state.checkpoints.list_checkpoints(principal, body.to_domain(), body.cursor, body.limit)
-    items = [checkpoint_out(row, row) for row in rows.items]
+    conditions = to_checkpoint_filter(body)
+    rows = await app.agent_state.checkpoints.list_checkpoints(principal, conditions, body.cursor, body.limit)
+    items = [checkpoint_fields(row, row) for row in rows.items]
     return render_answer(request, {"items": items, "next_cursor": rows.next_cursor})
 
 

@@ -4,8 +4,8 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 from mnema_wire.fields import Moment
+from mnema_wire.health import Health, Readiness
 from mnema_wire.recall import Count, Counts
-from pydantic import BaseModel, Field
 
 from app.api.deps import App, Reader
 from app.api.errors import openapi_errors
@@ -15,24 +15,6 @@ from app.config.version import VERSION
 router = APIRouter(tags=["operations"], route_class=StrictRoute)
 _COLUMN = " *(node|op|status|category|user_id|thread_id|day) *"
 COLUMNS = f"^{_COLUMN}(,{_COLUMN})*$"
-
-
-class Health(BaseModel):
-    """The answer of a process that is alive, with the settings that it was started with."""
-
-    status: str = "ok"
-    version: str = VERSION
-    embedder: str = Field(description="the embedding model")
-    reranker: str = Field(description="late_interaction, none, or the model's name or kind")
-    chat_model: str | None = Field(description="the model of background work; null: none is configured")
-    summaries: bool = Field(description="true: the chat model, if there is one, summarises conversations")
-
-
-class Readiness(BaseModel):
-    """The result of each check: `ok`, a text that begins with `none:` (not configured), or what is wrong."""
-
-    status: str
-    checks: dict[str, str]
 
 
 @router.get("/events/counts", response_model=Counts, responses=openapi_errors(401, 403, 422, 503))
@@ -52,6 +34,7 @@ async def counts(
 async def health(app: App) -> Health:
     """Answer 200 if the process is alive. It asks neither the database nor a model."""
     return Health(
+        version=VERSION,
         embedder=app.parts.embedder.model,
         reranker=_reranker_name(app.parts.settings.reranker, app.parts.settings.reranker_model),
         chat_model=app.operations.readiness.chat_model,

@@ -7,6 +7,7 @@ from mnema_wire.blocks import MAX_TURNS
 from mnema_wire.checks import check_storable
 from mnema_wire.fields import Identifier
 from mnema_wire.limits import MAX_IDENTIFIER
+from mnema_wire.turn_limits import MAX_KEY
 from mnema_wire.turn_views import ContextView, SignalTurns
 from pydantic import AfterValidator, Field
 
@@ -16,7 +17,6 @@ from app.api.routes.turn_memory.turns import ConversationId, UserId
 from app.api.schemas.turn_memory.context import context_view_body, signal_turn_body
 from app.api.transport.parameters import StrictRoute
 from app.domain.turn_memory.artifacts import Conversation
-from app.domain.turn_memory.signals import MAX_KEY
 from app.domain.turn_memory.views import ViewName, ViewRequest
 
 router = APIRouter(tags=["turn_memory"], route_class=StrictRoute)

@@ -3,11 +3,17 @@
 from typing import Any, Final
 
 from fastapi import APIRouter, Request, Response
+from mnema_wire.turn_extraction import ReconciledOut, ReconcileIn, SummarizedOut, SummarizeIn
 
 from app.api.deps import App, Writer
 from app.api.errors import openapi_errors
 from app.api.routes.turn_memory.turns import ConversationId, conversation_of
-from app.api.schemas.turn_memory.extraction import ReconciledOut, ReconcileIn, SummarizedOut, SummarizeIn
+from app.api.schemas.turn_memory.extraction import (
+    reconciled_body,
+    summarized_body,
+    to_turn_to_reconcile,
+    to_turn_to_summarise,
+)
 from app.api.transport.events import EVENTS, StreamedResult, run_while_connected
 from app.api.transport.parameters import StrictRoute
 from app.ports import AnswerListener
@@ -31,11 +37,11 @@ async def reconcile(
     costs tokens. Without a chat model the answer is 409 `no_chat_model`.
     """
     conversation = await conversation_of(app, principal, conversation_id, body)
-    turn = body.to_domain()
+    turn = to_turn_to_reconcile(body)
 
     async def work(listener: AnswerListener | None) -> ReconciledOut:
         read = await app.turn_memory.reconcile.reconcile_turn(principal, conversation, turn, listener)
-        return ReconciledOut.from_turn(*read)
+        return reconciled_body(*read)
 
     return StreamedResult(work, principal) if body.stream else await run_while_connected(request.receive, work(None))
 
@@ -50,10 +56,10 @@ async def summarize(
     `no_chat_model`.
     """
     conversation = await conversation_of(app, principal, conversation_id, body)
-    turn = body.to_domain()
+    turn = to_turn_to_summarise(body)
 
     async def work(listener: AnswerListener | None) -> SummarizedOut:
         read = await app.turn_memory.summarise.summarise_turn(principal, conversation, turn, listener)
-        return SummarizedOut.from_turn(*read)
+        return summarized_body(*read)
 
     return StreamedResult(work, principal) if body.stream else await run_while_connected(request.receive, work(None))

@@ -3,13 +3,14 @@
 from typing import Annotated
 
 from fastapi import APIRouter, Query
+from mnema_wire.turn_feedback import FeedbackIn, FeedbackOut, GateFeedbackIn, GateFeedbackOut
 from mnema_wire.turn_views import Buckets
 
 from app.api.deps import App, Reader, Writer
 from app.api.errors import openapi_errors
 from app.api.routes.turn_memory.turns import ConversationId, TurnId, UserId, conversation_of
-from app.api.schemas.turn_memory.buckets import buckets_body
-from app.api.schemas.turn_memory.feedback import FeedbackIn, FeedbackOut, GateFeedbackIn, GateFeedbackOut
+from app.api.schemas.turn_memory.context import buckets_body
+from app.api.schemas.turn_memory.feedback import feedback_body, gate_feedback_body, to_gate_reaction, to_reaction
 from app.api.transport.idempotency import IdempotencyHeader, retry_key
 from app.api.transport.parameters import StrictRoute
 from app.domain.turn_memory.artifacts import Conversation
@@ -36,8 +37,8 @@ async def give_feedback(
     """
     conversation = await conversation_of(app, principal, conversation_id, body)
     key = retry_key("POST /conversations/turns/feedback", idempotency_key, body)
-    reaction = await app.turn_memory.feedback.give_reaction(principal, conversation, turn_id, body.to_domain(), key)
-    return FeedbackOut.from_reaction(reaction)
+    reaction = await app.turn_memory.feedback.give_reaction(principal, conversation, turn_id, to_reaction(body), key)
+    return feedback_body(reaction)
 
 
 @router.post("/feedback", response_model=GateFeedbackOut, responses=_ERRORS)
@@ -54,9 +55,9 @@ async def give_feedback_by_text(
     """
     conversation = await conversation_of(app, principal, conversation_id, body)
     key = retry_key("POST /conversations/feedback", idempotency_key, body)
-    given = body.to_domain()
+    given = to_gate_reaction(body)
     chosen = await app.turn_memory.feedback.give_by_text(principal, conversation, given, body.candidate_turn_ids, key)
-    return GateFeedbackOut.from_chosen(chosen)
+    return gate_feedback_body(chosen)
 
 
 @router.get("/buckets", response_model=Buckets, responses=openapi_errors(401, 403, 422, 503))

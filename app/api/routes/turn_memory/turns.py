@@ -4,11 +4,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Response
 from mnema_wire.fields import Identifier, Limit
-
-from app.api import links
-from app.api.deps import App, Reader, Writer
-from app.api.errors import openapi_errors
-from app.api.schemas.turn_memory.turns import (
+from mnema_wire.turn_memory import (
     ActiveSetIn,
     ActiveSetOut,
     ArtifactOut,
@@ -19,6 +15,19 @@ from app.api.schemas.turn_memory.turns import (
     StoredTurnOut,
     TurnLogIn,
     TurnMemoryIn,
+)
+
+from app.api import links
+from app.api.deps import App, Reader, Writer
+from app.api.errors import openapi_errors
+from app.api.schemas.turn_memory.turns import (
+    active_set_body,
+    artifact_body,
+    fingerprint_body,
+    stored_turn_body,
+    to_new_turn,
+    to_raw_fingerprint,
+    to_selection,
 )
 from app.api.transport.parameters import StrictRoute
 from app.bootstrap import Application
@@ -56,12 +65,12 @@ async def put_fingerprint(
         principal,
         conversation,
         turn_id,
-        body.to_raw(),
+        to_raw_fingerprint(body),
         made_at=body.made_at,
         track_id=body.track_id,
         extra_tags=body.extra_tags,
     )
-    return FingerprintOut.from_fingerprint(fingerprint, body.extra_tags)
+    return fingerprint_body(fingerprint, body.extra_tags)
 
 
 @router.put(
@@ -74,9 +83,9 @@ async def put_turn(
 ) -> StoredTurnOut:
     """Store the log of a turn, or change it. Its fingerprint and its feedback stay."""
     conversation = await conversation_of(app, principal, conversation_id, body)
-    stored = await app.turn_memory.turns.put_turn(principal, conversation, body.to_domain(turn_id))
+    stored = await app.turn_memory.turns.put_turn(principal, conversation, to_new_turn(body, turn_id))
     response.status_code = 201 if stored.created else 200
-    return StoredTurnOut.from_turn(stored, conversation_id)
+    return stored_turn_body(stored, conversation_id)
 
 
 @router.get(_TURN, response_model=ArtifactOut, responses=_READ_ERRORS)
@@ -85,7 +94,7 @@ async def get_turn(
 ) -> ArtifactOut:
     """Return the whole log of a turn."""
     read = await app.turn_memory.read.read_turn(principal, Conversation(user_id, conversation_id), turn_id)
-    return ArtifactOut.from_artifact(read)
+    return artifact_body(read)
 
 
 @router.delete(_TURN, response_model=DeletedTurnOut, responses=_WRITE_ERRORS)
@@ -120,7 +129,7 @@ async def list_artifacts(
     page = await app.turn_memory.read.list_artifacts(principal, Conversation(user_id, conversation_id), query)
     return ArtifactPageOut(
         conversation_title=page.conversation_title,
-        items=[ArtifactOut.from_artifact(item) for item in page.items],
+        items=[artifact_body(item) for item in page.items],
         next_cursor=page.next_cursor,
     )
 
@@ -129,7 +138,7 @@ async def list_artifacts(
 async def get_active_set(app: App, principal: Reader, conversation_id: ConversationId, user_id: UserId) -> ActiveSetOut:
     """Return what is selected in the conversation, and how far its buckets are reconciled."""
     conversation = Conversation(user_id, conversation_id)
-    return ActiveSetOut.from_active_set(await app.turn_memory.active_set.read_active_set(principal, conversation))
+    return active_set_body(await app.turn_memory.active_set.read_active_set(principal, conversation))
 
 
 @router.put("/active-set", response_model=ActiveSetOut, responses=_WRITE_ERRORS)
@@ -138,5 +147,5 @@ async def put_active_set(
 ) -> ActiveSetOut:
     """Select the turns whose memories matter from now on, and the buckets."""
     conversation = await conversation_of(app, principal, conversation_id, body)
-    chosen = await app.turn_memory.active_set.select_memories(principal, conversation, body.to_domain())
-    return ActiveSetOut.from_active_set(*chosen)
+    chosen = await app.turn_memory.active_set.select_memories(principal, conversation, to_selection(body))
+    return active_set_body(*chosen)

@@ -90,7 +90,8 @@ class HttpMirrorStore:
             page = _check_read(response)
             for memory in page["items"]:
                 self._note(memory)
-            self._cursor, more = str(page["next_cursor"]), bool(page["more"])
+            self._cursor = str(page["next_cursor"])
+            more = bool(page["more"])
         return before != self._entries
 
     def create_entry(self, draft: Draft, key: str) -> MirrorEntry:

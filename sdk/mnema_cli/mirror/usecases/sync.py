@@ -94,14 +94,18 @@ def _scan_until_stable(files: MirrorFiles, snapshot: Snapshot, found: FoundFiles
     raise FilesBusy("files keep moving while they are read; run the mirror again when they rest")
 
 
-def sync_mirror(mirror: Mirror, on_step: OnStep = ignore_steps) -> SyncReport:
-    """Bring both sides into step and report what was done. Raise ForeignRoot, FilesUnusable or the store's errors."""
-    report = SyncReport()
+def sync_mirror(mirror: Mirror, on_step: OnStep = ignore_steps, report: SyncReport | None = None) -> SyncReport:
+    """Bring both sides into step and report what was done. Raise ForeignRoot, FilesUnusable or the store's errors.
+
+    Each outcome goes into `report` at once, so that it tells what was done also if the run ends early.
+    """
+    report = report or SyncReport()
     for _ in range(MAX_PASSES):
         plan, snapshot = make_plan(mirror, report)
-        outcomes = apply_plan(mirror, plan, snapshot, on_step)
-        report.outcomes = [*_without_refusals(report.outcomes), *outcomes]
-        if not any(_needs_another_pass(outcome) for outcome in outcomes):
+        report.outcomes = list(_without_refusals(report.outcomes))
+        known = len(report.outcomes)
+        apply_plan(mirror, plan, snapshot, report.outcomes, on_step)
+        if not any(_needs_another_pass(outcome) for outcome in report.outcomes[known:]):
             break
     return report
 
@@ -115,8 +119,10 @@ def _without_refusals(outcomes: list[Outcome]) -> Iterator[Outcome]:
     return (outcome for outcome in outcomes if not isinstance(outcome.action, Refuse) and not outcome.problem)
 
 
-def apply_plan(mirror: Mirror, plan: SyncPlan, snapshot: Snapshot, on_step: OnStep = ignore_steps) -> list[Outcome]:
-    """Carry out the plan and return one outcome for each action, in order.
+def apply_plan(
+    mirror: Mirror, plan: SyncPlan, snapshot: Snapshot, outcomes: list[Outcome], on_step: OnStep = ignore_steps
+) -> None:
+    """Carry out the plan and add one outcome for each action to `outcomes`, in order.
 
     The snapshot with the intents is durable before the first step, and the final one after the last. If an error or a
     signal ends the run, the final one has what was done until then.
@@ -125,7 +131,6 @@ def apply_plan(mirror: Mirror, plan: SyncPlan, snapshot: Snapshot, on_step: OnSt
     if intended != snapshot:
         mirror.files.write_index(dump_snapshot(intended, mirror.owner))
     run = Run(mirror, dict(plan.records), dict(intended.pending))
-    outcomes = []
     try:
         for done, action in enumerate(plan.actions, 1):
             outcomes.append(run.apply_action(action))
@@ -135,7 +140,6 @@ def apply_plan(mirror: Mirror, plan: SyncPlan, snapshot: Snapshot, on_step: OnSt
             _write_final(run, intended)
         raise
     _write_final(run, intended)
-    return outcomes
 
 
 def _write_final(run: Run, intended: Snapshot) -> None:

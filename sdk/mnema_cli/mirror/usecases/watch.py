@@ -56,7 +56,8 @@ class MirrorWatch:
         raises, except StoreAway and FilesBusy: after these the run is repeated.
         """
         self.mirror = replace(self.mirror, grace=GraceTime(self.clock))
-        self.settle_at, self.read_all_at = self.clock(), self.clock() + READ_ALL_S
+        self.settle_at = self.clock()
+        self.read_all_at = self.clock() + READ_ALL_S
         for has_changed in ticks:
             self.is_due = self.is_due or has_changed
             if self.is_away and self.clock() < self.retry_at:
@@ -71,7 +72,8 @@ class MirrorWatch:
     def _take_turn(self) -> None:
         if self.clock() >= self.read_all_at:
             self.store.read_all()
-            self.read_all_at, self.is_due = self.clock() + READ_ALL_S, True
+            self.read_all_at = self.clock() + READ_ALL_S
+            self.is_due = True
         elif self.store.read_changes():
             self.is_due = True
         if self.mirror.grace and self.mirror.grace.is_over:
@@ -85,7 +87,13 @@ class MirrorWatch:
 
     def _run(self, *, is_settling: bool) -> None:
         self.is_due = True  # until the run ends well
-        report = sync_mirror(self.mirror, self.on_step)
+        report = SyncReport()
+        try:
+            sync_mirror(self.mirror, self.on_step, report)
+        except Exception:
+            if report.outcomes:  # a run that a signal or an error ends has done something too
+                self.listener.hear_report(report)
+            raise
         self.is_due = not report.is_complete
         self.settle_at = 0.0 if is_settling and report.is_idle else self.clock() + SETTLE_S
         if not (self.mirror.grace and self.mirror.grace.since):

@@ -254,3 +254,16 @@ def test_only_an_id_of_the_user_is_restored(stage: Stage) -> None:
     stage.follow(False)
     [outcome] = stage.reports[-1].outcomes
     assert outcome.problem.startswith("no entry of this user has the id unknown")
+
+
+def test_a_run_that_ends_early_reports_what_it_did(stage: Stage) -> None:
+    stage.store.add("one")
+    stage.store.add("two")
+
+    def stop(_done: int, _total: int) -> None:
+        raise KeyError("a signal came")
+
+    mirror = Mirror(stage.files, stage.store, "tenant/user")
+    with pytest.raises(KeyError):
+        MirrorWatch(mirror, stage.store, stage, stop).keep_in_step([False])
+    assert [NAMES[type(outcome.action)] for report in stage.reports for outcome in report.outcomes] == ["write_file"]
