@@ -23,6 +23,8 @@ class ChangeKind(StrEnum):
     expired = "expired"
     purged = "purged"
     superseded = "superseded"
+    ended = "ended"
+    retracted = "retracted"
     recreated = "recreated"
 
 
@@ -43,6 +45,8 @@ CHANGES: Mapping[ChangeKind, ChangeRule] = {
     ChangeKind.expired: ChangeRule("TTL", "soft_deleted"),
     ChangeKind.purged: ChangeRule("PURGE", "deleted"),
     ChangeKind.superseded: ChangeRule("UPDATE", None),  # the delta shows its successor
+    ChangeKind.ended: ChangeRule("UPDATE", "soft_deleted"),  # superseded by nothing
+    ChangeKind.retracted: ChangeRule("DELETE", "soft_deleted"),
     ChangeKind.recreated: ChangeRule("ADD", "updated"),
 }
 

@@ -23,10 +23,12 @@ class MemoryType(StrEnum):
 
 
 class MemoryState(StrEnum):
-    """The states of a memory. Queries find only `active` ones."""
+    """The states of a memory (docs/glossary.md). Queries find only `active` ones that are not past `expires_at`."""
 
     active = "active"
     superseded = "superseded"
+    retracted = "retracted"
+    expired = "expired"
     soft_deleted = "soft_deleted"
 
     @property
@@ -37,7 +39,10 @@ class MemoryState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NewMemory:
-    """A memory to write. Its `text` has already passed the text rules. `language` None is told from the text."""
+    """A memory to write. Its `text` has already passed the text rules. `language` None is told from the text.
+
+    It is so from `valid_from` until before `valid_to`; None is open.
+    """
 
     user_id: str
     category: str
@@ -59,6 +64,8 @@ class NewMemory:
     updated_at: datetime | None = None
     expires_at: datetime | None = None
     language: str | None = None
+    valid_from: datetime | None = None
+    valid_to: datetime | None = None
 
     def to_memory(self, memory_id: UUID) -> "Memory":
         """Return the stored memory that this becomes. `created_at` must be set."""
@@ -102,6 +109,8 @@ class Memory:
     fact_topic: str | None = None
     expires_at: datetime | None = None
     language: str | None = None
+    valid_from: datetime | None = None
+    valid_to: datetime | None = None
     last_accessed: datetime | None = None
     hits: int = 0
 

@@ -1,7 +1,7 @@
 """All changes to one memory: patch, pin, delete, restore and purge. Each is one journaled change."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -12,6 +12,14 @@ from app.domain.idempotency import OptionalKey
 from app.domain.memory.memory import Memory, MemoryState, MemoryType
 from app.domain.memory.presentation import embedded_text
 from app.domain.memory.procedures import check_steps
+from app.domain.memory.transitions import (
+    Transition,
+    deleting_fields,
+    require_source,
+    restoring_fields,
+    source_states,
+    transition_meta,
+)
 from app.domain.outages import EmbedderUnavailable, WriteContention
 from app.domain.principal import Principal
 from app.domain.text_rules import check_text
@@ -24,6 +32,15 @@ from app.usecases.memory.relations import edges_to, threads_of
 
 T = TypeVar("T")
 _TOO_LATE = (NotFound, WrongState, VersionConflict, DuplicateText)
+
+
+@dataclass(frozen=True, slots=True)
+class _StateChange:
+    """A transition of a memory, the kind of change that it is, and the fields that it sets."""
+
+    action: Transition
+    kind: ChangeKind
+    fields: Mapping[str, Any]
 
 
 class EditMemories:
@@ -95,16 +112,10 @@ class EditMemories:
             if before.state is MemoryState.soft_deleted:
                 return await self._record_unchanged(principal, before, key)
             now = self._clock.now()
-            fields = {
-                "state": "soft_deleted",
-                "purge_at": self._policies.of(principal).lifecycle.purge_at(now),
-                "updated_at": now,
-            }
-            states = ("active", "superseded")
+            fields = deleting_fields(now, self._policies.of(principal).lifecycle.purge_at(now))
+            deletion = _StateChange(Transition.delete, ChangeKind.soft_deleted, fields)
             try:
-                return await self._change_state(
-                    principal, before, ChangeKind.soft_deleted, fields, states, key, version
-                )
+                return await self._change_state(principal, before, deletion, key, version)
             except (WrongState, VersionConflict):
                 after = await self._load_memory(principal, memory_id)  # another request may have deleted it
                 if after.state is MemoryState.soft_deleted:
@@ -114,7 +125,7 @@ class EditMemories:
         return await self._run_once(principal, memory_id, key, apply_soft_delete)
 
     async def restore_memory(self, principal: Principal, memory_id: UUID, key: OptionalKey = None) -> Memory:
-        """Make a soft-deleted or superseded memory active again.
+        """Make a memory active again that is soft-deleted, superseded, retracted or expired.
 
         Raise WrongState if it is active, DuplicateText if another active memory has its text by now. For a merged
         memory this undoes the merge: consolidation never merges the two again. The surviving memory keeps its values.
@@ -122,9 +133,12 @@ class EditMemories:
 
         async def apply_restore() -> Memory:
             before = await self._load_memory(principal, memory_id)
-            fields = {"state": "active", "purge_at": None, "superseded_by": None, "updated_at": self._clock.now()}
-            states = ("soft_deleted", "superseded")
-            return await self._change_state(principal, before, ChangeKind.restored, fields, states, key)
+            require_source(Transition.restore, before.state)
+            async with self._uow.read(principal) as tx:
+                valid_to = await self._memories.find_given_end(tx, principal, before)
+            fields = restoring_fields(before, self._clock.now(), valid_to)
+            restoration = _StateChange(Transition.restore, ChangeKind.restored, fields)
+            return await self._change_state(principal, before, restoration, key)
 
         return await self._run_once(principal, memory_id, key, apply_restore)
 
@@ -205,23 +219,22 @@ class EditMemories:
         self,
         principal: Principal,
         before: Memory,
-        kind: ChangeKind,
-        fields: dict[str, Any],
-        states: tuple[str, ...],
+        wanted: _StateChange,
         key: OptionalKey,
         version: int | None = None,
     ) -> Memory:
-        if before.state not in states:
-            raise WrongState(f"the memory is {before.state.in_words}")
+        require_source(wanted.action, before.state)
+        kind = wanted.kind
         change = MemoryChange(
             kind=kind,
             memory_id=before.id,
             user_id=before.user_id,
             actor=principal.actor_name,
-            fields=fields,
+            fields=wanted.fields,
             threads=threads_of(before.thread_id),
             expect_version=version,
-            expect_states=states,
+            expect_states=source_states(wanted.action),
+            history_meta=transition_meta(wanted.action),
             observations=(edit_event(before, "delete" if kind is ChangeKind.soft_deleted else "update"),),
             jobs=cutting_jobs(before.id, before, self._defaults.sources) if kind is ChangeKind.restored else (),
         )

@@ -13,6 +13,7 @@ from app.config.tenant_policies import TenantPolicies
 from app.domain.changes import ChangeKind, MemoryChange, Observation
 from app.domain.errors import NotFound, VersionConflict, WrongState
 from app.domain.memory.memory import Memory
+from app.domain.memory.transitions import Transition, deleting_fields, transition_meta
 from app.domain.outages import WriteContention
 from app.domain.principal import Principal
 from app.ports import TrustedClock
@@ -181,11 +182,11 @@ class ForgetMemories:
             memory_id=memory.id,
             user_id=memory.user_id,
             actor=principal.actor_name,
-            fields={"state": "soft_deleted", "purge_at": lifecycle.purge_at(now), "updated_at": now},
+            fields=deleting_fields(now, lifecycle.purge_at(now)),
             threads=threads_of(memory.thread_id),
             expect_version=memory.version,
             expect_states=("active",),
-            history_meta={"reason": reason},
+            history_meta={"reason": reason, **transition_meta(Transition.delete)},
             observations=(_sweep_event(memory, "ttl" if kind is ChangeKind.expired else "delete"),),
         )
 
