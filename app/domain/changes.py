@@ -21,6 +21,7 @@ class ChangeKind(StrEnum):
     soft_deleted = "soft_deleted"
     restored = "restored"
     expired = "expired"
+    forgotten = "forgotten"
     purged = "purged"
     superseded = "superseded"
     ended = "ended"
@@ -43,6 +44,7 @@ CHANGES: Mapping[ChangeKind, ChangeRule] = {
     ChangeKind.soft_deleted: ChangeRule("DELETE", "soft_deleted"),
     ChangeKind.restored: ChangeRule("RESTORE", "restored"),
     ChangeKind.expired: ChangeRule("TTL", "soft_deleted"),
+    ChangeKind.forgotten: ChangeRule("TTL", "soft_deleted"),
     ChangeKind.purged: ChangeRule("PURGE", "deleted"),
     ChangeKind.superseded: ChangeRule("UPDATE", None),  # the delta shows its successor
     ChangeKind.ended: ChangeRule("UPDATE", "soft_deleted"),  # superseded by nothing

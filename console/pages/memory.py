@@ -115,6 +115,8 @@ def _show_fields(memory: Memory) -> None:
         "changed": format_time(memory.updated_at),
         "language": memory.language,
         "expires at": format_time(memory.expires_at) if memory.expires_at else None,
+        "true from": format_time(memory.valid_from) if memory.valid_from else None,
+        "true until": format_time(memory.valid_to) if memory.valid_to else None,
         "last retrieved": f"{format_time(memory.last_accessed)} ({memory.hits} in all)",
         "deleted for good at": format_time(memory.purge_at) if memory.purge_at else None,
         "superseded by": (lambda: show_link(str(newer), f"/memories/{newer}")) if newer else None,

@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
+from app.domain.errors import InvalidSpan
 from app.domain.languages import detect_language
 
 
@@ -35,6 +36,12 @@ class MemoryState(StrEnum):
     def in_words(self) -> str:
         """The state as the end of a sentence for people."""
         return {"soft_deleted": "in the bin (soft_deleted); restore it first"}.get(self.value, self.value)
+
+
+def check_span(valid_from: datetime | None, valid_to: datetime | None) -> None:
+    """Raise InvalidSpan if a span ends before it begins, or is empty. None is open."""
+    if valid_from is not None and valid_to is not None and valid_from >= valid_to:
+        raise InvalidSpan()
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +73,9 @@ class NewMemory:
     language: str | None = None
     valid_from: datetime | None = None
     valid_to: datetime | None = None
+
+    def __post_init__(self) -> None:
+        check_span(self.valid_from, self.valid_to)
 
     def to_memory(self, memory_id: UUID) -> "Memory":
         """Return the stored memory that this becomes. `created_at` must be set."""

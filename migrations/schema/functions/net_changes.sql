@@ -75,7 +75,10 @@ told AS MATERIALIZED (  -- so that `kind` is computed once
             WHEN s.new THEN 'updated'
             WHEN coalesce(s.state, CASE s.event WHEN 'restored' THEN 'soft_deleted' END, 'active') <> 'active'
                 THEN 'restored'
-            WHEN s.changed THEN 'updated' END
+            WHEN s.changed OR EXISTS (  -- it took the place of another one, which is gone still
+                SELECT FROM replaced r LEFT JOIN memories o ON o.tenant_id = p_tenant AND o.id = r.memory_id::uuid
+                WHERE r.heir = s.id::text AND r.event = 'updated' AND o.state IS DISTINCT FROM 'active')
+                THEN 'updated' END
         WHEN NOT s.seen_then OR s.new THEN NULL
         WHEN p_complete AND coalesce(s.state, CASE s.event WHEN 'restored' THEN 'soft_deleted' END,
             'active') <> 'active' THEN NULL
