@@ -119,9 +119,31 @@ def forget_memory(
 
 
 def restore_memory(memory_id: UUID, as_json: AsJson = False) -> None:
-    """Bring a memory back from the bin."""
+    """Make a memory active again, whatever it is now."""
     with open_client() as client:
         _print_memory(request_json(client, "POST", f"/memory/{memory_id}/restore"), as_json)
+
+
+def retract_memory(memory_id: UUID, if_version: IfVersion = None, as_json: AsJson = False) -> None:
+    """Mark a memory as wrong. `mnema restore` undoes it."""
+    with open_client() as client:
+        headers = _version_header(if_version)
+        _print_memory(request_json(client, "POST", f"/memory/{memory_id}/retract", headers=headers), as_json)
+
+
+def supersede_memory(
+    memory_id: UUID,
+    by: Annotated[UUID | None, typer.Option(help="the memory that takes its place")] = None,
+    valid_to: Annotated[str | None, typer.Option(help="when it ceased to be so; now if absent")] = None,
+    if_version: IfVersion = None,
+    as_json: AsJson = False,
+) -> None:
+    """Mark a memory as true until now. `mnema restore` undoes it."""
+    body = {"by": str(by) if by else None, "valid_to": valid_to}
+    with open_client() as client:
+        headers = _version_header(if_version)
+        path = f"/memory/{memory_id}/supersede"
+        _print_memory(request_json(client, "POST", path, json=body, headers=headers), as_json)
 
 
 def list_users(limit: Limit = 50, cursor: Cursor = None, as_json: AsJson = False) -> None:

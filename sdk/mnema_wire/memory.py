@@ -245,7 +245,7 @@ class Memory(Stored):
 
 
 class Forgotten(Answered):
-    """What would go, or what went."""
+    """The memories that would go, or that went."""
 
     matches: list[Memory] = Field(description="what would go; confirm with their ids")
     forgotten: list[Memory] = Field(description="what went; each can be restored until its purge_at")
