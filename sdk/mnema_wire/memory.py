@@ -130,8 +130,8 @@ class Correction(Request):
         },
     )
     user_id: Identifier
-    id: UUID
-    text: Text
+    id: UUID = Field(description="id of the memory to correct")
+    text: Text = Field(description="the right text")
     was: Literal["superseded", "wrong"] = Field(
         description="superseded: it was true until now; wrong: it was never true"
     )
@@ -153,16 +153,19 @@ class Forgetting(Request):
         extra="forbid", json_schema_extra={"examples": [{"user_id": "maya", "description": "the studio by the river"}]}
     )
     user_id: Identifier
-    id: UUID | None = None
-    description: Annotated[str, Field(min_length=1, max_length=8000)] | None = None
-    confirm: Annotated[list[UUID], Field(max_length=MAX_FORGOTTEN)] | None = Field(
+    id: UUID | None = Field(default=None, description="id of the memory to forget")
+    description: Annotated[str, Field(min_length=1, max_length=8000)] | None = Field(
+        default=None, description="words for what to forget; the best matches are shown"
+    )
+    confirm: Annotated[list[UUID], Field(min_length=1, max_length=MAX_FORGOTTEN)] | None = Field(
         default=None, description="the ids to forget, of those that the answer without confirm has shown"
     )
 
     @model_validator(mode="after")
     def _check_choice(self) -> "Forgetting":
-        if (self.id is None) == (self.description is None):
-            raise ValueError("name either id or description")
+        named = [value for value in (self.id, self.description) if value is not None]
+        if len(named) > 1 or not (named or self.confirm):
+            raise ValueError("name either id or description, or confirm the ids that were shown")
         return self
 
 
