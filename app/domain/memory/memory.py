@@ -124,6 +124,10 @@ class Memory:
     last_accessed: datetime | None = None
     hits: int = 0
 
+    def is_answered(self, now: datetime) -> bool:
+        """Return True if answers may contain it: it is active and not past its `expires_at`."""
+        return self.state is MemoryState.active and (self.expires_at is None or self.expires_at > now)
+
     @property
     def is_own_turn(self) -> bool:
         """True if it is a turn that the user spoke, and no other actor."""

@@ -106,3 +106,13 @@ async def test_a_category_may_set_an_age_of_expiry(http: httpx.AsyncClient) -> N
     assert datetime.fromisoformat(expires_at) == datetime.fromisoformat(tomorrow)
     document["categories"]["custom"][0]["expires_after_days"] = 0
     refused(await http.put("/tenant/config", json=document), 422, "invalid_config")
+
+
+async def test_an_expired_turn_is_not_replayed_and_mem0_finds_no_expired_memory(http: httpx.AsyncClient) -> None:
+    spoken = {"type": "turn", "category": "event", "thread_id": "t", "role": "user"}
+    kept = await remember(http, "Shall we talk on Friday?", **spoken)
+    await remember(http, "Shall we talk on Monday?", expires_at=PAST, **spoken)
+    turns = (await http.get("/threads/t/turns")).json()["items"]
+    assert [turn["id"] for turn in turns] == [kept["id"]]
+    gone = await remember(http, "Maya rents a studio.", expires_at=PAST)
+    assert (await http.get(f"/v1/memories/{gone['id']}/")).status_code == 404

@@ -109,6 +109,21 @@ def test_a_restored_memory_loses_a_past_expiry(expires_at: datetime) -> None:
     assert (fields["superseded_by"], fields["purge_at"]) == (None, None)
 
 
+@pytest.mark.parametrize(
+    ("fields", "answered"),
+    [
+        ({}, True),
+        ({"expires_at": LATER}, True),
+        ({"expires_at": NOW}, False),
+        ({"expires_at": EARLIER}, False),
+        ({"state": MemoryState.expired}, False),
+        ({"state": MemoryState.superseded}, False),
+    ],
+)
+def test_an_active_memory_is_answered_until_it_expires(fields: dict[str, object], answered: bool) -> None:
+    assert memory_of(**({"state": MemoryState.active} | fields)).is_answered(NOW) is answered
+
+
 @pytest.mark.parametrize("expires_at", [LATER, None])
 def test_a_restored_memory_keeps_an_expiry_to_come(expires_at: datetime | None) -> None:
     assert "expires_at" not in restoring_fields(memory_of(expires_at=expires_at), NOW, None)
