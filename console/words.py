@@ -28,7 +28,9 @@ def _plain(**texts: str) -> Words:
 
 MEMORY_STATES: Words = {
     "active": Word("Active", "good"),
-    "superseded": Word("Replaced by a newer one", "warn"),
+    "superseded": Word("Was true; no longer", "warn"),
+    "retracted": Word("Was wrong", "bad"),
+    "expired": Word("Expired", "warn"),
     "soft_deleted": Word("In the bin", "bad"),
 }
 MEMORY_TYPES = _plain(

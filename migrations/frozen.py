@@ -38,6 +38,10 @@ FROZEN: Mapping[str, Frozen] = {
         files="774d3ab22d8f04474dbb407aa6f6de548318df4b7baf3629ee6eadb646667558",
         fingerprint="27eaa33120b4d7b6d51726099f859941e0effc94be32b10a14ff2af0729ea151",
     ),
+    "0005": Frozen(
+        files="0cb2524676b7920ae38e0d935780cc37aa644ae88c751b1548ea9eb46a8cefff",
+        fingerprint="3cc4a7eaf90ae83a73642ce84e627f58a329f3538cd81a884a8f8ca3d5abe9cb",
+    ),
 }
 """The published revisions."""
 

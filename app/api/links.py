@@ -15,7 +15,7 @@ def _operation_link(operation: str, **parameters: str) -> Links:
 
 def _memory_links(at: str) -> Links:
     """Return the links to the operations on the memory whose id is at `at`."""
-    names = ("get", "patch", "delete", "restore", "pin", "history")
+    names = ("get", "patch", "delete", "restore", "pin", "history", "retract", "supersede")
     links = {key: link for name in names for key, link in _operation_link(f"memory_{name}", memory_id=at).items()}
     return links | _operation_link("receipts_uses", memory_id=at)
 
@@ -44,6 +44,8 @@ MEMORY = _memory_links("$response.body#/id") | _thread_user_links(
     "$response.body#/thread_id", "$response.body#/user_id"
 )
 MEMORIES = _memory_links("$response.body#/items/0/id") | _next_page_link("memory_page")
+CORRECTED = _memory_links("$response.body#/id")
+FORGOTTEN = _memory_links("$response.body#/matches/0/id")
 CHANGES = _memory_links("$response.body#/items/0/id") | _next_page_link(
     "memory_changes", user_id="$request.query.user_id"
 )

@@ -11,6 +11,7 @@ from app.usecases.facts.turns import ReadTurnFacts
 from app.usecases.memory.batch_plans import BatchPlanner
 from app.usecases.memory.batches import MemoryBatches
 from app.usecases.memory.bulk import BulkWrite
+from app.usecases.memory.correct import CorrectMemories
 from app.usecases.memory.edit import EditMemories
 from app.usecases.memory.history import ReadHistory
 from app.usecases.memory.later_check import LaterCheck
@@ -31,6 +32,7 @@ class MemoryUseCases:
     read: ReadMemories
     history: ReadHistory
     batches: MemoryBatches
+    correct: CorrectMemories
 
 
 def build_memory(parts: SharedParts, limits: Limits) -> MemoryUseCases:
@@ -54,5 +56,6 @@ def build_memory(parts: SharedParts, limits: Limits) -> MemoryUseCases:
         edit=EditMemories(uow, memories, journal, embedder, policies, clock),
         read=ReadMemories(uow, memories),
         history=ReadHistory(uow, memories),
+        correct=CorrectMemories(uow, memories, journal, write, limits, policies, clock),
         batches=MemoryBatches(uow, batches, planner, journal, limits, policies),
     )

@@ -10,6 +10,7 @@ from app.config.yaml_files import build_policy, check_list, check_mapping, read_
 from app.domain.categories import PROCEDURAL, Category, CategoryPolicy
 from app.domain.errors import ConfigError
 
+MAX_EXPIRY_DAYS = 36_500
 TYPO_RATIO = 0.8
 """The similarity (difflib's ratio) from which an unknown name counts as a typing error: `fod` and `food` have 0.86."""
 
@@ -54,6 +55,8 @@ def add_categories(known: dict[str, Category], entries: Sequence[Any], where: st
             raise ConfigError(f"{where}: {category.name}: context is all or rag, rag_length at least 1")
         if not 0 <= (category.min_relevance or 0) <= 1:
             raise ConfigError(f"{where}: {category.name}: min_relevance must be from 0 to 1")
+        if category.expires_after_days is not None and not 1 <= category.expires_after_days <= MAX_EXPIRY_DAYS:
+            raise ConfigError(f"{where}: {category.name}: expires_after_days must be from 1 to {MAX_EXPIRY_DAYS}")
         known[category.name] = category
 
 

@@ -27,7 +27,7 @@ MAKE_SECRET = (
 )
 NO_SECRET = f"set MNEMA_SECRET_KEY: {MAKE_SECRET}"
 SHORT_SECRET = f"MNEMA_SECRET_KEY is too short: {MAKE_SECRET}"
-ToolKind = Literal["query", "remember", "history", "facts"]
+ToolKind = Literal["query", "remember", "history", "facts", "forget", "correct"]
 Origin = Annotated[
     str, Field(pattern=r"^(\*|https?://[a-z0-9.-]+(:[0-9]{1,5})?|https?://\[[0-9a-f:.]+\](:[0-9]{1,5})?)$")
 ]
@@ -183,6 +183,8 @@ class Settings(LayeredSettings):
             "remember": ["memory.remember", "memory_remember"],
             "history": ["memory.history", "memory_history"],
             "facts": ["memory.facts", "memory_facts"],
+            "forget": ["memory.forget", "memory_forget"],
+            "correct": ["memory.correct", "memory_correct"],
         }
     )
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Literal
 
@@ -19,7 +20,8 @@ class Category:
     """The policy of one category.
 
     `context` "all": a query answers every memory of the category. "rag": a query ranks at most `rag_length` candidates
-    and answers those with at least `min_relevance` (None: the default of the configuration).
+    and answers those with at least `min_relevance` (None: the default of the configuration). `expires_after_days`: the
+    age at which a memory expires that was written without `expires_at`.
     """
 
     name: str
@@ -30,6 +32,16 @@ class Category:
     description: str | None = None
     numeric_update: bool = False
     fallback: bool = False
+    expires_after_days: int | None = None
+
+    def default_expiry(self, created_at: datetime) -> datetime | None:
+        """Return when a memory expires that names no moment; None: never, or not before the year 10000."""
+        if self.expires_after_days is None:
+            return None
+        try:
+            return created_at + timedelta(days=self.expires_after_days)
+        except OverflowError:
+            return None
 
 
 @dataclass(frozen=True)

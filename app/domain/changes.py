@@ -21,8 +21,11 @@ class ChangeKind(StrEnum):
     soft_deleted = "soft_deleted"
     restored = "restored"
     expired = "expired"
+    forgotten = "forgotten"
     purged = "purged"
     superseded = "superseded"
+    ended = "ended"
+    retracted = "retracted"
     recreated = "recreated"
 
 
@@ -41,8 +44,11 @@ CHANGES: Mapping[ChangeKind, ChangeRule] = {
     ChangeKind.soft_deleted: ChangeRule("DELETE", "soft_deleted"),
     ChangeKind.restored: ChangeRule("RESTORE", "restored"),
     ChangeKind.expired: ChangeRule("TTL", "soft_deleted"),
+    ChangeKind.forgotten: ChangeRule("TTL", "soft_deleted"),
     ChangeKind.purged: ChangeRule("PURGE", "deleted"),
     ChangeKind.superseded: ChangeRule("UPDATE", None),  # the delta shows its successor
+    ChangeKind.ended: ChangeRule("UPDATE", "soft_deleted"),  # superseded by nothing
+    ChangeKind.retracted: ChangeRule("DELETE", "soft_deleted"),
     ChangeKind.recreated: ChangeRule("ADD", "updated"),
 }
 

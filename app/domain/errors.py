@@ -58,6 +58,12 @@ class TextTooLong(InvalidInput):
     code = "text_too_long"
 
 
+class InvalidSpan(InvalidInput):
+    """The span ends before it begins: valid_from must be earlier than valid_to."""
+
+    code = "invalid_span"
+
+
 class RankOutOfRange(InvalidInput):
     """The rank of a fact is out of range."""
 

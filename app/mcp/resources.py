@@ -11,7 +11,6 @@ from app.domain.errors import InvalidInput, NotFound, ScopeRequired
 from app.domain.filters import Filters
 from app.domain.ids import check_identifier
 from app.domain.memory.listing import MemoryListing
-from app.domain.memory.memory import MemoryState
 from app.domain.rendering.lines import bullet, plain_line
 from app.domain.rendering.model_text import ModelText, join_lines
 from app.mcp.connection import Connection
@@ -110,7 +109,7 @@ async def _header_text(app: Application, connection: Connection, thread_id: str)
 async def _memory_text(app: Application, connection: Connection, memory_id: UUID) -> str:
     memory = await app.memory.read.get_memory(connection.caller, memory_id)
     connection.require_user(memory.user_id)
-    if memory.state is not MemoryState.active:  # a forgotten memory is in no context
+    if not memory.is_answered(app.parts.clock.now()):  # a forgotten memory is in no context
         raise NotFound()
     return memory_body(memory).model_dump_json(exclude_none=True)
 

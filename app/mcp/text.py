@@ -2,9 +2,17 @@
 
 from mnema_wire.facts import FactPage, FactReply
 from mnema_wire.marks import TagNames
-from mnema_wire.memory import HistoryPage, Written
+from mnema_wire.memory import Corrected, Forgotten, HistoryPage, Written
 
-from app.domain.rendering.lines import cursor_line, fact_line, history_line, plain_line, without_named_ids
+from app.domain.rendering.lines import (
+    bullet,
+    cursor_line,
+    fact_line,
+    history_line,
+    identified_line,
+    plain_line,
+    without_named_ids,
+)
 from app.domain.rendering.model_text import ModelText, join_lines
 from app.usecases.recall.answer import Answer
 
@@ -33,6 +41,26 @@ def written_text(written: Written) -> ModelText:
         return plain_line(f"{written.action}: {written.reason}")
     joined = f", joined with {written.matched_id}" if written.matched_id not in (None, written.id) else ""
     return plain_line(f"{written.action} {written.id}{joined}")
+
+
+def forgotten_text(body: Forgotten, names: TagNames) -> ModelText:
+    """Return what would go or what went: a first line that says which, then one line for each memory."""
+    memories = body.forgotten or body.matches
+    if not memories:
+        return NO_MATCH
+    first = (
+        "Forgotten:" if body.forgotten else "Nothing is forgotten yet. To forget, call again with the ids in confirm:"
+    )
+    lines = [
+        identified_line(bullet(memory.category, memory.text, names), memory.id, memory.updated_at)
+        for memory in memories
+    ]
+    return join_lines([plain_line(first), *lines])
+
+
+def corrected_text(corrected: Corrected) -> ModelText:
+    """Return the result of a correction as one line."""
+    return plain_line(f"stored {corrected.id}; {corrected.corrected_id} is {corrected.state} now")
 
 
 def history_text(page: HistoryPage, names: TagNames) -> ModelText:

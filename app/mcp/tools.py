@@ -10,20 +10,30 @@ from mnema_wire.bases import Request
 from mnema_wire.facts import FactPage, FactQuestion, TopicKey
 from mnema_wire.fields import Identifier, Limit
 from mnema_wire.marks import TagNames
-from mnema_wire.memory import HistoryEntry, HistoryPage, NewMemory, Written
+from mnema_wire.memory import Corrected, Correction, Forgetting, HistoryEntry, HistoryPage, NewMemory, Written
 from mnema_wire.recall import Question
 from pydantic import Field, model_validator
 
+from app.api.forgetting import forget_memories
 from app.api.schemas.facts.facts import fact_body, fact_reply_body
-from app.api.schemas.memory.memories import to_new_memory
+from app.api.schemas.memory.memories import to_correction, to_new_memory
 from app.api.schemas.recall.query import answer_body, to_query
+from app.api.schemas.stored import withhold_contents
 from app.bootstrap import Application
 from app.config.settings import ToolKind
 from app.domain.facts.fact import FactFilter
 from app.domain.rendering.model_text import ModelText
 from app.mcp.connection import Connection, Places
 from app.mcp.schemas import output_schema
-from app.mcp.text import answer_text, fact_answer_text, facts_text, history_text, written_text
+from app.mcp.text import (
+    answer_text,
+    corrected_text,
+    fact_answer_text,
+    facts_text,
+    forgotten_text,
+    history_text,
+    written_text,
+)
 
 Cursor = Annotated[str, Field(max_length=500)]
 CURSOR_HELP = "`next_cursor` of the previous page"
@@ -127,6 +137,19 @@ async def _run_facts(app: Application, connection: Connection, arguments: ReadFa
     return ToolOutcome(facts_text(page, _names(app, connection)), page.model_dump(mode="json"))
 
 
+async def _run_forget(app: Application, connection: Connection, arguments: Forgetting) -> ToolOutcome:
+    body = await forget_memories(app, connection.caller, arguments)
+    if not connection.may_read:
+        body = withhold_contents(body)
+    return ToolOutcome(forgotten_text(body, _names(app, connection)), body.model_dump(mode="json"))
+
+
+async def _run_correct(app: Application, connection: Connection, arguments: Correction) -> ToolOutcome:
+    corrected = await app.memory.correct.correct_memory(connection.caller, to_correction(arguments))
+    body = Corrected.model_validate(corrected, from_attributes=True)
+    return ToolOutcome(corrected_text(body), body.model_dump(mode="json"))
+
+
 def _names(app: Application, connection: Connection) -> TagNames:
     return app.parts.policies.of(connection.caller).categories.tag_names
 
@@ -188,5 +211,34 @@ TOOLS = (
         ),
         annotations=ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False),
         run=_run_facts,
+    ),
+    Tool(
+        kind="forget",
+        title="Forget a memory",
+        description="Forget what a user no longer wants remembered. First call it with `id` or `description`: it shows "
+        "what would go. Then call it with the shown ids in `confirm`: they go to the bin, where a person can restore "
+        "them.",
+        scope="write",
+        takes=Forgetting,
+        places={"user": ("user_id",)},
+        output_schema=output_schema(matches="memories", forgotten="memories"),
+        annotations=ToolAnnotations(
+            read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=False
+        ),
+        run=_run_forget,
+    ),
+    Tool(
+        kind="correct",
+        title="Correct a memory",
+        description="Replace a memory by the right text. `was` superseded: the old text was true until now, as after a "
+        "move; wrong: it was never true. No answer contains the old text any more; its history keeps it.",
+        scope="write",
+        takes=Correction,
+        places={"user": ("user_id",)},
+        output_schema=output_schema(id="text", corrected_id="text", state="text"),
+        annotations=ToolAnnotations(
+            read_only_hint=False, destructive_hint=False, idempotent_hint=False, open_world_hint=False
+        ),
+        run=_run_correct,
     ),
 )

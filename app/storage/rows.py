@@ -12,7 +12,7 @@ from app.storage.identity import new_id
 COLUMNS = (
     "id, user_id, thread_id, seq, agent_id, run_id, actor_id, role, type, category, text, steps_text, importance, "
     "pinned, tags, state, source, metadata, superseded_by, purge_at, version, created_at, updated_at, fact_topic, "
-    "expires_at, language"
+    "expires_at, language, valid_from, valid_to"
 )
 """The columns a memory is read with; never the vector, the text index or the internal user key."""
 
@@ -57,6 +57,8 @@ def memory_from_row(row: Mapping[str, Any]) -> Memory:
         fact_topic=row.get("fact_topic"),
         expires_at=row.get("expires_at"),
         language=row.get("language"),
+        valid_from=row.get("valid_from"),
+        valid_to=row.get("valid_to"),
         last_accessed=row.get("last_accessed"),
         hits=row.get("hits") or 0,
     )
@@ -67,7 +69,7 @@ def memory_from_json(row: Mapping[str, Any]) -> Memory:
     values = dict(row)
     values["id"] = UUID(values["id"])
     values["superseded_by"] = UUID(values["superseded_by"]) if values["superseded_by"] else None
-    for name in ("created_at", "updated_at", "purge_at", "expires_at"):
+    for name in ("created_at", "updated_at", "purge_at", "expires_at", "valid_from", "valid_to"):
         moment = values.get(name)  # history has images of before a column was added
         values[name] = datetime.fromisoformat(moment) if moment else None
     return memory_from_row(values)

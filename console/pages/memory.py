@@ -77,6 +77,8 @@ class MemoryPage:
                 ui.button("Edit", on_click=lambda: EditDialog(api, memory, self.refresh).open())
                 label = "Unpin" if memory.pinned else "Pin"
                 ui.button(label, on_click=lambda: self._pin(memory)).props("outline")
+                ui.button("No longer true", on_click=lambda: self._supersede(memory)).props("outline")
+                ui.button("Was wrong", on_click=lambda: self._retract(memory)).props("outline")
                 ui.button("Move to the bin", on_click=lambda: self._delete(memory)).props("outline color=negative")
             else:
                 ui.button("Restore", on_click=self._restore)
@@ -84,6 +86,14 @@ class MemoryPage:
     async def _pin(self, memory: Memory) -> None:
         done = "Unpinned" if memory.pinned else "Pinned"
         await change_and_reload(self._page, self._page.memory.pin(memory.id, not memory.pinned), done, self.refresh)
+
+    async def _supersede(self, memory: Memory) -> None:
+        call = self._page.memory.supersede(memory.id, version=memory.version)
+        await change_and_reload(self._page, call, "Marked as no longer true; Restore undoes it", self.refresh)
+
+    async def _retract(self, memory: Memory) -> None:
+        call = self._page.memory.retract(memory.id, version=memory.version)
+        await change_and_reload(self._page, call, "Marked as wrong; Restore undoes it", self.refresh)
 
     async def _restore(self) -> None:
         await change_and_reload(self._page, self._page.memory.restore(self._id), "Restored", self.refresh)
@@ -115,6 +125,8 @@ def _show_fields(memory: Memory) -> None:
         "changed": format_time(memory.updated_at),
         "language": memory.language,
         "expires at": format_time(memory.expires_at) if memory.expires_at else None,
+        "true from": format_time(memory.valid_from) if memory.valid_from else None,
+        "true until": format_time(memory.valid_to) if memory.valid_to else None,
         "last retrieved": f"{format_time(memory.last_accessed)} ({memory.hits} in all)",
         "deleted for good at": format_time(memory.purge_at) if memory.purge_at else None,
         "superseded by": (lambda: show_link(str(newer), f"/memories/{newer}")) if newer else None,

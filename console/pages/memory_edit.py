@@ -1,6 +1,8 @@
 """The dialog that edits a memory. It saves only over the version that the person has seen."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import datetime
+from typing import Final, Literal
 
 from mnema_client import MnemaError, VersionConflict
 from mnema_client.requests import ChangeFields
@@ -15,6 +17,19 @@ from console.widgets.states import show_error, show_note
 MOST_TAGS = 100
 LONGEST_TEXT = 32_000
 """Characters of the longest text of any type. The API knows the limit of each type."""
+
+MomentName = Literal["valid_from", "valid_to", "expires_at"]
+MOMENTS: Final[Mapping[MomentName, str]] = {
+    "valid_from": "True from",
+    "valid_to": "True until",
+    "expires_at": "Expires at",
+}
+"""The labels of the moments. An empty field takes the moment away."""
+EMPTY_MOMENTS: Final[Mapping[MomentName, Literal["open", "never"]]] = {
+    "valid_from": "open",
+    "valid_to": "open",
+    "expires_at": "never",
+}
 
 
 class EditDialog:
@@ -37,6 +52,8 @@ class EditDialog:
                 )
             self._tags = ui.textarea("Tags, one a line", value="\n".join(memory.tags)).classes("wide")
             self._tags.props("outlined dense autogrow").mark("edit-tags")
+            with ui.element("div").classes("filters"):
+                self._moments = {name: self._moment_input(name) for name in MOMENTS}
             self._state = ui.element("div").classes("stack").props("aria-live=polite")
             with ui.element("div").classes("row end"):
                 ui.button("Cancel", on_click=self._dialog.delete).props("outline")
@@ -60,7 +77,14 @@ class EditDialog:
         tags = [tag.strip() for tag in self._tags.value.split("\n", MOST_TAGS) if tag.strip()]
         if tags != list(memory.tags):
             changed["tags"] = tags
+        for name, field in self._moments.items():
+            if (value := field.value.strip()) != _moment_text(memory, name):
+                changed[name] = value or EMPTY_MOMENTS[name]
         return changed
+
+    def _moment_input(self, name: MomentName) -> ui.input:
+        field = ui.input(MOMENTS[name], value=_moment_text(self._memory, name), placeholder="2026-01-31")
+        return field.props("outlined dense autocomplete=off").mark(f"edit-{name}")
 
     async def _save(self) -> None:
         changes = self._changes()
@@ -116,3 +140,8 @@ class EditDialog:
         self._state.clear()
         with self._state:
             show_error(error)
+
+
+def _moment_text(memory: Memory, name: MomentName) -> str:
+    moment: datetime | None = getattr(memory, name)
+    return moment.isoformat() if moment else ""

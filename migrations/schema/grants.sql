@@ -59,7 +59,7 @@ GRANT DELETE, INSERT, SELECT, UPDATE ON jobs TO mnema_app;
 GRANT SELECT ON jobs TO mnema_jobs;
 GRANT DELETE, INSERT, SELECT, UPDATE ON llm_budget TO mnema_app;
 GRANT DELETE, INSERT, SELECT ON llm_calls TO mnema_app;
-GRANT DELETE, INSERT, SELECT, UPDATE (category, created_at, expires_at, importance, language, metadata, pinned, purge_at, source, state, steps_text, superseded_by, tags, text, text_hash, updated_at, version) ON memories TO mnema_app;
+GRANT DELETE, INSERT, SELECT, UPDATE (category, created_at, expires_at, importance, language, metadata, pinned, purge_at, source, state, steps_text, superseded_by, tags, text, text_hash, updated_at, valid_from, valid_to, version) ON memories TO mnema_app;
 GRANT SELECT ON memories TO mnema_search;
 GRANT DELETE, INSERT, SELECT, UPDATE ON memory_access TO mnema_app;
 GRANT DELETE, INSERT (action, actor, categories, changed, changes, filters, id, matched, skipped, tenant_id, undoes, user_id, user_pks), SELECT, UPDATE (changes, filters) ON memory_batches TO mnema_app;
@@ -159,6 +159,7 @@ GRANT EXECUTE ON FUNCTION list_checkpoints(uuid,text,text,text,text,text,jsonb,t
 GRANT EXECUTE ON FUNCTION list_memories(uuid,bigint,tsquery,text[],jsonb,jsonb,integer) TO mnema_app, mnema_search;
 GRANT EXECUTE ON FUNCTION list_tenants() TO mnema_app;
 GRANT EXECUTE ON FUNCTION list_worded(bigint,text,text[],jsonb,jsonb,integer) TO mnema_app;
+GRANT EXECUTE ON FUNCTION live_filters(uuid,bigint,jsonb) TO mnema_app;
 GRANT EXECUTE ON FUNCTION locked_memory(uuid,jsonb) TO mnema_app;
 GRANT EXECUTE ON FUNCTION longest_job_lease() TO mnema_app, mnema_jobs;
 GRANT EXECUTE ON FUNCTION longest_job_wait() TO mnema_app, mnema_jobs;

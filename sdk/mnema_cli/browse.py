@@ -74,6 +74,8 @@ def edit_memory(
     pinned: Annotated[bool | None, typer.Option("--pin/--unpin")] = None,
     tag: Annotated[list[str] | None, typer.Option(help="repeat for several; replaces all tags")] = None,
     expires: Annotated[str | None, typer.Option(help="a moment, or: never")] = None,
+    valid_from: Annotated[str | None, typer.Option(help="a moment, or: open")] = None,
+    valid_to: Annotated[str | None, typer.Option(help="a moment, or: open")] = None,
     language: Annotated[str | None, typer.Option(help="a code such as de")] = None,
     if_version: IfVersion = None,
     as_json: AsJson = False,
@@ -86,6 +88,8 @@ def edit_memory(
         "pinned": pinned,
         "tags": tag,
         "expires_at": expires,
+        "valid_from": valid_from,
+        "valid_to": valid_to,
         "language": language,
     }
     changes = {name: value for name, value in named.items() if value is not None}
@@ -115,9 +119,31 @@ def forget_memory(
 
 
 def restore_memory(memory_id: UUID, as_json: AsJson = False) -> None:
-    """Bring a memory back from the bin."""
+    """Make a memory active again, whatever it is now."""
     with open_client() as client:
         _print_memory(request_json(client, "POST", f"/memory/{memory_id}/restore"), as_json)
+
+
+def retract_memory(memory_id: UUID, if_version: IfVersion = None, as_json: AsJson = False) -> None:
+    """Mark a memory as wrong. `mnema restore` undoes it."""
+    with open_client() as client:
+        headers = _version_header(if_version)
+        _print_memory(request_json(client, "POST", f"/memory/{memory_id}/retract", headers=headers), as_json)
+
+
+def supersede_memory(
+    memory_id: UUID,
+    by: Annotated[UUID | None, typer.Option(help="the memory that takes its place")] = None,
+    valid_to: Annotated[str | None, typer.Option(help="when it ceased to be so; now if absent")] = None,
+    if_version: IfVersion = None,
+    as_json: AsJson = False,
+) -> None:
+    """Mark a memory as true until now. `mnema restore` undoes it."""
+    body = {"by": str(by) if by else None, "valid_to": valid_to}
+    with open_client() as client:
+        headers = _version_header(if_version)
+        path = f"/memory/{memory_id}/supersede"
+        _print_memory(request_json(client, "POST", path, json=body, headers=headers), as_json)
 
 
 def list_users(limit: Limit = 50, cursor: Cursor = None, as_json: AsJson = False) -> None:
@@ -189,6 +215,8 @@ def _print_memory(memory: dict[str, Any], as_json: bool) -> None:
         "created": write_time(memory["created_at"]),
         "updated": write_time(memory["updated_at"]),
         "expires": write_time(memory["expires_at"]) if memory.get("expires_at") else None,
+        "true from": write_time(memory["valid_from"]) if memory.get("valid_from") else None,
+        "true until": write_time(memory["valid_to"]) if memory.get("valid_to") else None,
         "language": memory.get("language"),
         "text": memory["text"],
         "steps": memory["steps_text"],

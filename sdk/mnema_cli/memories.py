@@ -29,7 +29,9 @@ def remember_memory(
     pinned: Annotated[bool, typer.Option()] = False,
     tag: Annotated[list[str] | None, typer.Option()] = None,
     steps: Annotated[str | None, typer.Option(help="numbered steps; makes the memory procedural")] = None,
-    expires: Annotated[str | None, typer.Option(help="when it expires; it is still answered then")] = None,
+    expires: Annotated[str | None, typer.Option(help="no answer contains it from then on")] = None,
+    valid_from: Annotated[str | None, typer.Option(help="it is so in the world from then on")] = None,
+    valid_to: Annotated[str | None, typer.Option(help="it is so in the world until then")] = None,
     language: Annotated[str | None, typer.Option(help="a code such as de; told from the text if absent")] = None,
     trim: Annotated[bool, typer.Option()] = False,
     as_json: AsJson = False,
@@ -47,6 +49,8 @@ def remember_memory(
         "tags": tag or [],
         "steps_text": steps,
         "expires_at": expires,
+        "valid_from": valid_from,
+        "valid_to": valid_to,
         "language": language,
     }
     with open_client() as client:

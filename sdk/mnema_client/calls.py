@@ -4,9 +4,9 @@ Errors are those of `mnema_client.errors`, and `ValueError` for arguments that c
 """
 
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, TypeVar, Unpack
+from typing import Any, Literal, TypeVar, Unpack
 from urllib.parse import quote
 from uuid import UUID
 
@@ -14,7 +14,22 @@ import httpx
 from mnema_wire.bases import Page
 from mnema_wire.health import Health, Readiness
 from mnema_wire.jobs import Job, JobCounts, JobDetail
-from mnema_wire.memory import Changes, HistoryEntry, Memory, MemoryChanges, NewMemory, NewTurn, Receipt, Turn, Written
+from mnema_wire.memory import (
+    Changes,
+    Corrected,
+    Correction,
+    Forgetting,
+    Forgotten,
+    HistoryEntry,
+    Memory,
+    MemoryChanges,
+    NewMemory,
+    NewTurn,
+    Receipt,
+    Supersession,
+    Turn,
+    Written,
+)
 from mnema_wire.recall import Answer, Count, Counts, Question, ThreadDelta
 from pydantic import BaseModel, ValidationError
 
@@ -127,8 +142,66 @@ def purge(memory_id: UUID | str, *, idempotency_key: str | None = None) -> Call[
     )
 
 
+def retract(memory_id: UUID | str, *, version: int | None = None, idempotency_key: str | None = None) -> Call[Memory]:
+    """Mark a memory as wrong: it was never true, and no answer contains it. `restore` undoes it. Idempotent.
+
+    With `version`, raise VersionConflict if the memory changed since that version.
+    """
+    headers = _version_headers(version, idempotency_headers(idempotency_key))
+    return Call("POST", f"{_memory_path(memory_id)}/retract", model_reader(Memory), headers=headers)
+
+
+def supersede(
+    memory_id: UUID | str,
+    *,
+    by: UUID | str | None = None,
+    valid_to: Moment | None = None,
+    version: int | None = None,
+    idempotency_key: str | None = None,
+) -> Call[Memory]:
+    """End the span of a memory that was true: the memory `by` takes its place, or it is just over. `restore` undoes it.
+
+    The span ends at `valid_to`, by default where the later memory begins, or now. With `version`, raise VersionConflict
+    if the memory changed since that version.
+    """
+    headers = _version_headers(version, idempotency_headers(idempotency_key, JSON))
+    content = json_body(Supersession, by=by, valid_to=valid_to)
+    return Call("POST", f"{_memory_path(memory_id)}/supersede", model_reader(Memory), content=content, headers=headers)
+
+
+def correct(
+    memory_id: UUID | str,
+    text: str,
+    *,
+    user_id: str,
+    was: Literal["superseded", "wrong"],
+    valid_from: Moment | None = None,
+    idempotency_key: str | None = None,
+) -> Call[Corrected]:
+    """Write the right text as a new memory, and close (superseded) or retract (wrong) the stored one."""
+    content = json_body(Correction, user_id=user_id, id=memory_id, text=text, was=was, valid_from=valid_from)
+    headers = idempotency_headers(idempotency_key, JSON)
+    return Call("POST", "/memory/correct", model_reader(Corrected), content=content, headers=headers)
+
+
+def forget(
+    *,
+    user_id: str,
+    id: UUID | str | None = None,
+    description: str | None = None,
+    confirm: Sequence[UUID | str] | None = None,
+) -> Call[Forgotten]:
+    """Return the memories that an id or a description means. With `confirm`, soft-delete those with these ids."""
+    content = json_body(Forgetting, user_id=user_id, id=id, description=description, confirm=confirm)
+    return Call("POST", "/memory/forget", model_reader(Forgotten), content=content, headers=JSON)
+
+
+def _version_headers(version: int | None, headers: dict[str, str]) -> dict[str, str]:
+    return headers if version is None else headers | {"If-Match": f'"{version}"'}
+
+
 def restore(memory_id: UUID | str, *, idempotency_key: str | None = None) -> Call[Memory]:
-    """Restore a soft-deleted or superseded memory."""
+    """Make a memory active again that is soft-deleted, superseded, retracted or expired."""
     return Call(
         "POST",
         f"{_memory_path(memory_id)}/restore",

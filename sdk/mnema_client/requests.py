@@ -71,6 +71,8 @@ class MemoryFields(TypedDict, total=False):
     metadata: Mapping[str, Any] | None
     created_at: Moment | None
     expires_at: Moment | None
+    valid_from: Moment | None
+    valid_to: Moment | None
     language: str | None
 
 
@@ -98,6 +100,8 @@ class ChangeFields(TypedDict, total=False):
     tags: Sequence[str] | None
     metadata: Mapping[str, Any] | None
     expires_at: Moment | Literal["never"] | None
+    valid_from: Moment | Literal["open"] | None
+    valid_to: Moment | Literal["open"] | None
     language: str
 
 

@@ -56,6 +56,11 @@ def _parse_expiry(value: Any) -> Any:
     return None if value == "never" else _parse_moment(value)
 
 
+def _parse_open(value: Any) -> Any:
+    """Return what `_parse_moment` does, and None for `open`."""
+    return None if value == "open" else _parse_moment(value)
+
+
 def _parse_day(value: Any) -> Any:
     """Return a date for a text such as 2026-01-31. Raise ValueError for anything else."""
     if value is None or isinstance(value, date):
@@ -121,6 +126,21 @@ Expiry = Annotated[
     ),
 ]
 """A moment, or `never`, which is None as in a body that says `null`."""
+OpenMoment = Annotated[
+    datetime | None,
+    BeforeValidator(_parse_open),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "string", "format": "date"},
+                {"type": "string", "format": "date-time"},
+                {"const": "open"},
+                {"type": "null"},
+            ]
+        }
+    ),
+]
+"""A moment, or `open`, which is None as in a body that says `null`."""
 Language = Annotated[
     str,
     Field(
@@ -143,6 +163,6 @@ NameCursor = Annotated[str, Field(max_length=4000)]
 """A cursor that holds a name of the caller: each of its 200 characters may take 16."""
 Limit = Annotated[int, Field(ge=1, le=200)]
 TypeName = Literal["semantic", "episodic", "procedural", "insight", "turn", "summary", "chunk"]
-StateName = Literal["active", "superseded", "soft_deleted"]
+StateName = Literal["active", "superseded", "retracted", "expired", "soft_deleted"]
 TypeWord = Annotated[str, words("semantic", "episodic", "procedural", "insight", "turn", "summary", "chunk")]
-StateWord = Annotated[str, words("active", "superseded", "soft_deleted")]
+StateWord = Annotated[str, words("active", "superseded", "retracted", "expired", "soft_deleted")]

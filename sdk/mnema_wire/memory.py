@@ -1,10 +1,10 @@
 """Memories, turns and the receipt of an erasure."""
 
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Final, Literal
 from uuid import UUID
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, model_validator
 
 from mnema_wire.bases import Answered, Change, Page, Request, Stored, is_absent, words
 from mnema_wire.facts import MemoryActions
@@ -16,6 +16,7 @@ from mnema_wire.fields import (
     Json,
     Language,
     Moment,
+    OpenMoment,
     Quote,
     Sequence,
     StateWord,
@@ -24,6 +25,9 @@ from mnema_wire.fields import (
     TypeName,
     TypeWord,
 )
+
+MAX_FORGOTTEN: Final = 20
+"""The number of memories that one request may forget."""
 
 
 class Source(Request):
@@ -69,14 +73,14 @@ class NewMemory(Request):
     source: Source | None = None
     metadata: Json = Field(default_factory=dict)
     created_at: Moment | None = Field(default=None, description="for imports; never in the future")
-    expires_at: Moment | None = Field(
-        default=None, description="when it expires; filters read it, and answers still contain the memory after it"
-    )
+    expires_at: Moment | None = Field(default=None, description="no answer contains the memory from then on")
+    valid_from: Moment | None = Field(default=None, description="it is so in the world from then on")
+    valid_to: Moment | None = Field(default=None, description="it is so in the world until then; later than valid_from")
     language: Language | None = Field(default=None, description="the language of the text; told from it if absent")
 
 
 class Changes(Change):
-    """The fields to change. Absent fields stay as they are; only `expires_at` takes `null`."""
+    """The fields to change. Absent fields stay as they are; only the moments take `null`."""
 
     model_config = ConfigDict(
         extra="forbid", json_schema_extra={"examples": [{"text": "Maya ships v1 by September.", "importance": 4}]}
@@ -89,6 +93,8 @@ class Changes(Change):
     tags: Tags = Field(default_factory=list)
     metadata: Json = Field(default_factory=dict)
     expires_at: Expiry = Field(default=None, description="`never` takes it away")
+    valid_from: OpenMoment = Field(default=None, description="`open` takes it away")
+    valid_to: OpenMoment = Field(default=None, description="`open` takes it away")
     language: Language = Field(default="und", description="told anew from a new text if absent")
 
 
@@ -96,6 +102,71 @@ class PinChoice(Request):
     """The choice between pin and unpin."""
 
     pinned: bool = Field(default=True, strict=True)
+
+
+class Supersession(Request):
+    """The later statement that takes a memory's place, and the end of the memory's span."""
+
+    by: UUID | None = Field(default=None, description="an active memory of the same user; null: it is just over")
+    valid_to: Moment | None = Field(
+        default=None, description="the end of the span; absent: where the later statement begins, or now"
+    )
+
+
+class Correction(Request):
+    """The right text of a memory, and what the stored one was."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={
+            "examples": [
+                {
+                    "user_id": "maya",
+                    "id": "01999c1e-5e1c-7c1e-8b0e-2f6f0c3b9a11",
+                    "text": "Maya lives in Braga.",
+                    "was": "superseded",
+                }
+            ]
+        },
+    )
+    user_id: Identifier
+    id: UUID = Field(description="id of the memory to correct")
+    text: Text = Field(description="the right text")
+    was: Literal["superseded", "wrong"] = Field(
+        description="superseded: it was true until now; wrong: it was never true"
+    )
+    valid_from: Moment | None = Field(default=None, description="the new text is so from then on")
+
+
+class Corrected(Answered):
+    """The result of a correction."""
+
+    id: UUID = Field(description="the new memory")
+    corrected_id: UUID = Field(description="the old memory; a restore makes it active again")
+    state: StateWord = Field(description="the state of the old memory")
+
+
+class Forgetting(Request):
+    """The memories to forget: one by its id, or those that a description fits best."""
+
+    model_config = ConfigDict(
+        extra="forbid", json_schema_extra={"examples": [{"user_id": "maya", "description": "the studio by the river"}]}
+    )
+    user_id: Identifier
+    id: UUID | None = Field(default=None, description="id of the memory to forget")
+    description: Annotated[str, Field(min_length=1, max_length=8000)] | None = Field(
+        default=None, description="words for what to forget; the best matches are shown"
+    )
+    confirm: Annotated[list[UUID], Field(min_length=1, max_length=MAX_FORGOTTEN)] | None = Field(
+        default=None, description="the ids to forget, of those that the answer without confirm has shown"
+    )
+
+    @model_validator(mode="after")
+    def _check_choice(self) -> "Forgetting":
+        named = [value for value in (self.id, self.description) if value is not None]
+        if len(named) > 1 or not (named or self.confirm):
+            raise ValueError("name either id or description, or confirm the ids that were shown")
+        return self
 
 
 class Written(Answered):
@@ -140,6 +211,8 @@ class Memory(Stored):
             "updated_at",
             "expires_at",
             "language",
+            "valid_from",
+            "valid_to",
         }
     )
     model_config = ConfigDict(from_attributes=True)
@@ -168,8 +241,17 @@ class Memory(Stored):
     updated_at: datetime
     expires_at: datetime | None = None
     language: str | None = None
+    valid_from: datetime | None = None
+    valid_to: datetime | None = None
     last_accessed: datetime | None = None
     hits: int = 0
+
+
+class Forgotten(Answered):
+    """The memories that would go, or that went."""
+
+    matches: list[Memory] = Field(description="what would go; confirm with their ids")
+    forgotten: list[Memory] = Field(description="what went; each can be restored until its purge_at")
 
 
 class MemoryPage(Page[Memory]):

@@ -139,6 +139,8 @@ class Item(Answered):
     updated_at: datetime | None = None
     expires_at: datetime | None = None
     language: str | None = None
+    valid_from: datetime | None = None
+    valid_to: datetime | None = None
     score: Score | None = None
     relevance: float | None = Field(
         default=None, description="probability from 0 to 1 that the item helps to answer; absent if it is not known"

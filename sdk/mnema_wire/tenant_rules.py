@@ -31,6 +31,7 @@ class CategoryRule(Answered):
     description: str | None
     numeric_update: bool
     fallback: bool
+    expires_after_days: int | None = Field(default=None, description="age of expiry without expires_at; null: never")
 
 
 class EffectiveRules(Answered):

@@ -40,6 +40,8 @@ OWN = {
     "Mem0MessageOut": "a sentence without texts",
     "BatchDone": "the sample is Stored",
     "LeftMemory": "ids and codes",
+    "Corrected": "ids and a state",
+    "Forgotten": "the memories are Stored",
 }
 """The parts of answers to writes that have no stored contents, with the reason."""
 

@@ -47,6 +47,17 @@ async def test_a_memory_is_shown_changed_forgotten_and_restored(env: dict[str, A
     assert (gone.returncode, "404 not_found" in gone.stderr) == (1, True)
 
 
+async def test_a_memory_is_ended_and_restored(env: dict[str, Any]) -> None:
+    memory = (await run(env, *REMEMBER, "Maya lives in Porto.", "--valid-from", "2026-03-01")).split()[1]
+    assert "state       superseded\n" in await run(env, "supersede", memory, "--valid-to", "2026-07-01")
+    assert "true until" in await run(env, "get", memory)
+    assert "state       retracted\n" in await run(env, "retract", memory)
+    restored = json.loads(await run(env, "restore", memory, "--json"))
+    assert (restored["state"], restored["valid_to"]) == ("active", None)
+    opened = json.loads(await run(env, "edit", memory, "--valid-from", "open", "--json"))
+    assert opened["valid_from"] is None
+
+
 async def test_a_purge_asks_first_and_an_edit_needs_a_change(env: dict[str, Any]) -> None:
     memory = (await run(env, *REMEMBER, "Maya likes tea.")).split()[1]
     asked = await mnema("forget", memory, "--purge", **env)

@@ -78,7 +78,7 @@ async def test_a_key_works_until_it_is_revoked(connect: Connect, app: Applicatio
     ("scopes", "listed"),
     [
         (["query"], ["memory_query", "memory_history", "memory_facts"]),
-        (["write"], ["memory_remember"]),
+        (["write"], ["memory_remember", "memory_forget", "memory_correct"]),
         (["query", "write"], None),
         (["admin"], None),
     ],
@@ -94,6 +94,8 @@ async def test_a_key_lists_what_it_may_call_and_calls_nothing_else(
         "remember": body("Maya hums while cooking."),
         "history": {"memory_id": written["id"]},
         "facts": {"user_id": "maya"},
+        "forget": {"user_id": "maya", "id": written["id"]},
+        "correct": {"user_id": "maya", "id": written["id"], "text": "Maya drinks rice milk.", "was": "wrong"},
     }
     async with by_http(server, caller.key) as client:
         every = await names(client)

@@ -121,7 +121,14 @@ async def test_the_inspector_lists_and_calls(way: str, server: str, caller: Call
         return json.loads((await run("mcp-inspector", "--cli", *target, *words, folder=tmp_path)).output())
 
     listed = {tool["name"] for tool in (await ask("--method", "tools/list"))["tools"]}
-    assert listed == {"memory_query", "memory_remember", "memory_history", "memory_facts"}
+    assert listed == {
+        "memory_query",
+        "memory_remember",
+        "memory_history",
+        "memory_facts",
+        "memory_forget",
+        "memory_correct",
+    }
     given = ("agent=supervisor", "query=oat milk")
     words = [word for pair in given for word in ("--tool-arg", pair)]
     called = await ask("--method", "tools/call", "--tool-name", "memory_query", *words)

@@ -19,7 +19,7 @@ from tests.factories import Caller, Clock, serve
 from tests.mcp.connections import answered, ask, by_http, names
 
 OPENAI_NAME = re.compile(r"^[a-zA-Z0-9_-]{1,64}$")
-PLAIN = ["memory_query", "memory_remember", "memory_history", "memory_facts"]
+PLAIN = ["memory_query", "memory_remember", "memory_history", "memory_facts", "memory_forget", "memory_correct"]
 
 
 class RefusedByModel(Exception):

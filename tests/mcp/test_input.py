@@ -30,7 +30,7 @@ JSON = st.recursive(
     max_leaves=12,
 )
 SOME_NAMES = st.sampled_from(
-    ["memory.query", "memory_remember", "memory.history", "memory.facts", "memory.forget", "", "\ud800"]
+    ["memory.query", "memory_remember", "memory.history", "memory.facts", "memory.dream", "", "\ud800"]
 )
 
 

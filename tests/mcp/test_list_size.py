@@ -3,7 +3,7 @@
 import json
 
 from mnema_wire.facts import FactPage, FactReply
-from mnema_wire.memory import HistoryPage, Written
+from mnema_wire.memory import Corrected, Forgotten, HistoryPage, Written
 from mnema_wire.recall import Answer
 from pydantic import BaseModel
 
@@ -17,6 +17,8 @@ ANSWERS: dict[ToolKind, tuple[type[BaseModel], ...]] = {
     "remember": (Written,),
     "history": (HistoryPage,),
     "facts": (FactPage, FactReply),
+    "forget": (Forgotten,),
+    "correct": (Corrected,),
 }
 
 

@@ -44,7 +44,14 @@ async def test_a_client_of_the_older_sdk_is_served(server: str, caller: Caller, 
     found: dict[str, Any] = json.loads(out)
     for way in ("http", "stdio"):
         assert found[way]["version"].startswith("2025-")
-        assert set(found[way]["tools"]) == {"memory_query", "memory_remember", "memory_history", "memory_facts"}
+        assert set(found[way]["tools"]) == {
+            "memory_query",
+            "memory_remember",
+            "memory_history",
+            "memory_facts",
+            "memory_forget",
+            "memory_correct",
+        }
         assert HANDLE.sub("", found[way]["text"]).splitlines()[-1] == "[preferences] Maya drinks oat milk."
         assert found[way]["structured"]["items"][0]["category"] == "preferences"
         assert found[way]["refused"] == [True, REFUSAL]

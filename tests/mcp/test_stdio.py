@@ -62,7 +62,7 @@ async def test_its_stdout_holds_mcp_and_nothing_else(server: str, caller: Caller
     async with started(server, caller.key) as running:
         assert (await exchange(running, INITIALIZE))["result"]["serverInfo"]["name"] == "mnema"
         listed = await exchange(running, {"jsonrpc": "2.0", "id": 2, "method": "tools/list"})
-        assert len(listed["result"]["tools"]) == 4
+        assert len(listed["result"]["tools"]) == 6
         wrong = {"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": {"name": "memory.query"}}
         assert (await exchange(running, wrong))["result"]["isError"]
         assert (await exchange(running, {"jsonrpc": "2.0", "id": 4, "method": "nonsense"}))["error"]
@@ -149,6 +149,13 @@ async def test_a_server_that_is_not_mnema_is_said_to_be_none(caller: Caller) -> 
 @pytest.mark.long
 async def test_dotted_names_on_request(server: str, caller: Caller) -> None:
     async with by_stdio(server, caller.key, arguments=("--names", "dotted")) as client:
-        assert await names(client) == ["memory.query", "memory.remember", "memory.history", "memory.facts"]
+        assert await names(client) == [
+            "memory.query",
+            "memory.remember",
+            "memory.history",
+            "memory.facts",
+            "memory.forget",
+            "memory.correct",
+        ]
         answered(await ask(client, tool="memory.query"))
         refused(await ask(client, tool="memory_query", top_k=0), "invalid_request")  # every name still works

@@ -16,7 +16,7 @@ from tests.factories import Caller, body
 from tests.mcp.connections import EVERY_WAY, Connect, answered, ask, by_http, names, plain_text, refused, text
 from tests.placed_chunks import store_document
 
-EVERY_NAME = ["memory_query", "memory_remember", "memory_history", "memory_facts"]
+EVERY_NAME = ["memory_query", "memory_remember", "memory_history", "memory_facts", "memory_forget", "memory_correct"]
 
 
 @pytest.fixture(params=EVERY_WAY.values(), ids=EVERY_WAY)
@@ -151,7 +151,7 @@ async def test_the_schema_has_every_field_described(server: str, caller: Caller)
     )
     assert set(conditions.split()) | {"category"} == set(filters)
     hints = {name: tool.annotations and tool.annotations.read_only_hint for name, tool in tools.items()}
-    assert hints == {name: "remember" not in name for name in EVERY_NAME}
+    assert hints == {name: name in ("memory_query", "memory_history", "memory_facts") for name in EVERY_NAME}
     for tool in tools.values():
         assert tool.description
         # an example with `pinned: false` would teach a model to hide pinned memories
@@ -218,7 +218,7 @@ async def test_what_does_not_fit_the_budget_is_not_called_nothing(server: str, c
 async def test_an_unknown_tool_is_an_error_of_the_protocol(connect: Connect, server: str, caller: Caller) -> None:
     async with connect(server, caller.key) as client:
         with pytest.raises(MCPError, match="no such tool"):
-            await client.call_tool("memory.forget", {})
+            await client.call_tool("memory.dream", {})
         assert await names(client) == EVERY_NAME
 
 

@@ -71,6 +71,20 @@ async def test_what_is_remembered_is_found_changed_and_taken_back(either: Either
         await either.get(written.id)
 
 
+async def test_a_memory_is_ended_corrected_and_forgotten(either: Either) -> None:
+    old = (await either.remember("Maya lives in Porto.", valid_from="2026-03-01", **MAYA)).id
+    closed = await either.supersede(old, valid_to="2026-07-01", version=1)
+    assert (closed.state, closed.valid_to and closed.valid_to.month) == ("superseded", 7)
+    assert (await either.retract(old)).state == "retracted"
+    await either.restore(old)
+    corrected = await either.correct(old, "Maya lives in Braga.", user_id="maya", was="wrong")
+    assert (corrected.corrected_id, corrected.state) == (old, "retracted")
+    shown = await either.forget(user_id="maya", id=corrected.id)
+    assert [memory.id for memory in shown.matches] == [corrected.id]
+    gone = await either.forget(user_id="maya", confirm=[corrected.id])
+    assert [memory.state for memory in gone.forgotten] == ["soft_deleted"]
+
+
 async def test_a_question_is_answered_with_header_items_and_a_prompt(either: Either) -> None:
     await either.remember("Maya books the venue.", thread_id="launch", **MAYA)
     await either.remember("Ben repairs the roof.", user_id="ben", category="tasks")

@@ -15,7 +15,7 @@ from app.bootstrap import Application
 from app.domain.errors import NotFound
 from app.domain.filters import Filters
 from app.domain.memory.listing import MemoryListing
-from app.domain.memory.memory import Memory, MemoryState, MemoryType
+from app.domain.memory.memory import Memory, MemoryType
 from app.domain.paging import Page
 from app.domain.principal import Principal
 from app.usecases.offload import offload_if_large
@@ -96,7 +96,7 @@ def _found(result: SearchResult) -> Mem0FoundOut:
 async def get_active(app: Application, principal: Principal, memory_id: UUID) -> Memory:
     """Return an active memory. Raise NotFound for any other: mem0's clients know no deleted memories."""
     memory = await app.memory.read.get_memory(principal, memory_id)
-    if memory.state is not MemoryState.active or memory.type not in TYPES:
+    if not memory.is_answered(app.parts.clock.now()) or memory.type not in TYPES:
         raise NotFound()
     return memory
 

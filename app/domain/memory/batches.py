@@ -12,6 +12,7 @@ from mnema_wire.limits import MAX_JSON_BYTES
 
 from app.domain.errors import InvalidInput, MnemaError
 from app.domain.memory.memory import MemoryState, MemoryType
+from app.domain.memory.transitions import deleting_fields
 
 MAX_TAGS: Final = 50
 
@@ -156,7 +157,7 @@ def plan_edit(memory: BatchMemory, edit: BatchEdit) -> dict[str, Any] | SkipReas
 
 def plan_delete(memory: BatchMemory, now: datetime, purge_at: datetime) -> dict[str, Any] | SkipReason:
     """Return the fields of a soft-deleted memory, or the reason why it stays."""
-    return _kept_reason(memory) or deleted_fields(now, purge_at)
+    return _kept_reason(memory) or deleting_fields(now, purge_at)
 
 
 def _kept_reason(memory: BatchMemory) -> SkipReason | None:
@@ -164,11 +165,6 @@ def _kept_reason(memory: BatchMemory) -> SkipReason | None:
     if memory.placed:
         return SkipReason.chunk
     return SkipReason.fact_memory if memory.tells_facts else None
-
-
-def deleted_fields(now: datetime, purge_at: datetime) -> dict[str, Any]:
-    """Return the fields of a memory that is soft-deleted now."""
-    return {"state": MemoryState.soft_deleted.value, "purge_at": purge_at, "updated_at": now}
 
 
 def plan_undo(
@@ -188,7 +184,7 @@ def plan_undo(
         return SkipReason.duplicate_text
     fields = {name: memory.before[name] for name in UNDONE_FIELDS if memory.before[name] != memory.after[name]}
     if fields.get("state") == MemoryState.soft_deleted:
-        return fields | deleted_fields(now, purge_at)
+        return fields | deleting_fields(now, purge_at)
     if "state" in fields:
         fields["purge_at"] = None
     return fields | {"updated_at": now}

@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
+from app.domain.errors import InvalidSpan
 from app.domain.languages import detect_language
 
 
@@ -23,10 +24,12 @@ class MemoryType(StrEnum):
 
 
 class MemoryState(StrEnum):
-    """The states of a memory. Queries find only `active` ones."""
+    """The states of a memory (docs/glossary.md). Queries find only `active` ones that are not past `expires_at`."""
 
     active = "active"
     superseded = "superseded"
+    retracted = "retracted"
+    expired = "expired"
     soft_deleted = "soft_deleted"
 
     @property
@@ -35,9 +38,18 @@ class MemoryState(StrEnum):
         return {"soft_deleted": "in the bin (soft_deleted); restore it first"}.get(self.value, self.value)
 
 
+def check_span(valid_from: datetime | None, valid_to: datetime | None) -> None:
+    """Raise InvalidSpan if a span ends before it begins, or is empty. None is open."""
+    if valid_from is not None and valid_to is not None and valid_from >= valid_to:
+        raise InvalidSpan()
+
+
 @dataclass(frozen=True, slots=True)
 class NewMemory:
-    """A memory to write. Its `text` has already passed the text rules. `language` None is told from the text."""
+    """A memory to write. Its `text` has already passed the text rules. `language` None is told from the text.
+
+    It is so from `valid_from` until before `valid_to`; None is open.
+    """
 
     user_id: str
     category: str
@@ -59,6 +71,11 @@ class NewMemory:
     updated_at: datetime | None = None
     expires_at: datetime | None = None
     language: str | None = None
+    valid_from: datetime | None = None
+    valid_to: datetime | None = None
+
+    def __post_init__(self) -> None:
+        check_span(self.valid_from, self.valid_to)
 
     def to_memory(self, memory_id: UUID) -> "Memory":
         """Return the stored memory that this becomes. `created_at` must be set."""
@@ -102,8 +119,14 @@ class Memory:
     fact_topic: str | None = None
     expires_at: datetime | None = None
     language: str | None = None
+    valid_from: datetime | None = None
+    valid_to: datetime | None = None
     last_accessed: datetime | None = None
     hits: int = 0
+
+    def is_answered(self, now: datetime) -> bool:
+        """Return True if answers may contain it: it is active and not past its `expires_at`."""
+        return self.state is MemoryState.active and (self.expires_at is None or self.expires_at > now)
 
     @property
     def is_own_turn(self) -> bool:

@@ -37,6 +37,8 @@ class ComparedMemory:
     tags: tuple[str, ...]
     version: int
     expires_at: datetime | None = None
+    valid_from: datetime | None = None
+    valid_to: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +166,13 @@ class MemoryStorage:
         )
         return [HistoryRow(**dict(row)) for row in rows]
 
+    async def find_given_end(self, tx: ReadTx, principal: Principal, memory: Memory) -> datetime | None:
+        """Return the end of the memory's span without the supersession that set it, if one did."""
+        if memory.valid_to is None:
+            return None
+        rows = await tx.fetch(_format_statement("given_end"), principal.tenant_id, str(memory.id), memory.valid_to)
+        return rows[0]["valid_to"] if rows else memory.valid_to
+
     async def has_existed(self, tx: ReadTx, principal: Principal, memory_id: UUID) -> bool:
         """Tell whether the tenant ever had this memory."""
         return bool(await tx.fetchval(_format_statement("known"), principal.tenant_id, str(memory_id)))
@@ -198,6 +207,8 @@ def _compared_from_row(row: Mapping[str, Any]) -> ComparedMemory:
         tags=tuple(row["tags"]),
         version=row["version"],
         expires_at=row["expires_at"],
+        valid_from=row["valid_from"],
+        valid_to=row["valid_to"],
     )
 
 

@@ -45,6 +45,13 @@ WHERE tenant_id = $1 AND memory_id = $2
   AND ($4::timestamptz IS NULL OR (ts, id) < ($4, $5::uuid))
 ORDER BY ts DESC, id DESC LIMIT $6
 
+-- name: given_end
+-- The end of the memory's span before the supersession that set it to $3, if one did.
+SELECT (meta#>>'{{before,valid_to}}')::timestamptz AS valid_to FROM history
+WHERE tenant_id = $1 AND memory_id = $2 AND meta->>'transition' = 'supersede'
+  AND (meta#>>'{{after,valid_to}}')::timestamptz = $3
+ORDER BY ts DESC, id DESC LIMIT 1
+
 -- name: known
 -- Whether this id ever was a memory of the tenant.
 SELECT EXISTS (SELECT 1 FROM history WHERE tenant_id = $1 AND memory_id = $2)

@@ -38,6 +38,11 @@ class ForgettingStorage:
         rows = await tx.fetch(_format_statement("forgettable"), principal.tenant_id, before, policy.forget_below, limit)
         return [memory_from_row(row) for row in rows]
 
+    async def find_overdue(self, tx: ReadTx, principal: Principal, now: TrustedTime, limit: int) -> list[Memory]:
+        """Return active memories past their `expires_at`."""
+        rows = await tx.fetch(_format_statement("overdue"), principal.tenant_id, now.moment, limit)
+        return [memory_from_row(row) for row in rows]
+
     async def find_purgeable(self, tx: ReadTx, principal: Principal, now: TrustedTime, limit: int) -> list[Memory]:
         """Return soft-deleted memories that can no longer be restored."""
         rows = await tx.fetch(_format_statement("purgeable"), principal.tenant_id, now.moment, limit)

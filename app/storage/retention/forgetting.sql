@@ -9,6 +9,13 @@ WHERE m.tenant_id = $1 AND m.state = 'active' AND NOT m.pinned AND m.importance 
   AND NOT (m.type = 'chunk' AND EXISTS (SELECT FROM chunks c WHERE c.tenant_id = $1 AND c.memory_id = m.id))
 ORDER BY m.updated_at, m.id LIMIT $4
 
+-- name: overdue
+-- Active, and past its moment of expiry ($2: now). The chunks of a turn go with it.
+SELECT {columns} FROM memories m
+WHERE m.tenant_id = $1 AND m.state = 'active' AND m.expires_at <= $2 AND m.fact_topic IS NULL
+  AND NOT (m.type = 'chunk' AND EXISTS (SELECT FROM chunks c WHERE c.tenant_id = $1 AND c.memory_id = m.id))
+ORDER BY m.expires_at, m.id LIMIT $3
+
 -- name: purgeable
 -- Soft-deleted, and the time to restore is over ($2: now). The chunks of a turn are purged with it.
 SELECT {columns} FROM memories m

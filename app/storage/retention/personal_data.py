@@ -155,7 +155,7 @@ TABLES: Final[Mapping[str, TableData]] = {
         "user_pk user_id thread_id agent_id run_id actor_id role text steps_text text_hash tags source metadata tsv"
         " fact_topic",
         "tenant_id id seq type category importance pinned state superseded_by purge_at version created_at updated_at"
-        " expires_at language stored_at",
+        " expires_at language valid_from valid_to stored_at",
     ),
     "memory_access": _owned("memories", "", "tenant_id memory_id last_accessed hits"),
     "memory_batches": _owned(

@@ -10,6 +10,7 @@ from app.config.tenant_policies import TenantPolicies
 from app.domain.changes import ChangeKind, MemoryChange, Observation
 from app.domain.facts.fact import FactOperation, FactStatement
 from app.domain.memory.memory import Memory, MemoryState
+from app.domain.memory.transitions import Transition, deleting_fields, transition_meta
 from app.domain.outages import WriteContention
 from app.domain.paging import decode_cursor, encode_cursor
 from app.domain.principal import Principal
@@ -127,11 +128,11 @@ class Conversations:
             memory_id=memory.id,
             user_id=memory.user_id,
             actor=principal.actor_name,
-            fields={"state": "soft_deleted", "purge_at": lifecycle.purge_at(now), "updated_at": now},
+            fields=deleting_fields(now, lifecycle.purge_at(now)),
             threads=threads_of(memory.thread_id),
             expect_version=memory.version,
             expect_states=("active",),
-            history_meta={"reason": "conversation"},
+            history_meta={"reason": "conversation", **transition_meta(Transition.delete)},
             observations=(_delete_event(memory),),
         )
 

@@ -11,6 +11,8 @@ from app.domain.changes import ChangeKind, Edge, MemoryChange, Observation
 from app.domain.consolidation.comparison import Pair, Verdict
 from app.domain.consolidation.plan import AbsorbedMemory, Merge, Plan
 from app.domain.errors import MnemaError, NotFound, VersionConflict, WrongState
+from app.domain.memory.memory import Memory
+from app.domain.memory.transitions import Transition, source_states, superseding_fields, transition_meta
 from app.domain.outages import WriteContention
 from app.domain.principal import Principal
 from app.storage.consolidation.comparison import ConsolidationStorage, Related
@@ -163,22 +165,32 @@ def merge_changes(principal: Principal, merge: Merge, related: Iterable[Related]
         edges=_inherited_edges(merge, related),
         observations=(_merge_event(merge, "ok"),),
     )
-    superseded = [_supersede_change(principal, absorbed, survivor.id, now) for absorbed in merge.absorbed]
+    superseded = [_supersede_change(principal, absorbed, survivor, now) for absorbed in merge.absorbed]
     return sorted([merged, *superseded], key=lambda change: change.memory_id)
 
 
-def _supersede_change(principal: Principal, absorbed: AbsorbedMemory, survivor: UUID, now: datetime) -> MemoryChange:
+def _supersede_change(principal: Principal, absorbed: AbsorbedMemory, survivor: Memory, now: datetime) -> MemoryChange:
     return MemoryChange(
         kind=ChangeKind.superseded,
         memory_id=absorbed.memory.id,
         user_id=absorbed.memory.user_id,
         actor=principal.actor_name,
-        fields={"state": "superseded", "superseded_by": survivor, "updated_at": now},
+        fields=superseding_fields(
+            now,
+            successor=survivor.id,
+            ends_at=survivor.valid_from or survivor.created_at,
+            valid_from=absorbed.memory.valid_from,
+            valid_to=absorbed.memory.valid_to,
+        ),
         expect_version=absorbed.memory.version,
-        expect_states=("active",),
-        history_meta={"reason": "consolidation", **_merge_reason(absorbed)},
+        expect_states=source_states(Transition.supersede),
+        history_meta={
+            "reason": "consolidation",
+            **_merge_reason(absorbed),
+            **transition_meta(Transition.supersede),
+        },
         old_ref=str(absorbed.memory.id),
-        new_ref=str(survivor),
+        new_ref=str(survivor.id),
     )
 
 

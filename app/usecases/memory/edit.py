@@ -1,7 +1,8 @@
 """All changes to one memory: patch, pin, delete, restore and purge. Each is one journaled change."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -9,9 +10,19 @@ from app.config.tenant_policies import TenantPolicies
 from app.domain.changes import ChangeKind, MemoryChange
 from app.domain.errors import DuplicateText, FactMemory, InvalidInput, NotFound, VersionConflict, WrongState
 from app.domain.idempotency import OptionalKey
-from app.domain.memory.memory import Memory, MemoryState, MemoryType
+from app.domain.memory.memory import Memory, MemoryState, MemoryType, check_span
 from app.domain.memory.presentation import embedded_text
 from app.domain.memory.procedures import check_steps
+from app.domain.memory.transitions import (
+    Transition,
+    deleting_fields,
+    require_source,
+    restoring_fields,
+    retracting_fields,
+    source_states,
+    superseding_fields,
+    transition_meta,
+)
 from app.domain.outages import EmbedderUnavailable, WriteContention
 from app.domain.principal import Principal
 from app.domain.text_rules import check_text
@@ -24,6 +35,15 @@ from app.usecases.memory.relations import edges_to, threads_of
 
 T = TypeVar("T")
 _TOO_LATE = (NotFound, WrongState, VersionConflict, DuplicateText)
+
+
+@dataclass(frozen=True, slots=True)
+class _StateChange:
+    """A transition of a memory, the kind of change that it is, and the fields that it sets."""
+
+    action: Transition
+    kind: ChangeKind
+    fields: Mapping[str, Any]
 
 
 class EditMemories:
@@ -72,6 +92,10 @@ class EditMemories:
                 raise WrongState(f"the memory is {before.state.in_words}")
             checked = self._check_fields(principal, before, fields, trim)
             changed = {name: value for name, value in checked.items() if value != getattr(before, name)}
+            if changed.keys() & {"valid_from", "valid_to"}:
+                # both, so that two edits at one moment never leave a span that ends before it begins
+                changed |= {name: checked.get(name, getattr(before, name)) for name in ("valid_from", "valid_to")}
+                check_span(changed["valid_from"], changed["valid_to"])
             if not changed and version in (None, before.version):
                 return await self._record_unchanged(principal, before, key)
             return await self._update_memory(principal, before, changed, version, key)
@@ -79,7 +103,7 @@ class EditMemories:
         return await self._run_once(principal, memory_id, key, apply_patch)
 
     async def pin_memory(self, principal: Principal, memory_id: UUID, pinned: bool, key: OptionalKey = None) -> Memory:
-        """Pin the memory, or unpin it if `pinned` is False. A pinned memory never expires and is never evicted."""
+        """Pin the memory, or unpin it if `pinned` is False. A pinned memory is never forgotten or evicted."""
         return await self.patch_memory(principal, memory_id, {"pinned": pinned}, version=None, key=key)
 
     async def soft_delete_memory(
@@ -95,16 +119,10 @@ class EditMemories:
             if before.state is MemoryState.soft_deleted:
                 return await self._record_unchanged(principal, before, key)
             now = self._clock.now()
-            fields = {
-                "state": "soft_deleted",
-                "purge_at": self._policies.of(principal).lifecycle.purge_at(now),
-                "updated_at": now,
-            }
-            states = ("active", "superseded")
+            fields = deleting_fields(now, self._policies.of(principal).lifecycle.purge_at(now))
+            deletion = _StateChange(Transition.delete, ChangeKind.soft_deleted, fields)
             try:
-                return await self._change_state(
-                    principal, before, ChangeKind.soft_deleted, fields, states, key, version
-                )
+                return await self._change_state(principal, before, deletion, key, version)
             except (WrongState, VersionConflict):
                 after = await self._load_memory(principal, memory_id)  # another request may have deleted it
                 if after.state is MemoryState.soft_deleted:
@@ -114,7 +132,7 @@ class EditMemories:
         return await self._run_once(principal, memory_id, key, apply_soft_delete)
 
     async def restore_memory(self, principal: Principal, memory_id: UUID, key: OptionalKey = None) -> Memory:
-        """Make a soft-deleted or superseded memory active again.
+        """Make a memory active again that is soft-deleted, superseded, retracted or expired.
 
         Raise WrongState if it is active, DuplicateText if another active memory has its text by now. For a merged
         memory this undoes the merge: consolidation never merges the two again. The surviving memory keeps its values.
@@ -122,11 +140,64 @@ class EditMemories:
 
         async def apply_restore() -> Memory:
             before = await self._load_memory(principal, memory_id)
-            fields = {"state": "active", "purge_at": None, "superseded_by": None, "updated_at": self._clock.now()}
-            states = ("soft_deleted", "superseded")
-            return await self._change_state(principal, before, ChangeKind.restored, fields, states, key)
+            require_source(Transition.restore, before.state)
+            async with self._uow.read(principal) as tx:
+                valid_to = await self._memories.find_given_end(tx, principal, before)
+            fields = restoring_fields(before, self._clock.now(), valid_to)
+            restoration = _StateChange(Transition.restore, ChangeKind.restored, fields)
+            return await self._change_state(principal, before, restoration, key)
 
         return await self._run_once(principal, memory_id, key, apply_restore)
+
+    async def retract_memory(
+        self, principal: Principal, memory_id: UUID, key: OptionalKey = None, *, version: int | None = None
+    ) -> Memory:
+        """Mark the memory as wrong: no answer contains it. Idempotent; a restore undoes it.
+
+        Raise WrongState if it is neither active nor superseded, VersionConflict if `version` is not current.
+        """
+
+        async def apply_retraction() -> Memory:
+            before = await self._load_memory(principal, memory_id)
+            if before.state is MemoryState.retracted:
+                return await self._record_unchanged(principal, before, key)
+            fields = retracting_fields(self._clock.now())
+            retraction = _StateChange(Transition.retract, ChangeKind.retracted, fields)
+            return await self._change_state(principal, before, retraction, key, version)
+
+        return await self._run_once(principal, memory_id, key, apply_retraction)
+
+    async def supersede_memory(
+        self,
+        principal: Principal,
+        memory_id: UUID,
+        key: OptionalKey = None,
+        *,
+        by: UUID | None = None,
+        valid_to: datetime | None = None,
+        version: int | None = None,
+    ) -> Memory:
+        """End the memory's span: it was true, and is so no longer. A restore undoes it.
+
+        `by`: the later statement that takes its place, an active memory of the same user. The span ends at `valid_to`,
+        by default where the later statement begins, or now. Raise WrongState if one of them is not active, InvalidSpan
+        if the span would end before it begins, VersionConflict if `version` is not current.
+        """
+
+        async def apply_supersession() -> Memory:
+            for _attempt in range(self._defaults.write.attempts):
+                before = await self._load_memory(principal, memory_id)
+                require_source(Transition.supersede, before.state)
+                successor = None if by is None else await self._load_successor(principal, before, by)
+                wanted, beside = self._plan_supersession(principal, before, successor, valid_to)
+                try:  # the end of the span was computed from this version
+                    return await self._change_state(principal, before, wanted, key, version or before.version, beside)
+                except VersionConflict:
+                    if version is not None:
+                        raise
+            raise WriteContention()
+
+        return await self._run_once(principal, memory_id, key, apply_supersession)
 
     async def purge_memory(
         self, principal: Principal, memory_id: UUID, key: OptionalKey = None, *, version: int | None = None
@@ -201,31 +272,77 @@ class EditMemories:
         )
         return await self._record_and_load(principal, before, change, key)
 
+    async def _load_successor(self, principal: Principal, before: Memory, by: UUID) -> Memory:
+        async with self._uow.read(principal) as tx:
+            successor = await self._memories.get_memory(tx, principal, by)
+        if successor is None or successor.user_id != before.user_id:
+            raise InvalidInput(f"by: the user has no memory {by}")
+        if successor.id == before.id:
+            raise InvalidInput("by: a memory cannot supersede itself")
+        if successor.state is not MemoryState.active:
+            raise WrongState(f"the memory {by} is {successor.state.in_words}")
+        return successor
+
+    def _plan_supersession(
+        self, principal: Principal, before: Memory, successor: Memory | None, valid_to: datetime | None
+    ) -> tuple[_StateChange, tuple[MemoryChange, ...]]:
+        """Return the supersession, and the change of the later statement that the deltas show."""
+        now = self._clock.now()
+        ends_at = now if successor is None else successor.valid_from or successor.created_at
+        fields = superseding_fields(
+            now,
+            successor=successor.id if successor else None,
+            ends_at=ends_at,
+            valid_from=before.valid_from,
+            valid_to=before.valid_to,
+        )
+        if valid_to is not None:
+            check_span(before.valid_from, valid_to)
+            fields["valid_to"] = valid_to
+        if successor is None:
+            return _StateChange(Transition.supersede, ChangeKind.ended, fields), ()
+        succession = MemoryChange(
+            kind=ChangeKind.updated,
+            memory_id=successor.id,
+            user_id=successor.user_id,
+            actor=principal.actor_name,
+            fields={"state": successor.state.value},  # it stays as it is, and its history names the other one
+            threads=threads_of(before.thread_id, successor.thread_id),
+            expect_version=None if principal.categories is None else successor.version,
+            expect_states=(MemoryState.active.value,),
+            history_meta={"supersedes": str(before.id)},
+            old_ref=str(before.id),
+            new_ref=str(successor.id),
+            replaces=(before.id,),
+        )
+        return _StateChange(Transition.supersede, ChangeKind.superseded, fields), (succession,)
+
     async def _change_state(
         self,
         principal: Principal,
         before: Memory,
-        kind: ChangeKind,
-        fields: dict[str, Any],
-        states: tuple[str, ...],
+        wanted: _StateChange,
         key: OptionalKey,
         version: int | None = None,
+        beside: tuple[MemoryChange, ...] = (),
     ) -> Memory:
-        if before.state not in states:
-            raise WrongState(f"the memory is {before.state.in_words}")
+        require_source(wanted.action, before.state)
+        kind = wanted.kind
         change = MemoryChange(
             kind=kind,
             memory_id=before.id,
             user_id=before.user_id,
             actor=principal.actor_name,
-            fields=fields,
+            fields=wanted.fields,
             threads=threads_of(before.thread_id),
             expect_version=version,
-            expect_states=states,
+            expect_states=source_states(wanted.action),
+            history_meta=transition_meta(wanted.action),
+            new_ref=str(beside[0].memory_id) if beside else None,
             observations=(edit_event(before, "delete" if kind is ChangeKind.soft_deleted else "update"),),
             jobs=cutting_jobs(before.id, before, self._defaults.sources) if kind is ChangeKind.restored else (),
         )
-        return await self._record_and_load(principal, before, change, key)
+        return await self._record_and_load(principal, before, change, key, beside)
 
     async def _load_memory(self, principal: Principal, memory_id: UUID) -> Memory:
         async with self._uow.read(principal) as tx:
@@ -240,31 +357,45 @@ class EditMemories:
         return memory
 
     async def _record_and_load(
-        self, principal: Principal, before: Memory, change: MemoryChange, key: OptionalKey
+        self,
+        principal: Principal,
+        before: Memory,
+        change: MemoryChange,
+        key: OptionalKey,
+        beside: tuple[MemoryChange, ...] = (),
     ) -> Memory:
-        memory = await self._record_with_retries(principal, before, change, key)
+        memory = await self._record_with_retries(principal, before, change, key, beside)
         return await self._load_memory(principal, before.id) if memory is None else memory
 
     async def _record_with_retries(
-        self, principal: Principal, before: Memory, change: MemoryChange, key: OptionalKey
+        self,
+        principal: Principal,
+        before: Memory,
+        change: MemoryChange,
+        key: OptionalKey,
+        beside: tuple[MemoryChange, ...] = (),
     ) -> Memory | None:
         """Return the row after the change, None if it is purged or the request was answered before.
 
         A key bound to agents changes only the version it read, because the row may move to a category it cannot see.
         """
         if principal.categories is None or change.expect_version is not None:
-            return await self._record_change(principal, change, key)
+            return await self._record_change(principal, change, key, beside)
         for _attempt in range(self._defaults.write.attempts):
             try:
-                return await self._record_change(principal, replace(change, expect_version=before.version), key)
+                pinned = replace(change, expect_version=before.version)
+                return await self._record_change(principal, pinned, key, beside)
             except VersionConflict:
                 before = await self._load_memory(principal, before.id)
         raise WriteContention()
 
-    async def _record_change(self, principal: Principal, change: MemoryChange, key: OptionalKey) -> Memory | None:
+    async def _record_change(
+        self, principal: Principal, change: MemoryChange, key: OptionalKey, beside: tuple[MemoryChange, ...] = ()
+    ) -> Memory | None:
         keys = edit_key_records(key, change.memory_id, change.user_id)
-        outcome = await self._journal.record(principal, [change], keys=keys)
-        return None if outcome.replay is not None else outcome.recorded[0].memory
+        changes = sorted((change, *beside), key=lambda one: one.memory_id)  # in one order, to prevent deadlocks
+        outcome = await self._journal.record(principal, changes, keys=keys)
+        return None if outcome.replay is not None else outcome.recorded[changes.index(change)].memory
 
     def _check_fields(
         self, principal: Principal, before: Memory, fields: Mapping[str, Any], trim: bool

@@ -9,6 +9,7 @@ from uuid import UUID
 from app.domain.changes import ChangeKind, MemoryChange, Observation
 from app.domain.memory.memory import MemoryType, NewMemory
 from app.domain.memory.merge_bands import Decision, merge_text
+from app.domain.memory.transitions import Transition, source_states, superseding_fields, transition_meta
 from app.domain.principal import Principal
 from app.ports import Embedding
 from app.storage.identity import new_id
@@ -82,8 +83,13 @@ def compose_write(plan: WritePlan, *, recreate: bool) -> tuple[list[MemoryChange
 def _is_unchanged(plan: WritePlan, match: ComparedMemory) -> bool:
     """Tell whether the merge would leave the old memory as it is."""
     merged = _merged_memory(plan, match)
-    old = match.neighbour.text, match.importance, match.pinned, match.tags, match.expires_at
-    return old == (merged.text, merged.importance, merged.pinned, merged.tags, merged.expires_at)
+    old = match.neighbour.text, match.importance, match.pinned, match.tags
+    same = old == (merged.text, merged.importance, merged.pinned, merged.tags)
+    return same and _times(match) == _times(merged)
+
+
+def _times(memory: ComparedMemory | NewMemory) -> tuple[datetime | None, ...]:
+    return memory.expires_at, memory.valid_from, memory.valid_to
 
 
 def _compose_create(plan: WritePlan) -> tuple[list[MemoryChange], WriteResult]:
@@ -113,6 +119,8 @@ def _compose_update(plan: WritePlan, match: ComparedMemory) -> tuple[list[Memory
         "pinned": merged.pinned,
         "tags": list(merged.tags),
         "expires_at": merged.expires_at,
+        "valid_from": merged.valid_from,
+        "valid_to": merged.valid_to,
         "updated_at": plan.now,
     }
     if plan.new.language is not None:
@@ -145,9 +153,16 @@ def _compose_recreate(plan: WritePlan, match: ComparedMemory) -> tuple[list[Memo
         memory_id=old.id,
         user_id=merged.user_id,
         actor=plan.principal.actor_name,
-        fields={"state": "superseded", "superseded_by": memory_id, "updated_at": plan.now},
+        fields=superseding_fields(
+            plan.now,
+            successor=memory_id,
+            ends_at=merged.valid_from or old.created_at,
+            valid_from=match.valid_from,
+            valid_to=match.valid_to,
+        ),
         expect_version=match.version,
-        expect_states=("active",),
+        expect_states=source_states(Transition.supersede),
+        history_meta=transition_meta(Transition.supersede),
         new_ref=str(memory_id),
     )
     fresh = MemoryChange(
@@ -170,16 +185,22 @@ def _compose_recreate(plan: WritePlan, match: ComparedMemory) -> tuple[list[Memo
 
 def _merged_memory(plan: WritePlan, match: ComparedMemory) -> NewMemory:
     """Return the incoming memory merged with the old one: higher importance, pinned if either is, all tags, and
-    the incoming expiry, if it has one.
+    the incoming expiry and span, if it has them. An expiry that is past goes: what is said again is so again.
     """
     new = plan.new
+    kept_expiry = match.expires_at if match.expires_at and match.expires_at > plan.now else None
+    valid_from, valid_to = new.valid_from, new.valid_to
+    if valid_from is None and valid_to is None:
+        valid_from, valid_to = match.valid_from, match.valid_to
     return replace(
         new,
         text=merge_text(new.text, match.neighbour.text, plan.decision.rule),
         importance=max(new.importance, match.importance),
         pinned=new.pinned or match.pinned,
         tags=tuple(dict.fromkeys((*match.tags, *new.tags))),
-        expires_at=new.expires_at or match.expires_at,
+        expires_at=new.expires_at or kept_expiry,
+        valid_from=valid_from,
+        valid_to=valid_to,
     )
 
 

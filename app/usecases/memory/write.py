@@ -326,7 +326,7 @@ def _check_draft(policies: Policies, principal: Principal, draft: NewMemory, now
 
     Raise UnknownCategory, CategoryNotAllowed, AgentNotAllowed, EmptyText, TextTooLong or InvalidInput.
     """
-    policies.categories.get_category(draft.category, principal)
+    category = policies.categories.get_category(draft.category, principal)
     principal.require_categories([draft.category])
     if draft.agent_id is not None and principal.agents is not None and draft.agent_id not in principal.agents:
         allowed = list_names(principal.agents)
@@ -343,6 +343,7 @@ def _check_draft(policies: Policies, principal: Principal, draft: NewMemory, now
         steps_text=None if steps is None else check_steps(check_text(steps, draft.type, limits, trim)),
         agent_id=draft.agent_id or principal.agent,
         created_at=moment,
+        expires_at=draft.expires_at or category.default_expiry(moment),
     )
 
 

@@ -13,6 +13,7 @@ from app.domain.changes import ChangeKind, MemoryChange, Observation
 from app.domain.idempotency import IdempotencyKey
 from app.domain.memory.memory import Memory, NewMemory
 from app.domain.memory.merge_bands import Neighbour
+from app.domain.memory.transitions import Transition, deleting_fields, transition_meta
 from app.domain.outages import ChatModelUnavailable, TokensSpent
 from app.domain.principal import Principal
 from app.domain.reflection.evidence import Evidence
@@ -261,11 +262,16 @@ class Reconcile:
             memory_id=memory.id,
             user_id=memory.user_id,
             actor=principal.actor_name,
-            fields={"state": "soft_deleted", "purge_at": purge_at, "updated_at": now},
+            fields=deleting_fields(now, purge_at),
             threads=threads_of(turn.thread_id, memory.thread_id),
             expect_version=memory.version,
             expect_states=("active",),
-            history_meta={"rule": "reconcile", "incoming": fact.new.text, **_fact_provenance(turn)},
+            history_meta={
+                "rule": "reconcile",
+                "incoming": fact.new.text,
+                **_fact_provenance(turn),
+                **transition_meta(Transition.delete),
+            },
             observations=(replace(event, sim=neighbour.similarities[fact.order]),),
         )
         response = {"id": str(memory.id), "action": "deleted"}

@@ -13,6 +13,13 @@ from app.config.tenant_policies import TenantPolicies
 from app.domain.changes import ChangeKind, MemoryChange, Observation
 from app.domain.errors import NotFound, VersionConflict, WrongState
 from app.domain.memory.memory import Memory
+from app.domain.memory.transitions import (
+    Transition,
+    deleting_fields,
+    expiring_fields,
+    source_states,
+    transition_meta,
+)
 from app.domain.outages import WriteContention
 from app.domain.principal import Principal
 from app.ports import TrustedClock
@@ -70,10 +77,16 @@ class ForgetMemories:
         return await runs[job](principal, dry_run=dry_run)
 
     async def expire_memories(self, principal: Principal, *, dry_run: bool = False) -> ForgettingReport:
-        """Soft-delete unpinned memories of low importance that nobody stored, changed or retrieved for long."""
+        """Expire memories past their `expires_at`, then soft-delete unpinned ones of low importance that nobody
+        stored, changed or retrieved for long.
+        """
         now = await self._clock.trusted_time()
+        overdue = partial(self._storage.find_overdue, now=now)
+        expired = await self._run_sweep(principal, "ttl", overdue, self._expire_change, dry_run)
         find = partial(self._storage.find_forgettable, policy=self._policies.of(principal).lifecycle, now=now)
-        return await self._run_sweep(principal, "ttl", find, self._expire_change, dry_run)
+        forgotten = await self._run_sweep(principal, "ttl", find, self._forget_change, dry_run)
+        counts = {"memories": expired.counts["memories"] + forgotten.counts["memories"]}
+        return ForgettingReport("ttl", dry_run, counts, (expired.sample + forgotten.sample)[:SAMPLE])
 
     async def purge_memories(self, principal: Principal, *, dry_run: bool = False) -> ForgettingReport:
         """Delete for good the soft-deleted memories that nobody restored in time."""
@@ -168,7 +181,21 @@ class ForgetMemories:
         return sum([await self._apply_changes(principal, [change]) for change in changes])
 
     def _expire_change(self, principal: Principal, memory: Memory) -> MemoryChange:
-        return self._soft_delete_change(principal, memory, ChangeKind.expired, "ttl")
+        return MemoryChange(
+            kind=ChangeKind.expired,
+            memory_id=memory.id,
+            user_id=memory.user_id,
+            actor=principal.actor_name,
+            fields=expiring_fields(self._clock.now()),
+            threads=threads_of(memory.thread_id),
+            expect_version=memory.version,
+            expect_states=source_states(Transition.expire),
+            history_meta={"reason": "expires_at", **transition_meta(Transition.expire)},
+            observations=(_sweep_event(memory, "ttl"),),
+        )
+
+    def _forget_change(self, principal: Principal, memory: Memory) -> MemoryChange:
+        return self._soft_delete_change(principal, memory, ChangeKind.forgotten, "ttl")
 
     def _evict_change(self, principal: Principal, memory: Memory) -> MemoryChange:
         return self._soft_delete_change(principal, memory, ChangeKind.soft_deleted, "eviction")
@@ -181,12 +208,12 @@ class ForgetMemories:
             memory_id=memory.id,
             user_id=memory.user_id,
             actor=principal.actor_name,
-            fields={"state": "soft_deleted", "purge_at": lifecycle.purge_at(now), "updated_at": now},
+            fields=deleting_fields(now, lifecycle.purge_at(now)),
             threads=threads_of(memory.thread_id),
             expect_version=memory.version,
             expect_states=("active",),
-            history_meta={"reason": reason},
-            observations=(_sweep_event(memory, "ttl" if kind is ChangeKind.expired else "delete"),),
+            history_meta={"reason": reason, **transition_meta(Transition.delete)},
+            observations=(_sweep_event(memory, "ttl" if kind is ChangeKind.forgotten else "delete"),),
         )
 
     def _purge_change(self, principal: Principal, memory: Memory) -> MemoryChange:

@@ -6,6 +6,7 @@ from app.domain.categories import PROCEDURAL, CategoryPolicy
 from app.domain.changes import ChangeKind, MemoryChange, Observation
 from app.domain.facts.fact import FactOperation, FactStatement
 from app.domain.memory.memory import MemoryState
+from app.domain.memory.transitions import Transition, superseding_fields, transition_meta
 from app.domain.principal import Principal
 from app.domain.tenancy.rules import MAX_MOVED, CategoryInUse, InvalidConfig
 from app.ports import Clock
@@ -95,9 +96,17 @@ class MoveCategories:
     def _move_change(self, principal: Principal, moving: MovingMemory, target: str) -> MemoryChange:
         memory = moving.memory
         now = self._clock.now()
+        meta = {"reason": "rules", "from_category": memory.category}
         fields = {"category": target, "updated_at": now}
         if moving.same is not None:
-            fields |= {"state": MemoryState.superseded.value, "superseded_by": str(moving.same)}
+            fields |= superseding_fields(
+                now,
+                successor=moving.same,
+                ends_at=now,
+                valid_from=memory.valid_from,
+                valid_to=memory.valid_to,
+            )
+            meta |= transition_meta(Transition.supersede)
         told = moving.same is None and memory.state is MemoryState.active
         event = Observation("hotpath", "update", "ok", memory.user_id, memory.thread_id, memory.id, target)
         return MemoryChange(
@@ -108,6 +117,6 @@ class MoveCategories:
             fields=fields,
             threads=(memory.thread_id,) if told and memory.thread_id is not None else (),
             new_ref=str(moving.same) if moving.same else None,
-            history_meta={"reason": "rules", "from_category": memory.category},
+            history_meta=meta,
             observations=(event,),
         )

@@ -16,7 +16,7 @@ CREATE OR REPLACE FUNCTION neighbours_{space}(
     RETURNS TABLE (id uuid, similarity double precision, near boolean, link boolean, equal boolean,
         category text, text text,
                    thread_id text, importance smallint, pinned boolean, tags text[], version int,
-                   created_at timestamptz, expires_at timestamptz)
+                   created_at timestamptz, expires_at timestamptz, valid_from timestamptz, valid_to timestamptz)
     LANGUAGE plpgsql VOLATILE AS $fn$
 #variable_conflict use_column
 DECLARE
@@ -51,7 +51,7 @@ BEGIN
         SELECT m.id, 1 - min(s.distance), bool_or(p.near), bool_or(p.link),
                m.text_hash = p_hash AND m.category = p_category, m.category, m.text, m.thread_id,
                m.importance, m.pinned,
-               m.tags, m.version, m.created_at, m.expires_at
+               m.tags, m.version, m.created_at, m.expires_at, m.valid_from, m.valid_to
         FROM picked p JOIN memories m ON m.tenant_id = p_tenant AND m.id = p.memory_id AND m.state = 'active'
         LEFT JOIN scan s ON s.memory_id = p.memory_id
         GROUP BY m.tenant_id, m.id ORDER BY 2 DESC NULLS LAST, m.id;

@@ -98,6 +98,7 @@ DECLARE
 BEGIN
     PERFORM set_config('app.tenant_id', p_tenant::text, true);
     v_user := CASE WHEN p_user IS NOT NULL THEN coalesce(user_pk_of(p_tenant, p_user), -1) END;
+    p_filters := live_filters(p_tenant, v_user, p_filters);
     {set_signs}
     IF p_vector IS NULL OR p_dense = 0 THEN
         v_dense := '{}';

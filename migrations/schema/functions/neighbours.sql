@@ -1,6 +1,6 @@
 -- Each embedding space has one. This is the one of the space minilm_l6_v2.
 CREATE OR REPLACE FUNCTION public.neighbours_minilm_l6_v2(p_tenant uuid, p_user text, p_category text, p_categories text[], p_hash bytea, p_vector halfvec, p_near integer, p_link integer, p_link_min real)
- RETURNS TABLE(id uuid, similarity double precision, near boolean, link boolean, equal boolean, category text, text text, thread_id text, importance smallint, pinned boolean, tags text[], version integer, created_at timestamp with time zone, expires_at timestamp with time zone)
+ RETURNS TABLE(id uuid, similarity double precision, near boolean, link boolean, equal boolean, category text, text text, thread_id text, importance smallint, pinned boolean, tags text[], version integer, created_at timestamp with time zone, expires_at timestamp with time zone, valid_from timestamp with time zone, valid_to timestamp with time zone)
  LANGUAGE plpgsql
 AS $function$
 #variable_conflict use_column
@@ -36,7 +36,7 @@ BEGIN
         SELECT m.id, 1 - min(s.distance), bool_or(p.near), bool_or(p.link),
                m.text_hash = p_hash AND m.category = p_category, m.category, m.text, m.thread_id,
                m.importance, m.pinned,
-               m.tags, m.version, m.created_at, m.expires_at
+               m.tags, m.version, m.created_at, m.expires_at, m.valid_from, m.valid_to
         FROM picked p JOIN memories m ON m.tenant_id = p_tenant AND m.id = p.memory_id AND m.state = 'active'
         LEFT JOIN scan s ON s.memory_id = p.memory_id
         GROUP BY m.tenant_id, m.id ORDER BY 2 DESC NULLS LAST, m.id;

@@ -75,7 +75,10 @@ told AS MATERIALIZED (  -- so that `kind` is computed once
             WHEN s.new THEN 'updated'
             WHEN coalesce(s.state, CASE s.event WHEN 'restored' THEN 'soft_deleted' END, 'active') <> 'active'
                 THEN 'restored'
-            WHEN s.changed THEN 'updated' END
+            WHEN s.changed OR EXISTS (  -- it took the place of another one, which is gone still
+                SELECT FROM replaced r LEFT JOIN memories o ON o.tenant_id = p_tenant AND o.id = r.memory_id::uuid
+                WHERE r.heir = s.id::text AND r.event = 'updated' AND o.state IS DISTINCT FROM 'active')
+                THEN 'updated' END
         WHEN NOT s.seen_then OR s.new THEN NULL
         WHEN p_complete AND coalesce(s.state, CASE s.event WHEN 'restored' THEN 'soft_deleted' END,
             'active') <> 'active' THEN NULL
@@ -86,6 +89,7 @@ told AS MATERIALIZED (  -- so that `kind` is computed once
         WHEN s.merged_away AND EXISTS (
             SELECT FROM active_successor(p_tenant, s.heir) h
             WHERE h.id IS NOT NULL AND (p_categories IS NULL OR h.category = ANY (p_categories))) THEN NULL
+        WHEN s.state_now = 'retracted' THEN 'deleted'
         WHEN s.present IS NOT NULL THEN 'soft_deleted'
         WHEN EXISTS (SELECT FROM users u WHERE u.tenant_id = p_tenant AND u.user_pk = s.user_pk)
             THEN 'deleted' END AS kind
@@ -97,7 +101,7 @@ told AS MATERIALIZED (  -- so that `kind` is computed once
             HAVING EXISTS (SELECT FROM replaced x WHERE x.heir = s.id::text AND x.event = 'merged')), s.told_combined)
                 END AS combined) c)
 SELECT t.rev, t.id, t.kind, coalesce(t.category_now, t.last_category),
-       CASE WHEN t.kind <> 'deleted' AND NOT (t.kind = 'soft_deleted' AND t.retold) THEN left(t.text, 300) END,
+       CASE WHEN NOT (t.kind IN ('deleted', 'soft_deleted') AND t.retold) THEN left(t.text, 300) END,
        coalesce(t.importance_now, t.importance, 1), CASE WHEN t.kind = 'merged' THEN t.combined::int END,
        t.version, t.user_pk
 FROM told t WHERE t.kind IS NOT NULL
@@ -113,6 +117,8 @@ gone                 active                 restored
 active               soft-deleted           soft_deleted
 active               superseded             soft_deleted if the one that replaces it is not visible; else that one
 tells it
+active               expired                soft_deleted
+active               retracted              deleted, with its text
 active               purged                 deleted, in the same case if it was superseded before
 hidden category      active                 updated, if its content changed after it became visible
 anything else                               no row

@@ -1,5 +1,5 @@
 CREATE OR REPLACE FUNCTION public.read_answer(p_tenant uuid, p_user text, p_categories text[], p_filters jsonb, p_whole text[], p_whole_limit integer, p_chosen uuid[], p_related integer, p_first integer)
- RETURNS TABLE(part text, strength real, via uuid, id uuid, user_id text, thread_id text, seq bigint, agent_id text, run_id text, actor_id text, role text, type text, category text, text text, steps_text text, importance smallint, pinned boolean, tags text[], state text, source jsonb, metadata jsonb, superseded_by uuid, purge_at timestamp with time zone, version integer, created_at timestamp with time zone, updated_at timestamp with time zone, fact_topic text, expires_at timestamp with time zone, language text)
+ RETURNS TABLE(part text, strength real, via uuid, id uuid, user_id text, thread_id text, seq bigint, agent_id text, run_id text, actor_id text, role text, type text, category text, text text, steps_text text, importance smallint, pinned boolean, tags text[], state text, source jsonb, metadata jsonb, superseded_by uuid, purge_at timestamp with time zone, version integer, created_at timestamp with time zone, updated_at timestamp with time zone, fact_topic text, expires_at timestamp with time zone, language text, valid_from timestamp with time zone, valid_to timestamp with time zone)
  LANGUAGE plpgsql
  SET plan_cache_mode TO 'force_generic_plan'
 AS $function$
@@ -14,6 +14,7 @@ DECLARE
 BEGIN
     PERFORM set_config('app.tenant_id', p_tenant::text, true);
     v_user := CASE WHEN p_user IS NOT NULL THEN coalesce(user_pk_of(p_tenant, p_user), -1) END;
+    p_filters := live_filters(p_tenant, v_user, p_filters);
     IF p_whole <> '{}' THEN
         v_whole := ARRAY(SELECT m.id FROM memories m WHERE m.tenant_id = p_tenant
             AND (v_user IS NULL OR m.user_pk = v_user)
@@ -44,7 +45,7 @@ BEGIN
         m.type, m.category, m.text, m.steps_text, m.importance, m.pinned, m.tags, m.state, m.source, m.metadata,
             m.superseded_by,
         m.purge_at, m.version, m.created_at, m.updated_at, m.fact_topic,
-        m.expires_at, m.language
+        m.expires_at, m.language, m.valid_from, m.valid_to
     FROM (SELECT 1 AS rank, 'whole' AS part, w.at, w.id, NULL::real AS strength, NULL::uuid AS via
               FROM unnest(v_whole) WITH ORDINALITY AS w(id, at)
           UNION ALL SELECT 2, 'chosen', c.at, c.id, NULL, NULL FROM unnest(p_chosen) WITH ORDINALITY AS c(id, at)

@@ -12,6 +12,7 @@ BEGIN
     PERFORM set_config('app.tenant_id', p_tenant::text, true);
     v_users := CASE WHEN p_user IS NOT NULL THEN
         ARRAY(SELECT u.user_pk FROM users u WHERE u.tenant_id = p_tenant AND u.user_id IN (p_user, '_shared')) END;
+    p_filters := live_filters(p_tenant, NULL, p_filters);
     v_hits := ARRAY(SELECT m.id FROM unnest(p_chosen) AS h(id) JOIN memories m ON m.tenant_id = p_tenant AND m.id = h.id
         WHERE m.state = 'active' AND m.type = 'chunk' AND m.category = ANY (p_categories)
           AND (v_users IS NULL OR m.user_pk = ANY (v_users)) AND memory_matches(m, p_filters - 'type'));

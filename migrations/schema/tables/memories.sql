@@ -38,14 +38,17 @@ CASE
     ELSE ARRAY['_t'::text || replace(tenant_id::text, '-'::text, ''::text), '_u'::text || user_pk::text]
 END)) STORED,
     language text,
+    valid_from timestamp with time zone,
+    valid_to timestamp with time zone,
     CONSTRAINT memories_pkey PRIMARY KEY (tenant_id, id),
     CONSTRAINT memories_tenant_id_user_pk_fkey FOREIGN KEY (tenant_id, user_pk) REFERENCES users(tenant_id, user_pk),
     CONSTRAINT memories_check CHECK ((type = 'procedural'::text) = (category = 'procedural'::text)),
     CONSTRAINT memories_check1 CHECK ((type = 'procedural'::text) = (steps_text IS NOT NULL)),
     CONSTRAINT memories_importance_check CHECK (importance >= 1 AND importance <= 5),
-    CONSTRAINT memories_state_check CHECK (state = ANY (ARRAY['active'::text, 'superseded'::text, 'soft_deleted'::text])),
+    CONSTRAINT memories_state_check CHECK (state = ANY (ARRAY['active'::text, 'superseded'::text, 'retracted'::text, 'expired'::text, 'soft_deleted'::text])),
     CONSTRAINT memories_text_check CHECK (text <> ''::text),
-    CONSTRAINT memories_type_check CHECK (type = ANY (ARRAY['semantic'::text, 'episodic'::text, 'procedural'::text, 'insight'::text, 'turn'::text, 'summary'::text, 'chunk'::text]))
+    CONSTRAINT memories_type_check CHECK (type = ANY (ARRAY['semantic'::text, 'episodic'::text, 'procedural'::text, 'insight'::text, 'turn'::text, 'summary'::text, 'chunk'::text])),
+    CONSTRAINT memories_valid_span CHECK (valid_from < valid_to)
 );
 
 CREATE INDEX memories_by_category ON memories USING btree (tenant_id, category, state);
@@ -54,6 +57,7 @@ CREATE INDEX memories_by_run ON memories USING btree (tenant_id, run_id) WHERE r
 CREATE INDEX memories_by_thread ON memories USING btree (tenant_id, thread_id, seq) WHERE thread_id IS NOT NULL;
 CREATE INDEX memories_by_user ON memories USING btree (tenant_id, user_pk, created_at DESC, id DESC);
 CREATE INDEX memories_chunks ON memories USING btree (tenant_id, user_pk) INCLUDE (id, category, type, thread_id, agent_id, run_id, actor_id, role, tags, pinned, importance, updated_at) WHERE state = 'active'::text AND type = 'chunk'::text;
+CREATE INDEX memories_expiring ON memories USING btree (tenant_id, user_pk, expires_at) WHERE state = 'active'::text AND expires_at IS NOT NULL;
 CREATE INDEX memories_filtered ON memories USING btree (tenant_id, user_pk) INCLUDE (id, category, type, thread_id, agent_id, run_id, actor_id, role, tags, pinned, importance, updated_at) WHERE state = 'active'::text AND type <> 'chunk'::text;
 CREATE INDEX memories_forgettable ON memories USING btree (tenant_id, updated_at) WHERE state = 'active'::text AND NOT pinned;
 CREATE INDEX memories_purgeable ON memories USING btree (tenant_id, purge_at) WHERE purge_at IS NOT NULL;

@@ -11,7 +11,21 @@ from mnema_cli.imports.records import Bad, Choices, Found, SourceFailed, hash_te
 Json = dict[str, Any]
 MAX_CELL = 1 << 20
 """Maximum characters of a cell."""
-NAMES = ("user_id", "category", "type", "thread_id", "agent_id", "run_id", "actor_id", "role", "created_at", "text")
+NAMES = (
+    "user_id",
+    "category",
+    "type",
+    "thread_id",
+    "agent_id",
+    "run_id",
+    "actor_id",
+    "role",
+    "created_at",
+    "expires_at",
+    "valid_from",
+    "valid_to",
+    "text",
+)
 ALIASES = {"content": "text", "memory": "text", "user": "user_id", "thread": "thread_id", "agent": "agent_id"}
 DELIMITERS = ",;\t|"
 YES_OR_NO = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}

@@ -32,7 +32,8 @@ UNREADABLE = (
 )
 """The errors of a note that cannot be read. PyYAML passes on the errors of the conversions that it calls."""
 NOT_REGULAR = "pipes and other files that are not regular"
-FIELDS = ("user_id", "thread_id", "agent_id", "run_id", "actor_id", "importance", "pinned", "created_at")
+TIMES = ("expires_at", "valid_from", "valid_to")
+FIELDS = ("user_id", "thread_id", "agent_id", "run_id", "actor_id", "importance", "pinned", "created_at", *TIMES)
 
 
 def read_markdown(path: Path, choices: Choices) -> Iterator[Found]:

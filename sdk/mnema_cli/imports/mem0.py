@@ -14,7 +14,7 @@ from mnema_cli.imports.records import Bad, Choices, Found, Note, SourceFailed, W
 Json = dict[str, Any]
 MAX_FILE_BYTES = 256 << 20
 COPIED_FIELDS = ("agent_id", "run_id", "actor_id", "role", "created_at")
-METADATA_FIELDS = ("updated_at", "categories", "app_id", "expiration_date", "metadata")
+METADATA_FIELDS = ("updated_at", "categories", "app_id", "metadata")
 
 
 def read_mem0(file: Path, choices: Choices) -> Iterator[Found]:
@@ -31,7 +31,7 @@ def read_mem0(file: Path, choices: Choices) -> Iterator[Found]:
     rows = [row for page in pages for row in (page["results"] if _is_page(page) else [page])]
     found = [_make_memory(f"item {number}", row, choices) for number, row in enumerate(rows, 1)]
     yield from sorted(found, key=_created_at)
-    yield from (Note(text) for text in _describe_rest(pages, rows))
+    yield from (Note(text) for text in _describe_rest(pages))
 
 
 def _parse_pages(text: str) -> list[Any]:
@@ -69,6 +69,7 @@ def _make_memory(place: str, row: Any, choices: Choices) -> Write | Bad:
         row["memory"],
         user_id=row.get("user_id"),
         names=_list_categories(row),
+        expires_at=row.get("expiration_date"),
         metadata={name: row.get(name) for name in METADATA_FIELDS},
         **{name: row.get(name) for name in COPIED_FIELDS},
     )
@@ -96,11 +97,9 @@ def _created_at(found: Write | Bad) -> datetime:
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
-def _describe_rest(pages: Iterable[Any], rows: Iterable[Any]) -> Iterator[str]:
+def _describe_rest(pages: Iterable[Any]) -> Iterator[str]:
     answers = [page for page in pages if _is_page(page)]
     if answers and answers[-1].get("next"):
         yield f"mem0 has more pages than this file ({answers[-1].get('count', 'unknown')} memories in all)"
     if any(page.get("relations") for page in answers):
         yield "mem0's graph relations are not imported"
-    if expiring := sum(1 for row in rows if isinstance(row, dict) and row.get("expiration_date")):
-        yield f"memories with an expiration date: {expiring} (it is kept only in their metadata)"

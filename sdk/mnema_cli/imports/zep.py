@@ -74,5 +74,6 @@ def make_fact(choices: Choices, edge: Json, user: str, place: str) -> Found:
         user_id=user,
         names=(edge.get("name"),),
         created_at=edge.get("created_at"),
-        metadata=nodes | {"relation": edge.get("name"), "valid_at": edge.get("valid_at")},
+        valid_from=edge.get("valid_at"),
+        metadata=nodes | {"relation": edge.get("name")},
     )

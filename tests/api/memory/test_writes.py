@@ -39,6 +39,8 @@ async def test_a_memory_comes_back_as_it_was_written(http: httpx.AsyncClient) ->
         "metadata": {"a": [1, 2.5, None, True, {"ö": "x"}], "n": -(2**63)},
         "created_at": "2025-05-01T12:00:00+02:00",
         "expires_at": "2035-05-01T12:00:00Z",
+        "valid_from": "1999-12-31T00:00:00Z",
+        "valid_to": "9999-12-30T00:00:00Z",
         "language": "en",
     }
     assert fields.keys() == NewMemory.model_fields.keys() - {"steps_text"}  # a new field belongs here

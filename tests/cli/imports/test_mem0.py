@@ -161,10 +161,15 @@ def test_what_is_not_taken_over_is_noted(read: Read) -> None:
     assert notes(read(page | {"relations": [{"source": "ines"}]})) == [
         "mem0 has more pages than this file (40 memories in all)",
         "mem0's graph relations are not imported",
-        "memories with an expiration date: 1 (it is kept only in their metadata)",
     ]
-    assert notes(read([page, page | {"next": None, "results": [row(2)]}]))[0].startswith("memories with an expiration")
+    assert notes(read([page, page | {"next": None, "results": [row(2)]}])) == []
     assert notes(read([row(1)])) == []
+
+
+def test_an_expiration_date_is_taken_over(read: Read) -> None:
+    [found] = read([row(1, expiration_date="2030-01-01")])
+    assert isinstance(found, Write)
+    assert found.body["expires_at"] == "2030-01-01"
 
 
 SAMPLE = [

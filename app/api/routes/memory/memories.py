@@ -231,7 +231,7 @@ async def delete(
     responses={200: {"links": links.MEMORY}, **openapi_errors(401, 403, 404, 409, 422, 503)},
 )
 async def restore(app: App, principal: Writer, memory_id: UUID, idempotency_key: IdempotencyHeader = None) -> Memory:
-    """Restore a soft-deleted or superseded memory."""
+    """Make a memory active again that is soft-deleted, superseded, retracted or expired."""
     key = retry_key("POST /memory/restore", idempotency_key, memory_id)
     return memory_body(await app.memory.edit.restore_memory(principal, memory_id, key))
 

@@ -5,6 +5,7 @@ from typing import Any
 from mnema_wire import memory as wire
 
 from app.domain.memory.memory import Memory, MemoryType, NewMemory
+from app.usecases.memory.correct import Correction
 
 _PLAIN = set(wire.NewMemory.model_fields) - {"type", "tags", "importance", "source"}
 
@@ -24,6 +25,11 @@ def to_new_memory(body: wire.NewMemory, default_importance: int) -> NewMemory:
 def named_changes(body: wire.Changes) -> dict[str, Any]:
     """Return the fields that the body names, with their values."""
     return body.model_dump(include=body.model_fields_set)
+
+
+def to_correction(body: wire.Correction) -> Correction:
+    """Return the domain object."""
+    return Correction(body.user_id, body.id, body.text, body.was, body.valid_from)
 
 
 def memory_body(memory: Memory) -> wire.Memory:
