@@ -52,7 +52,7 @@ def forgotten_text(body: Forgotten, names: TagNames) -> ModelText:
         "Forgotten:" if body.forgotten else "Nothing is forgotten yet. To forget, call again with the ids in confirm:"
     )
     lines = [
-        identified_line(bullet(memory.category, memory.text, names), memory.id, memory.updated_at)
+        identified_line(bullet(memory.category, memory.text, names), memory.id, memory.updated_at, memory.valid_to)
         for memory in memories
     ]
     return join_lines([plain_line(first), *lines])

@@ -48,14 +48,20 @@ def bullet(category: str, text: str, names: TagNames = ROLES) -> ModelText:
     return ModelText(f"[{_tag(category)}] {_defuse(text, names)}")
 
 
-def dated_line(line: ModelText, changed_at: datetime) -> ModelText:
-    """Return `<line> (2026-01-26)`."""
-    return ModelText(f"{line.text} ({changed_at:%Y-%m-%d})")
+def dated_line(line: ModelText, changed_at: datetime, valid_to: datetime | None = None) -> ModelText:
+    """Return `<line> (2026-01-26)` with the day of the change, or `<line> (until 2026-03-01)` if its span ends."""
+    return ModelText(f"{line.text} ({_day_of(changed_at, valid_to)})")
 
 
-def identified_line(line: ModelText, memory_id: UUID, changed_at: datetime) -> ModelText:
+def identified_line(
+    line: ModelText, memory_id: UUID, changed_at: datetime, valid_to: datetime | None = None
+) -> ModelText:
     """Return `<line> (2026-01-26, id <memory id>)`. No other id of the line is called one."""
-    return ModelText(f"{without_named_ids(line)} ({changed_at:%Y-%m-%d}, id {memory_id})")
+    return ModelText(f"{without_named_ids(line)} ({_day_of(changed_at, valid_to)}, id {memory_id})")
+
+
+def _day_of(changed_at: datetime, valid_to: datetime | None) -> str:
+    return changed_at.date().isoformat() if valid_to is None else f"until {valid_to.date().isoformat()}"
 
 
 def without_named_ids(line: ModelText) -> ModelText:

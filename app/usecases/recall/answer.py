@@ -256,8 +256,9 @@ class AnswerBuilder:
     ) -> AnswerItem:
         """Return an item with this line, by default the memory's bullet."""
         plain = line or render_bullet(memory, self._names)
-        shown = dated_line(plain, memory.updated_at) if self._ending.dated and mark is None else plain
-        told = identified_line(plain, memory.id, memory.updated_at) if self._ending.identified else shown
+        days = memory.updated_at, memory.valid_to
+        shown = dated_line(plain, *days) if self._ending.dated and mark is None else plain
+        told = identified_line(plain, memory.id, *days) if self._ending.identified else shown
         return AnswerItem(memory, shown, told, ranked, strength, mark)
 
     def _line_cost(self, line: ModelText) -> int:

@@ -60,6 +60,8 @@ async def test_a_bullet_ends_with_the_day_of_its_memorys_last_change(http: httpx
     day = edited.json()["updated_at"][:10]
     assert texts(await ask(http, "tulips", dates=True)) == [f"Maya waters tulips. ({day})"]
     assert texts(await ask(http, "tulips", dates=False)) == ["Maya waters tulips."]
+    await http.patch(f"/memory/{written['id']}", json={"valid_to": "2031-03-01T00:00:00Z"})
+    assert texts(await ask(http, "tulips", dates=True)) == ["Maya waters tulips. (until 2031-03-01)"]
     refused(
         await http.post("/memory/query", json={"agent": "supervisor", "query": "x", "dates": "yes"}),
         422,
