@@ -19,6 +19,7 @@ from bench.rivals.command import bench_rivals
 from bench.scale.tables import show_scale
 from bench.tables import (
     show_answers,
+    show_as_of,
     show_chats,
     show_console,
     show_documents,
@@ -157,6 +158,20 @@ def bench_receipts(
     bench = _load_module("receipts")
     plan = bench.Plan(rows, clients, seconds, warmup, repeats)
     _show_reports(lambda say: [bench.run(plan, say)], json_file, show_receipts)
+
+
+@bench_app.command("as-of")
+def bench_as_of(
+    memories: Annotated[int, typer.Option(min=10, max=100_000, help="memories of the user")] = 5_000,
+    versions: Annotated[int, typer.Option(min=2, max=20, help="texts of each memory, one after the other")] = 4,
+    queries: Annotated[int, typer.Option(min=20, help="queries at each time")] = 150,
+    edits: Annotated[int, typer.Option(min=25, help="edits of each way")] = 300,
+    json_file: Json = None,
+) -> None:
+    """Measure queries as of former times and queries now in turn, and what an edit pays for them."""
+    bench = _load_module("as_of")
+    plan = bench.Plan(memories, versions, queries, edits)
+    _show_reports(lambda say: [bench.run(plan, say)], json_file, show_as_of)
 
 
 @bench_app.command("retention")

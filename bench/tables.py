@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from bench.answers import AnswerFigures
+    from bench.as_of import Report as AsOfReport
     from bench.chat_requests import MeasuredSide
     from bench.chat_requests import Report as ChatReport
     from bench.console import Report as ConsoleReport
@@ -114,6 +115,19 @@ def show_receipts(report: "ReceiptsReport") -> None:
     print_table(table)
     out.print(f"CPU ms of a request: server + PostgreSQL. {report.answered} answers left {report.receipts} receipts")
     out.print(f"with {report.items} memories.")
+
+
+def show_as_of(report: "AsOfReport") -> None:
+    """Show queries by the time that they ask about, and edits with and without keeping the past."""
+    plan = report.plan
+    table = Table(title=f"memory.query of one user, {plan.memories} memories with {plan.versions} versions each")
+    for place, name in enumerate(("as of", "p50 ms", "p95 ms", "p95 / now")):
+        table.add_column(name, justify="right" if place else "left")
+    for name, times in report.queries.items():
+        table.add_row(name, f"{median(times):.2f}", f"{report.p95(name):.2f}", f"{report.ratio(name):.2f}")
+    print_table(table)
+    taken = ", ".join(f"{way} {median(times):.2f} ms" for way, times in report.edits.items())
+    out.print(f"median of an edit, with and without keeping the past: {taken}, ratio {report.edit_ratio:.3f}")
 
 
 def show_retention(report: "RetentionReport") -> None:

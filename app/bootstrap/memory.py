@@ -54,7 +54,7 @@ def build_memory(parts: SharedParts, limits: Limits) -> MemoryUseCases:
         turns=StoreTurn(write, journal, embedder, told, parts.publisher, limits, policies, facts),
         bulk=BulkWrite(write, limits),
         edit=EditMemories(uow, memories, journal, embedder, policies, clock),
-        read=ReadMemories(uow, memories),
+        read=ReadMemories(uow, memories, clock),
         history=ReadHistory(uow, memories),
         correct=CorrectMemories(uow, memories, journal, write, limits, policies, clock),
         batches=MemoryBatches(uow, batches, planner, journal, limits, policies),

@@ -32,7 +32,7 @@ def build_ranking(parts: SharedParts) -> RankMemories:
     search = SearchStorage(parts.space.name)
     models = parts.policies.defaults.relevance, parts.policies.defaults.document_relevance
     candidates = Candidates(search, parts.reranker, models, parts.clock)
-    return RankMemories(parts.uow, search, ChunkReader(), candidates, parts.embedder, parts.policies)
+    return RankMemories(parts.uow, search, ChunkReader(), candidates, parts.embedder, parts.policies, parts.clock)
 
 
 def build_recall(parts: SharedParts, facts: AnswerFacts) -> RecallUseCases:

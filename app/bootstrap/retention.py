@@ -39,7 +39,7 @@ def build_retention(parts: SharedParts, store_kept: Callable[[UUID], Awaitable[N
     storage = ForgettingStorage(parts.uow, parts.settings.erasure_secret())
     return RetentionUseCases(
         forget=ForgetMemories(parts.uow, storage, parts.journal, parts.policies, parts.clock),
-        export=ExportUser(parts.uow, ExportStorage(), parts.access, parts.blobs, parts.policies),
+        export=ExportUser(parts.uow, ExportStorage(), parts.access, parts.blobs, parts.policies, parts.clock),
         erase=EraseUser(storage, parts.access, parts.clock, store_kept),
         partitions=KeepPartitions(PartitionStorage(parts.uow), parts.policies, parts.clock),
     )

@@ -40,6 +40,18 @@ class InvalidInput(MnemaError):
     status = 422
 
 
+class AsOfNeedsUser(InvalidInput):
+    """A question with `as_of` or `valid_at` is about the memories of one user; name the user."""
+
+    code = "as_of_needs_user"
+
+
+class AsOfInFuture(InvalidInput):
+    """The time `as_of` lies in the future."""
+
+    code = "as_of_in_future"
+
+
 class TerminalJobError(MnemaError):
     """This job cannot succeed; more attempts do not help."""
 

@@ -99,6 +99,8 @@ def _receipt_row(receipt: QueryReceipt, age: float) -> dict[str, Any]:
         "tokens": receipt.tokens,
         "relevance": receipt.relevance,
         "degraded": receipt.degraded,
+        "as_of": receipt.as_of and receipt.as_of.isoformat(),
+        "valid_at": receipt.valid_at and receipt.valid_at.isoformat(),
     }
 
 

@@ -63,6 +63,7 @@ GRANT DELETE, INSERT, SELECT, UPDATE (category, created_at, expires_at, importan
 GRANT SELECT ON memories TO mnema_search;
 GRANT DELETE, INSERT, SELECT, UPDATE ON memory_access TO mnema_app;
 GRANT DELETE, INSERT (action, actor, categories, changed, changes, filters, id, matched, skipped, tenant_id, undoes, user_id, user_pks), SELECT, UPDATE (changes, filters) ON memory_batches TO mnema_app;
+GRANT DELETE, INSERT, SELECT, UPDATE ON past_minilm_l6_v2 TO mnema_app;
 GRANT DELETE, INSERT, SELECT ON receipt_items TO mnema_app;
 GRANT DELETE, INSERT, SELECT, UPDATE (thread_id) ON receipts TO mnema_app;
 GRANT DELETE, INSERT, SELECT, UPDATE ON reflections TO mnema_app;
@@ -91,6 +92,7 @@ GRANT EXECUTE ON FUNCTION add_missing_thread_changes(uuid,jsonb,jsonb) TO mnema_
 GRANT EXECUTE ON FUNCTION add_partitions() TO mnema_app;
 GRANT EXECUTE ON FUNCTION answer_facts(uuid,text,text,text[],boolean,text[]) TO mnema_app;
 GRANT EXECUTE ON FUNCTION answered_in_chat(context_patches) TO mnema_app;
+GRANT EXECUTE ON FUNCTION answers_at(memories,timestamp with time zone,timestamp with time zone) TO mnema_app;
 GRANT EXECUTE ON FUNCTION any_word(text) TO mnema_app, mnema_search;
 GRANT EXECUTE ON FUNCTION apply_changes_minilm_l6_v2(uuid,jsonb,uuid[],halfvec[],bytea[],bytea[],jsonb) TO mnema_app;
 GRANT EXECUTE ON FUNCTION apply_fact_operation(uuid,jsonb,text,jsonb) TO mnema_app;
@@ -139,6 +141,7 @@ GRANT EXECUTE ON FUNCTION facts_of_topic(uuid,jsonb,text) TO mnema_app;
 GRANT EXECUTE ON FUNCTION fill_vectors_minilm_l6_v2(uuid,uuid[],integer[],halfvec[],bytea[]) TO mnema_app;
 GRANT EXECUTE ON FUNCTION find_chunks_minilm_l6_v2(uuid,text,halfvec,text[],jsonb,text,integer,integer) TO mnema_app;
 GRANT EXECUTE ON FUNCTION follow_turn(memories,memories,text) TO mnema_app;
+GRANT EXECUTE ON FUNCTION former_memory(memories,jsonb) TO mnema_app;
 GRANT EXECUTE ON FUNCTION get_checkpoint(uuid,text,text,text,text) TO mnema_app;
 GRANT EXECUTE ON FUNCTION get_state(uuid,text,text) TO mnema_app;
 GRANT EXECUTE ON FUNCTION has_words(text,text) TO mnema_app;
@@ -152,11 +155,13 @@ GRANT EXECUTE ON FUNCTION items_mentioning_user(text) TO mnema_app;
 GRANT EXECUTE ON FUNCTION items_of(uuid,text) TO mnema_app;
 GRANT EXECUTE ON FUNCTION jobs_behind() TO mnema_app;
 GRANT EXECUTE ON FUNCTION keep_epoch() TO mnema_app;
+GRANT EXECUTE ON FUNCTION keep_past_minilm_l6_v2(uuid,uuid[]) TO mnema_app;
 GRANT EXECUTE ON FUNCTION known_facts(uuid,text,text,text,text[]) TO mnema_app;
 GRANT EXECUTE ON FUNCTION last_topic(uuid,text,text,text[]) TO mnema_app;
 GRANT EXECUTE ON FUNCTION lineage_of(uuid,uuid,text,text) TO mnema_app;
 GRANT EXECUTE ON FUNCTION list_checkpoints(uuid,text,text,text,text,text,jsonb,text[],integer,bigint) TO mnema_app;
 GRANT EXECUTE ON FUNCTION list_memories(uuid,bigint,tsquery,text[],jsonb,jsonb,integer) TO mnema_app, mnema_search;
+GRANT EXECUTE ON FUNCTION list_memories_at(uuid,bigint,tsquery,text[],jsonb,jsonb,integer,timestamp with time zone,timestamp with time zone,text[]) TO mnema_app;
 GRANT EXECUTE ON FUNCTION list_tenants() TO mnema_app;
 GRANT EXECUTE ON FUNCTION list_worded(bigint,text,text[],jsonb,jsonb,integer) TO mnema_app;
 GRANT EXECUTE ON FUNCTION live_filters(uuid,bigint,jsonb) TO mnema_app;
@@ -164,6 +169,8 @@ GRANT EXECUTE ON FUNCTION locked_memory(uuid,jsonb) TO mnema_app;
 GRANT EXECUTE ON FUNCTION longest_job_lease() TO mnema_app, mnema_jobs;
 GRANT EXECUTE ON FUNCTION longest_job_wait() TO mnema_app, mnema_jobs;
 GRANT EXECUTE ON FUNCTION longest_kept(integer,integer) TO mnema_app;
+GRANT EXECUTE ON FUNCTION memories_at(uuid,bigint,timestamp with time zone) TO mnema_app;
+GRANT EXECUTE ON FUNCTION memory_at(memories,timestamp with time zone) TO mnema_app;
 GRANT EXECUTE ON FUNCTION memory_json(memories) TO mnema_app;
 GRANT EXECUTE ON FUNCTION memory_matches(memories,jsonb) TO mnema_app, mnema_search;
 GRANT EXECUTE ON FUNCTION namespace_matches(text[],text,text[]) TO mnema_app;
@@ -174,7 +181,7 @@ GRANT EXECUTE ON FUNCTION net_changes(uuid,text,bigint,text[],bigint,boolean,boo
 GRANT EXECUTE ON FUNCTION new_id() TO mnema_app;
 GRANT EXECUTE ON FUNCTION opens_with_order(text) TO mnema_app, mnema_search;
 GRANT EXECUTE ON FUNCTION outside_delta(text) TO mnema_app;
-GRANT EXECUTE ON FUNCTION parse_words(text) TO mnema_search;
+GRANT EXECUTE ON FUNCTION parse_words(text) TO mnema_app, mnema_search;
 GRANT EXECUTE ON FUNCTION paused_jobs() TO mnema_app;
 GRANT EXECUTE ON FUNCTION plan_for_largest_tenant(regclass) TO mnema_partitions;
 GRANT EXECUTE ON FUNCTION present_epoch() TO mnema_app;
@@ -199,8 +206,10 @@ GRANT EXECUTE ON FUNCTION queue_index_job(uuid,uuid,uuid,uuid,text,text) TO mnem
 GRANT EXECUTE ON FUNCTION rank_single(uuid,jsonb,text,boolean) TO mnema_app;
 GRANT EXECUTE ON FUNCTION rare_words(text,text,integer) TO mnema_search;
 GRANT EXECUTE ON FUNCTION read_answer(uuid,text,text[],jsonb,text[],integer,uuid[],integer,integer) TO mnema_app;
+GRANT EXECUTE ON FUNCTION read_answer_at(uuid,text,text[],jsonb,text[],integer,uuid[],timestamp with time zone,timestamp with time zone,text[]) TO mnema_app;
 GRANT EXECUTE ON FUNCTION read_chunks(uuid,text,text[],jsonb,uuid[],integer) TO mnema_app;
 GRANT EXECUTE ON FUNCTION read_delta(uuid,text,bigint,text,text,uuid,text[],integer) TO mnema_app;
+GRANT EXECUTE ON FUNCTION recall_at_minilm_l6_v2(uuid,text,text[],jsonb,text,halfvec,integer,integer,integer,boolean,boolean,timestamp with time zone,timestamp with time zone,text[]) TO mnema_app;
 GRANT EXECUTE ON FUNCTION recall_minilm_l6_v2(uuid,text,text[],jsonb,text,halfvec,integer,integer,integer,integer,integer,boolean,boolean,integer,text[]) TO mnema_app;
 GRANT EXECUTE ON FUNCTION record_changes_minilm_l6_v2(uuid,jsonb,uuid[],halfvec[],bytea[],jsonb) TO mnema_app;
 GRANT EXECUTE ON FUNCTION record_facts(uuid,jsonb,jsonb) TO mnema_app;
@@ -234,6 +243,7 @@ GRANT EXECUTE ON FUNCTION turn_memory_context(uuid,text,text,text,text[],timesta
 GRANT EXECUTE ON FUNCTION update_memory(memories,jsonb) TO mnema_app;
 GRANT EXECUTE ON FUNCTION user_pk_of(uuid,text) TO mnema_app;
 GRANT EXECUTE ON FUNCTION withhold(jsonb,text[]) TO mnema_app;
+GRANT EXECUTE ON FUNCTION words_of(memories) TO mnema_app;
 GRANT EXECUTE ON FUNCTION write_fact_memory(uuid,text,text,jsonb) TO mnema_app;
 
 -- Default privileges.

@@ -172,6 +172,12 @@ CREATE POLICY tenant ON memory_batches AS PERMISSIVE FOR ALL TO PUBLIC
     USING (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid)
     WITH CHECK (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid);
 
+ALTER TABLE past_minilm_l6_v2 ENABLE ROW LEVEL SECURITY;
+ALTER TABLE past_minilm_l6_v2 FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON past_minilm_l6_v2 AS PERMISSIVE FOR ALL TO PUBLIC
+    USING (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid)
+    WITH CHECK (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid);
+
 ALTER TABLE receipt_items ENABLE ROW LEVEL SECURITY;
 ALTER TABLE receipt_items FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON receipt_items AS PERMISSIVE FOR ALL TO PUBLIC

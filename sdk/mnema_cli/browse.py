@@ -9,7 +9,9 @@ from rich.markup import escape
 from mnema_cli.client import (
     USAGE,
     AsJson,
+    AsOf,
     Columns,
+    ValidAt,
     exit_with_error,
     open_client,
     out,
@@ -33,6 +35,8 @@ def list_memories(
     tag: Annotated[str | None, typer.Option()] = None,
     language: Annotated[str | None, typer.Option(help="a code such as de")] = None,
     state: Annotated[str, typer.Option(help="active, superseded or soft_deleted (the bin)")] = "active",
+    as_of: AsOf = None,
+    valid_at: ValidAt = None,
     limit: Limit = 50,
     cursor: Cursor = None,
     as_json: AsJson = False,
@@ -47,6 +51,8 @@ def list_memories(
         "tag": tag,
         "language": language,
         "state": state,
+        "as_of": as_of,
+        "valid_at": valid_at,
     }
     columns: Columns = {
         "id": lambda memory: memory["id"],
@@ -60,10 +66,12 @@ def list_memories(
     print_page(page, columns, as_json=as_json, whole=False)
 
 
-def get_memory(memory_id: UUID, as_json: AsJson = False) -> None:
+def get_memory(memory_id: UUID, as_of: AsOf = None, valid_at: ValidAt = None, as_json: AsJson = False) -> None:
     """Show a memory."""
+    named = {"as_of": as_of, "valid_at": valid_at}
+    times = {name: value for name, value in named.items() if value is not None}
     with open_client() as client:
-        _print_memory(request_json(client, "GET", f"/memory/{memory_id}"), as_json)
+        _print_memory(request_json(client, "GET", f"/memory/{memory_id}", params=times), as_json)
 
 
 def edit_memory(

@@ -18,6 +18,8 @@ from mnema_cli.installation import installation
 
 out = Console(soft_wrap=True, emoji=False)
 err = Console(stderr=True, soft_wrap=True, emoji=False)
+AsOf = Annotated[str | None, typer.Option("--as-of", help="what Mnema knew at this time")]
+ValidAt = Annotated[str | None, typer.Option("--valid-at", help="what was so at this time")]
 AsJson = Annotated[bool, typer.Option("--json", help="print the server's answer as JSON")]
 Columns: TypeAlias = Mapping[str, Callable[[Any], object]]
 """The columns of a table: a title and a function of an item for each."""

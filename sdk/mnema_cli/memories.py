@@ -8,6 +8,8 @@ from rich.markup import escape
 
 from mnema_cli.client import (
     AsJson,
+    AsOf,
+    ValidAt,
     open_client,
     out,
     plain_table,
@@ -74,6 +76,8 @@ def query_memory(
     min_relevance: Annotated[float | None, typer.Option(min=0, max=1)] = None,
     thread: Annotated[str | None, typer.Option()] = None,
     since_rev: Annotated[int | None, typer.Option(min=0)] = None,
+    as_of: AsOf = None,
+    valid_at: ValidAt = None,
     explain: Annotated[bool, typer.Option()] = False,
     dates: Annotated[
         bool | None, typer.Option("--dates/--no-dates", help="the day of each memory's last change")
@@ -92,6 +96,8 @@ def query_memory(
         "min_relevance": min_relevance,
         "thread_id": thread,
         "since_rev": since_rev,
+        "as_of": as_of,
+        "valid_at": valid_at,
         "explain": explain,
         "dates": dates,
     }
@@ -131,6 +137,8 @@ def search_memories(
     top_k: Annotated[int | None, typer.Option(min=1, max=50)] = None,
     budget: Annotated[int | None, typer.Option(help="tokens", min=1, max=8192)] = None,
     min_relevance: Annotated[float | None, typer.Option(min=0, max=1)] = None,
+    as_of: AsOf = None,
+    valid_at: ValidAt = None,
     as_json: AsJson = False,
 ) -> None:
     """Search turns, memories and chunks across threads, with the source of each."""
@@ -142,6 +150,8 @@ def search_memories(
         "top_k": top_k,
         "budget_tokens": budget,
         "min_relevance": min_relevance,
+        "as_of": as_of,
+        "valid_at": valid_at,
     }
     given = {name: value for name, value in body.items() if value is not None}
     with open_client() as client:

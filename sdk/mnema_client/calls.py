@@ -84,9 +84,9 @@ def query(query: str, **fields: Unpack[QuestionFields]) -> Call[Answer]:
     return Call("POST", "/memory/query", model_reader(Answer), content=content, headers=JSON)
 
 
-def get(memory_id: UUID | str) -> Call[Memory]:
-    """Return one memory, in any state."""
-    return Call("GET", _memory_path(memory_id), model_reader(Memory))
+def get(memory_id: UUID | str, *, as_of: Moment | None = None, valid_at: Moment | None = None) -> Call[Memory]:
+    """Return one memory, in any state. With `as_of` or `valid_at`: as it was then; raise NotFound if it was not."""
+    return Call("GET", _memory_path(memory_id), model_reader(Memory), query_params(as_of=as_of, valid_at=valid_at))
 
 
 def page(*, cursor: str | None = None, **fields: Unpack[ListFields]) -> Call[Page[Memory]]:
@@ -234,9 +234,13 @@ def delta(
     return Call("GET", f"/threads/{path_segment(thread_id)}/delta", model_reader(ThreadDelta), params)
 
 
-def export(user_id: str) -> Call[None]:
-    """Yield all records of a user as they come; each has its `kind`. BrokenOff means that the export is incomplete."""
-    return Call("GET", f"/users/{path_segment(user_id)}/export", ignore_body)
+def export(user_id: str, *, as_of: Moment | None = None, valid_at: Moment | None = None) -> Call[None]:
+    """Yield all records of a user as they come; each has its `kind`. BrokenOff means that the export is incomplete.
+
+    With `as_of` or `valid_at`: only the memories, as they were at that time.
+    """
+    params = query_params(as_of=as_of, valid_at=valid_at)
+    return Call("GET", f"/users/{path_segment(user_id)}/export", ignore_body, params)
 
 
 def erase(user_id: str) -> Call[Receipt]:

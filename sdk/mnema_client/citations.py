@@ -8,6 +8,7 @@ from mnema_wire.bases import Page
 from mnema_wire.recall import SearchAnswer, SearchedType, SearchRequest, ThreadTurn
 
 from mnema_client.calls import JSON, json_body, model_reader, path_segment, query_params
+from mnema_client.requests import Moment
 from mnema_client.transport import Call
 
 
@@ -23,6 +24,8 @@ class SearchFields(TypedDict, total=False):
     exclude_ids: Sequence[UUID | str] | None
     snippet: int | None
     neighbours: int | None
+    as_of: Moment | None
+    valid_at: Moment | None
     timezone: str | None
     project_id: str | None
     chat_id: str | None

@@ -23,6 +23,7 @@ from mnema_client.errors import BrokenOff
 from mnema_client.methods import async_events, async_method, async_pages, sync_events, sync_method, sync_pages
 from mnema_client.model_events import EventCall, Restart, TextDelta
 from mnema_client.models import BulkResult
+from mnema_client.requests import Moment
 from mnema_client.source_methods import AsyncSourceMethods, SourceMethods
 from mnema_client.transport import AsyncSender, Call, Retry, Sender, build_connection
 
@@ -135,9 +136,14 @@ class Mnema(AdministrationMethods, SourceMethods):
                 except BrokenOff as error:
                     broken = error
 
-    def export(self, user_id: str) -> Iterator[dict[str, Any]]:
-        """Yield all records of a user as they come; each has its `kind`. BrokenOff: the export is incomplete."""
-        return self._sender.stream_documents(calls.export(user_id))
+    def export(
+        self, user_id: str, *, as_of: Moment | None = None, valid_at: Moment | None = None
+    ) -> Iterator[dict[str, Any]]:
+        """Yield all records of a user as they come; each has its `kind`. BrokenOff: the export is incomplete.
+
+        With `as_of` or `valid_at`: only the memories, as they were at that time.
+        """
+        return self._sender.stream_documents(calls.export(user_id, as_of=as_of, valid_at=valid_at))
 
     def is_available(self) -> bool:
         """Tell whether the server answers GET /health. Never raise and never retry."""
@@ -269,9 +275,14 @@ class AsyncMnema(AsyncAdministrationMethods, AsyncSourceMethods):
                 except BrokenOff as error:
                     broken = error
 
-    def export(self, user_id: str) -> AsyncIterator[dict[str, Any]]:
-        """Yield all records of a user as they come; each has its `kind`. BrokenOff: the export is incomplete."""
-        return self._sender.stream_documents(calls.export(user_id))
+    def export(
+        self, user_id: str, *, as_of: Moment | None = None, valid_at: Moment | None = None
+    ) -> AsyncIterator[dict[str, Any]]:
+        """Yield all records of a user as they come; each has its `kind`. BrokenOff: the export is incomplete.
+
+        With `as_of` or `valid_at`: only the memories, as they were at that time.
+        """
+        return self._sender.stream_documents(calls.export(user_id, as_of=as_of, valid_at=valid_at))
 
     async def is_available(self) -> bool:
         """Tell whether the server answers GET /health. Never raise and never retry."""

@@ -124,6 +124,8 @@ class QuestionFields(TypedDict, total=False):
     neighbours: int | None
     dates: bool | None
     profile: str | None
+    as_of: Moment | None
+    valid_at: Moment | None
     timezone: str | None
 
 
@@ -158,4 +160,6 @@ class ListFields(TypedDict, total=False):
     metadata: Mapping[str, str | float | bool] | None
     sort: Literal["created_at", "updated_at", "importance"] | None
     order: Literal["desc", "asc"] | None
+    as_of: Moment | None
+    valid_at: Moment | None
     limit: int | None

@@ -95,6 +95,12 @@ class Question(Request):
         description="whether a bullet ends with the day of its memory's last change; by default true",
     )
     profile: Identifier | None = Field(default=None, description="ranking profile of config/policies.yaml")
+    as_of: Moment | None = Field(
+        default=None, description="answer from what Mnema knew at this time; needs a user, and never lies in the future"
+    )
+    valid_at: Moment | None = Field(
+        default=None, description="answer what was so at this time, superseded memories too; needs a user"
+    )
     timezone: Zone = Field(
         default="UTC", description='IANA time zone of a time that the question names, such as "last week"'
     )
@@ -267,6 +273,12 @@ class SearchRequest(Request):
     )
     neighbours: Neighbours | None = Field(
         default=None, description="chunks before and after each chunk that are answered with it, within the snippet"
+    )
+    as_of: Moment | None = Field(
+        default=None, description="answer from what Mnema knew at this time; needs a user, and never lies in the future"
+    )
+    valid_at: Moment | None = Field(
+        default=None, description="answer what was so at this time, superseded memories too; needs a user"
     )
     timezone: Zone = Field(
         default="UTC", description='IANA time zone of a time that the query names, such as "last week"'

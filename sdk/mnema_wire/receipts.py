@@ -34,6 +34,8 @@ class QueryReceipt(AnswerPlace):
     header_to: int | None
     tokens: int | None = Field(description="of the answer; null in chat")
     degraded: str | None
+    as_of: datetime | None = Field(description="the time of what Mnema knew that the question was about; null: now")
+    valid_at: datetime | None = Field(description="the time of what was so that the question was about; null: any")
     memories: int = Field(description="the number of memories and facts that the answer told")
 
 

@@ -115,7 +115,9 @@ WHERE p.pronamespace = 'public'::regnamespace AND NOT EXISTS (
     SELECT FROM pg_depend d WHERE d.classid = 'pg_proc'::regclass AND d.objid = p.oid AND d.deptype = 'e')
 ORDER BY 1
 """
-MAKERS = re.compile(r"(create|add|drop)_(embedding_space|put_vectors|journal|neighbours|recall|chunk_recall|week)\(")
+MAKERS = re.compile(
+    r"(create|add|drop)_(embedding_space|put_vectors|journal|neighbours|recall|chunk_recall|past|week)\("
+)
 """Functions whose bodies hold templates of tables and functions. What they make is checked."""
 _NOISE = re.compile(r"--[^\n]*|'(?:[^']|'')*'")
 _EQUAL = re.compile(

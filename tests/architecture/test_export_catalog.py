@@ -19,4 +19,4 @@ def test_every_table_is_exported_or_holds_nothing_of_a_person() -> None:
 
 
 def test_every_statement_of_the_export_is_a_kind() -> None:
-    assert load_statements("retention/export.sql").keys() == {"user", *KINDS}
+    assert load_statements("retention/export.sql").keys() == {"user", "memory_at", *KINDS}

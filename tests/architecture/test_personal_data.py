@@ -32,7 +32,7 @@ async def undeclared(connection: asyncpg.Connection) -> list[str]:
             "SELECT attname FROM pg_attribute WHERE attrelid = $1::text::regclass AND attnum > 0 AND NOT attisdropped",
             table,
         )
-        stored[re.sub("^vec_.*", "vec_", table)] |= Counter(row["attname"] for row in names)
+        stored[re.sub("^(vec|past)_.*", r"\1_", table)] |= Counter(row["attname"] for row in names)
     declared = {table: Counter(data.columns) for table, data in TABLES.items()}
     return sorted(
         f"{table}.{column}: {there} stored, {said} declared"
@@ -45,7 +45,7 @@ async def undeclared(connection: asyncpg.Connection) -> list[str]:
 async def without_eraser(connection: asyncpg.Connection, tables: dict[str, TableData]) -> list[str]:
     """The tables whose declared eraser does not delete their rows."""
     cascades = {
-        (re.sub("^vec_.*", "vec_", row["child"]), row["parent"]) for row in await connection.fetch(FOREIGN_KEYS)
+        (re.sub("^(vec|past)_.*", r"\1_", row["child"]), row["parent"]) for row in await connection.fetch(FOREIGN_KEYS)
     }
     bodies = dict(await connection.fetch("SELECT proname::text, prosrc FROM pg_proc WHERE prosrc LIKE '%DELETE%'"))
     return sorted(

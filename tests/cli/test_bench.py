@@ -133,6 +133,16 @@ def test_a_tiny_run_measures_queries_with_receipts_and_without(tmp_path: Path) -
     assert all(ratio > 0 for ratio in report["ratios"].values())
 
 
+@pytest.mark.long
+def test_a_tiny_run_measures_queries_as_of_former_times(tmp_path: Path) -> None:
+    file = tmp_path / "figures.json"
+    run_bench(file, "as-of", "--memories", "20", "--versions", "2", "--queries", "20", "--edits", "25")
+    report = json.loads(file.read_text(encoding="utf-8"))
+    assert report["p95_ratios"].keys() == {"now", "version 1", "version 2"}
+    assert report["edit_ms"].keys() == {"with", "without"}
+    assert min(report["edit_ms"].values()) > 0
+
+
 class _Answers(BaseHTTPRequestHandler):
     """A server that answers every request alike, on kept-alive connections."""
 

@@ -104,10 +104,20 @@ async def ask_once(reader: Reader) -> None:
     reader.values["$QUERY_ID"] = answer["query_id"]
 
 
+async def change_a_drink(reader: Reader) -> None:
+    """Change a memory; `$ID` is it, and `$THEN` a time before the change."""
+    written = await reader.post("/memory", user_id="maya", category="preferences", text="Maya drinks green tea.")
+    async with reader.caller.client(reader.url) as client:
+        history = (await client.get(f"/memory/{written['id']}/history")).json()
+        await client.patch(f"/memory/{written['id']}", json={"text": "Maya drinks black coffee."})
+    reader.values |= {"$ID": written["id"], "$THEN": history["items"][0]["ts"]}
+
+
 PREPARATIONS: Mapping[str, Callable[[Reader], Awaitable[None]]] = {
     "README.md": take_tour,
     "docs/agents.md": remember_two_turns,
     "docs/facts.md": nothing,
     "docs/receipts.md": ask_once,
+    "docs/time.md": change_a_drink,
 }
 """The state that each page with console blocks takes for granted."""

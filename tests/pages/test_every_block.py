@@ -33,6 +33,7 @@ HELD: dict[str, str] = {
     "docs/pgbouncer.md 1": "tests/pgbouncer.py",
     "docs/sources.md 1": "tests/cli/sources/test_document.py",
     "docs/tenant-rules.md 1": DATA,
+    "docs/time.md 1": "tests/domain/memory/test_picture_of_states.py",
     "docs/turn-memory.md 4": "tests/sdk/turn_memory/test_example.py",
 }
 """The test of each block that no rule for its language covers. The test names the block, its page or its lines."""

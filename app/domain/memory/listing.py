@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final, Literal, TypeAlias
 from uuid import UUID
@@ -11,6 +11,7 @@ from app.domain.errors import InvalidCursor, InvalidInput
 from app.domain.filters import Conditions, Filters
 from app.domain.ids import check_moment
 from app.domain.memory.memory import Memory
+from app.domain.memory.moments import NOW, Moments
 from app.domain.paging import decode_cursor, decode_parts, encode_cursor, encode_place
 
 SortName: TypeAlias = Literal["created_at", "updated_at", "importance"]
@@ -21,6 +22,8 @@ MetadataForms: TypeAlias = tuple[Mapping[str, Any], ...]
 _NUMBER: Final = re.compile(r"-?[0-9]{1,15}([.][0-9]{1,15})?")
 _WORDS: Final[Mapping[str, bool | None]] = {"true": True, "false": False, "null": None}
 _IMPORTANCE: Final = re.compile("[1-5]")
+_IN_TIME: Final = "in time"
+"""The first part of a cursor of a list in time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +31,8 @@ class MemoryListing:
     """Conditions on a list of memories, all of which must match, and its order.
 
     `words`: words that the text has, "phrases", `or`, and -words that it has not. `categories`, `types`: empty for all.
-    `metadata`: one of each. `created_after` is inclusive, `created_before` exclusive.
+    `metadata`: one of each. `created_after` is inclusive, `created_before` exclusive. `moments`: the times that it
+    is about.
     """
 
     filters: Filters = field(default_factory=Filters)
@@ -41,6 +45,7 @@ class MemoryListing:
     created_before: datetime | None = None
     sort: SortName = "created_at"
     order: OrderName = "desc"
+    moments: Moments = NOW
 
     def __post_init__(self) -> None:
         if self.created_after and self.created_before and self.created_after > self.created_before:
@@ -102,7 +107,23 @@ class MemoryListing:
         return [(name, moment) for name, moment in limits if moment is not None]
 
     def encode_position(self, last: Memory) -> str:
-        """Return the cursor behind a row."""
+        """Return the cursor behind a row. That of a list in time keeps its times."""
+        place = self._encode_row(last)
+        return place if self.moments.is_now else encode_place((_IN_TIME, *_texts_of(self.moments), place))
+
+    def resume_at(self, cursor: str | None) -> tuple["MemoryListing", str | None]:
+        """Return the list with the times of the cursor, and the cursor without them.
+
+        Raise InvalidCursor if the cursor is of a list with other times.
+        """
+        if cursor is None:
+            return self, None
+        moments, place = _decode_moments(cursor)
+        if self.moments not in (NOW, moments):
+            raise InvalidCursor("the cursor is of a list with another as_of or valid_at")
+        return replace(self, moments=moments), place
+
+    def _encode_row(self, last: Memory) -> str:
         if self.sort == "created_at" and self.order == "desc":
             return encode_cursor((last.created_at, last.id))
         value = str(last.importance) if self.sort == "importance" else getattr(last, self.sort).isoformat()
@@ -127,6 +148,27 @@ class MemoryListing:
             return {"value": value, "created_at": created_at, "id": str(UUID(identifier))}
         except (ValueError, TypeError, AttributeError, RecursionError, InvalidInput) as error:
             raise InvalidCursor() from error
+
+
+def _texts_of(moments: Moments) -> tuple[str, str]:
+    """Return the times as texts; an empty one for None."""
+    as_of, valid_at = ("" if moment is None else moment.isoformat() for moment in (moments.as_of, moments.valid_at))
+    return as_of, valid_at
+
+
+def _decode_moments(cursor: str) -> tuple[Moments, str]:
+    """Return the times of a cursor, NOW if it has none, and the cursor without them. Raise InvalidCursor."""
+    try:
+        parts = decode_parts(cursor)
+        if not isinstance(parts, list) or not parts or parts[0] != _IN_TIME:
+            return NOW, cursor
+        _, as_of, valid_at, place = parts
+        times = [check_moment(datetime.fromisoformat(text)) if text else None for text in (as_of, valid_at)]
+        if not any(times) or not isinstance(place, str):
+            raise ValueError("no cursor of a list in time")
+        return Moments(*times), place
+    except (ValueError, TypeError, RecursionError, InvalidInput) as error:
+        raise InvalidCursor() from error
 
 
 def _one_or_all(names: Sequence[str]) -> str | list[str] | None:

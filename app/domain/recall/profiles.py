@@ -1,7 +1,7 @@
 """Ranking profiles: the weights and limits of ranking, and the query to rank for."""
 
 from dataclasses import dataclass, replace
-from datetime import UTC, tzinfo
+from datetime import UTC, datetime, tzinfo
 from typing import Annotated, Final, Literal
 
 from app.domain.recall.reranker_calibration import RerankerCalibration
@@ -22,6 +22,7 @@ class RankingQuery:
     """The query to rank for.
 
     `tokens` and `words` are those of its `ports.Embedding`, `zone` and `thread_id` the caller's time zone and thread.
+    `as_of`: the time that it counts from; None is now.
     """
 
     text: str = ""
@@ -29,6 +30,7 @@ class RankingQuery:
     words: tuple[str, ...] = ()
     zone: tzinfo = UTC
     thread_id: str | None = None
+    as_of: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Literal, TypeAlias
 from uuid import UUID
 
@@ -33,7 +34,8 @@ class QueryReceipt:
     """The receipt of one answer. `items` are in the order of the answer.
 
     `header_from` and `header_to` are the revisions that the header is about. `tokens` is None if they were not counted,
-    `relevance` (the best of all candidates) if none is known. `agent` is None in chat.
+    `relevance` (the best of all candidates) if none is known. `agent` is None in chat. `as_of`, `valid_at`: the times
+    that the question was about.
     """
 
     id: UUID
@@ -48,3 +50,5 @@ class QueryReceipt:
     tokens: int | None = None
     relevance: float | None = None
     degraded: str | None = None
+    as_of: datetime | None = None
+    valid_at: datetime | None = None

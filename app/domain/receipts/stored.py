@@ -25,6 +25,8 @@ class StoredReceipt:
     tokens: int | None
     relevance: float | None
     degraded: str | None
+    as_of: datetime | None
+    valid_at: datetime | None
     memories: int
 
 

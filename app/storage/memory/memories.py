@@ -14,6 +14,7 @@ from app.domain.errors import CursorOfOtherDatabase
 from app.domain.memory.listing import MemoryListing
 from app.domain.memory.memory import Memory, MemoryType
 from app.domain.memory.merge_bands import MergeBands, Neighbour
+from app.domain.memory.moments import Moments
 from app.domain.paging import Position
 from app.domain.principal import Principal
 from app.domain.text_rules import text_key
@@ -94,6 +95,17 @@ class MemoryStorage:
         row = await tx.fetchrow(_format_statement("get"), principal.tenant_id, memory_id, principal.category_list)
         return memory_from_row(row) if row else None
 
+    async def get_memory_at(self, tx: ReadTx, principal: Principal, memory_id: UUID, moments: Moments) -> Memory | None:
+        """Return the memory as it was; None if it was not there, or if this key may not see its category then and now.
+
+        In any state, but with `valid_at` only if it answers a question about that time.
+        """
+        times = moments.as_of, moments.valid_at
+        row = await tx.fetchrow(
+            _format_statement("get_at"), principal.tenant_id, memory_id, principal.category_list, *times
+        )
+        return memory_from_row(row) if row else None
+
     async def is_placed(self, tx: ReadTx, principal: Principal, memory: Memory) -> bool:
         """Tell whether a memory is a chunk of a file or turn, and not one that a caller wrote."""
         if memory.type is not MemoryType.chunk:
@@ -117,7 +129,10 @@ class MemoryStorage:
             listing.order_conditions(after),
             limit,
         ]
-        if listing.words is None:
+        if not listing.moments.is_now:
+            times = listing.moments.as_of, listing.moments.valid_at
+            rows = await tx.fetch(_format_list("page_at"), *arguments, listing.words, *times, principal.category_list)
+        elif listing.words is None:
             rows = await tx.fetch(_format_list("page"), *arguments)
         else:
             rows = await tx.fetch(_format_list("worded"), *arguments, listing.words)
@@ -183,7 +198,7 @@ def _format_statement(name: str, space: str = "") -> str:
     return load_statements("memory/memories.sql")[name].format(columns=memory_columns("m"), space=space)
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=3)
 def _format_list(name: str) -> str:
     return load_statements("memory/listing.sql")[name].format(columns=memory_columns("m"))
 

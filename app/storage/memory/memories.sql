@@ -8,6 +8,14 @@ SELECT {columns}, a.last_accessed, a.hits FROM memories m
 LEFT JOIN memory_access a ON a.tenant_id = m.tenant_id AND a.memory_id = m.id
 WHERE m.tenant_id = $1 AND m.id = $2 AND ($3::text[] IS NULL OR m.category = ANY ($3))
 
+-- name: get_at
+-- $2 id, $3 the key's categories or null, $4 as_of or null, $5 valid_at or null. The key must see the category that the
+-- memory had then, and the one that it has now.
+SELECT {columns} FROM memories t CROSS JOIN LATERAL memory_at(t, coalesce($4::timestamptz, 'infinity')) m
+WHERE t.tenant_id = $1 AND t.id = $2
+  AND ($3::text[] IS NULL OR (t.category = ANY ($3) AND m.category = ANY ($3)))
+  AND ($5::timestamptz IS NULL OR answers_at(m, coalesce($4::timestamptz, 'infinity'), $5))
+
 -- name: changed
 -- The next $4 records behind the record $3 with stamp $2, the present epoch, and whether that record is there: a place
 -- always names a record (the first one, a stamp of 0), and records are never deleted. A transaction's records count

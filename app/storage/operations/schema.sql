@@ -25,7 +25,7 @@ relations AS (
     SELECT c.* FROM pg_class c
     WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p', 'v') AND NOT c.relispartition
       AND NOT EXISTS (SELECT FROM of_extensions e WHERE e.classid = 'pg_class'::regclass AND e.objid = c.oid)
-      AND NOT EXISTS (SELECT FROM embedding_spaces s WHERE c.relname = 'vec_' || s.name)),
+      AND NOT EXISTS (SELECT FROM embedding_spaces s WHERE c.relname IN ('vec_' || s.name, 'past_' || s.name))),
 texts AS (
     SELECT r.oid, 1 AS part, a.attnum::text COLLATE "C" AS place, concat_ws(' ', a.attname, format_type(a.atttypid, a.atttypmod),
         a.attnotnull, a.attidentity, a.attgenerated, pg_get_expr(d.adbin, r.oid)) AS line

@@ -10,10 +10,11 @@ from pgvector import HalfVector
 
 from app.domain.filters import Conditions, Filters
 from app.domain.memory.memory import Memory
+from app.domain.memory.moments import NOW, Moments
 from app.domain.principal import Principal
 from app.domain.recall.candidates import Candidate
 from app.ports import Vector
-from app.storage.rows import memory_from_row
+from app.storage.rows import memory_columns, memory_from_row
 from app.storage.statements import load_statements
 from app.storage.uow import ReadTx, Row
 
@@ -29,7 +30,8 @@ class Search:
     `chunks`: this many chunks by vector and as many by words are candidates too, of `chunk_categories` and found in a
     search of their own; no other candidate is a chunk. `beside`: neighbouring turns of this many best candidates of
     each kind become candidates too. `exact`: the largest number of memories of a tenant that are all compared, without
-    the approximate index.
+    the approximate index. `moments`: the times that the search is about. Other than NOW, it is of one user, whose
+    memories may have the categories `today` now; no candidate is a chunk, and relations count for nothing.
     """
 
     filters: Filters
@@ -46,6 +48,8 @@ class Search:
     left_out: Conditions = field(default_factory=Conditions)
     chunks: int = 0
     chunk_categories: tuple[str, ...] = ()
+    moments: Moments = NOW
+    today: tuple[str, ...] = ()
 
     @property
     def row_conditions(self) -> Conditions | None:
@@ -77,9 +81,13 @@ class SearchStorage:
     def __init__(self, space: str) -> None:
         self._recall = load_statements("recall/search.sql")["recall"].format(space=space)
         self._answer = load_statements("recall/search.sql")["answer"]
+        self._recall_at = load_statements("recall/search.sql")["recall_at"].format(space=space)
+        self._answer_at = load_statements("recall/search.sql")["answer_at"].format(columns=memory_columns("(a.memory)"))
 
     async def find_candidates(self, tx: ReadTx, principal: Principal, search: Search) -> list[Candidate]:
         """Return the best `dense` memories by cosine, the best `lexical` by ts_rank, turns beside them, and chunks."""
+        if not search.moments.is_now:
+            return await self._find_former(tx, principal, search)
         row = await tx.fetchrow(
             self._recall,
             *filter_arguments(principal, search),
@@ -94,6 +102,22 @@ class SearchStorage:
             search.with_vectors,
             search.chunks,
             list(search.chunk_categories),
+        )
+        return [] if row is None or row["id"] is None else _candidates_from_row(row)
+
+    async def _find_former(self, tx: ReadTx, principal: Principal, search: Search) -> list[Candidate]:
+        """Return the candidates among the memories as they were."""
+        row = await tx.fetchrow(
+            self._recall_at,
+            *filter_arguments(principal, search),
+            search.text,
+            None if search.vector is None else HalfVector(search.vector),
+            search.dense,
+            search.lexical,
+            search.beside,
+            search.with_tokens,
+            search.with_vectors,
+            *_time_arguments(search),
         )
         return [] if row is None or row["id"] is None else _candidates_from_row(row)
 
@@ -116,6 +140,8 @@ class SearchStorage:
         ones, or to all of them.
         """
         ids = list(chosen)
+        if not search.moments.is_now:
+            return await self._load_former(tx, principal, search, whole, whole_limit, ids)
         limits = (related, len(ids) if first is None else first)
         rows = await tx.fetch(
             self._answer, *filter_arguments(principal, search), list(whole), whole_limit, ids, *limits
@@ -130,6 +156,32 @@ class SearchStorage:
             else:
                 memories.related.append(Related(memory, float(row["strength"]), row["via"]))
         return memories
+
+    async def _load_former(
+        self, tx: ReadTx, principal: Principal, search: Search, whole: Sequence[str], whole_limit: int, ids: list[UUID]
+    ) -> FoundMemories:
+        """Return the memories of an answer as they were, without related ones: relations have no history."""
+        rows = await tx.fetch(
+            self._answer_at,
+            *filter_arguments(principal, search),
+            list(whole),
+            whole_limit,
+            ids,
+            *_time_arguments(search),
+        )
+        memories = FoundMemories()
+        for row in rows:
+            memory = memory_from_row(row)
+            if row["part"] == "whole":
+                memories.whole.append(memory)
+            else:
+                memories.chosen[memory.id] = memory
+        return memories
+
+
+def _time_arguments(search: Search) -> tuple[Any, ...]:
+    """Return the last arguments of a statement in time: its times, and the categories that a memory may have now."""
+    return search.moments.as_of, search.moments.valid_at, list(search.today)
 
 
 def filter_arguments(principal: Principal, search: Search) -> tuple[Any, ...]:

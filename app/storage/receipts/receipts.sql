@@ -16,6 +16,7 @@ SELECT expire_receipts($1, $2, $3, $4, $5) AS counts
 -- receipt names only what is stored. It counts the memories that `items` shows it.
 SELECT r.id, r.ts, r.via, r.agent, r.key_id, CASE WHEN s.user_shown THEN r.user_id END AS user_id,
        CASE WHEN s.thread_shown THEN r.thread_id END AS thread_id, r.header_from, r.header_to, r.tokens, r.relevance, r.degraded,
+       r.as_of, r.valid_at,
        (SELECT count(DISTINCT i.memory_id) FROM receipt_items i
         WHERE i.tenant_id = $1 AND i.receipt_id = r.id AND ($4::text[] IS NULL OR i.category = ANY ($4) AND NOT EXISTS (
             SELECT FROM memories m WHERE m.tenant_id = $1 AND m.id = i.memory_id AND m.category <> ALL ($4)))) AS memories

@@ -4,6 +4,7 @@ from functools import cache
 from typing import Any
 from uuid import UUID
 
+from app.domain.memory.moments import Moments
 from app.domain.principal import Principal
 from app.storage.rows import memory_columns
 from app.storage.statements import load_statements
@@ -54,6 +55,14 @@ class ExportStorage:
         more = (artifact_category,) if kind == "artifact" else ()
         rows = await tx.fetch(_format_statement(kind), *page, *more)
         return [dict(row) for row in rows]
+
+    async def list_former(
+        self, tx: ReadTx, principal: Principal, user_id: str, after: UUID | list[str] | None, moments: Moments
+    ) -> list[dict[str, Any]]:
+        """Return the page of the user's memories that follows id `after`, as they were."""
+        times = moments.as_of, moments.valid_at
+        page = principal.tenant_id, user_id, principal.category_list, after, KINDS["memory"], *times
+        return [dict(row) for row in await tx.fetch(_format_statement("memory_at"), *page)]
 
 
 @cache

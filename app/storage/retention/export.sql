@@ -8,6 +8,14 @@ LEFT JOIN memory_access a ON a.tenant_id = m.tenant_id AND a.memory_id = m.id
 WHERE m.tenant_id = $1 AND m.user_pk = user_pk_of($1, $2) AND ($3::text[] IS NULL OR m.category = ANY ($3))
   AND ($4::uuid IS NULL OR m.id > $4) ORDER BY m.id LIMIT $5
 
+-- name: memory_at
+-- $6 as_of or null, $7 valid_at or null. The key must see the category of then and that of now.
+SELECT {columns} FROM memories t CROSS JOIN LATERAL memory_at(t, coalesce($6::timestamptz, 'infinity')) m
+WHERE t.tenant_id = $1 AND t.user_pk = user_pk_of($1, $2)
+  AND ($3::text[] IS NULL OR (t.category = ANY ($3) AND m.category = ANY ($3)))
+  AND ($7::timestamptz IS NULL OR answers_at(m, coalesce($6::timestamptz, 'infinity'), $7))
+  AND ($4::uuid IS NULL OR t.id > $4) ORDER BY t.id LIMIT $5
+
 -- name: history
 SELECT h.id, h.memory_id, h.event, h.old_ref, h.new_ref, h.actor, h.meta, h.ts
 FROM memories m CROSS JOIN LATERAL (
@@ -201,6 +209,7 @@ WHERE f.tenant_id = $1 AND f.user_id = $2 AND f.hosted_uri IS NOT NULL AND ($3::
 -- name: receipt
 -- What agents were told in answers about the user alone. The memories of `told` are among the records.
 SELECT r.id, r.ts, r.via, r.agent, r.key_id, r.thread_id, r.header_from, r.header_to, r.tokens, r.relevance, r.degraded,
+       r.as_of, r.valid_at,
        ARRAY (SELECT jsonb_strip_nulls(jsonb_build_object('part', i.part, 'memory_id', i.memory_id, 'category', i.category,
                          'version', i.version, 'relevance', i.relevance, 'bullet', i.bullet))
               FROM receipt_items i WHERE i.tenant_id = $1 AND i.receipt_id = r.id ORDER BY i.place) AS told

@@ -164,13 +164,19 @@ TABLES: Final[Mapping[str, TableData]] = {
         "tenant_id id action undoes user_pks categories matched changed skipped actor created_at stamp",
         stays={"filters": Fate.cleared, "changes": Fate.cleared},
     ),
+    "past_": _owned(
+        "memories",
+        "user_pk embedding tokens tsv",
+        "tenant_id memory_id since until category today state expires_at",
+        reason="made of history; one table an embedding space",
+    ),
     "receipt_items": _owned(
         "erase_receipts", "", "tenant_id receipt_id place part memory_id category version relevance bullet"
     ),
     "receipts": _owned(
         "erase_receipts",
         "user_id",
-        "tenant_id id ts via agent key_id header_from header_to tokens relevance degraded",
+        "tenant_id id ts via agent key_id header_from header_to tokens relevance degraded as_of valid_at",
         stays={"thread_id": Fate.renamed},
     ),
     "reflections": _owned("users", "user_id thread_id", "tenant_id kind rev at tries"),
@@ -211,7 +217,7 @@ TABLES: Final[Mapping[str, TableData]] = {
         reason="made of memories; one table an embedding space",
     ),
 }
-"""The tables by name; `vec_` stands for the tables of all embedding spaces."""
+"""The tables by name; `vec_` and `past_` stand for the tables of all embedding spaces."""
 
 SWEPT: Final = {name: data.counted or name for name, data in TABLES.items() if data.eraser == SWEEP}
 """The tables that an erasure sweeps, with their names in its receipt."""

@@ -59,7 +59,9 @@ class Candidates:
     ) -> list[ScoredCandidate]:
         """Return the candidates with their scores, best first."""
         own = (model for model in self._relevance if model is not None and profile.name in model.profiles)
-        return score_candidates(candidates, profile, self._clock.now(), query, next(own, self._relevance[0]))
+        return score_candidates(
+            candidates, profile, query.as_of or self._clock.now(), query, next(own, self._relevance[0])
+        )
 
     def needs_reranking(self, profile: RankingProfile, top_k: int) -> bool:
         """Return True if a reranker must read the best candidates, outside any transaction."""

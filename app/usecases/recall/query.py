@@ -89,7 +89,8 @@ class QueryMemories:
         lengths = {name: category.rag_length for name, category in known.items() if category.context == "rag"}
         slots = policies.sources.answer_chunks
         request = replace(query, threshold=_least_cosine(policies, query.threshold))
-        ranking = await self._ranks.prepare_ranking(principal, request, categories, lengths, chunks=slots)
+        today = sorted(policies.categories.agent_categories(principal, query.agent))
+        ranking = await self._ranks.prepare_ranking(principal, request, categories, lengths, chunks=slots, today=today)
         answer = Answer()
         ending = LineEnding(
             dated=not query.full and (policies.query.dates if query.dates is None else query.dates),
@@ -108,6 +109,8 @@ class QueryMemories:
         query = work.query
         ranking = work.ranking
         category = self._policies.of(ranking.principal).facts.category
+        if not query.moments.is_now:
+            return  # facts have no answer about another time; their memories have
         if query.filters.user_id is not None and category in ranking.search.categories:
             place = query.filters.user_id, query.thread_id
             work.builder.add_fact_answer(await self._facts.find_answer(ranking.principal, *place, query.query))
@@ -118,14 +121,14 @@ class QueryMemories:
         The transaction is read-write only if the cursor may move.
         """
         principal = work.ranking.principal
-        if work.query.thread_id is None:
+        if not work.query.has_delta:
             return self._uow.calls_anywhere(principal)
         return self._uow.write(principal) if work.query.since_rev is None else self._uow.read_anywhere(principal)
 
     async def _add_delta(self, tx: ReadTx, work: QueryState) -> None:
         query = work.query
         principal = work.ranking.principal
-        if query.thread_id is None:
+        if query.thread_id is None or not query.has_delta:
             return
         viewer = (
             query.agent,
@@ -166,7 +169,7 @@ class QueryMemories:
         work.ranking.dropped += dropped
         work.builder.add_pinned_categories(loaded.whole, ranked=bool(work.ranking.lengths))
         work.builder.add_ranked(items, loaded.chosen)
-        related = await self._find_related(tx, work, loaded.related, most)
+        related = await self._find_related(tx, work, loaded.related, most) if work.query.moments.is_now else []
         work.builder.add_related(related, work.ranking.ranked, policy.related)
         work.builder.fill_remaining()
 

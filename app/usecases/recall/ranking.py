@@ -14,6 +14,7 @@ from app.domain.changes import Observation
 from app.domain.errors import InvalidInput
 from app.domain.filters import Conditions, Filters
 from app.domain.memory.memory import Memory, MemoryType
+from app.domain.memory.moments import Moments
 from app.domain.outages import EmbedderUnavailable, RerankerUnavailable
 from app.domain.principal import Principal
 from app.domain.recall.arrangement import AnswerLimits
@@ -31,7 +32,7 @@ from app.domain.recall.selection import (
     set_aside_repeats,
 )
 from app.domain.text_rules import normalise_text
-from app.ports import Embedder, Embedding
+from app.ports import Clock, Embedder, Embedding
 from app.storage.recall.chunks import ChunkReader
 from app.storage.recall.search import Search, SearchStorage
 from app.storage.uow import ReadTx, UnitOfWork
@@ -80,6 +81,11 @@ class RankedRequest(Protocol):
     @property
     def thread_id(self) -> str | None:
         """The thread that decides near ties."""
+        ...
+
+    @property
+    def moments(self) -> Moments:
+        """The times that the text asks about."""
         ...
 
     @property
@@ -139,6 +145,7 @@ class RankMemories:
         candidates: Candidates,
         embedder: Embedder,
         policies: TenantPolicies,
+        clock: Clock,
     ) -> None:
         self._uow = uow
         self._search = search
@@ -146,6 +153,7 @@ class RankMemories:
         self._candidates = candidates
         self._embedder = embedder
         self._policies = policies
+        self._clock = clock
 
     async def prepare_ranking(
         self,
@@ -155,24 +163,30 @@ class RankMemories:
         lengths: dict[str, int],
         profile: RankingProfile | None = None,
         chunks: int = 0,
+        today: Sequence[str] = (),
     ) -> Ranking:
         """Return the ranking of `request` in `categories`. Only those in `lengths` are ranked.
 
         `profile` replaces the profile that the request names. `chunks`: the most chunks in the answer, of
-        all `categories`; none is searched for if nothing is ranked. Raise InvalidInput for an empty text and an unknown
-        profile. Without the embedder the ranking is lexical.
+        all `categories`; none is searched for if nothing is ranked, or if the request is about another time. `today`:
+        the categories that a memory may have now, if the request is about another time. Raise InvalidInput for an empty
+        text and an unknown profile, AsOfNeedsUser or AsOfInFuture. Without the embedder the ranking is lexical.
         """
+        moments = request.moments
+        moments.require_user(request.filters.user_id)
+        moments.require_past(self._clock.now())
         policies = self._policies.of(principal)
         if not (text := normalise_text(request.query)):
             raise InvalidInput("query is empty")
         profile = profile or _named_profile(policies, request)
-        lengths, slots = _open_slots(policies, request, lengths, chunks)
+        lengths, slots = _open_slots(policies, request, lengths, chunks if moments.is_now else 0)
         embedding, degraded = await self._embed_query(text) if lengths or slots else (None, None)
         top_k = request.top_k or policies.query.top_k
         search = _build_search(policies, request, text, embedding, profile, slots)
         search = replace(search, categories=tuple(categories), chunk_categories=tuple(categories) if slots else ())
+        search = search if moments.is_now else replace(search, today=tuple(today))
         word_vectors = (embedding.tokens, embedding.words) if embedding else (None, ())
-        query = RankingQuery(text, *word_vectors, request.zone, request.thread_id)
+        query = RankingQuery(text, *word_vectors, request.zone, request.thread_id, moments.as_of)
         compared = policies.relevance is not None and profile.name in policies.relevance.profiles
         limits = AnswerLimits(top_k, {c: _least_relevance(policies, request, profile, c) for c in lengths}, compared)
         return Ranking(principal, search, profile, query, request.threshold, lengths, limits, degraded, chunks=slots)
@@ -288,6 +302,7 @@ def _build_search(
         beside=profile.neighbour_candidates,
         exact=policy.exact_up_to,
         chunks=slots.profile.dense_candidates if slots else 0,
+        moments=request.moments,
     )
 
 

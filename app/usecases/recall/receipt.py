@@ -39,6 +39,8 @@ def _receipt_of(principal: Principal, query: Query, answer: Answer, bullets: Seq
         tokens=answer.tokens,
         relevance=answer.answerable,
         degraded=answer.degraded,
+        as_of=query.moments.as_of,
+        valid_at=query.moments.valid_at,
     )
 
 

@@ -6,6 +6,7 @@ from uuid import UUID
 
 from app.domain.errors import InvalidInput
 from app.domain.filters import Conditions, Filters
+from app.domain.memory.moments import NOW, Moments
 from app.domain.recall.delta_header import DeltaEntry
 from app.usecases.recall.answer import Answer, AnswerBuilder
 from app.usecases.recall.ranking import Ranking
@@ -18,7 +19,8 @@ class Query:
     `since_rev` None: the agent's cursor. `zone` is the time zone of words such as "yesterday" in `query`. The answer
     has no turns of `thread_id` from `before_seq` on, and none of the memories `exclude_ids`. `neighbours`: the number
     of chunks before and after each chunk that are answered with it. `dates`: lines end with the day of the memory's
-    last change. `identified`: lines for a model end with day and id of the memory.
+    last change. `identified`: lines for a model end with day and id of the memory. `moments`: the times that the query
+    is about; if they are not NOW, it needs a user, and there is no delta.
     """
 
     agent: str
@@ -40,6 +42,16 @@ class Query:
     neighbours: int = 0
     dates: bool | None = None
     identified: bool = False
+    moments: Moments = NOW
+
+    def __post_init__(self) -> None:
+        if not self.moments.is_now and self.since_rev is not None:
+            raise InvalidInput("since_rev is about changes until now; leave it out with as_of or valid_at")
+
+    @property
+    def has_delta(self) -> bool:
+        """True if the answer tells what changed in the thread."""
+        return self.thread_id is not None and self.moments.is_now
 
     @property
     def left_out(self) -> Conditions:

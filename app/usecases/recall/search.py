@@ -14,6 +14,7 @@ from app.config.loader import Policies
 from app.config.tenant_policies import TenantPolicies
 from app.domain.filters import Conditions, Filters
 from app.domain.memory.memory import Memory, MemoryType
+from app.domain.memory.moments import NOW, Moments
 from app.domain.principal import Principal
 from app.domain.recall.arrangement import RankedItem, arrange_answer
 from app.domain.recall.passages import FoundChunk, Passage
@@ -41,7 +42,8 @@ class SearchQuery:
     `filters` may name the user; without one all users of the tenant are searched. `types`: the memory types that are
     searched; empty means all but procedures. `thread_id` decides near ties and never filters. A text longer than
     `snippet` characters is cut. Without `budget_tokens` no line is left out. `neighbours`: the number of chunks before
-    and after each chunk that are answered with it, as far as the snippet holds them.
+    and after each chunk that are answered with it, as far as the snippet holds them. `moments`: the times that the
+    search is about; if they are not NOW, it needs a user.
     """
 
     query: str
@@ -57,6 +59,7 @@ class SearchQuery:
     threshold: float | None = None
     zone: tzinfo = UTC
     neighbours: int = 0
+    moments: Moments = NOW
 
     @property
     def left_out(self) -> Conditions:
@@ -147,7 +150,9 @@ class SearchMemories:
         categories = policies.categories.searchable_by(principal)
         lengths = dict.fromkeys(categories, EVERY)
         top_k = query.top_k or policies.query.top_k
-        ranking = await self._ranks.prepare_ranking(principal, query, categories, lengths, chunks=top_k)
+        ranking = await self._ranks.prepare_ranking(
+            principal, query, categories, lengths, chunks=top_k, today=categories
+        )
         reranked = await self._ranks.rerank_candidates(ranking)
         async with self._uow.calls_anywhere(principal) as tx:
             chosen = await self._ranks.choose_ranked(tx, ranking, reranked)

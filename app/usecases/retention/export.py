@@ -10,9 +10,10 @@ from uuid import UUID
 
 from app.config.tenant_policies import TenantPolicies
 from app.domain.errors import NotFound
+from app.domain.memory.moments import NOW, Moments
 from app.domain.outages import TenantBusy
 from app.domain.principal import Principal
-from app.ports import BlobStore
+from app.ports import BlobStore, Clock
 from app.storage.access_log import AccessLog
 from app.storage.engine import LONG_S
 from app.storage.retention.export import KINDS, ExportStorage
@@ -30,20 +31,31 @@ class ExportUser:
     """The use-case that streams an export. A key bound to agents gets the memories of its categories."""
 
     def __init__(
-        self, uow: UnitOfWork, storage: ExportStorage, access: AccessLog, blobs: BlobStore, policies: TenantPolicies
+        self,
+        uow: UnitOfWork,
+        storage: ExportStorage,
+        access: AccessLog,
+        blobs: BlobStore,
+        policies: TenantPolicies,
+        clock: Clock,
     ) -> None:
         self._uow = uow
         self._storage = storage
         self._access = access
         self._blobs = blobs
         self._policies = policies
+        self._clock = clock
         self._running: Counter[UUID] = Counter()
 
-    async def export_records(self, principal: Principal, user_id: str) -> AsyncIterator[dict[str, Any]]:
+    async def export_records(
+        self, principal: Principal, user_id: str, moments: Moments = NOW
+    ) -> AsyncIterator[dict[str, Any]]:
         """Return an iterator of dicts with a `kind`: first `user`, then the kinds of KINDS.
 
-        Raise NotFound if nothing is stored for the user, TenantBusy if MAX_EXPORTS are running.
+        With times other than NOW, the only kind after `user` is `memory`, as the memories were. Raise NotFound if
+        nothing is stored for the user, TenantBusy if MAX_EXPORTS are running, and AsOfInFuture.
         """
+        moments.require_past(self._clock.now())
         await self._access.flush_pending(principal)
         async with self._uow.read_anywhere(principal, timeout_s=LONG_S) as tx:
             category = self._policies.of(principal).turn_memory.category
@@ -53,7 +65,7 @@ class ExportUser:
         if self._running.get(principal.tenant_id, 0) >= MAX_EXPORTS:
             raise TenantBusy(f"{MAX_EXPORTS} exports of this tenant are running; try again when one has ended")
         self._running[principal.tenant_id] += 1
-        records = self._iterate_records(principal, user_id, user)
+        records = self._iterate_records(principal, user_id, user, moments)
         # also releases the slot of an export that is not read to its end
         weakref.finalize(records, self._release_slot, principal.tenant_id)
         return records
@@ -64,13 +76,13 @@ class ExportUser:
             del self._running[tenant]
 
     async def _iterate_records(
-        self, principal: Principal, user_id: str, user: dict[str, Any]
+        self, principal: Principal, user_id: str, user: dict[str, Any], moments: Moments
     ) -> AsyncIterator[dict[str, Any]]:
         yield {"kind": "user", **user}
-        for kind, size in KINDS.items():
+        for kind, size in KINDS.items() if moments.is_now else [("memory", KINDS["memory"])]:
             after = None
             while True:
-                rows = await self._read_page(principal, user_id, kind, after)
+                rows = await self._read_page(principal, user_id, kind, after, moments)
                 for row in rows:
                     for record in _split_content(row) if kind == "file_content" else (row,):
                         yield {"kind": kind, **record}
@@ -79,11 +91,13 @@ class ExportUser:
                 after = rows[-1]["id"]
 
     async def _read_page(
-        self, principal: Principal, user_id: str, kind: str, after: UUID | list[str] | None
+        self, principal: Principal, user_id: str, kind: str, after: UUID | list[str] | None, moments: Moments
     ) -> list[dict[str, Any]]:
         """Return the page of a kind that follows id `after`, artifacts and uploaded files with their blobs."""
         for attempt in range(ATTEMPTS):
             async with self._uow.read_anywhere(principal, timeout_s=LONG_S) as tx:
+                if not moments.is_now:
+                    return await self._storage.list_former(tx, principal, user_id, after, moments)
                 category = self._policies.of(principal).turn_memory.category
                 rows = await self._storage.list_records(tx, principal, user_id, kind, after, category)
             try:

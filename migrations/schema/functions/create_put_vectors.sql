@@ -5,6 +5,7 @@ AS $function$
 DECLARE
     v_places jsonb := jsonb_build_object('space', p_name, 'change_other_spaces', (
         SELECT coalesce(string_agg(fill_places($other$
+    PERFORM keep_past_{other}(p_tenant, p_changed);
     DELETE FROM vec_{other} WHERE tenant_id = p_tenant
         AND (memory_id = ANY (p_ids) AND memory_id = ANY (p_changed) OR memory_id = ANY (p_stale));
     UPDATE vec_{other} v SET category = m.category, state = m.state, indexed = false FROM memories m
@@ -14,13 +15,14 @@ DECLARE
         FROM embedding_spaces WHERE name <> p_name));
 BEGIN
     EXECUTE fill_places($ddl$
--- Store vectors and tokens of existing memories. Of the memories p_changed, also copy category and state into every
--- space, and delete the vectors of a changed text from the other spaces. The memories p_stale lose their vectors in
--- every space, because their text is new and has no vector yet.
+-- Store vectors and tokens of existing memories. Of the memories p_changed, keep how they were, copy category and state
+-- into every space, and delete the vectors of a changed text from the other spaces. The memories p_stale lose their
+-- vectors in every space, because their text is new and has no vector yet.
 CREATE OR REPLACE FUNCTION put_vectors_{space}(
     p_tenant uuid, p_ids uuid[], p_vectors halfvec[], p_tokens bytea[], p_changed uuid[], p_stale uuid[])
     RETURNS void LANGUAGE plpgsql AS $fn$
 BEGIN
+    PERFORM keep_past_{space}(p_tenant, p_changed);
     IF p_stale <> '{}' THEN DELETE FROM vec_{space} WHERE tenant_id = p_tenant AND memory_id = ANY (p_stale); END IF;
     INSERT INTO vec_{space} AS v (tenant_id, user_pk, memory_id, type, category, state, thread_key, embedding, tokens)
         SELECT m.tenant_id, m.user_pk, m.id, m.type, m.category, m.state, thread_key(m.thread_id), x.embedding, x.tokens
@@ -36,9 +38,9 @@ BEGIN
 END $fn$;
 GRANT EXECUTE ON FUNCTION put_vectors_{space} TO mnema_app;
 
-COMMENT ON FUNCTION put_vectors_{space} IS 'Store vectors and tokens of existing memories. Of the memories p_changed, also copy category and state into every
-space, and delete the vectors of a changed text from the other spaces. The memories p_stale lose their vectors in
-every space, because their text is new and has no vector yet.';
+COMMENT ON FUNCTION put_vectors_{space} IS 'Store vectors and tokens of existing memories. Of the memories p_changed, keep how they were, copy category and state
+into every space, and delete the vectors of a changed text from the other spaces. The memories p_stale lose their
+vectors in every space, because their text is new and has no vector yet.';
     $ddl$, v_places);
     EXECUTE fill_places($ddl$
 -- Store vectors and tokens that are missing, of each memory that still has the version which was read: a concurrent

@@ -4,6 +4,7 @@ CREATE OR REPLACE FUNCTION public.put_vectors_minilm_l6_v2(p_tenant uuid, p_ids 
  LANGUAGE plpgsql
 AS $function$
 BEGIN
+    PERFORM keep_past_minilm_l6_v2(p_tenant, p_changed);
     IF p_stale <> '{}' THEN DELETE FROM vec_minilm_l6_v2 WHERE tenant_id = p_tenant AND memory_id = ANY (p_stale); END IF;
     INSERT INTO vec_minilm_l6_v2 AS v (tenant_id, user_pk, memory_id, type, category, state, thread_key, embedding, tokens)
         SELECT m.tenant_id, m.user_pk, m.id, m.type, m.category, m.state, thread_key(m.thread_id), x.embedding, x.tokens
@@ -17,6 +18,6 @@ BEGIN
         WHERE m.tenant_id = p_tenant AND m.id = ANY (p_changed) AND v.tenant_id = p_tenant AND v.memory_id = m.id
           AND (v.category, v.state) IS DISTINCT FROM (m.category, m.state);
 END $function$;
-COMMENT ON FUNCTION put_vectors_minilm_l6_v2(uuid,uuid[],halfvec[],bytea[],uuid[],uuid[]) IS 'Store vectors and tokens of existing memories. Of the memories p_changed, also copy category and state into every
-space, and delete the vectors of a changed text from the other spaces. The memories p_stale lose their vectors in
-every space, because their text is new and has no vector yet.';
+COMMENT ON FUNCTION put_vectors_minilm_l6_v2(uuid,uuid[],halfvec[],bytea[],uuid[],uuid[]) IS 'Store vectors and tokens of existing memories. Of the memories p_changed, keep how they were, copy category and state
+into every space, and delete the vectors of a changed text from the other spaces. The memories p_stale lose their
+vectors in every space, because their text is new and has no vector yet.';

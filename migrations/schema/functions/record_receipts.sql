@@ -23,15 +23,17 @@ BEGIN
         SELECT r.*, v_now - make_interval(secs => r.age) AS ts
         FROM jsonb_to_recordset(p_receipts) AS r(id uuid, age double precision, via text, agent text, key_id uuid,
             user_id text,
-             thread_id text, header_from bigint, header_to bigint, tokens int, relevance real, degraded text)),
+             thread_id text, header_from bigint, header_to bigint, tokens int, relevance real, degraded text,
+             as_of timestamptz, valid_at timestamptz)),
     new AS (
         INSERT INTO receipts (tenant_id, id, ts, via, agent, key_id, user_id, thread_id, header_from, header_to, tokens,
-                              relevance, degraded)
+                              relevance, degraded, as_of, valid_at)
         SELECT p_tenant, g.id, g.ts, g.via, g.agent, g.key_id, k.user_id, CASE WHEN CASE
                    WHEN g.user_id IS NOT NULL THEN k.user_id IS NOT NULL
                    ELSE EXISTS (SELECT FROM thread_revision t WHERE t.tenant_id = p_tenant
                        AND t.thread_id = g.thread_id)
-               END THEN g.thread_id END, g.header_from, g.header_to, g.tokens, g.relevance, g.degraded
+               END THEN g.thread_id END, g.header_from, g.header_to, g.tokens, g.relevance, g.degraded,
+               g.as_of, g.valid_at
         FROM given g LEFT JOIN known k ON k.user_id = g.user_id AND k.created_at <= g.ts
         ON CONFLICT DO NOTHING RETURNING id, ts, user_id, tokens),
     told AS (

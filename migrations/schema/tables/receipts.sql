@@ -12,6 +12,8 @@ CREATE TABLE receipts (
     tokens integer,
     relevance real,
     degraded text,
+    as_of timestamp with time zone,
+    valid_at timestamp with time zone,
     CONSTRAINT receipts_pkey PRIMARY KEY (tenant_id, id),
     CONSTRAINT receipts_via_check CHECK (via = ANY (ARRAY['query'::text, 'chat'::text]))
 ) PARTITION BY RANGE (id);

@@ -30,10 +30,13 @@ from app.api.transport.parameters import StrictRoute
 from app.domain.errors import InvalidInput, ScopeRequired
 from app.domain.filters import Filters
 from app.domain.memory.listing import MemoryListing, OrderName, SortName, parse_metadata
+from app.domain.memory.moments import Moments
 
 router = APIRouter(prefix="/memory", tags=["memory"], route_class=StrictRoute)
 Trim = Annotated[bool, Query(description="shorten a text that is too long at a sentence or word end")]
 Cursor = Annotated[str | None, Query(max_length=500, description="`next_cursor` of the previous page")]
+AsOf = Annotated[Moment | None, Query(description="what Mnema knew at this time, which is not in the future")]
+ValidAt = Annotated[Moment | None, Query(description="what was so at this time; superseded memories too")]
 VERSION = r'^(\*|(W/)?"?([0-9]{1,9})"?)$'
 IfMatch = Annotated[str | None, Header(description='the version, e.g. `"3"`', json_schema_extra={"pattern": VERSION})]
 ETAG_RESPONSE: dict[str, Any] = {
@@ -97,10 +100,15 @@ async def page(
     metadata: Annotated[list[MetadataPair] | None, Query(max_length=10, description="key:value; all of them")] = None,
     sort: Annotated[SortName, Query()] = "created_at",
     order: Annotated[OrderName, Query()] = "desc",
+    as_of: AsOf = None,
+    valid_at: ValidAt = None,
     limit: Annotated[Limit, Query()] = 50,
     cursor: Cursor = None,
 ) -> MemoryPage:
-    """List memories, newest first unless `sort` and `order` say otherwise. All filters must match."""
+    """List memories, newest first unless `sort` and `order` say otherwise. All filters must match.
+
+    With `as_of` or `valid_at`, list those of `user_id` at that time. The cursor of such a list keeps both.
+    """
     whose: dict[str, Any] = {"user_id": user_id, "agent_id": agent_id, "run_id": run_id, "actor_id": actor_id}
     which: dict[str, Any] = {"role": role, "thread_id": thread_id, "tag": tag, "pinned": pinned, "language": language}
     changed: dict[str, Any] = {"updated_after": updated_after, "updated_before": updated_before}
@@ -110,7 +118,8 @@ async def page(
     pairs = tuple(map(parse_metadata, metadata or ()))
     created = (created_after, created_before)
     kinds = tuple(category or ()), tuple(type or ())
-    listing = MemoryListing(filters, state, q, *kinds, pairs, *created, sort, order)
+    moments = Moments(as_of, valid_at)
+    listing = MemoryListing(filters, state, q, *kinds, pairs, *created, sort, order, moments)
     memories = await app.memory.read.list_memories(principal, listing, cursor, limit)
     return MemoryPage(items=[memory_body(m) for m in memories.items], next_cursor=memories.next_cursor)
 
@@ -155,9 +164,15 @@ async def query(app: App, principal: Reader, body: Question) -> Answer:
     response_model=Memory,
     responses={200: ETAG_RESPONSE, **openapi_errors(401, 403, 404, 422, 503)},
 )
-async def get(app: App, principal: Reader, memory_id: UUID, response: Response) -> Memory:
-    """Return one memory in any state, with its version as ETag."""
-    return _with_etag(response, memory_body(await app.memory.read.get_memory(principal, memory_id)))
+async def get(
+    app: App, principal: Reader, memory_id: UUID, response: Response, as_of: AsOf = None, valid_at: ValidAt = None
+) -> Memory:
+    """Return one memory in any state, with its version as ETag.
+
+    With `as_of`, return it as it was then: 404 if it was not stored yet. With `valid_at`: 404 if it was not so then.
+    """
+    memory = await app.memory.read.get_memory(principal, memory_id, Moments(as_of, valid_at))
+    return _with_etag(response, memory_body(memory))
 
 
 @router.patch(

@@ -6,9 +6,9 @@ from datetime import datetime
 from typing import Annotated, Any
 
 import orjson
-from fastapi import APIRouter, Path
+from fastapi import APIRouter, Path, Query
 from fastapi.responses import StreamingResponse
-from mnema_wire.fields import Identifier
+from mnema_wire.fields import Identifier, Moment
 from mnema_wire.memory import Receipt
 
 from app.api import links
@@ -17,6 +17,7 @@ from app.api.errors import IncompleteStream, openapi_errors
 from app.api.routes.memory.bulk import NDJSON
 from app.api.transport.parameters import StrictRoute
 from app.domain.errors import MnemaError
+from app.domain.memory.moments import Moments
 
 router = APIRouter(prefix="/users", tags=["users"], route_class=StrictRoute)
 UserId = Annotated[Identifier, Path()]
@@ -32,7 +33,13 @@ _RESPONSE = {
     response_class=StreamingResponse,
     responses={200: _RESPONSE, **openapi_errors(401, 403, 404, 422, 503)},
 )
-async def export(app: App, principal: Reader, user_id: UserId) -> StreamingResponse:
+async def export(
+    app: App,
+    principal: Reader,
+    user_id: UserId,
+    as_of: Annotated[Moment | None, Query(description="the memories as Mnema knew them at this time")] = None,
+    valid_at: Annotated[Moment | None, Query(description="the memories that were so at this time")] = None,
+) -> StreamingResponse:
     """Export everything stored about a user, as a stream.
 
     Kinds: `user`; `memory` (in every state), `history`, `change` (entries of deltas), `relation`, `event`;
@@ -44,8 +51,11 @@ async def export(app: App, principal: Reader, user_id: UserId) -> StreamingRespo
 
     A key that is bound to agents gets only the records in its categories. If the key is revoked or the database fails
     during the export, the connection breaks, so the client sees that the export is incomplete.
+
+    With `as_of` or `valid_at` it has the kinds `user` and `memory` alone: the memories at that time, with `as_of` in
+    every state.
     """
-    records = await app.retention.export.export_records(principal, user_id)
+    records = await app.retention.export.export_records(principal, user_id, Moments(as_of, valid_at))
     return StreamingResponse(_stream_records(records), media_type=NDJSON)
 
 

@@ -8,6 +8,7 @@ from mnema_wire import recall as wire
 from app.api.schemas.facts.facts import fact_answer_body
 from app.domain.filters import Filters
 from app.domain.memory.memory import Memory
+from app.domain.memory.moments import Moments
 from app.domain.recall.candidates import Candidate
 from app.domain.recall.scoring import ScoredCandidate
 from app.domain.recall.selection import DropReason
@@ -41,6 +42,7 @@ def to_query(body: wire.Question) -> Query:
         full=body.returns == "full",
         neighbours=body.neighbours or 0,
         dates=body.dates,
+        moments=Moments(body.as_of, body.valid_at),
     )
 
 

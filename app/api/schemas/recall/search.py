@@ -10,6 +10,7 @@ from app.api.schemas.recall.query import round_relevance
 from app.domain.errors import InvalidInput
 from app.domain.filters import Filters
 from app.domain.memory.memory import Memory, MemoryType
+from app.domain.memory.moments import Moments
 from app.usecases.recall.search import SearchAnswer, SearchQuery, SearchResult
 
 _APART: Final = frozenset({MemoryType.turn, MemoryType.chunk})
@@ -34,6 +35,7 @@ def to_search(body: wire.SearchRequest) -> SearchQuery:
         snippet=body.snippet,
         neighbours=body.neighbours or 0,
         zone=ZoneInfo(body.timezone),
+        moments=Moments(body.as_of, body.valid_at),
     )
 
 
