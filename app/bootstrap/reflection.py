@@ -35,6 +35,7 @@ from app.usecases.consent.proposals import Proposals
 from app.usecases.facts.memories import EmbedFactMemories
 from app.usecases.facts.turns import ReadTurnFacts
 from app.usecases.jobs.handlers import ReflectionJobs
+from app.usecases.memory.closing import CloseSpans
 from app.usecases.memory.later_check import LaterCheck
 from app.usecases.memory.write import WriteMemories
 from app.usecases.reflection.capture import CaptureFacts
@@ -164,7 +165,10 @@ async def _open_parts(settings: Settings) -> AsyncIterator[ReflectionParts]:
             later = LaterCheck(None, policies.defaults.bands)  # facts of turns are judged already
             told = EmbedFactMemories(VectorStorage(uow, space), embedder)
             facts = ReadTurnFacts(FactStorage(uow), policies)
-            write = WriteMemories(memories, journal, access, embedder, told, limits, policies, clock, later, facts)
+            closing = CloseSpans(uow, memories, journal, policies, clock)
+            write = WriteMemories(
+                memories, journal, access, embedder, told, limits, policies, clock, later, facts, closing
+            )
             yield ReflectionParts(uow, space, journal, chat, embedder, policies, clock, write, consent.proposals)
             await access.flush_pending()
     finally:
