@@ -23,13 +23,13 @@ PAST: Final = re.compile(r"\b(?:was|were|wasn't|weren't|had|did|didn't|used to)\
 STAYS_IN_RETRACTION: Final = re.compile(
     r"\b(?:if|whether|unless|might|maybe|perhaps|probably|would|rumou?rs?|heard|says?|claims? that)\b|\?"
 )
-_DETERMINER: Final = r"(?:(?:the|an?|my|our|his|her|their|its|this|that|all|both) )*+"
+_DETERMINER: Final = r"(?:(?:the|an?|my|our|his|her|their|its|this|that|all|both) ){0,3}+"
 _OBJECT: Final = (
     r"(?P<thing>[\w'’&.-]+(?: (?!(?:to|for|from|at|in|on|of|after|before|because|since|and|but|so|when|last|this|by"
     r"|with|over|yesterday|today|years?|for good|completely|now|then|as|via|through|about|into|under|early|again)\b)"
     r"[\w'’&-]+){0,3})"
 )
-_WAS: Final = r"(?:(?:has|have|had|just|finally|already|recently|now|'ve|eventually|officially) )*+"
+_WAS: Final = r"(?:(?:has|have|had|just|finally|already|recently|now|'ve|eventually|officially) ){0,3}+"
 ENDED: Final = re.compile(
     rf"(?:^|[,;.] |\b(?:and|but|so) |\b(?:i|we|i've|we've|(?P<who>[^\W\d_]\w*|the \w+))(?: have| has)? )"
     rf"{_WAS}(?:sold|quit|gave up(?: on)?|given up(?: on)?|giving up(?: on)?|stepped (?:back|down) (?:from|as)"
