@@ -11,6 +11,7 @@ from app.usecases.facts.turns import ReadTurnFacts
 from app.usecases.memory.batch_plans import BatchPlanner
 from app.usecases.memory.batches import MemoryBatches
 from app.usecases.memory.bulk import BulkWrite
+from app.usecases.memory.closing import CloseSpans
 from app.usecases.memory.correct import CorrectMemories
 from app.usecases.memory.edit import EditMemories
 from app.usecases.memory.history import ReadHistory
@@ -48,12 +49,15 @@ def build_memory(parts: SharedParts, limits: Limits) -> MemoryUseCases:
     later = LaterCheck(parts.publisher if parts.chat.is_available else None, policies.defaults.bands)
     told = build_fact_memories(parts)
     facts = ReadTurnFacts(FactStorage(uow), policies)
-    write = WriteMemories(memories, journal, parts.access, embedder, told, limits, policies, clock, later, facts)
+    closing = CloseSpans(uow, memories, journal, policies, clock)
+    write = WriteMemories(
+        memories, journal, parts.access, embedder, told, limits, policies, clock, later, facts, closing
+    )
     return MemoryUseCases(
         write=write,
         turns=StoreTurn(write, journal, embedder, told, parts.publisher, limits, policies, facts),
         bulk=BulkWrite(write, limits),
-        edit=EditMemories(uow, memories, journal, embedder, policies, clock),
+        edit=EditMemories(uow, memories, journal, embedder, policies, clock, closing),
         read=ReadMemories(uow, memories, clock),
         history=ReadHistory(uow, memories),
         correct=CorrectMemories(uow, memories, journal, write, limits, policies, clock),

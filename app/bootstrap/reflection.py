@@ -24,6 +24,7 @@ from app.storage.journal import Journal
 from app.storage.memory.memories import MemoryStorage
 from app.storage.operations.spaces import require_space
 from app.storage.operations.vectors import VectorStorage
+from app.storage.reflection.commands import CommandStorage
 from app.storage.reflection.fact_extraction import TurnFactStorage
 from app.storage.reflection.model_calls import ModelCallStorage
 from app.storage.reflection.reconcile import ReconcileStorage
@@ -35,9 +36,11 @@ from app.usecases.consent.proposals import Proposals
 from app.usecases.facts.memories import EmbedFactMemories
 from app.usecases.facts.turns import ReadTurnFacts
 from app.usecases.jobs.handlers import ReflectionJobs
+from app.usecases.memory.closing import CloseSpans
 from app.usecases.memory.later_check import LaterCheck
 from app.usecases.memory.write import WriteMemories
 from app.usecases.reflection.capture import CaptureFacts
+from app.usecases.reflection.commands import ObeyTurn
 from app.usecases.reflection.episodes import CaptureEpisodes
 from app.usecases.reflection.fact_extraction import ExtractFacts
 from app.usecases.reflection.generated_memories import GeneratedMemoryWriter
@@ -100,6 +103,13 @@ def build_capture(parts: ReflectionParts) -> CaptureFacts:
     return CaptureFacts(parts.write, turns, parts.journal, parts.policies, parts.clock, consent)
 
 
+def build_commands(parts: ReflectionParts) -> ObeyTurn:
+    """Build the obedience to what turns say of stored statements."""
+    turns = TurnFactStorage(parts.uow, MemoryStorage(parts.uow, parts.space))
+    storage = CommandStorage(parts.uow, parts.space)
+    return ObeyTurn(turns, storage, parts.journal, parts.policies, parts.clock)
+
+
 def build_reflection(parts: ReflectionParts) -> Reflect:
     """Build everything that a chat model makes of conversations."""
     gateway = parts.model_gateway()
@@ -119,6 +129,7 @@ def build_reflection_jobs(parts: ReflectionParts, jobs: JobStorage) -> Reflectio
     return ReflectionJobs(
         build_reflection(parts),
         build_capture(parts),
+        build_commands(parts),
         jobs,
         parts.policies.defaults.llm,
         parts.clock,
@@ -164,7 +175,10 @@ async def _open_parts(settings: Settings) -> AsyncIterator[ReflectionParts]:
             later = LaterCheck(None, policies.defaults.bands)  # facts of turns are judged already
             told = EmbedFactMemories(VectorStorage(uow, space), embedder)
             facts = ReadTurnFacts(FactStorage(uow), policies)
-            write = WriteMemories(memories, journal, access, embedder, told, limits, policies, clock, later, facts)
+            closing = CloseSpans(uow, memories, journal, policies, clock)
+            write = WriteMemories(
+                memories, journal, access, embedder, told, limits, policies, clock, later, facts, closing
+            )
             yield ReflectionParts(uow, space, journal, chat, embedder, policies, clock, write, consent.proposals)
             await access.flush_pending()
     finally:

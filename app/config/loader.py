@@ -69,6 +69,7 @@ class WritePolicy:
     default_importance: Annotated[int, SETTABLE] = 2
     min_importance: Annotated[int, SETTABLE] = 1
     merge_mode: Annotated[Literal["update", "recreate"], SETTABLE] = "update"
+    supersede: Annotated[bool, SETTABLE] = True
     attempts: int = 10
     batch_limit: int = 10_000
     text_limits: TextLimits = field(default_factory=TextLimits)

@@ -8,6 +8,8 @@ from pydantic import ConfigDict, Field
 
 from mnema_wire.bases import Answered, is_absent, words
 
+_READERS = ("commands", "capture", "multi_fact", "episode", "summary", "insight", "workflow")
+
 
 class TraceReason(Answered):
     """A reason why nothing, or less, was remembered."""
@@ -20,9 +22,9 @@ class TraceReading(Answered):
     """The verdict of a reader. The counts are absent for a key bound to agents, and if the reader does not count."""
 
     model_config = ConfigDict(from_attributes=True)
-    reader: Annotated[str, words("capture", "multi_fact", "episode", "summary", "insight", "workflow")] = Field(
-        description="`capture` reads plain statements without a chat model; `multi_fact` and `workflow` read the turn "
-        "with one, the others its thread or user"
+    reader: Annotated[str, words(*_READERS)] = Field(
+        description="`commands` carries out what the turn says of stored statements, `capture` reads plain statements, "
+        "both without a chat model; `multi_fact` and `workflow` read the turn with one, the others its thread or user"
     )
     why: str | None = Field(description="code of the reason why the reader stored nothing; null if it stored something")
     facts: int | None = Field(default=None, exclude_if=is_absent, description="memories written")

@@ -28,10 +28,10 @@ from app.domain.facts import statements as fact_statements
 from app.domain.facts import topics as fact_topics
 from app.domain.memory import listing, procedures, same_fact, spellings
 from app.domain.memory.memory import MemoryType
+from app.domain.recall import closing, near_duplicates, statements, supersession, wording
 from app.domain.recall import delta_header as delta
-from app.domain.recall import near_duplicates, statements, supersession, wording
 from app.domain.recall import time_spans as dates
-from app.domain.reflection import capture, evidence, grounding, notes, quotes, reconcile, workflows
+from app.domain.reflection import capture, commands, evidence, grounding, notes, quotes, reconcile, workflows
 from app.domain.reflection import echoes as own_words
 from app.domain.reflection import fact_extraction as multi_fact
 from app.domain.reflection import self_disclosure as telling
@@ -176,6 +176,15 @@ FUNCTIONS: Final[Mapping[str, Work]] = {
     "is_superseded": lambda text: supersession.is_superseded(
         supersession.Statement(f"Nora lives in {text}", NOW),
         supersession.Statement(f"Nora now lives in {text[1:]}", NOW + timedelta(1)),
+    ),
+    "closes_span": lambda text: closing.closes_span(
+        supersession.Statement(f"I have a {text}"[:500], NOW),
+        supersession.Statement(f"I no longer have a {text}"[:500], NOW + timedelta(1)),
+    ),
+    "read_commands": lambda text: commands.read_commands(f"Forget that I {text}"),
+    "choose_actions": lambda text: commands.read_commands(f"Forget my {text}").choose_actions(
+        [commands.StoredStatement(supersession.Statement(text, NOW), is_turn=True)],
+        supersession.Statement(f"Forget my {text}", NOW + timedelta(1)),
     ),
     "replaces_value": lambda text: supersession.replaces_value(
         statements.parse_statement(f"{text} is open"), statements.parse_statement(f"{text} is now closed")

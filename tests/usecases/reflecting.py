@@ -37,6 +37,8 @@ def without_capture(settings: Settings, directory: Path) -> Settings:
     shutil.copytree(settings.config_dir or CONFIG_DIR, copied)
     table = copied / "capture.yaml"
     table.write_text(re.sub(r"^per_turn: \d+", "per_turn: 0", table.read_text(), flags=re.MULTILINE))
+    policies = copied / "policies.yaml"
+    policies.write_text(policies.read_text().replace("  supersede: true ", "  supersede: false"))
     return settings.model_copy(update={"config_dir": copied})
 
 

@@ -10,7 +10,7 @@ from uuid import UUID
 from app.domain.memory.merge_bands import MergeBands
 
 Band = Literal["same", "unsure", "different"]
-READERS: Final = ("capture", "multi_fact", "episode", "summary", "insight", "workflow")
+READERS: Final = ("commands", "capture", "multi_fact", "episode", "summary", "insight", "workflow")
 REASONS: Final[Mapping[str, str]] = {
     "not_a_turn": "This memory is no turn: it was written directly, and nothing is drawn from it.",
     "turn_deleted": "The turn is deleted: nothing is drawn from it.",

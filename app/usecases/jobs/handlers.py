@@ -19,6 +19,7 @@ from app.usecases.consent.consent import Consent
 from app.usecases.consolidation.consolidate import Consolidate
 from app.usecases.operations.embed_missing import EmbedMissing
 from app.usecases.reflection.capture import CaptureFacts
+from app.usecases.reflection.commands import ObeyTurn
 from app.usecases.reflection.reflect import Reflect
 from app.usecases.retention.forgetting import ForgetMemories
 from app.usecases.sources.index import IndexSources
@@ -43,6 +44,7 @@ class ReflectionJobs:
         self,
         reflect: Reflect,
         capture: CaptureFacts,
+        obey: ObeyTurn,
         jobs: JobStorage,
         policy: LlmPolicy,
         clock: Clock,
@@ -51,6 +53,7 @@ class ReflectionJobs:
     ) -> None:
         self._reflect = reflect
         self._capture = capture
+        self._obey = obey
         self._jobs = jobs
         self._policy = policy
         self._clock = clock
@@ -59,6 +62,10 @@ class ReflectionJobs:
     async def capture_turn(self, principal: Principal, memory_id: UUID) -> Mapping[str, Any]:
         """Store what a turn plainly states. A chat model reads the turn afterwards."""
         return (await self._capture.capture_turn(principal, memory_id)).as_json()
+
+    async def obey_turn(self, principal: Principal, memory_id: UUID) -> Mapping[str, Any]:
+        """Carry out what a turn says of statements that are stored already."""
+        return await self._obey.obey_turn(principal, memory_id)
 
     async def queue_turn(self, principal: Principal, job: Job, memory_id: UUID) -> Mapping[str, Any]:
         """Queue the reflection on the turn of `job`, once for each turn. Do nothing without a chat model."""
@@ -168,6 +175,8 @@ def job_handlers(
         embedded = await embed.embed_one(principal, memory_id)
         evicted = await lifecycle.evict_thread(principal, user_id, thread_id)
         report: dict[str, Any] = {"embedded": embedded, "evicted": evicted.counts["memories"]}
+        if obeyed := await afterwards.obey_turn(principal, memory_id):
+            report["commands"] = obeyed
         report["capture"] = await afterwards.capture_turn(principal, memory_id)
         report["reflect"] = await afterwards.queue_turn(principal, job, memory_id)
         await afterwards.defer_facts(principal, job, report)

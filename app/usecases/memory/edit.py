@@ -30,6 +30,7 @@ from app.ports import Clock, Embedder, Embedding
 from app.storage.journal import Journal
 from app.storage.memory.memories import ComparedMemory, MemoryStorage
 from app.storage.uow import UnitOfWork
+from app.usecases.memory.closing import CloseSpans, later_statement, stated_at, told_as_update
 from app.usecases.memory.edit_records import cutting_jobs, edit_event, edit_key_records
 from app.usecases.memory.relations import edges_to, threads_of
 
@@ -61,6 +62,7 @@ class EditMemories:
         embedder: Embedder,
         policies: TenantPolicies,
         clock: Clock,
+        closing: CloseSpans,
     ) -> None:
         self._uow = uow
         self._memories = memories
@@ -69,6 +71,7 @@ class EditMemories:
         self._policies = policies
         self._defaults = policies.defaults
         self._clock = clock
+        self._closing = closing
 
     async def patch_memory(
         self,
@@ -270,7 +273,12 @@ class EditMemories:
             observations=(edit_event(before, "update"),),
             jobs=cutting_jobs(before.id, after, self._defaults.sources) if retold else (),
         )
-        return await self._record_and_load(principal, before, change, key)
+        others = [c for c in compared if c.near and c.neighbour.id != before.id]
+        closed = (await self._closing.find_closed(principal, later_statement(before.id, after), others)).older
+        if closed:
+            change = told_as_update(change, closed)
+        beside = self._closing.compose_closings(principal, closed, before.id, stated_at(after))
+        return await self._record_and_load(principal, before, change, key, tuple(beside))
 
     async def _load_successor(self, principal: Principal, before: Memory, by: UUID) -> Memory:
         async with self._uow.read(principal) as tx:

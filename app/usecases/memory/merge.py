@@ -22,6 +22,7 @@ class WriteResult:
     """The result of a write. `similarity`: the best cosine among the compared; `revision`: the thread's new one.
 
     `unchanged`: memory `matched_id` says the same already, with the same importance, pin and tags; nothing was stored.
+    `closed`: the memories whose span the written statement ended; none in the answer to a repeated request.
     """
 
     id: UUID | None
@@ -31,6 +32,7 @@ class WriteResult:
     related: int = 0
     revision: int | None = None
     reason: str | None = None
+    closed: tuple[UUID, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

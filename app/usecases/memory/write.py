@@ -39,6 +39,7 @@ from app.storage.journal import Journal, KeyRecord, RecordedChange
 from app.storage.memory.memories import ComparedMemory, MemoryStorage
 from app.usecases.facts.memories import EmbedFactMemories
 from app.usecases.facts.turns import ReadTurnFacts
+from app.usecases.memory.closing import ClosedSpans, CloseSpans, later_statement, stated_at, told_as_update
 from app.usecases.memory.edit_records import cutting_jobs
 from app.usecases.memory.later_check import Compared, LaterCheck
 from app.usecases.memory.merge import MergeTarget, WritePlan, WriteResult, compose_write, search_event, write_event
@@ -68,6 +69,7 @@ class WriteMemories:
         clock: Clock,
         later: LaterCheck,
         facts: ReadTurnFacts,
+        closing: CloseSpans,
     ) -> None:
         self._memories = memories
         self._journal = journal
@@ -79,6 +81,7 @@ class WriteMemories:
         self._clock = clock
         self._later = later
         self._facts = facts
+        self._closing = closing
 
     async def write_memory(
         self, principal: Principal, draft: NewMemory, *, trim: bool = False, key: OptionalKey = None
@@ -139,7 +142,8 @@ class WriteMemories:
         )
         stated_at = new.created_at or self._clock.now()  # the turn's time: later turns may still wait to be processed
         plan = WritePlan(principal, new, target.embedding, compared, decision, memory, stated_at, target.provenance)
-        return await self._record_write(principal, new, compose_write(plan, recreate=self._recreates(principal)), key)
+        composed = compose_write(plan, recreate=self._recreates(principal))
+        return await self._record_write(principal, new, composed, compared, key)
 
     async def store_many(self, principal: Principal, items: Sequence[Storable]) -> list[WriteResult | Exception]:
         """Store independent memories in one transaction; if that fails, store them one by one.
@@ -156,7 +160,7 @@ class WriteMemories:
         return [await self._store_alone(principal, item) for item in items]
 
     async def _store_together(self, principal: Principal, items: Sequence[Storable]) -> list[WriteResult | Exception]:
-        """Store all in one transaction. Raise WriteContention if two merge into one memory, or one is skipped."""
+        """Store all in one transaction. Raise WriteContention if two change one memory, or one is skipped."""
         changes: list[MemoryChange] = []
         keys: list[KeyRecord] = []
         last: list[tuple[WriteResult, int]] = []
@@ -166,6 +170,9 @@ class WriteMemories:
             speaker = principal.speaking_as(new.agent_id)
             compared = await self._find_neighbours(speaker, new, embedding)
             composed = await self._add_facts(speaker, new, self._compose_write(speaker, new, embedding, compared))
+            if composed is not None:
+                closed = await self._find_closed(speaker, new, composed, compared)
+                composed = None if closed.newer else self._add_closings(speaker, new, composed, closed)
             if composed is None or not touched.isdisjoint(ids := {composed[1].id, *(c.memory_id for c in composed[0])}):
                 raise WriteContention()
             touched |= ids
@@ -239,15 +246,25 @@ class WriteMemories:
         changes, written = composed
         if check:
             changes = self._later.add_job(changes, [(written, compared)])
-        return await self._record_write(principal, new, (changes, written), key)
+        return await self._record_write(principal, new, (changes, written), compared, key)
 
     async def _record_write(
-        self, principal: Principal, new: NewMemory, composed: Composed, key: OptionalKey
+        self,
+        principal: Principal,
+        new: NewMemory,
+        composed: Composed,
+        compared: Sequence[ComparedMemory],
+        key: OptionalKey,
     ) -> WriteResult:
-        changes, written = composed
+        closed = await self._find_closed(principal, new, composed, compared)
+        changes, written = self._add_closings(principal, new, composed, closed)
         if not changes and key is None:
             return self._finish_unchanged(principal, new, written)
-        outcome = await self._journal.record(principal, changes, keys=_key_records(key, new, written))
+        keys = _key_records(key, new, written)
+        if closed.newer is None:
+            outcome = await self._journal.record(principal, changes, keys=keys)
+        else:
+            outcome = await self._closing.record_closed(principal, changes, keys, closed.newer)
         if outcome.replay is not None:
             return _result_from_replay(new, outcome.replay)
         await self._fact_memories.embed_memories(principal, outcome.fact_memories)
@@ -255,6 +272,28 @@ class WriteMemories:
         if not changes:
             return self._finish_unchanged(principal, new, written)
         return self._finish_write(principal, new, written, outcome.recorded[-1])
+
+    async def _find_closed(
+        self, principal: Principal, new: NewMemory, composed: Composed, compared: Sequence[ComparedMemory]
+    ) -> ClosedSpans:
+        """Return the spans that a written statement ends, or the later one that ends its own."""
+        changes, written = composed
+        text = (changes[-1].new.text if changes[-1].new else changes[-1].fields.get("text")) if changes else None
+        if new.type is not MemoryType.semantic or text is None:
+            return ClosedSpans()
+        said = later_statement(changes[-1].memory_id, replace(new, text=text))
+        without = {change.memory_id for change in changes}
+        others = [c for c in compared if c.near and c.neighbour.id not in without]
+        closed = await self._closing.find_closed(principal, said, others)
+        return closed if written.action == "created" else replace(closed, newer=None)
+
+    def _add_closings(self, principal: Principal, new: NewMemory, composed: Composed, closed: ClosedSpans) -> Composed:
+        changes, written = composed
+        if not closed.older:
+            return composed
+        closings = self._closing.compose_closings(principal, closed.older, changes[-1].memory_id, stated_at(new))
+        written = replace(written, closed=tuple(memory.id for memory in closed.older))
+        return [*closings, *changes[:-1], told_as_update(changes[-1], closed.older)], written
 
     def _finish_unchanged(self, principal: Principal, new: NewMemory, written: WriteResult) -> WriteResult:
         """Record when the memory was stated again, because that keeps it from being forgotten. This is no retrieval."""

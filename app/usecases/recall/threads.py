@@ -17,7 +17,7 @@ class ReadThreads:
     async def list_turns(
         self, principal: Principal, thread_id: str, user_id: str | None, cursor: str | None, limit: int
     ) -> Page[Memory]:
-        """Return a page of the thread's active turns, of one user or of all. Raise InvalidCursor."""
+        """Return a page of the thread's turns that are not deleted, of one user or of all. Raise InvalidCursor."""
         after = decode_turn_cursor(cursor)
         async with self._uow.read_anywhere(principal) as tx:
             rows = await self._threads.list_turns(tx, principal, thread_id, user_id, after, limit + 1)

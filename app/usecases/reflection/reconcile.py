@@ -9,11 +9,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from app.config.tenant_policies import TenantPolicies
-from app.domain.changes import ChangeKind, MemoryChange, Observation
+from app.domain.changes import Observation
 from app.domain.idempotency import IdempotencyKey
 from app.domain.memory.memory import Memory, NewMemory
 from app.domain.memory.merge_bands import Neighbour
-from app.domain.memory.transitions import Transition, deleting_fields, transition_meta
 from app.domain.outages import ChatModelUnavailable, TokensSpent
 from app.domain.principal import Principal
 from app.domain.reflection.evidence import Evidence
@@ -33,8 +32,8 @@ from app.prompts.reconcile import VERSION, read_reconcile, reconcile_prompt
 from app.storage.journal import Journal, KeyRecord
 from app.storage.memory.memories import ComparedMemory
 from app.storage.reflection.reconcile import FactNeighbour, ReconcileStorage
+from app.usecases.memory.closing import ending_change, told_as_ended
 from app.usecases.memory.merge import MergeTarget, WriteResult
-from app.usecases.memory.relations import threads_of
 from app.usecases.memory.write import RACE_LOST, WriteMemories
 from app.usecases.reflection.model_gateway import ModelGateway
 
@@ -70,7 +69,7 @@ class PlannedReconcile:
 
 @dataclass(frozen=True, slots=True)
 class ReconcileOutcome:
-    """The results of the facts by number, and the memories that were soft-deleted."""
+    """The results of the facts by number, and the memories whose span a fact ended."""
 
     written: Mapping[int, WriteResult]
     forgotten: Sequence[Memory] = ()
@@ -175,10 +174,13 @@ class Reconcile:
             )
             written[number] = await self._write.record_skip(principal, fact.new, known, key(str(number)))
         stored = {number for number, result in written.items() if result.id is not None} | planned.captured
+        closed = {memory_id for result in written.values() for memory_id in result.closed}
         forgotten = [
             planned.neighbours[deletion.memory].memory
             for deletion in planned.plan.forgets
-            if deletion.fact in stored and await self._delete_memory(principal, turn, planned, deletion, key)
+            if deletion.fact in stored
+            if planned.neighbours[deletion.memory].memory.id in closed
+            or await self._end_memory(principal, turn, planned, deletion, written.get(deletion.fact), key)
         ]
         await self._record_vetoes(principal, turn, planned)
         return ReconcileOutcome(written, forgotten)
@@ -247,33 +249,34 @@ class Reconcile:
             if text or may_replace(neighbour.memory.text, fact.new.text, evidence=planned.evidence)
         }
 
-    async def _delete_memory(
-        self, principal: Principal, turn: Memory, planned: PlannedReconcile, deletion: MemoryDeletion, key: Keys
+    async def _end_memory(
+        self,
+        principal: Principal,
+        turn: Memory,
+        planned: PlannedReconcile,
+        deletion: MemoryDeletion,
+        written: WriteResult | None,
+        key: Keys,
     ) -> bool:
-        """Soft-delete a memory. Return False if it changed since it was read, or this was done before."""
+        """End the span of a memory that a fact denies. Return False if it changed meanwhile, or this was done before.
+
+        Its history keeps the user's words. `written` is the result of the fact's own write, if it was written here.
+        """
         principal, now = principal.speaking_as(turn.agent_id), self._clock.now()
-        purge_at = self._policies.of(principal).lifecycle.purge_at(now)
         neighbour = planned.neighbours[deletion.memory]
         fact = planned.facts[deletion.fact]
         memory = neighbour.memory
         event = Observation("worker", "reconcile", "ok", memory.user_id, turn.thread_id, memory.id, memory.category)
-        change = MemoryChange(
-            kind=ChangeKind.soft_deleted,
-            memory_id=memory.id,
-            user_id=memory.user_id,
-            actor=principal.actor_name,
-            fields=deleting_fields(now, purge_at),
-            threads=threads_of(turn.thread_id, memory.thread_id),
-            expect_version=memory.version,
-            expect_states=("active",),
-            history_meta={
-                "rule": "reconcile",
-                "incoming": fact.new.text,
-                **_fact_provenance(turn),
-                **transition_meta(Transition.delete),
-            },
-            observations=(replace(event, sim=neighbour.similarities[fact.order]),),
-        )
+        meta = {
+            "rule": "reconcile",
+            "incoming": fact.new.text,
+            "quote": (fact.new.source or {}).get("quote"),
+            **_fact_provenance(turn),
+        }
+        successor = written.id if written else None
+        change = ending_change(principal, memory, successor, turn.created_at, now, meta)
+        change = told_as_ended(change, turn.thread_id, memory.thread_id)
+        change = replace(change, observations=(replace(event, sim=neighbour.similarities[fact.order]),))
         response = {"id": str(memory.id), "action": "deleted"}
         record = KeyRecord(key(str(memory.id)), response, memory.user_id, memory.id)
         try:

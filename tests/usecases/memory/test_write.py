@@ -93,7 +93,9 @@ async def test_a_text_that_stays_keeps_its_source(app: Application, caller: Call
     assert (await app.memory.read.get_memory(caller.scope, first.id)).source == told
 
 
-async def test_texts_that_only_look_alike_stay_two(app: Application, caller: Caller, sql: asyncpg.Connection) -> None:
+async def test_texts_that_only_look_alike_stay_two(configured: Configured, sql: asyncpg.Connection) -> None:
+    app = await configured(policies={"write": {"supersede": False}})  # some of them tell of a change
+    caller = await make_caller(app)
     merged = []
     for number, (one, other) in enumerate(APART):
         user = f"user {number}"
@@ -124,7 +126,7 @@ async def test_an_update_joins_what_both_say_and_keeps_the_birthday(
 async def test_only_numbers_differ_is_an_update_where_the_category_says_so(
     configured: Configured, sql: asyncpg.Connection
 ) -> None:
-    app = await configured(categories={"goals": {"numeric_update": True}})
+    app = await configured(categories={"goals": {"numeric_update": True}}, policies={"write": {"supersede": False}})
     caller = await make_caller(app)
     for category in ("goals", "preferences"):
         for amount in (400, 500):

@@ -131,10 +131,12 @@ async def test_a_turn_updates_adds_deletes_and_leaves(
     meta = {"rule": "reconcile", "turn_id": str(turn), "prompt": VERSION}
     assert meta.items() <= change["meta"].items()
     *_, gone = await history_of(sql, plays)
-    assert (gone["event"], gone["actor"]) == ("DELETE", "supervisor")
-    assert (meta | {"incoming": TENNIS}).items() <= gone["meta"].items()
-    deleted = await row(sql, plays)
-    assert (deleted["state"], (deleted["purge_at"] - deleted["updated_at"]).days) == ("soft_deleted", 30)
+    assert (gone["event"], gone["actor"]) == ("UPDATE", "supervisor")
+    assert (meta | {"incoming": TENNIS, "quote": QUOTES[TENNIS]}).items() <= gone["meta"].items()
+    ended = await row(sql, plays)
+    assert (ended["state"], ended["purge_at"]) == ("superseded", None)
+    assert ended["valid_to"] == await sql.fetchval("SELECT created_at FROM memories WHERE id = $1", turn)
+    assert ended["superseded_by"] == await sql.fetchval("SELECT id FROM memories WHERE text = $1", TENNIS)
     assert (await app.memory.edit.restore_memory(scope, plays)).state is MemoryState.active
     for untouched in (lena, violin):
         assert (await row(sql, untouched))["version"] == 1
@@ -305,11 +307,11 @@ async def test_an_answer_that_only_deletes_loses_no_fact(
 
 
 async def facts_and_gone(sql: asyncpg.Connection) -> tuple[list[str], list[str]]:
-    """Return the active and the deleted semantic memories."""
+    """Return the active and the superseded semantic memories."""
     rows = await sql.fetch("SELECT text, state FROM memories WHERE type = 'semantic' ORDER BY text")
     return (
         [one["text"] for one in rows if one["state"] == "active"],
-        [one["text"] for one in rows if one["state"] == "soft_deleted"],
+        [one["text"] for one in rows if one["state"] == "superseded"],
     )
 
 
@@ -493,7 +495,7 @@ async def test_a_run_that_ended_early_is_taken_up_where_it_ended(
     llm.always = finds(TENNIS, CATS, NURSE)
     assert (await run_again(app, scope))["facts"] == 1, "one write of three is left"
     assert await active_texts(sql) == sorted([TURN, CATS, TENNIS])
-    assert (await row(sql, plays))["state"] == "soft_deleted"
+    assert (await row(sql, plays))["state"] == "superseded"
 
 
 @pytest.mark.long

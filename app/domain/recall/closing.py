@@ -1,0 +1,205 @@
+"""Closed spans: tell whether a later statement ends the time in which an earlier one was true.
+
+"Moved to Bergen" ends "Lives in Oslo". The rule of `supersession.py` only orders answers; this one changes what is
+stored, so it is stricter. A doubt means "no". It is English; `phrasebook_closing.py` reads other languages. Both texts
+must be of one language. Everything takes linear time.
+"""
+
+from typing import Final
+
+from app.domain.languages import ENGLISH, detect_language
+from app.domain.memory.phrases import Kind, every_word
+from app.domain.recall import closing_words as words_of
+from app.domain.recall.closing_values import (
+    ENDINGS,
+    NEEDED,
+    counts,
+    has_new_value,
+    is_past,
+    named_roots,
+    shares_subject,
+)
+from app.domain.recall.phrasebook_closing import language_of
+from app.domain.recall.statements import (
+    MAX_CHARACTERS,
+    Parsed,
+    is_numeric,
+    is_verb,
+    parse_statement,
+    root_of,
+    roots_of,
+)
+from app.domain.recall.supersession import Statement, replaces_value
+
+_USER: Final = "The user "
+_NAMES: Final = frozenset({Kind.NAME, Kind.CAPITAL})
+
+
+def closes_span(older: Statement, newer: Statement) -> bool:
+    """Tell whether `newer` ends the span of `older`. False unless it was stated later, by the same speaker."""
+    if newer.stated_at <= older.stated_at or older.speaker != newer.speaker:
+        return False
+    if max(len(older.text), len(newer.text)) > MAX_CHARACTERS:
+        return False
+    spoken = detect_language(newer.text)
+    if spoken != ENGLISH:
+        language = language_of(newer.text)
+        same = language is not None and detect_language(older.text) == spoken
+        return same and language is not None and language.denies(older.text, newer.text)
+    return _ends(older.text, newer.text) and detect_language(older.text) == ENGLISH
+
+
+def _ends(before: str, after: str) -> bool:
+    after = words_of.LEAD.sub("", after, count=1)
+    older = parse_own(before)
+    newer = parse_own(after)
+    low = " ".join(after.lower().split()).rstrip(" .!")
+    if older.is_open or not older.said or older.all_words == newer.all_words:
+        return False
+    if _is_retracted(older, low):
+        return True
+    if words_of.STAYS.search(low) or newer.is_open or newer.adds or words_of.PAST.search(before.lower()):
+        return False
+    if newer.negates and _denies(older, parse_own(words_of.CLAUSE_END.split(after, maxsplit=1)[0]), before):
+        return True
+    if _ended_thing(older, newer, before, low) or _moves(older, newer, before, low):
+        return True
+    if has_new_value(older, newer, before.lower(), low):
+        return True
+    if newer.negates or is_past(older) or _owners_differ(older, newer) or not _is_same_measure(older, newer):
+        return False
+    if _is_another_day(older, newer):
+        return False
+    return replaces_value(older, newer)
+
+
+def _owners_differ(older: Parsed, newer: Parsed) -> bool:
+    """Tell whether the subjects have other owners or other labels: order 4711 is not order 4822."""
+    if older.owners != newer.owners and not (older.owners & newer.names or newer.owners & older.names):
+        return True
+    labels = [{word.key for word in side.subject if is_numeric(word)} for side in (older, newer)]
+    return labels[0] != labels[1]
+
+
+def _is_another_day(older: Parsed, newer: Parsed) -> bool:
+    """Tell whether somebody may do a thing on both days: "sees the dentist on 3 May", "… on 4 May"."""
+    return not newer.changes and not older.nouns and any(word.kind is Kind.DATE for word in older.said)
+
+
+def _is_same_measure(older: Parsed, newer: Parsed) -> bool:
+    """Tell whether two numbers may be of one thing: each thing that a subject names stands on the other side."""
+    if not all(any(is_numeric(word) for word in side.said) for side in (older, newer)):
+        return True
+    sides = [roots_of(side.all_words) for side in (older, newer)]
+    nouns = [frozenset(map(root_of, side.nouns)) for side in (older, newer)]
+    return nouns[0] <= sides[1] and nouns[1] <= sides[0]
+
+
+def tells_all(text: str, statement: str) -> bool:
+    """Tell whether a text about the user says all that a statement of the user says."""
+    if (language := language_of(text)) is not None:
+        return language.tells_all(text, statement)
+    told = parse_own(text)
+    asked = parse_own(statement)
+    return not told.is_open and _same_subject(told, asked) and _covers(told, asked)
+
+
+def only_denies(text: str) -> bool:
+    """Tell whether a statement says that something has ended."""
+    language = language_of(text)
+    return parse_own(text).negates if language is None else language.is_denial(text)
+
+
+def parse_own(text: str) -> Parsed:
+    """Parse a statement. One without a subject is about the user: "Lives in Oslo"."""
+    first = next(iter(every_word(text[:MAX_CHARACTERS])), None)
+    if first is not None and is_verb(first):
+        text = _USER + text[:1].lower() + text[1:]
+    return parse_statement(text)
+
+
+def _is_retracted(older: Parsed, low: str) -> bool:
+    """Tell whether the newer statement says that a value of the older one was wrong."""
+    if words_of.STAYS_IN_RETRACTION.search(low):
+        return False
+    values = roots_of(word for word in older.said if counts(word))
+    for found in words_of.NEVER.finditer(low):
+        if named_roots(found["thing"]) and named_roots(found["thing"]) <= values | roots_of(older.subject):
+            return bool(named_roots(found["thing"]) & values)
+    told = values | roots_of(older.subject)
+    for pattern in words_of.WRONG:
+        for found in pattern.finditer(low):
+            thing = named_roots(found["thing"])
+            if thing & values and thing <= told:
+                return True
+    if not words_of.CORRECTS.search(low):
+        return False
+    return any((thing := named_roots(found["thing"])) and thing <= values for found in words_of.NOT_VALUE.finditer(low))
+
+
+def _ended_thing(older: Parsed, newer: Parsed, before: str, low: str) -> bool:
+    """Tell whether the newer statement says that a thing of the older one has ended."""
+    if is_past(older) or any(word.kind is Kind.NEGATION for word in older.all_words) or _enumerates(before):
+        return False
+    told = roots_of(word for word in older.said if counts(word))
+    if (found := words_of.THING_ENDED.match(low)) and _is_of(named_roots(found["thing"]), older):
+        return True
+    patterns = [words_of.ENDED, words_of.NO_NEED]
+    if words_of.DOING.search(before.lower()):
+        patterns.append(words_of.FINISHED)
+    for pattern in patterns:
+        for found in pattern.finditer(low):
+            thing = named_roots(found["thing"])
+            if thing and thing <= told and shares_subject(older, newer) and not _is_plural(older, thing):
+                return True
+    return False
+
+
+def _is_of(thing: frozenset[str], older: Parsed) -> bool:
+    return bool(thing) and thing <= roots_of(word for word in older.all_words if counts(word))
+
+
+def _is_plural(older: Parsed, thing: frozenset[str]) -> bool:
+    """Tell whether the older statement has several of a thing, of which one may be left."""
+    return any(word.plural and root_of(word.key) in thing for word in older.said[1:])
+
+
+def _moves(older: Parsed, newer: Parsed, before: str, low: str) -> bool:
+    """Tell whether the newer statement names another place to live or to work at than the older one."""
+    early = before.lower()
+    moved = words_of.LIVES.search(early) and words_of.MOVED.search(low)
+    joined = words_of.WORKS.search(early) and words_of.JOINED.search(low)
+    if not (moved or joined) or is_past(older) or not shares_subject(older, newer):
+        return False
+    places = [{word.key for word in side.said if word.kind in _NAMES} for side in (older, newer)]
+    return all(places) and not places[0] & places[1] if moved else all(places) and places[0] != places[1]
+
+
+def _enumerates(text: str) -> bool:
+    return any(word.kind is Kind.SEPARATOR for word in every_word(text.rstrip(" .!")))
+
+
+def _denies(older: Parsed, newer: Parsed, text: str) -> bool:
+    """Tell whether the newer statement says that something has ended which is all that the older one says, or a part.
+
+    "No longer has a dog" ends "has a dog named Max". It leaves "has a dog and a cat", of which one may stay.
+    """
+    if not newer.negates or older.negates or is_past(older) or _enumerates(text):
+        return False
+    if any(word.kind is Kind.NEGATION for word in older.all_words):
+        return False
+    return _same_subject(older, newer) and _covers(older, newer)
+
+
+def _same_subject(older: Parsed, newer: Parsed) -> bool:
+    if older.names | older.owners != newer.names | newer.owners:
+        return False
+    nouns = [frozenset(map(root_of, side.nouns - ENDINGS)) for side in (older, newer)]
+    return nouns[0] == nouns[1]
+
+
+def _covers(older: Parsed, newer: Parsed) -> bool:
+    """Tell whether the older statement has every word that the newer one says to have ended."""
+    ended = [word for word in newer.said if counts(word)]
+    told = roots_of(older.said)
+    return any(word.key not in NEEDED for word in ended) and roots_of(ended) <= told
