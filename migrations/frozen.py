@@ -42,6 +42,10 @@ FROZEN: Mapping[str, Frozen] = {
         files="0cb2524676b7920ae38e0d935780cc37aa644ae88c751b1548ea9eb46a8cefff",
         fingerprint="3cc4a7eaf90ae83a73642ce84e627f58a329f3538cd81a884a8f8ca3d5abe9cb",
     ),
+    "0006": Frozen(
+        files="ab8cca534e37c1e0433e0ece9025fd3c84ac4ef060c1eed691da959c01bb42ef",
+        fingerprint="2eb2ff10ed77f1699761979e2b054c5aa3ddec1cd2a3ed42b03868b1c0061e9a",
+    ),
 }
 """The published revisions."""
 

@@ -11,7 +11,10 @@ _LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 
 def is_loopback(url: str) -> bool:
     """Return True if a URL names this machine: the proxies of the environment do not count there."""
-    return urlsplit(url).hostname in _LOOPBACK
+    try:
+        return urlsplit(url).hostname in _LOOPBACK
+    except ValueError:  # no URL: whoever connects says so
+        return False
 
 
 def client_options(base_url: str, api_key: str, timeout_s: float) -> dict[str, Any]:

@@ -150,7 +150,8 @@ class Forgetting(Request):
     """The memories to forget: one by its id, or those that a description fits best."""
 
     model_config = ConfigDict(
-        extra="forbid", json_schema_extra={"examples": [{"user_id": "maya", "description": "the studio by the river"}]}
+        extra="forbid",
+        json_schema_extra={"examples": [{"user_id": "maya", "id": "01999c1e-5e1c-7c1e-8b0e-2f6f0c3b9a11"}]},
     )
     user_id: Identifier
     id: UUID | None = Field(default=None, description="id of the memory to forget")

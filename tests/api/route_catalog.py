@@ -197,6 +197,8 @@ NAME_PLACES = ("user_id", "thread_id", "conversation_id", "turn_id", "agent", "a
 NUMBER_PLACES = ("version", "from_version", "to_version")
 ONE_OF = {"DELETE /v1/memories/": ("user_id",)}
 """Query parameters of which a route needs one, and the one that its sample has."""
+NAMED_BY_ID = frozenset({"POST /memory/correct", "POST /memory/forget"})
+"""Operations whose body names the memory that another path has in `memory_id`."""
 ALTERNATIVES = {"facts": "text"}
 """A field, and the field of the same body that it stands for: a request with both is refused."""
 
@@ -249,7 +251,10 @@ class Operation:
         choices = {name: resolved(self.queries[name], self.schemas).get("enum", [None])[0] for name in self.needed}
         needed = {name: places.get(name) or choices[name] for name in self.needed}
         options["params"] = needed | (options.get("params") or {})
-        content = self.sample() if content is ... else content
+        if content is ...:
+            content = self.sample()
+            if self.name in NAMED_BY_ID:
+                content = content | {"id": places["memory_id"]}
         sent: dict[str, Any] = {"content": json.dumps(content) + "\n"} if self.lines else {"json": content}
         if self.raw:
             sent = {"content": b"The demo moves to Friday."}

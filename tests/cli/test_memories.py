@@ -47,7 +47,7 @@ async def test_a_memory_is_written_found_changed_and_told_as_it_was_said(env: di
     )
     assert plain.stdout.startswith("Memory updates since rev 0:\n- ")
     assert f"\n- +created: [Tasks] {TEXT} (imp=4)\n" in plain.stdout
-    assert f"\n- [tasks] {TEXT}\n" in plain.stdout
+    assert f"\n- [tasks] {TEXT} (" in plain.stdout
     assert " tokens, " in plain.stdout.splitlines()[-1]
     assert " = dense +" in explained.stdout
     assert [item["id"] for item in json.loads(as_json.stdout)["items"]] == [memory]

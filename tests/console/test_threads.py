@@ -101,7 +101,7 @@ async def test_answers_stand_between_the_turns_and_tell_what_was_told(
 ) -> None:
     first, second = [await ask(memory, talk) for _ in range(2)]
     assert "Launch on Friday." in first.header
-    [told] = [item for item in second.items if item.text.endswith("Launch on Friday.")]
+    [told] = [item for item in second.items if "Launch on Friday." in item.text]
     await memory.edit(told.id, text="Launch on Monday.")
     await memory.add_turn("Thank you.", user_id="maya", thread_id=talk, role="user", seq=3)
     await person.open(f"/threads?thread_id={talk}")

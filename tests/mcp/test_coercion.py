@@ -262,7 +262,7 @@ async def test_lines_may_be_those_of_http(settings: Settings, embedder: Embedder
     configured = settings.model_copy(update={"mcp_ids": False})
     async with serve(configured, Doubles(embedder=embedder)) as url, by_http(url, caller.key) as client:
         answered(await client.call_tool("memory_remember", body()))
-        assert text(await ask(client)) == "[preferences] Maya drinks oat milk."
+        assert text(await ask(client, dates=False)) == "[preferences] Maya drinks oat milk."
 
 
 async def test_a_hint_says_what_a_model_can_do(server: str, caller: Caller) -> None:

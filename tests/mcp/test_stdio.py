@@ -125,7 +125,7 @@ async def test_a_server_that_is_away_is_an_answer_and_coming_back_is_enough(
         assert problem["detail"].startswith(f"{url}: ")
         async with serve(settings, doubles, port=port):
             answered(await ask(client))
-            assert len(await names(client)) == 4
+            assert len(await names(client)) == 6
         assert (await ask(client)).is_error
         async with serve(settings, doubles, port=port):
             answered(await ask(client))

@@ -141,9 +141,25 @@ async def test_facts_over_mcp_are_answered_as_the_page_says(reader: Reader) -> N
     async with by_http(reader.url, reader.caller.key) as client:
         answers = [
             text(await client.call_tool("memory_facts", json.loads(line)))
-            for line in block("docs/mcp.md 6").text.splitlines()
+            for line in block("docs/mcp.md 7").text.splitlines()
         ]
-    assert [f"{answer}\n" for answer in answers] == [block("docs/mcp.md 7").text, block("docs/mcp.md 8").text]
+    assert [f"{answer}\n" for answer in answers] == [block("docs/mcp.md 8").text, block("docs/mcp.md 9").text]
+
+
+async def test_a_model_forgets_and_corrects_as_the_page_says(reader: Reader) -> None:
+    forget, correct = [json.loads(line) for line in block("docs/mcp.md 6").text.splitlines()]
+    async with AsyncMnema(reader.url, reader.caller.key) as memory:
+        studio = await memory.remember("Maya paints in the studio by the river.", user_id="maya", category="tasks")
+        home = await memory.remember("Maya lives in Porto.", user_id="maya", category="tasks")
+        async with by_http(reader.url, reader.caller.key) as client:
+            shown = text(await client.call_tool("memory_forget", forget))
+            assert str(studio.id) in shown
+            await client.call_tool("memory_forget", {"user_id": "maya", "confirm": [str(studio.id)]})
+            await client.call_tool("memory_correct", correct | {"id": str(home.id)})
+        assert home.id is not None
+        assert studio.id is not None
+        states = [(await memory.get(one)).state for one in (studio.id, home.id)]
+    assert states == ["soft_deleted", "superseded"]
 
 
 @pytest.mark.long

@@ -28,6 +28,7 @@ HELD: dict[str, str] = {
     "docs/mcp.md 6": DATA,
     "docs/mcp.md 7": DATA,
     "docs/mcp.md 8": DATA,
+    "docs/mcp.md 9": DATA,
     "docs/mirror.md 1": "tests/cli/mirror/test_document.py",
     "docs/operations.md 3": "tests/acceptance/test_proxy_drill.py",
     "docs/pgbouncer.md 1": "tests/pgbouncer.py",

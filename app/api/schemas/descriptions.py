@@ -85,6 +85,8 @@ FIELDS: Final[dict[str, str]] = {
     "exceptions": "statements of what an agent avoids",
     "exclude": "patterns of paths to leave out",
     "expires_at": "when it expires; null: never",
+    "valid_from": "it is so in the world from then on; null: open",
+    "valid_to": "it is so in the world until then; null: open",
     "language": "language of the text, a code of ISO 639 such as de; und: undetermined; null: not told yet",
     "explain": "true: answer each item's score in parts, and what was left out",
     "extra_tags": "more tags to store with the fingerprint",

@@ -5,6 +5,8 @@ stored, so it is stricter. A doubt means "no". It is English; `phrasebook_closin
 must be of one language. Everything takes linear time.
 """
 
+from functools import lru_cache
+from itertools import pairwise
 from typing import Final
 
 from app.domain.languages import ENGLISH, detect_language
@@ -29,10 +31,11 @@ from app.domain.recall.statements import (
     root_of,
     roots_of,
 )
-from app.domain.recall.supersession import Statement, replaces_value
+from app.domain.recall.supersession import Statement, gives_other_value, replaces_value
 
 _USER: Final = "The user "
 _NAMES: Final = frozenset({Kind.NAME, Kind.CAPITAL})
+_THINGS: Final = _NAMES | {Kind.CONTENT}
 
 
 def closes_span(older: Statement, newer: Statement) -> bool:
@@ -68,9 +71,19 @@ def _ends(before: str, after: str) -> bool:
         return True
     if newer.negates or is_past(older) or _owners_differ(older, newer) or not _is_same_measure(older, newer):
         return False
-    if _is_another_day(older, newer):
+    if _is_another_day(older, newer) or _is_another_number(older, newer):
         return False
-    return replaces_value(older, newer)
+    if words_of.RULE.search(before.lower()) or words_of.RULE.search(low):
+        return False
+    # Of a person, a word of change ("now", "started") among other words is no proof that this value changed.
+    return gives_other_value(older, newer) or (_is_of_one_thing(older, newer) and replaces_value(older, newer))
+
+
+def _is_of_one_thing(older: Parsed, newer: Parsed) -> bool:
+    """Tell whether the subject of both is the same thing, and no person: "The launch"."""
+    if older.is_own or newer.is_own or older.names | newer.names:
+        return False
+    return bool(older.nouns) and frozenset(map(root_of, older.nouns)) == frozenset(map(root_of, newer.nouns))
 
 
 def _owners_differ(older: Parsed, newer: Parsed) -> bool:
@@ -79,6 +92,21 @@ def _owners_differ(older: Parsed, newer: Parsed) -> bool:
         return True
     labels = [{word.key for word in side.subject if is_numeric(word)} for side in (older, newer)]
     return labels[0] != labels[1]
+
+
+def _is_another_number(older: Parsed, newer: Parsed) -> bool:
+    """Tell whether the statements are about things with other numbers: "note 3" is not note 4, "thing1" not thing2."""
+    return _numbers_of_things(older) != _numbers_of_things(newer)
+
+
+def _numbers_of_things(side: Parsed) -> set[str]:
+    after_thing = {
+        word.key
+        for before, word in pairwise(side.said)
+        if is_numeric(word) and before.kind in _THINGS and not is_verb(before)
+    }
+    in_word = {word.key for word in side.said if not word.key.isdecimal() and any(map(str.isdecimal, word.key))}
+    return after_thing | {key for key in in_word if any(map(str.isalpha, key))}
 
 
 def _is_another_day(older: Parsed, newer: Parsed) -> bool:
@@ -101,7 +129,20 @@ def tells_all(text: str, statement: str) -> bool:
         return language.tells_all(text, statement)
     told = parse_own(text)
     asked = parse_own(statement)
-    return not told.is_open and _same_subject(told, asked) and _covers(told, asked)
+    if told.is_open or _enumerates(text):  # "a dog and two children" says more than "a dog"
+        return False
+    return _same_subject(told, asked) and _covers(told, asked)
+
+
+def may_move(text: str) -> bool:
+    """Tell whether an English statement names a place to live or to work at."""
+    low = " ".join(text.lower().split())
+    return words_of.MOVED.search(low) is not None or words_of.JOINED.search(low) is not None
+
+
+def moves_away(before: str, after: str) -> bool:
+    """Tell whether an English statement names another place to live or to work at than an earlier one."""
+    return _moves(parse_own(before), parse_own(after), before, " ".join(after.lower().split()))
 
 
 def only_denies(text: str) -> bool:
@@ -110,6 +151,7 @@ def only_denies(text: str) -> bool:
     return parse_own(text).negates if language is None else language.is_denial(text)
 
 
+@lru_cache(maxsize=4096)  # a write compares its text with several others, which are compared again and again
 def parse_own(text: str) -> Parsed:
     """Parse a statement. One without a subject is about the user: "Lives in Oslo"."""
     first = next(iter(every_word(text[:MAX_CHARACTERS])), None)
@@ -132,7 +174,7 @@ def _is_retracted(older: Parsed, low: str) -> bool:
             thing = named_roots(found["thing"])
             if thing & values and thing <= told:
                 return True
-    if not words_of.CORRECTS.search(low):
+    if not words_of.SETS_RIGHT.search(low):
         return False
     return any((thing := named_roots(found["thing"])) and thing <= values for found in words_of.NOT_VALUE.finditer(low))
 
@@ -175,6 +217,7 @@ def _moves(older: Parsed, newer: Parsed, before: str, low: str) -> bool:
     return all(places) and not places[0] & places[1] if moved else all(places) and places[0] != places[1]
 
 
+@lru_cache(maxsize=4096)
 def _enumerates(text: str) -> bool:
     return any(word.kind is Kind.SEPARATOR for word in every_word(text.rstrip(" .!")))
 

@@ -1,5 +1,6 @@
 """Statements about the same person or thing whose value is another one: the forms of the rule for closed spans."""
 
+from functools import lru_cache
 from typing import Final
 
 from app.domain.memory import word_lists
@@ -92,6 +93,7 @@ def _is_thing(older: Parsed, thing: str) -> bool:
     return owned and bool(older.nouns) and frozenset(map(root_of, older.nouns)) == named_roots(thing)
 
 
+@lru_cache(maxsize=4096)
 def named_roots(text: str) -> frozenset[str]:
     """Return the roots of the words of a phrase that count."""
     return roots_of(word for word in every_word(text) if counts(word) and word.kind is not Kind.BE)

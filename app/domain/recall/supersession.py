@@ -75,12 +75,18 @@ def replaces_value(older: Parsed, newer: Parsed) -> bool:
         return False
     if (older.negates and newer.negates) or older.all_words == newer.all_words:
         return False
+    if gives_other_value(older, newer):
+        return True
     if _has_same_subject(older, newer):
-        changed = newer.changes and _tells_change(older, newer)
-        return changed or (differs_in_value(older, newer) and _differ_in_numbers_alone(older, newer))
+        return newer.changes and _tells_change(older, newer)
     return newer.changes and (
         _changes_hands(older, newer) or (not older.names and _names_old_value(older, newer, _NAMES))
     )
+
+
+def gives_other_value(older: Parsed, newer: Parsed) -> bool:
+    """Tell whether both statements are worded alike and give one attribute of one subject different values."""
+    return _has_same_subject(older, newer) and differs_in_value(older, newer) and _differ_in_numbers_alone(older, newer)
 
 
 def _differ_in_numbers_alone(older: Parsed, newer: Parsed) -> bool:

@@ -12,7 +12,7 @@ from typing import Final, Literal
 from app.domain.languages import ENGLISH, detect_language
 from app.domain.memory.phrases import Kind, every_word
 from app.domain.phrasebooks.phrasebook import split_sentences
-from app.domain.recall.closing import closes_span, only_denies, parse_own, tells_all
+from app.domain.recall.closing import closes_span, may_move, moves_away, only_denies, parse_own, tells_all
 from app.domain.recall.phrasebook_closing import language_of
 from app.domain.recall.statements import roots_of
 from app.domain.recall.supersession import Statement
@@ -76,9 +76,9 @@ class TurnCommands:
     def choose_actions(self, stored: Sequence[StoredStatement], said: Statement) -> dict[int, Action]:
         """Return what the message `said` does to stored statements, by their places.
 
-        A statement that ends another one closes memories and turns; one that gives a new value closes turns alone,
-        because what is drawn from it closes the memories. A turn of one statement and what was drawn from it share
-        their fate.
+        A statement that something has ended, and one that names another home or workplace, close memories and turns.
+        Another new value closes neither: what is drawn from it closes memories, and a turn is what was said. A turn of
+        one statement and what was drawn from it share their fate.
         """
         chosen = {at: action for at, one in enumerate(stored) if (action := self._action_on(one, said)) is not None}
         by_turn = {stored[at].turn: action for at, action in chosen.items() if stored[at].turn is not None}
@@ -102,7 +102,7 @@ class TurnCommands:
         if any(_is_about(text, one) for one in self.wrong_topics):
             return "retract"
         older = replace(told, text=text)
-        told_ends = [one for one in self.statements if stored.is_turn or only_denies(one)]
+        told_ends = (one for one in self.statements if only_denies(one) or moves_away(text, one))
         return "supersede" if any(closes_span(older, replace(said, text=one)) for one in told_ends) else None
 
 
@@ -128,8 +128,8 @@ def read_commands(message: str) -> TurnCommands:
             wrong.append(topic)
         elif number == 0 and (taken := _take_back(sentence, message)):
             continue
-        elif (told := _read_statement(sentence)) is not None:
-            statements.append(told)
+        elif (told := _read_statement(sentence)) is not None and (only_denies(told) or may_move(told)):
+            statements.append(told)  # no other sentence ends anything
     return TurnCommands(
         statements=tuple(statements),
         forgotten=tuple(forgotten),
@@ -173,7 +173,14 @@ def _sentences_of(message: str) -> Iterator[str]:
         start = end
 
 
+def _only_asks(sentence: str) -> bool:
+    """Tell whether a sentence is a question that requests nothing."""
+    return sentence.endswith("?") and not sentence.lower().startswith(("can", "could", "would", "will", "please"))
+
+
 def _read_forgotten(sentence: str) -> str | None:
+    if _only_asks(sentence):
+        return None
     found = words_of.FORGET_STATEMENT.match(sentence.rstrip(" .!?"))
     if found is None or words_of.NO_FORGETTING.search(found["what"]):
         return None
@@ -181,7 +188,7 @@ def _read_forgotten(sentence: str) -> str | None:
 
 
 def _read_topic(sentence: str) -> str | None:
-    if sentence.endswith("?") and not sentence.lower().startswith(("can", "could", "would", "will", "please")):
+    if _only_asks(sentence):
         return None
     found = words_of.FORGET_TOPIC.match(sentence.rstrip(" .!?"))
     topic = (found["told"] or found["own"] or found["kept"]) if found else None
@@ -205,7 +212,7 @@ def _read_statement(sentence: str) -> str | None:
     """Return a sentence that states something plainly, without its opening words."""
     opener = words_of.OPENER.match(sentence)
     body = sentence[opener.end() :] if opener else sentence
-    read = read_sentence(body)
+    read = read_sentence(body) if body else None
     return body if read is not None and not read.quotes and not read.labels else None
 
 

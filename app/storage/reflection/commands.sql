@@ -14,10 +14,11 @@ ORDER BY m.created_at, m.id
 
 -- name: previous
 -- User $2's own turn before turn $4 of time $3 in thread $5, whatever its state, in categories $6 or all. `answered`:
--- somebody else spoke in between.
-SELECT m.id, EXISTS (
-    SELECT FROM memories o WHERE o.tenant_id = $1 AND o.thread_id = $5 AND o.type = 'turn'
-      AND (o.created_at, o.id) > (m.created_at, m.id) AND (o.created_at, o.id) < ($3, $4::uuid)) AS answered
+-- somebody else spoke in between, or may have: nobody else's turn is stored in the thread.
+SELECT m.id, coalesce((
+    SELECT bool_or((o.created_at, o.id) > (m.created_at, m.id) AND (o.created_at, o.id) < ($3, $4::uuid))
+    FROM memories o WHERE o.tenant_id = $1 AND o.thread_id = $5 AND o.type = 'turn'
+      AND (o.role <> 'user' OR o.actor_id <> o.user_id)), true) AS answered
 FROM memories m
 WHERE m.tenant_id = $1 AND m.user_pk = user_pk_of($1, $2) AND m.thread_id = $5 AND m.type = 'turn' AND m.role = 'user'
   AND (m.actor_id IS NULL OR m.actor_id = m.user_id) AND (m.created_at, m.id) < ($3, $4::uuid)

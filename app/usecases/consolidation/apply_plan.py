@@ -18,7 +18,6 @@ from app.domain.principal import Principal
 from app.storage.consolidation.comparison import ConsolidationStorage, Related
 from app.storage.journal import Journal
 from app.storage.uow import UnitOfWork
-from app.usecases.memory.closing import RULE, ending_change, stated_at, told_as_ended
 from app.usecases.memory.relations import threads_of
 
 CHANGED_MEANWHILE = (NotFound, VersionConflict, WrongState, WriteContention)
@@ -65,29 +64,6 @@ class ApplyPlan:
                 del versions[absorbed.memory.id]
         added = await self._apply_links(principal, user_id, left, links, versions, now) if left else ()
         return AppliedPlan(tuple(merged), added, len(plan.merges) - len(merged))
-
-    async def apply_closings(
-        self, principal: Principal, user_id: str, pairs: Sequence[tuple[Memory, Memory]], now: datetime
-    ) -> frozenset[UUID]:
-        """End the span of the first memory of each pair, which the second replaces. Return those that were ended.
-
-        Skip memories that changed meanwhile.
-        """
-        ended = set[UUID]()
-        for older, newer in pairs:
-            change = ending_change(principal, older, newer.id, stated_at(newer), now, {"rule": RULE})
-            change = told_as_ended(change, older.thread_id, newer.thread_id)
-            try:
-                async with self._uow.write(principal) as tx:
-                    current = await self._storage.lock_memories(tx, principal, [newer.id])
-                    if current.get(newer.id) != newer.version:
-                        continue
-                    await self._journal.record(principal, [change], tx=tx)
-            except CHANGED_MEANWHILE:
-                await self._record_event(principal, Observation("worker", "supersede", "skipped", user_id))
-                continue
-            ended.add(older.id)
-        return frozenset(ended)
 
     async def _apply_merge(
         self, principal: Principal, user_id: str, merge: Merge, verdicts: Sequence[Verdict], now: datetime

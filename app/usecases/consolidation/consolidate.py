@@ -24,15 +24,12 @@ from app.domain.consolidation.comparison import (
 )
 from app.domain.consolidation.plan import IdPair, Plan, Report, count_duplicates, make_plan, plan_report
 from app.domain.days import start_of_day
-from app.domain.memory.memory import Memory
 from app.domain.principal import Principal
-from app.domain.recall.closing import closes_span
 from app.ports import Clock, SameFactJudge
 from app.storage.consolidation.comparison import ConsolidationStorage
 from app.storage.journal import Journal
 from app.storage.uow import UnitOfWork
 from app.usecases.consolidation.apply_plan import ApplyPlan
-from app.usecases.memory.closing import stated_at, statement_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,18 +148,8 @@ class Consolidate:
             report = plan_report(applied_plan, pairs_seen=pairs_seen, tokens=judgement.tokens)
             total, first = total + replace(_add_judgement(report, judgement), skipped=applied.skipped), False
             if not applied.merges or applied.skipped:
-                await self._close_spans(principal, user_id, user_pairs, now)
                 after = count_duplicates(user_pairs.pairs, self._bands, applied_plan.absorbed_ids)
                 return total + Report(left=over, duplicates_before=before, duplicates_after=after)
-
-    async def _close_spans(self, principal: Principal, user_id: str, user_pairs: _UserPairs, now: datetime) -> None:
-        """End the spans of memories that a later one replaces. A pair that somebody restored stays."""
-        if not self._policies.of(principal).write.supersede:
-            return
-        free = [pair for pair in user_pairs.pairs if pair.ids not in user_pairs.kept_apart]
-        closings = await asyncio.to_thread(find_replaced, free)
-        if closings:
-            await self._apply_plan.apply_closings(principal, user_id, closings, now)
 
     async def _load_pairs(
         self, principal: Principal, user_id: str, now: datetime, scope: _Scope | None = None
@@ -222,17 +209,3 @@ def _add_judgement(report: Report, judgement: Judgement) -> Report:
     if judgement.stopped != "unavailable":
         return replace(report, left=judgement.left)
     return replace(report, left=judgement.left, unanswered=judgement.left, fault=judgement.fault)
-
-
-def find_replaced(pairs: Sequence[Pair]) -> list[tuple[Memory, Memory]]:
-    """Return each memory that a later one of its category replaces, with the latest of these. Pinned ones stay."""
-    found: dict[UUID, tuple[Memory, Memory]] = {}
-    for pair in pairs:
-        for older, newer in ((pair.first, pair.second), (pair.second, pair.first)):
-            if older.pinned or older.category != newer.category:
-                continue
-            if closes_span(statement_of(older), statement_of(newer)):
-                known = found.get(older.id)
-                later = newer if known is None else max(known[1], newer, key=stated_at)
-                found[older.id] = older, later
-    return list(found.values())

@@ -77,8 +77,9 @@ class CloseSpans:
 
         Pinned memories stay, and so does what another actor said.
         """
-        if not self._policies.of(principal).write.supersede:
-            return ClosedSpans()
+        now = self._clock.now()
+        if not self._policies.of(principal).write.supersede or said.stated_at > now:
+            return ClosedSpans()  # what will be so ends nothing yet
         near = [c for c in compared if not c.neighbour.equal and c.neighbour.id != said.memory_id]
         ids = [c.neighbour.id for c in near if _may_close(said, c)]
         if not ids:
@@ -87,7 +88,7 @@ class CloseSpans:
             found = await self._memories.read_memories(tx, principal, said.user_id, [str(id_) for id_ in ids])
         memories = [memory for memory in found if _is_statement(memory)]
         older = tuple(m for m in memories if not m.pinned and closes_span(statement_of(m), said.statement))
-        newer = [m for m in memories if closes_span(said.statement, statement_of(m))]
+        newer = [m for m in memories if stated_at(m) <= now and closes_span(said.statement, statement_of(m))]
         return ClosedSpans(older, max(newer, key=stated_at, default=None))
 
     async def record_closed(
@@ -205,12 +206,10 @@ def told_as_update(change: MemoryChange, older: Sequence[Memory]) -> MemoryChang
 
 
 def _may_close(said: LaterStatement, compared: ComparedMemory) -> bool:
-    """Tell whether the words of one close the other's span. The speaker is not known yet, and the time may differ."""
+    """Tell whether the words of one close the other's span. The speaker of the stored one is not known yet."""
     one = replace(said.statement, speaker=None)
-    other = Statement(compared.neighbour.text, compared.neighbour.created_at)
-    earliest = datetime.min.replace(tzinfo=one.stated_at.tzinfo)
-    pairs = ((replace(other, stated_at=earliest), one), (replace(one, stated_at=earliest), other))
-    return any(closes_span(older, newer) for older, newer in pairs)
+    other = Statement(compared.neighbour.text, compared.valid_from or compared.neighbour.created_at)
+    return closes_span(other, one) or closes_span(one, other)
 
 
 def _is_statement(memory: Memory) -> bool:

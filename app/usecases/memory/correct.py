@@ -7,7 +7,7 @@ from uuid import UUID
 
 from app.config.tenant_policies import TenantPolicies
 from app.domain.changes import ChangeKind, MemoryChange
-from app.domain.errors import FactMemory, InvalidInput, NotFound, VersionConflict
+from app.domain.errors import FactMemory, InvalidInput, InvalidSpan, NotFound, VersionConflict
 from app.domain.idempotency import OptionalKey
 from app.domain.memory.memory import Memory, MemoryState, MemoryType, NewMemory
 from app.domain.memory.transitions import (
@@ -92,8 +92,13 @@ class CorrectMemories:
             return _from_response(response)
         async with self._limits.reserve_write(principal):
             for _attempt in range(self._defaults.write.attempts):
+                now = self._clock.now()
                 old = await self._load_memory(principal, correction)
                 new = self._write.check_draft(principal, self._draft(old, correction))
+                if correction.was == "superseded" and correction.valid_from and correction.valid_from > now:
+                    raise InvalidSpan(
+                        "the text is so in the future: write it as a memory, and set the old one's valid_to"
+                    )
                 if text_key(new.text) == text_key(old.text):
                     raise InvalidInput("the text is the one that the memory has")
                 [embedding] = await self._write.embed_drafts(principal, [new])
@@ -129,6 +134,7 @@ class CorrectMemories:
             pinned=old.pinned,
             tags=old.tags,
             metadata=old.metadata,
+            expires_at=old.expires_at if old.expires_at and old.expires_at > self._clock.now() else None,
             valid_from=correction.valid_from,
         )
 

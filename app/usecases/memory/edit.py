@@ -8,7 +8,15 @@ from uuid import UUID
 
 from app.config.tenant_policies import TenantPolicies
 from app.domain.changes import ChangeKind, MemoryChange
-from app.domain.errors import DuplicateText, FactMemory, InvalidInput, NotFound, VersionConflict, WrongState
+from app.domain.errors import (
+    DuplicateText,
+    FactMemory,
+    InvalidInput,
+    InvalidSpan,
+    NotFound,
+    VersionConflict,
+    WrongState,
+)
 from app.domain.idempotency import OptionalKey
 from app.domain.memory.memory import Memory, MemoryState, MemoryType, check_span
 from app.domain.memory.presentation import embedded_text
@@ -142,13 +150,18 @@ class EditMemories:
         """
 
         async def apply_restore() -> Memory:
-            before = await self._load_memory(principal, memory_id)
-            require_source(Transition.restore, before.state)
-            async with self._uow.read(principal) as tx:
-                valid_to = await self._memories.find_given_end(tx, principal, before)
-            fields = restoring_fields(before, self._clock.now(), valid_to)
-            restoration = _StateChange(Transition.restore, ChangeKind.restored, fields)
-            return await self._change_state(principal, before, restoration, key)
+            for _attempt in range(self._defaults.write.attempts):
+                before = await self._load_memory(principal, memory_id)
+                require_source(Transition.restore, before.state)
+                async with self._uow.read(principal) as tx:
+                    valid_to = await self._memories.find_given_end(tx, principal, before)
+                fields = restoring_fields(before, self._clock.now(), valid_to)
+                restoration = _StateChange(Transition.restore, ChangeKind.restored, fields)
+                try:  # the fields were computed from this version
+                    return await self._change_state(principal, before, restoration, key, before.version)
+                except VersionConflict:
+                    continue
+            raise WriteContention()
 
         return await self._run_once(principal, memory_id, key, apply_restore)
 
@@ -307,6 +320,10 @@ class EditMemories:
         if valid_to is not None:
             check_span(before.valid_from, valid_to)
             fields["valid_to"] = valid_to
+        if (ends := fields.get("valid_to")) is not None and ends > now:
+            raise InvalidSpan("the span would end in the future: set the memory's valid_to instead")
+        if before.valid_from is not None and before.valid_from >= (ends or ends_at):
+            raise InvalidSpan("the memory begins later: delete it or retract it")
         if successor is None:
             return _StateChange(Transition.supersede, ChangeKind.ended, fields), ()
         succession = MemoryChange(

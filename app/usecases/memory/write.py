@@ -141,7 +141,8 @@ class WriteMemories:
             "update", memory.neighbour, self._decide_merge(principal, new, compared).best_similarity, "reconcile"
         )
         stated_at = new.created_at or self._clock.now()  # the turn's time: later turns may still wait to be processed
-        plan = WritePlan(principal, new, target.embedding, compared, decision, memory, stated_at, target.provenance)
+        joined = _without_default_expiry(self._policies.of(principal), principal, new, memory, self._clock.now())
+        plan = WritePlan(principal, joined, target.embedding, compared, decision, memory, stated_at, target.provenance)
         composed = compose_write(plan, recreate=self._recreates(principal))
         return await self._record_write(principal, new, composed, compared, key)
 
@@ -285,7 +286,7 @@ class WriteMemories:
         without = {change.memory_id for change in changes}
         others = [c for c in compared if c.near and c.neighbour.id not in without]
         closed = await self._closing.find_closed(principal, said, others)
-        return closed if written.action == "created" else replace(closed, newer=None)
+        return closed if written.action == "created" and not new.pinned else replace(closed, newer=None)
 
     def _add_closings(self, principal: Principal, new: NewMemory, composed: Composed, closed: ClosedSpans) -> Composed:
         changes, written = composed
@@ -318,7 +319,10 @@ class WriteMemories:
         match = next((c for c in compared if decision.match and c.neighbour.id == decision.match.id), None)
         if match is None and new.type is MemoryType.semantic and new.importance < policies.write.min_importance:
             return None
-        plan = WritePlan(principal, new, embedding, compared, decision, match, self._clock.now())
+        now = self._clock.now()
+        if match is not None:
+            new = _without_default_expiry(policies, principal, new, match, now)
+        plan = WritePlan(principal, new, embedding, compared, decision, match, now)
         changes, written = compose_write(plan, recreate=self._recreates(principal))
         if written.id is not None and (jobs := cutting_jobs(written.id, new, self._policies.defaults.sources)):
             changes[-1] = replace(changes[-1], jobs=jobs)
@@ -358,6 +362,19 @@ class WriteMemories:
             numeric_update=category.numeric_update,
             fallback_allowed=category.fallback,
         )
+
+
+def _without_default_expiry(
+    policies: Policies, principal: Principal, new: NewMemory, match: ComparedMemory, now: datetime
+) -> NewMemory:
+    """Return the memory without the expiry that its category gives, so that the stored one keeps its own moment.
+
+    If that moment is past, the default counts: what is said again is so again.
+    """
+    category = policies.categories.get_category(new.category, principal)
+    is_default = new.expires_at == category.default_expiry(new.created_at or now)
+    is_overdue = match.expires_at is not None and match.expires_at <= now
+    return replace(new, expires_at=None) if is_default and not is_overdue else new
 
 
 def _check_draft(policies: Policies, principal: Principal, draft: NewMemory, now: datetime, trim: bool) -> NewMemory:

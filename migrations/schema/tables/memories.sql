@@ -57,7 +57,7 @@ CREATE INDEX memories_by_run ON memories USING btree (tenant_id, run_id) WHERE r
 CREATE INDEX memories_by_thread ON memories USING btree (tenant_id, thread_id, seq) WHERE thread_id IS NOT NULL;
 CREATE INDEX memories_by_user ON memories USING btree (tenant_id, user_pk, created_at DESC, id DESC);
 CREATE INDEX memories_chunks ON memories USING btree (tenant_id, user_pk) INCLUDE (id, category, type, thread_id, agent_id, run_id, actor_id, role, tags, pinned, importance, updated_at) WHERE state = 'active'::text AND type = 'chunk'::text;
-CREATE INDEX memories_expiring ON memories USING btree (tenant_id, user_pk, expires_at) WHERE state = 'active'::text AND expires_at IS NOT NULL;
+CREATE INDEX memories_expiring ON memories USING btree (tenant_id, expires_at, user_pk) WHERE state = 'active'::text AND expires_at IS NOT NULL;
 CREATE INDEX memories_filtered ON memories USING btree (tenant_id, user_pk) INCLUDE (id, category, type, thread_id, agent_id, run_id, actor_id, role, tags, pinned, importance, updated_at, stored_at) WHERE state = 'active'::text AND type <> 'chunk'::text;
 CREATE INDEX memories_forgettable ON memories USING btree (tenant_id, updated_at) WHERE state = 'active'::text AND NOT pinned;
 CREATE INDEX memories_purgeable ON memories USING btree (tenant_id, purge_at) WHERE purge_at IS NOT NULL;

@@ -6,7 +6,7 @@ ALTER TABLE memories ADD COLUMN valid_from timestamptz, ADD COLUMN valid_to time
     ADD CONSTRAINT memories_state_check
         CHECK (state IN ('active', 'superseded', 'retracted', 'expired', 'soft_deleted'));
 GRANT UPDATE (valid_from, valid_to) ON memories TO mnema_app;
-CREATE INDEX memories_expiring ON memories (tenant_id, user_pk, expires_at)
+CREATE INDEX memories_expiring ON memories (tenant_id, expires_at, user_pk)
     WHERE state = 'active' AND expires_at IS NOT NULL;
 
 -- The result has other columns, so these are made anew.

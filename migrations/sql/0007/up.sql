@@ -226,6 +226,8 @@ BEGIN
     EXECUTE format('DROP TABLE %I, %I', 'vec_' || p_name, 'past_' || p_name);
 END $$;
 
+-- Filling reads the whole history, so it takes as long as that is large.
+SET LOCAL statement_timeout = 0;
 SELECT create_past(name) FROM embedding_spaces;
 SELECT create_put_vectors(name) FROM embedding_spaces;
 

@@ -38,6 +38,9 @@ ONLY_THE_SERVER_KNOWS = {
     "unsupported_document": ".*",  # the extensions that parsers read
     "cursor_of_other_database": ".*",  # 410: the same
     "version_conflict": ".*",  # 412: If-Match names a version that is not current
+    "as_of_needs_user": ".*",  # two fields
+    "as_of_in_future": ".*",  # relative to now
+    "invalid_span": ".*",  # two fields, or one and what is stored
     "invalid_request": "|".join(
         (
             "unknown profile .*",  # configured
@@ -51,6 +54,11 @@ ONLY_THE_SERVER_KNOWS = {
             "(filters|set) is empty; .*",  # null is no filter and no change
             "set.add_tags and set.remove_tags both name: .*",  # two fields
             "a deletion takes no `set`",  # two fields
+            "body: Value error, name either id or description, .*",  # three fields
+            "since_rev is about changes until now; .*",  # two fields
+            "by: (the user has no memory .*|a memory cannot supersede itself)",  # depends on the stored memories
+            "the text is the one that the memory has",  # the same
+            "a memory of type .* cannot be corrected; .*",  # the same
             "type procedural and category procedural go together: .*",
             "expires_at lies in the past",  # relative to now
             "an admin key cannot be bound to agents",  # two fields

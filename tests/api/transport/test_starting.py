@@ -29,7 +29,7 @@ WRONG: dict[str, dict[str, str]] = {
     "MNEMA_POOL_MAX: ": {"MNEMA_POOL_MAX": SECRET},
     "MNEMA_EMBEDDER: ": {"MNEMA_EMBEDDER": SECRET},
     "MNEMA_CORS_ORIGINS_0: ": {"MNEMA_CORS_ORIGINS": f'["{SECRET}"]'},
-    'value for field "cors_origins"': {"MNEMA_CORS_ORIGINS": SECRET},
+    "MNEMA_CORS_ORIGINS: is no JSON": {"MNEMA_CORS_ORIGINS": SECRET},
     "MNEMA_DATABASE_URL": {"MNEMA_DATABASE_URL": ""},
     "set MNEMA_SECRET_KEY: ": {"MNEMA_SECRET_KEY": ""},
     "MNEMA_SECRET_KEY is too short: ": {"MNEMA_SECRET_KEY": SECRET},

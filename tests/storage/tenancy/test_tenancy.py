@@ -76,6 +76,13 @@ async def fill(uow: UnitOfWork, journal: Journal, scope: Principal) -> None:
             first.memory_id,
         )
         await tx.execute(
+            "INSERT INTO past_minilm_l6_v2 (tenant_id, user_pk, memory_id, since, until, category, today, state, tsv)"
+            " SELECT tenant_id, user_pk, id, now() - interval '1 day', now(), category, category, state, tsv"
+            " FROM memories WHERE tenant_id = $1 AND id = $2",
+            scope.tenant_id,
+            first.memory_id,
+        )
+        await tx.execute(
             "INSERT INTO jobs (tenant_id, id, kind, payload) VALUES ($1, $2, 'k', '{}')", scope.tenant_id, new_id()
         )
         await tx.execute(

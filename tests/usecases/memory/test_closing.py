@@ -1,6 +1,6 @@
 """A later statement about one attribute closes the span of the earlier one, softly and undoably."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
@@ -101,6 +101,15 @@ async def test_an_imported_older_statement_is_itself_the_older(
     assert await active_texts(sql) == [BERGEN]
 
 
+async def test_an_imported_older_statement_that_is_pinned_stays(
+    app: Application, owner: Caller, sql: asyncpg.Connection
+) -> None:
+    await app.memory.write.write_memory(owner.scope, draft(BERGEN))
+    early = datetime(2020, 1, 1, tzinfo=UTC)
+    await app.memory.write.write_memory(owner.scope, draft(OSLO, created_at=early, pinned=True))
+    assert await active_texts(sql) == [BERGEN, OSLO]
+
+
 async def test_of_two_at_the_same_moment_neither_is_closed(
     app: Application, owner: Caller, sql: asyncpg.Connection
 ) -> None:
@@ -146,23 +155,3 @@ async def test_the_answer_has_the_present_statement_alone(app: Application, owne
     asked = Query("supervisor", "Where does the user live?", filters=Filters(user_id="maya"))
     answer = await app.recall.query.answer_query(owner.scope, asked)
     assert [item.memory.text for item in answer.items] == [BERGEN]
-
-
-async def test_consolidation_closes_what_became_the_earlier_one(
-    app: Application, owner: Caller, sql: asyncpg.Connection
-) -> None:
-    moment = datetime.now(UTC) - timedelta(days=3)
-    written = [
-        await app.memory.write.write_memory(owner.scope, draft(text, created_at=moment)) for text in (OSLO, BERGEN)
-    ]
-    first, second = (one.id for one in written)
-    assert first is not None
-    assert second is not None
-    later = moment + timedelta(days=1)
-    await app.memory.edit.patch_memory(owner.scope, second, {"valid_from": later}, version=None)
-    await app.consolidation.consolidate_users(owner.scope, user_id="maya")
-    old = await get(app, owner, first)
-    assert (old.state, old.superseded_by, old.valid_to) == (MemoryState.superseded, second, later)
-    await app.memory.edit.restore_memory(owner.scope, first)
-    await app.consolidation.consolidate_users(owner.scope, user_id="maya")
-    assert await active_texts(sql) == [BERGEN, OSLO]

@@ -465,7 +465,8 @@ async def run_again(app: Application, scope: Principal) -> Mapping[str, Any]:
 async def test_a_job_that_runs_twice_does_nothing_twice_whatever_the_model_says_then(
     configured: Configured, scope: Principal, llm: FakeLlm, sql: asyncpg.Connection
 ) -> None:
-    app = await configured(capture={"per_turn": 0}, policies={"multi_fact": {"per_turn": 4}})
+    policies: dict[str, Any] = {"multi_fact": {"per_turn": 4}, "write": {"supersede": False}}
+    app = await configured(capture={"per_turn": 0}, policies=policies)
     _cats, plays, _lena = await remember(app, scope, TWO_CATS, PLAYS, ALL_OF_LENA)
     llm.always = finds(CATS, TENNIS, LENA)
     await say(app, scope, TURN)

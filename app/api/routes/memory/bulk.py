@@ -8,7 +8,7 @@ from typing import IO, Annotated, Any
 
 from fastapi import APIRouter, Header, Request
 from fastapi.responses import StreamingResponse
-from mnema_wire.memory import MemoryLine
+from mnema_wire.memory import MemoryLine, Written
 from pydantic import ValidationError
 
 from app.api.deps import App, Writer
@@ -137,6 +137,5 @@ def _result_fields(result: BulkResult) -> dict[str, Any]:
         if isinstance(outcome, LimitReached):
             error["retry_after"] = outcome.extra["retry_after"]
         return {"line": result.number, "error": error}
-    values = {name: getattr(outcome, name) for name in outcome.__dataclass_fields__}
-    written = {n: str(v) if n in ("id", "matched_id") else v for n, v in values.items() if v is not None}
-    return {"line": result.number, **written}
+    written = Written.model_validate(outcome, from_attributes=True)
+    return {"line": result.number, **written.model_dump(mode="json", exclude_none=True)}
