@@ -34,7 +34,7 @@ _WHOLLY: Final = (
     r"(?=$|[,.;:!?–—]| (?:completely|entirely|altogether|for good|forever|now|recently|already|today|yesterday|last"
     r"|this|since|because|as|and|but|so|when|years?|months?|weeks?|over|then)\b| to (?:a|an|my|our|his|her|their|the) )"
 )
-"""What may follow a thing that has ended as a whole: "stopped drinking coffee at noon" ends less."""
+"""The words that may follow a thing that has ended as a whole: "stopped drinking coffee at noon" ends less."""
 ENDED: Final = re.compile(
     rf"(?:^|[,;.] |\b(?:and|but|so) |\b(?:i|we|i've|we've|(?P<who>[^\W\d_]\w*|the \w+))(?: have| has)? )"
     rf"{_WAS}(?:sold|quit|gave up(?: on)?|given up(?: on)?|giving up(?: on)?|stepped (?:back|down) (?:from|as)"
