@@ -20,6 +20,8 @@ from tests.pages.reader import Reader
 pytestmark = pytest.mark.xdist_group("pages")
 PYTHON = [block for block in BLOCKS if block.language == "python"]
 PAGES = sorted({block.page for block in PYTHON})
+DAY = re.compile(r"\(\d{4}-\d\d-\d\d\)")
+"""The day at the end of a bullet: that of the run is another one than the page's."""
 
 
 @pytest.fixture
@@ -59,7 +61,7 @@ async def test_the_programs_of_a_page_run(page: str, programmer: Reader) -> None
             names |= given
             printed = await run_program(block, programmer.fill_in(parts_that_run(block)), names)
             if output := output_of(block):
-                assert printed == output
+                assert DAY.sub("(day)", printed) == DAY.sub("(day)", output)
             assert [line for line in promised_lines(block) if line not in printed.splitlines()] == []
             if "builder" in given:
                 await check_graph(names.pop("graph"))
