@@ -116,3 +116,31 @@ async def test_an_expired_turn_is_not_replayed_and_mem0_finds_no_expired_memory(
     assert [turn["id"] for turn in turns] == [kept["id"]]
     gone = await remember(http, "Maya rents a studio.", expires_at=PAST)
     assert (await http.get(f"/v1/memories/{gone['id']}/")).status_code == 404
+
+
+async def test_a_memory_that_is_said_again_keeps_its_own_expiry(http: httpx.AsyncClient) -> None:
+    document = {"categories": {"custom": [{"name": "errands", "expires_after_days": 7}]}}
+    document["allowlists"] = {"planner": ["errands"]}  # type: ignore[assignment]
+    assert (await http.put("/tenant/config", json=document)).status_code == 200
+    written = await remember(http, "Maya buys stamps.", category="errands")
+    assert (await remember(http, "Maya buys stamps.", category="errands"))["action"] == "unchanged"
+    await http.patch(f"/memory/{written['id']}", json={"expires_at": "never"})
+    assert (await remember(http, "Maya buys stamps.", category="errands"))["action"] == "unchanged"
+    assert (await http.get(f"/memory/{written['id']}")).json()["expires_at"] is None
+
+
+async def test_a_correction_keeps_the_expiry(http: httpx.AsyncClient) -> None:
+    written = await remember(http, "The door code is 4711.", expires_at="2090-01-01T00:00:00Z")
+    asked = {"user_id": "maya", "id": written["id"], "text": "The door code is 4712.", "was": "wrong"}
+    corrected = (await http.post("/memory/correct", json=asked)).json()
+    assert (await http.get(f"/memory/{corrected['id']}")).json()["expires_at"] == "2090-01-01T00:00:00Z"
+
+
+async def test_the_future_ends_nothing_yet(http: httpx.AsyncClient) -> None:
+    now = await remember(http, "Maya works at Acme.")
+    await remember(http, "Maya works at Initech.", valid_from="2090-01-01T00:00:00Z")
+    assert (await http.get(f"/memory/{now['id']}")).json()["state"] == "active"
+    later = {"valid_to": "2090-01-01T00:00:00Z"}
+    refused(await http.post(f"/memory/{now['id']}/supersede", json=later), 422, "invalid_span")
+    asked = {"user_id": "maya", "id": now["id"], "text": "Maya works at Globex.", "was": "superseded"}
+    refused(await http.post("/memory/correct", json=asked | {"valid_from": later["valid_to"]}), 422, "invalid_span")

@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from app.domain.recall.closing import tells_all
 from app.domain.recall.supersession import Statement
 from app.domain.reflection.commands import StoredStatement, TurnCommands, read_commands
 from bench import time_rules
@@ -88,3 +89,13 @@ def test_no_development_dialogue_is_obeyed_wrongly() -> None:
     ]
     assert not any(result.is_wrong for result in results)
     assert sum(result.acted for result in results) >= 7
+
+
+def test_a_question_forgets_nothing() -> None:
+    assert read_commands("Forget that I have a dog.").forgotten == ("I have a dog",)
+    assert not read_commands("Forget that I have a dog?")
+
+
+def test_a_turn_that_says_more_is_not_forgotten() -> None:
+    assert tells_all("I have a dog named Max.", "I have a dog")
+    assert not tells_all("I have a dog and two children.", "I have a dog")
