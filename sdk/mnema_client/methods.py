@@ -1,161 +1,191 @@
-"""Methods of the clients, made from the calls of `mnema_client.calls` and its neighbours."""
+"""The base of the clients, and their methods, made from the calls of `mnema_client.calls` and its neighbours."""
 
 import functools
 import inspect
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, get_args
+from typing import Any, Generic, ParamSpec, Self, TypeVar, get_args, overload
 
 from mnema_wire.bases import Page
 from pydantic import BaseModel
 
 from mnema_client.model_events import EventCall, Restart, TextDelta
-from mnema_client.transport import Call
+from mnema_client.transport import AsyncSender, Call, Connection, Sender
 
 P = ParamSpec("P")
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
-CLIENT_MODULE = "mnema_client.client"
+Now = TypeVar("Now")
+Later = TypeVar("Later")
 
 
-class Sends(Protocol):
-    """A client that sends a call and waits for its result."""
+class SyncClient:
+    """A client that waits for each result."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self._sender = Sender(connection)
 
     def send(self, call: Call[T]) -> T:
-        """Send the call; return its result."""
-
-
-class SendsLater(Protocol):
-    """A client whose results are awaited."""
-
-    async def send(self, call: Call[T]) -> T:
-        """Send the call; return its result."""
-
-
-class Streams(Protocol):
-    """A client that yields the events of a call."""
+        """Send any call and return its result. Raise MnemaError."""
+        return self._sender.send(call)
 
     def stream_events(self, events: EventCall[M]) -> Iterator[TextDelta | Restart | M]:
-        """Send the call; yield its events."""
+        """Send a call whose response is a stream of events; yield them, the result last. Raise MnemaError."""
+        last = None
+        for document in self._sender.stream_documents(events.call):
+            if (event := events.read_event(document)) is not None:
+                yield (last := event)
+        events.check_end(last)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._sender.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.connection.base_url!r})"
 
 
-class StreamsLater(Protocol):
-    """A client whose events are awaited."""
+class AsyncClient:
+    """A client whose results are awaited."""
 
-    def stream_events(self, events: EventCall[M]) -> AsyncIterator[TextDelta | Restart | M]:
-        """Send the call; yield its events."""
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self._sender = AsyncSender(connection)
 
+    async def send(self, call: Call[T]) -> T:
+        """Send any call and return its result. Raise MnemaError."""
+        return await self._sender.send(call)
 
-def _copy_signature(method: Any, build: Callable[..., Any], owner: str, returns: Any) -> Any:
-    """Give `method` the name, docstring and arguments of `build`, with `self` in front; return it."""
-    functools.update_wrapper(method, build)
-    signature = inspect.signature(build)
-    first = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
-    parameters = [first, *signature.parameters.values()]
-    method.__signature__ = signature.replace(parameters=parameters, return_annotation=returns)
-    method.__annotations__ = {**build.__annotations__, "return": returns}
-    method.__module__ = CLIENT_MODULE
-    method.__qualname__ = f"{owner}.{build.__name__}"
-    return method
+    async def stream_events(self, events: EventCall[M]) -> AsyncIterator[TextDelta | Restart | M]:
+        """Send a call whose response is a stream of events; yield them, the result last. Raise MnemaError."""
+        last = None
+        async for document in self._sender.stream_documents(events.call):
+            if (event := events.read_event(document)) is not None:
+                yield (last := event)
+        events.check_end(last)
 
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._sender.close()
 
-def _answer_type(build: Callable[..., Any]) -> Any:
-    """Return the type of the result of the call that `build` makes."""
-    return get_args(build.__annotations__["return"])[0]
+    async def __aenter__(self) -> Self:
+        return self
 
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
 
-def _iterator_type(iterator: Any, build: Callable[..., Any]) -> Any:
-    """Return the type of an iterator of the items of the pages."""
-    return iterator[get_args(_answer_type(build).model_fields["items"].annotation)[0]]
-
-
-def _events_type(iterator: Any, build: Callable[..., Any]) -> Any:
-    """Return the type of an iterator of the events of a call."""
-    return iterator[TextDelta | Restart | _answer_type(build)]
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.connection.base_url!r})"
 
 
-def sync_method(build: Callable[P, Call[T]]) -> Callable[Concatenate[Sends, P], T]:
-    """Return a method of `Mnema` that sends the call and returns its result."""
+class SharedMethod(Generic[P, Now, Later]):
+    """A method of both kinds of client, with the name, docstring and arguments of the function that builds its call.
 
-    def send_call(self: Sends, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return self.send(build(*args, **kwargs))
+    A synchronous client returns `Now`, an asynchronous one `Later`.
+    """
 
-    documented: Callable[Concatenate[Sends, P], T] = _copy_signature(send_call, build, "Mnema", _answer_type(build))
-    return documented
+    def __init__(self, build: Callable[..., Any]) -> None:
+        self._build = build
+        self._made: dict[type, Any] = {}
+
+    @overload
+    def __get__(self, client: SyncClient, owner: type) -> Callable[P, Now]: ...
+    @overload
+    def __get__(self, client: AsyncClient, owner: type) -> Callable[P, Later]: ...
+    @overload
+    def __get__(self, client: None, owner: type) -> Callable[..., Any]: ...
+    def __get__(self, client: Any, owner: type) -> Any:
+        made = self._made.get(owner)
+        if made is None:
+            made = self._made[owner] = self._make_method(owner)
+        return made if client is None else made.__get__(client)
+
+    def _make_method(self, owner: type) -> Any:
+        build = self._build
+        method, returns = self._write_method(
+            get_args(build.__annotations__["return"])[0], issubclass(owner, AsyncClient)
+        )
+        functools.update_wrapper(method, build)
+        signature = inspect.signature(build)
+        first = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
+        parameters = [first, *signature.parameters.values()]
+        method.__signature__ = signature.replace(parameters=parameters, return_annotation=returns)
+        method.__annotations__ = {**build.__annotations__, "return": returns}
+        method.__module__ = owner.__module__
+        method.__qualname__ = f"{owner.__qualname__}.{build.__name__}"
+        return method
+
+    def _write_method(self, answer: Any, awaited: bool) -> tuple[Any, Any]:
+        """Return the method for one kind of client and what it returns. `answer`: the type of the call's result."""
+        raise NotImplementedError
 
 
-def sync_pages(build: Callable[P, Call[Page[T]]]) -> Callable[Concatenate[Sends, P], Iterator[T]]:
-    """Return a method of `Mnema` that yields the items of all pages."""
+class Method(SharedMethod[P, T, Coroutine[Any, Any, T]]):
+    """A method that sends the call and returns its result."""
 
-    def iterate_items(self: Sends, /, *args: P.args, **kwargs: P.kwargs) -> Iterator[T]:
-        page = self.send(build(*args, **kwargs))
-        yield from page.items
-        while page.next_cursor is not None:
-            kwargs["cursor"] = page.next_cursor
+    def __init__(self, build: Callable[P, Call[T]]) -> None:
+        super().__init__(build)
+
+    def _write_method(self, answer: Any, awaited: bool) -> tuple[Any, Any]:
+        build = self._build
+
+        def send_call(self: SyncClient, /, *args: Any, **kwargs: Any) -> Any:
+            return self.send(build(*args, **kwargs))
+
+        async def await_call(self: AsyncClient, /, *args: Any, **kwargs: Any) -> Any:
+            return await self.send(build(*args, **kwargs))
+
+        return await_call if awaited else send_call, answer
+
+
+class PagesMethod(SharedMethod[P, Iterator[T], AsyncIterator[T]]):
+    """A method that yields the items of all pages."""
+
+    def __init__(self, build: Callable[P, Call[Page[T]]]) -> None:
+        super().__init__(build)
+
+    def _write_method(self, answer: Any, awaited: bool) -> tuple[Any, Any]:
+        build = self._build
+
+        def iterate_items(self: SyncClient, /, *args: Any, **kwargs: Any) -> Iterator[Any]:
             page = self.send(build(*args, **kwargs))
             yield from page.items
+            while page.next_cursor is not None:
+                kwargs["cursor"] = page.next_cursor
+                page = self.send(build(*args, **kwargs))
+                yield from page.items
 
-    documented: Callable[Concatenate[Sends, P], Iterator[T]] = _copy_signature(
-        iterate_items, build, "Mnema", _iterator_type(Iterator, build)
-    )
-    return documented
-
-
-def async_method(build: Callable[P, Call[T]]) -> Callable[Concatenate[SendsLater, P], Coroutine[Any, Any, T]]:
-    """Return a method of `AsyncMnema` that sends the call and returns its result."""
-
-    async def send_call(self: SendsLater, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return await self.send(build(*args, **kwargs))
-
-    documented: Callable[Concatenate[SendsLater, P], Coroutine[Any, Any, T]] = _copy_signature(
-        send_call, build, "AsyncMnema", _answer_type(build)
-    )
-    return documented
-
-
-def async_pages(build: Callable[P, Call[Page[T]]]) -> Callable[Concatenate[SendsLater, P], AsyncIterator[T]]:
-    """Return a method of `AsyncMnema` that yields the items of all pages."""
-
-    async def iterate_items(self: SendsLater, /, *args: P.args, **kwargs: P.kwargs) -> AsyncIterator[T]:
-        page = await self.send(build(*args, **kwargs))
-        for item in page.items:
-            yield item
-        while page.next_cursor is not None:
-            kwargs["cursor"] = page.next_cursor
+        async def await_items(self: AsyncClient, /, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
             page = await self.send(build(*args, **kwargs))
             for item in page.items:
                 yield item
+            while page.next_cursor is not None:
+                kwargs["cursor"] = page.next_cursor
+                page = await self.send(build(*args, **kwargs))
+                for item in page.items:
+                    yield item
 
-    documented: Callable[Concatenate[SendsLater, P], AsyncIterator[T]] = _copy_signature(
-        iterate_items, build, "AsyncMnema", _iterator_type(AsyncIterator, build)
-    )
-    return documented
-
-
-def sync_events(
-    build: Callable[P, EventCall[M]],
-) -> Callable[Concatenate[Streams, P], Iterator[TextDelta | Restart | M]]:
-    """Return a method of `Mnema` that yields the events of the call, the result last."""
-
-    def iterate_events(self: Streams, /, *args: P.args, **kwargs: P.kwargs) -> Iterator[TextDelta | Restart | M]:
-        return self.stream_events(build(*args, **kwargs))
-
-    documented: Callable[Concatenate[Streams, P], Iterator[TextDelta | Restart | M]] = _copy_signature(
-        iterate_events, build, "Mnema", _events_type(Iterator, build)
-    )
-    return documented
+        item: Any = get_args(answer.model_fields["items"].annotation)[0]
+        return (await_items, AsyncIterator[item]) if awaited else (iterate_items, Iterator[item])
 
 
-def async_events(
-    build: Callable[P, EventCall[M]],
-) -> Callable[Concatenate[StreamsLater, P], AsyncIterator[TextDelta | Restart | M]]:
-    """Return a method of `AsyncMnema` that yields the events of the call, the result last."""
+class EventsMethod(SharedMethod[P, Iterator[TextDelta | Restart | M], AsyncIterator[TextDelta | Restart | M]]):
+    """A method that yields the events of the call, the result last."""
 
-    def iterate_events(
-        self: StreamsLater, /, *args: P.args, **kwargs: P.kwargs
-    ) -> AsyncIterator[TextDelta | Restart | M]:
-        return self.stream_events(build(*args, **kwargs))
+    def __init__(self, build: Callable[P, EventCall[M]]) -> None:
+        super().__init__(build)
 
-    documented: Callable[Concatenate[StreamsLater, P], AsyncIterator[TextDelta | Restart | M]] = _copy_signature(
-        iterate_events, build, "AsyncMnema", _events_type(AsyncIterator, build)
-    )
-    return documented
+    def _write_method(self, answer: Any, awaited: bool) -> tuple[Any, Any]:
+        build = self._build
+
+        def iterate_events(self: SyncClient | AsyncClient, /, *args: Any, **kwargs: Any) -> Any:
+            return self.stream_events(build(*args, **kwargs))
+
+        event: Any = TextDelta | Restart | answer
+        return iterate_events, AsyncIterator[event] if awaited else Iterator[event]

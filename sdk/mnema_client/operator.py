@@ -4,18 +4,15 @@ import os
 from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
-from typing import Self, TypeVar
 from uuid import UUID
 
 from mnema_wire.bases import Page
 from mnema_wire.operator import ApiKey, CreatedKey, NewKey, NewTenant, Scope, Tenant, TenantUsage
 
 from mnema_client.calls import JSON, ignore_body, json_body, model_reader, path_id, query_params
-from mnema_client.methods import async_method, async_pages, sync_method, sync_pages
+from mnema_client.methods import AsyncClient, Method, PagesMethod, SyncClient
 from mnema_client.requests import Moment
-from mnema_client.transport import AsyncSender, Call, Connection, Retry, Sender, build_connection
-
-T = TypeVar("T")
+from mnema_client.transport import Call, Connection, Retry, build_connection
 
 
 def tenant_page(*, limit: int | None = None, cursor: str | None = None) -> Call[Page[Tenant]]:
@@ -96,7 +93,19 @@ def _operator_connection(
     return build_connection(base_url, operator_key, timeout_s=timeout_s, retry=retry)
 
 
-class MnemaOperator:
+class OperatorMethods:
+    """The methods that both clients of the operator have."""
+
+    list_tenants = PagesMethod(tenant_page)
+    get_tenant = Method(get_tenant)
+    create_tenant = Method(create_tenant)
+    list_keys = PagesMethod(key_page)
+    create_key = Method(create_key)
+    revoke_key = Method(revoke_key)
+    list_usage = PagesMethod(usage_page)
+
+
+class MnemaOperator(OperatorMethods, SyncClient):
     """The operator's synchronous client; `with MnemaOperator(...) as operator:` closes it.
 
     `base_url`: by default MNEMA_URL. `operator_key`: by default the content of the file MNEMA_OPERATOR_KEY_FILE.
@@ -111,36 +120,10 @@ class MnemaOperator:
         timeout_s: float = 30.0,
         retry: Retry | None = None,
     ) -> None:
-        self.connection = _operator_connection(base_url, operator_key, timeout_s, retry)
-        self._sender = Sender(self.connection)
-
-    list_tenants = sync_pages(tenant_page)
-    get_tenant = sync_method(get_tenant)
-    create_tenant = sync_method(create_tenant)
-    list_keys = sync_pages(key_page)
-    create_key = sync_method(create_key)
-    revoke_key = sync_method(revoke_key)
-    list_usage = sync_pages(usage_page)
-
-    def send(self, call: Call[T]) -> T:
-        """Send any call and return its result. Raise MnemaError."""
-        return self._sender.send(call)
-
-    def close(self) -> None:
-        """Close the connections."""
-        self._sender.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def __repr__(self) -> str:
-        return f"MnemaOperator({self.connection.base_url!r})"
+        super().__init__(_operator_connection(base_url, operator_key, timeout_s, retry))
 
 
-class AsyncMnemaOperator:
+class AsyncMnemaOperator(OperatorMethods, AsyncClient):
     """The operator's client for asyncio: `async with AsyncMnemaOperator(...) as operator:`."""
 
     def __init__(
@@ -151,30 +134,4 @@ class AsyncMnemaOperator:
         timeout_s: float = 30.0,
         retry: Retry | None = None,
     ) -> None:
-        self.connection = _operator_connection(base_url, operator_key, timeout_s, retry)
-        self._sender = AsyncSender(self.connection)
-
-    list_tenants = async_pages(tenant_page)
-    get_tenant = async_method(get_tenant)
-    create_tenant = async_method(create_tenant)
-    list_keys = async_pages(key_page)
-    create_key = async_method(create_key)
-    revoke_key = async_method(revoke_key)
-    list_usage = async_pages(usage_page)
-
-    async def send(self, call: Call[T]) -> T:
-        """Send any call and return its result. Raise MnemaError."""
-        return await self._sender.send(call)
-
-    async def close(self) -> None:
-        """Close the connections."""
-        await self._sender.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
-
-    def __repr__(self) -> str:
-        return f"AsyncMnemaOperator({self.connection.base_url!r})"
+        super().__init__(_operator_connection(base_url, operator_key, timeout_s, retry))
