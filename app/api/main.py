@@ -36,7 +36,7 @@ from app.api.transport.middleware import RequestEnvelope
 from app.api.transport.spooling import IN_MEMORY
 from app.api.transport.startup import PlainStartupErrors, freeze_startup_objects, load_settings
 from app.bootstrap import Doubles, build_application
-from app.chat import completions, messages
+from app.chat import completions
 from app.config.logs import configure_logs
 from app.config.server_worker import ServerWorker
 from app.config.settings import Settings
@@ -97,7 +97,6 @@ SERVED = (
     projects,
     threads,
     completions,
-    messages,
     turn_memory,
     context,
     feedback,
@@ -120,7 +119,7 @@ SERVED = (
     usage,
     mem0,
 )
-CHAT_PATHS = (*completions.PATHS, *messages.PATHS)
+CHAT_PATHS = completions.PATHS
 ROUTERS = tuple(routes.router for routes in SERVED)
 STATES = (*checkpoints.body_limits(0), *saver.body_limits(0))
 UNREAD = dict.fromkeys(completions.PASSED, sys.maxsize)  # bodies that are only passed on, such as lists of tokens
@@ -178,7 +177,7 @@ def create_app(
 
 def _chat_routes() -> list[str]:
     """Return the routes under /v1 that clients of chat APIs may call."""
-    routes = [route for served in (completions, messages, conversations) for route in served.router.routes]
+    routes = [route for served in (completions, conversations) for route in served.router.routes]
     return [
         f"{method} {route.path}"
         for route in routes

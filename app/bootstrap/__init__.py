@@ -5,9 +5,12 @@ functions named `open_…` build as little as one command of an operator needs.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+
+import structlog
 
 from app.bootstrap.adapters import (
     broker_settings,
@@ -29,7 +32,6 @@ from app.bootstrap.memory import MemoryUseCases, build_memory
 from app.bootstrap.model import choose_model
 from app.bootstrap.operations import OperationUseCases, build_operations, tell_metrics
 from app.bootstrap.parts import SharedParts
-from app.bootstrap.periodic import run_periodically
 from app.bootstrap.policies import build_policies, build_refresh
 from app.bootstrap.recall import RecallUseCases, build_recall
 from app.bootstrap.receipts import ReceiptUseCases, build_receipts
@@ -236,3 +238,33 @@ def _build_use_cases(parts: SharedParts) -> Application:
         operations=build_operations(parts, limits, spool),
         jobs=build_jobs(parts, memory.write, retention.forget, consolidation, consent, turn_memory, sources),
     )
+
+
+log = structlog.get_logger(__name__)
+
+
+@asynccontextmanager
+async def run_periodically(work: Callable[[], Awaitable[None]], interval_s: float, failure: str) -> AsyncIterator[None]:
+    """Run `work` every `interval_s` seconds inside the block, and once more at its end.
+
+    An exception is logged as the event `failure` and ends nothing, except in the last run, which raises it.
+    """
+    stopping = asyncio.Event()
+
+    async def repeat_work() -> None:
+        while not stopping.is_set():
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(interval_s):
+                    await stopping.wait()
+            try:
+                await work()
+            except Exception:  # the next run may succeed
+                log.exception(failure)
+
+    task = asyncio.create_task(repeat_work())
+    try:
+        yield
+    finally:
+        stopping.set()
+        await task
+        await work()

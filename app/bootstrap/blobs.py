@@ -10,8 +10,7 @@ from app.bootstrap.parts import SharedParts
 from app.config.settings import Settings
 from app.ports import BlobStore
 from app.providers.blobs import build_blob_store
-from app.storage.turn_memory.blob_contents import PostgresBlobStore
-from app.storage.turn_memory.blobs import BlobLedger
+from app.storage.turn_memory.blobs import BlobLedger, PostgresBlobStore
 from app.storage.uow import UnitOfWork
 from app.usecases.turn_memory.blobs import StoreBlobs
 

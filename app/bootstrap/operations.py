@@ -21,13 +21,10 @@ from app.storage.operations.overview import OverviewStorage
 from app.storage.operations.secret import require_secret
 from app.storage.replicas import Replicas
 from app.storage.uow import UnitOfWork
-from app.usecases.operations.event_list import ListEvents
-from app.usecases.operations.events import CountEvents
+from app.usecases.operations.events import CountEvents, ListEvents
 from app.usecases.operations.metrics import ReadMetrics
-from app.usecases.operations.overview import ReadOverview
-from app.usecases.operations.own_key import DescribeKey
+from app.usecases.operations.overview import DescribeKey, ReadOverview, ReadRelations
 from app.usecases.operations.readiness import PATIENCE_S, Readiness
-from app.usecases.operations.relation_graph import ReadRelations
 from app.usecases.operations.turn_trace import TraceTurn
 from app.usecases.tenancy.limits import Limits
 

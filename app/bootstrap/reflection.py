@@ -45,8 +45,7 @@ from app.usecases.reflection.episodes import CaptureEpisodes
 from app.usecases.reflection.fact_extraction import ExtractFacts
 from app.usecases.reflection.generated_memories import GeneratedMemoryWriter
 from app.usecases.reflection.insights import DrawInsights
-from app.usecases.reflection.model_gateway import ModelGateway
-from app.usecases.reflection.model_report import ReportModel
+from app.usecases.reflection.model_gateway import ModelGateway, ReportModel
 from app.usecases.reflection.read_cursor import ReadCursor
 from app.usecases.reflection.reconcile import Reconcile
 from app.usecases.reflection.reflect import Reflect

@@ -17,7 +17,7 @@ COMMANDS = (
     LazyCommand("status", "app.cli.status:print_status", "Show what is running."),
     LazyCommand("serve", "app.cli.serve:serve", "Serve the HTTP API until SIGTERM."),
     LazyCommand("migrate", "app.cli.operators:migrate_schema", "Migrate the schema to the newest version."),
-    LazyCommand("distribute", "app.cli.distribution:distribute_tables", "Spread the tables over a Citus cluster."),
+    LazyCommand("distribute", "app.cli.operators:distribute_tables", "Spread the tables over a Citus cluster."),
     LazyCommand("doctor", "app.cli.operators:run_doctor", "Check this installation and say how to repair it."),
     *CLIENT_COMMANDS,
     LazyCommand("source", "app.cli.sources:source_app", "Documents: folders and uploaded files. See docs/sources.md."),

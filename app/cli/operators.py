@@ -1,4 +1,4 @@
-"""mnema migrate, secret and doctor, and what operators' commands share: they use the database without the server."""
+"""mnema migrate, distribute, secret and doctor, and what operators' commands share: they use the database alone."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -15,6 +15,7 @@ from app.bootstrap.administration import (
     change_secret,
     create_roles,
     diagnose_installation,
+    distribute_database,
     find_database,
     migrate_database,
     roles_script,
@@ -174,3 +175,22 @@ def run_doctor(
         out.print(f"\nchat model: {escape(run_use_case(ask_chat_model(settings)))}", highlight=False)
     if failed - Readiness.OPTIONAL:
         raise typer.Exit(1)
+
+
+def distribute_tables(
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="only print the statements")] = False,
+) -> None:
+    """Spread the tables over a Citus cluster.
+
+    Run it before you create the first tenant. It distributes the tables by tenant, as mnema_admin
+    (MNEMA_ADMIN_DATABASE_URL). Without the extension `citus` it does nothing. It has not been tried on a real cluster:
+    see docs/scaling.md.
+    """
+    done = run_use_case(distribute_database(admin_url(), dry_run=dry_run))
+    if dry_run or done.is_possible:
+        for statement in done.statements:
+            out.print(f"{statement};", highlight=False, markup=False, soft_wrap=True)
+    if not done.is_possible:
+        out.print("this database has no extension citus: nothing was done")
+    elif not done.statements:
+        out.print("all tables are distributed")

@@ -1,9 +1,10 @@
 """mnema run: run background jobs by hand."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import asdict
-from typing import Annotated
+from typing import Annotated, Final
+from uuid import UUID
 
 import typer
 from mnema_cli.client import (
@@ -15,17 +16,22 @@ from rich.markup import escape
 
 from app.bootstrap.blobs import open_blobs
 from app.bootstrap.consent import open_consent
+from app.bootstrap.consolidation import open_consolidation
+from app.bootstrap.reflection import open_reflection
 from app.bootstrap.retention import open_forgetting, open_partitions
 from app.bootstrap.spaces import open_embed_missing
 from app.bootstrap.tenancy import open_tenants
-from app.cli.consolidation import run_consolidation
 from app.cli.operators import resolve_settings, run_use_case
-from app.cli.reflection import KINDS, run_reflection
 from app.config.settings import Settings
+from app.domain.consolidation.plan import PairDecision, Report
+from app.domain.outages import NoChatModel
 from app.domain.principal import Principal
+from app.domain.reflection.transcript import ReflectionKind
 from app.usecases.retention.forgetting import ForgetMemories, ForgettingReport
 from app.usecases.retention.partitions import PartitionReport
 
+KINDS: Final[Mapping[str, ReflectionKind]] = {"episodes": "episode", "summaries": "summary", "insights": "insight"}
+"""The kind of reflection for each job name."""
 PARTITIONS = "partitions"
 JOBS = (*ForgetMemories.JOBS, PARTITIONS, "consolidate", "consent", "embed", "blobs", *KINDS)
 OF_USERS = ("consolidate", *KINDS)
@@ -129,3 +135,54 @@ def _print_report(tenant: str, report: ForgettingReport) -> None:
     out.print(f"{escape(tenant)}: {report.job}: {counts}{note}", highlight=False)
     for memory_id in report.sample:
         out.print(f"  {memory_id}", highlight=False)
+
+
+async def run_consolidation(settings: Settings, tenants: Mapping[str, UUID], user: str | None, dry_run: bool) -> None:
+    """Consolidate one tenant after another and print each report. `tenants` maps names to ids."""
+    async with open_consolidation(settings) as work:
+        for name, tenant_id in tenants.items():
+            _print_consolidation(
+                name, await work.consolidate_users(Principal(tenant_id), dry_run=dry_run, user_id=user), dry_run
+            )
+
+
+def _print_consolidation(tenant: str, report: Report, dry_run: bool) -> None:
+    counts = ", ".join(f"{name} {count}" for name, count in report.as_json().items() if name != "decisions")
+    note = " (dry run: nothing was changed)" if dry_run else ""
+    out.print(f"{escape(tenant)}: consolidate: {counts}{note}", highlight=False)
+    for decision in report.decisions:
+        _print_decision(decision)
+
+
+def _print_decision(decision: PairDecision) -> None:
+    rule = f" {decision.rule}" if decision.rule else ""
+    user = f" {decision.user_id}" if decision.user_id is not None else ""
+    ids = " ".join(str(memory_id) for memory_id in decision.ids)
+    line = f"  {decision.action} {decision.score:.2f}{rule}{user} [{decision.category}] {ids}"
+    out.print(escape(line), highlight=False)
+    for text in decision.texts or ():
+        out.print(escape(f"      {text}"), highlight=False)
+
+
+async def run_reflection(
+    settings: Settings, tenants: Mapping[str, UUID], job: str, user: str | None, dry_run: bool
+) -> None:
+    """Run a reflection job for one tenant after another and print each text. `tenants` maps names to ids.
+
+    Raise NoChatModel, TokensSpent or ChatModelUnavailable.
+    """
+    note = " (dry run: nothing was changed)" if dry_run else ""
+    async with open_reflection(settings) as work:
+        if not work.has_model:
+            raise NoChatModel()
+        for name, tenant_id in tenants.items():
+            counts = dict.fromkeys(("read", "created", "updated", "tokens"), 0)
+            async for result in work.reflect_waiting(Principal(tenant_id), KINDS[job], user_id=user, dry_run=dry_run):
+                accepted = result.why is None
+                increments = (1, result.created * accepted, result.updated * accepted, result.tokens)
+                counts = {key: counts[key] + more for key, more in zip(counts, increments, strict=True)}
+                for text in result.texts if accepted else ():
+                    source = result.user_id if result.thread_id is None else f"{result.user_id} {result.thread_id}"
+                    out.print(escape(f"  {source}: {text}"), highlight=False)
+            totals = ", ".join(f"{key} {count}" for key, count in counts.items())
+            out.print(f"{escape(name)}: {job}: {totals}{note}", highlight=False)

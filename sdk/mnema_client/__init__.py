@@ -14,6 +14,7 @@ from mnema_wire.sources import DocumentSource, IndexJob, SourceFile, UploadedFil
 from mnema_wire.turn_trace import TurnTrace
 
 from mnema_client.batches import BatchFilters
+from mnema_client.bulk import BulkResult
 from mnema_client.client import AsyncMnema, Mnema
 from mnema_client.errors import (
     ApiError,
@@ -35,7 +36,6 @@ from mnema_client.errors import (
     UnexpectedAnswer,
     VersionConflict,
 )
-from mnema_client.models import BulkResult
 from mnema_client.operator import AsyncMnemaOperator, MnemaOperator
 from mnema_client.recall import AsyncRecallValve, RecallPolicy, RecallValve
 from mnema_client.transport import Retry

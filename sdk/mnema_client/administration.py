@@ -1,6 +1,6 @@
 """The methods for people who look after a tenant: overview, receipts, batches, jobs and rules."""
 
-from mnema_client import background_jobs, batches, calls, overview, receipts, tenant_rules
+from mnema_client import batches, calls, overview, receipts, tenant_rules
 from mnema_client.methods import Method, PagesMethod
 
 
@@ -38,10 +38,10 @@ class AdministrationMethods:
 
     # background jobs; all but the trace of a turn need scope admin
     job_page = Method(calls.jobs)
-    pause_jobs = Method(background_jobs.pause_jobs)
-    resume_jobs = Method(background_jobs.resume_jobs)
-    replay_job = Method(background_jobs.replay_job)
-    turn_trace = Method(background_jobs.turn_trace)
+    pause_jobs = Method(calls.pause_jobs)
+    resume_jobs = Method(calls.resume_jobs)
+    replay_job = Method(calls.replay_job)
+    turn_trace = Method(calls.turn_trace)
 
     # the tenant's own rules, which need scope admin
     tenant_config = Method(tenant_rules.tenant_config)

@@ -1,16 +1,41 @@
-"""Writing many memories in few requests."""
+"""Writing many memories in few requests, and the result of each line."""
 
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
+from uuid import UUID
 
+from mnema_wire.bases import Answered
 from mnema_wire.memory import MemoryLine, NewMemory
 
 from mnema_client.calls import build_body, ignore_body
 from mnema_client.errors import BrokenOff
-from mnema_client.models import BulkResult
 from mnema_client.requests import encode_body
 from mnema_client.transport import Call
+
+
+class LineError(Answered):
+    """The error of a refused line of `remember_many`. `retry_after`: seconds until a quota allows it."""
+
+    code: str
+    status: int
+    detail: str
+    retry_after: int | None = None
+
+
+class BulkResult(Answered):
+    """The result of line number `line` (from 1): an `error`, or the fields of `Written`."""
+
+    line: int
+    id: UUID | None = None
+    action: str | None = None
+    matched_id: UUID | None = None
+    similarity: float | None = None
+    related: int = 0
+    revision: int | None = None
+    reason: str | None = None
+    error: LineError | None = None
+
 
 LINES_A_REQUEST = 1000
 BYTES_A_REQUEST = 4 << 20

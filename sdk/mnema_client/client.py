@@ -13,14 +13,12 @@ from mnema_client import (
     projects,
     turn_calls,
     turn_extraction,
-    turn_reactions,
 )
 from mnema_client import facts as fact_calls
 from mnema_client.administration import AdministrationMethods
-from mnema_client.bulk import split_batches
+from mnema_client.bulk import BulkResult, split_batches
 from mnema_client.errors import BrokenOff
 from mnema_client.methods import EventsMethod, Method, PagesMethod
-from mnema_client.models import BulkResult
 from mnema_client.requests import Moment
 from mnema_client.source_methods import AsyncSourceMethods, SourceMethods, SyncSourceMethods
 from mnema_client.transport import Retry, build_connection
@@ -77,8 +75,8 @@ class MemoryMethods(AdministrationMethods, SourceMethods):
     assistant_signals = Method(turn_calls.assistant_signals)
     buckets = Method(turn_calls.buckets)
     context_view = Method(turn_calls.context_view)
-    turn_feedback = Method(turn_reactions.turn_feedback)
-    gate_feedback = Method(turn_reactions.gate_feedback)
+    turn_feedback = Method(turn_calls.turn_feedback)
+    gate_feedback = Method(turn_calls.gate_feedback)
     reconcile_turn = Method(turn_extraction.reconcile_turn)
     stream_reconcile = EventsMethod(turn_extraction.stream_reconcile)
     summarize_turn = Method(turn_extraction.summarize_turn)

@@ -46,7 +46,7 @@ from app.domain.turn_memory import buckets, extraction, feedback, views
 from app.prompts import ctx_reconciler
 from app.prompts import fact_extraction as fact_prompt
 from app.providers.chat_models.answers import build_reader
-from app.providers.embeddings import endpoint_answers, token_estimates
+from app.providers.embeddings import batches, endpoint_answers
 from app.providers.parsing import plain
 from tests.adversarial.cpu import Work
 
@@ -205,7 +205,7 @@ FUNCTIONS: Final[Mapping[str, Work]] = {
     "defuse_marks, entities": lambda text: marks.defuse_marks(text.replace("[", "&#91;"), TAGS),
     "bullet": lambda text: lines.bullet(text, text, TAGS),
     "identified_line": lambda text: lines.identified_line(model_text.ModelText(text), UUID(int=0), NOW),
-    "cut_to_tokens": lambda text: token_estimates.cut_to_tokens(text, token_estimates.estimate_text_tokens(text) - 1),
+    "cut_to_tokens": lambda text: batches.cut_to_tokens(text, batches.estimate_text_tokens(text) - 1),
     "read_refusal": lambda text: endpoint_answers.read_refusal(httpx2.Response(400, content=text.encode())),
     "fact_line": lambda text: (lines.fact_line(text, 1, text, text), lines.fact_value(text)),
     "profile_line": lambda text: lines.profile_line([(text, text), ("goals", text)]),

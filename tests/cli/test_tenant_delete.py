@@ -16,8 +16,7 @@ from app.domain.errors import NotFound, WrongState
 from app.providers.blobs import build_blob_store
 from app.storage.tenancy import tenant_removal
 from app.storage.tenancy.tenant_removal import remove_tenant
-from app.storage.turn_memory.blob_contents import PostgresBlobStore
-from app.storage.turn_memory.blobs import BlobLedger
+from app.storage.turn_memory.blobs import BlobLedger, PostgresBlobStore
 from tests.api.calls import ask, propose, remember, say, sql
 from tests.architecture import catalog
 from tests.conftest import Database

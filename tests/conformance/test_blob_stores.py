@@ -17,8 +17,7 @@ from app.ports import BlobStore, in_transaction
 from app.providers.blobs import BlobStoreSettings, build_blob_store
 from app.providers.blobs.s3 import S3BlobStore
 from app.storage.engine import Engine
-from app.storage.turn_memory.blob_contents import PostgresBlobStore
-from app.storage.turn_memory.blobs import BlobLedger
+from app.storage.turn_memory.blobs import BlobLedger, PostgresBlobStore
 from app.storage.uow import UnitOfWork
 from tests.conftest import Database
 from tests.s3_server import SECRET_KEY, S3Server

@@ -11,9 +11,9 @@ from structlog.testing import capture_logs
 from app.domain.errors import ConfigError
 from app.domain.outages import EmbedderRefused, EmbedderUnavailable
 from app.providers.api_keys import FixedKey, KeyFile, open_key
+from app.providers.embeddings.batches import cut_to_tokens, estimate_text_tokens
 from app.providers.embeddings.endpoint_answers import READ_BYTES, asked_wait_s, read_refusal
 from app.providers.embeddings.endpoint_options import EndpointOptions, TextRole
-from app.providers.embeddings.token_estimates import cut_to_tokens, estimate_text_tokens
 from tests.conformance.embedders import client, same
 from tests.fake_openai import FakeOpenAI, Fault, Manner
 

@@ -5,10 +5,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from app.providers.chat_models import learned_form, rests
+from app.providers.chat_models import learned_form, openai
 from app.providers.chat_models.learned_form import RELEARN_S, LearnedForm
+from app.providers.chat_models.openai import LONGEST_REST_S, CallRests
 from app.providers.chat_models.request_form import STOPS, RequestForm
-from app.providers.chat_models.rests import LONGEST_REST_S, CallRests
 
 FIRST = RequestForm()
 TOLD = FIRST.learn_from_nonsense()
@@ -30,7 +30,7 @@ class Watch:
 def watch(monkeypatch: pytest.MonkeyPatch) -> Watch:
     """Return the clock of both modules."""
     watch = Watch()
-    for module in (learned_form, rests):
+    for module in (learned_form, openai):
         monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=watch.monotonic))
     return watch
 

@@ -13,6 +13,7 @@ from app.ports import Embedding, Vector
 from app.providers.api_keys import FixedKey, KeySource
 from app.providers.bounded_http import REFUSED, BoundedClient, is_too_long
 from app.providers.embeddings.base import CachingEmbedder, unit_vectors
+from app.providers.embeddings.batches import cut_to_tokens, estimate_text_tokens
 from app.providers.embeddings.endpoint_answers import (
     Refusal,
     Row,
@@ -22,7 +23,6 @@ from app.providers.embeddings.endpoint_answers import (
     read_vectors,
 )
 from app.providers.embeddings.endpoint_options import EndpointOptions, TextRole
-from app.providers.embeddings.token_estimates import cut_to_tokens, estimate_text_tokens
 
 log = structlog.get_logger(__name__)
 NUMBER_BYTES = 32

@@ -1,11 +1,16 @@
-"""Counting of operational events. The journal writes them."""
+"""Lists and counts of operational events. The journal writes them."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
+from uuid import UUID
 
 from app.domain.errors import InvalidInput
+from app.domain.filters import EventFilters
+from app.domain.paging import Position
 from app.domain.principal import Principal
+from app.storage.statements import load_statements
 from app.storage.uow import ReadTx
 
 COUNTABLE = {name: name for name in ("node", "op", "status", "category", "user_id", "thread_id")} | {
@@ -42,3 +47,43 @@ class EventStorage:
         if len(rows) > MOST_GROUPS:
             raise InvalidInput(f"more than {MOST_GROUPS} groups: narrow since and until, or group by less")
         return [dict(row) for row in rows]
+
+
+_PAGE: Final = load_statements("operations/event_list.sql")["page"]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredEvent:
+    """An operational event. It holds no text."""
+
+    id: UUID
+    ts: datetime
+    node: str
+    op: str
+    status: str
+    user_id: str | None
+    thread_id: str | None
+    memory_id: str | None
+    category: str | None
+    similarity: float | None
+
+
+async def list_events(
+    tx: ReadTx, principal: Principal, filters: EventFilters, after: Position | None, limit: int
+) -> list[StoredEvent]:
+    """Return the events behind `after`, newest first. A key bound to agents gets those of its categories."""
+    rows = await tx.fetch(
+        _PAGE,
+        principal.tenant_id,
+        principal.category_list,
+        filters.node,
+        filters.op,
+        filters.status,
+        filters.user_id,
+        filters.thread_id,
+        filters.since,
+        filters.until,
+        *(after or (None, None)),
+        limit,
+    )
+    return [StoredEvent(**dict(row)) for row in rows]

@@ -1,9 +1,11 @@
-"""Counts of users, threads, agents and categories, within the principal's categories."""
+"""Statements on what a tenant holds: counts of users, threads, agents and categories, relations, and its own key."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
+from typing import Final
+from uuid import UUID
 
 from app.domain.principal import Principal
 from app.storage.statements import load_statements
@@ -118,3 +120,64 @@ def _format_statement(name: str, bound: bool) -> str:
     return load_statements("operations/overview.sql")[name].format(
         counts=_COUNTS, aggregates=_AGGREGATES, revision=revision
     )
+
+
+_OWN = """
+SELECT t.name AS tenant, k.name, k.expires_at FROM api_keys k JOIN tenants t ON t.id = k.tenant_id
+WHERE k.tenant_id = $1 AND k.id = $2
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnKey:
+    """The names of an API key and its tenant, and when the key expires."""
+
+    tenant: str
+    name: str
+    expires_at: datetime | None
+
+
+async def get_own_key(tx: ReadTx, principal: Principal) -> OwnKey | None:
+    """Return the principal's key, None if it is not stored any more."""
+    row = await tx.fetchrow(_OWN, principal.tenant_id, principal.key_id)
+    return OwnKey(**dict(row)) if row else None
+
+
+_STATEMENTS: Final = load_statements("operations/relation_graph.sql")
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRelation:
+    """A relation of two memories, from the newer one to the older one."""
+
+    from_id: UUID
+    to_id: UUID
+    relation_type: str
+    strength: float
+
+
+@dataclass(frozen=True, slots=True)
+class RelatedMemory:
+    """A memory with relations. `text`: the first characters."""
+
+    id: UUID
+    text: str
+    category: str
+    type: str
+    importance: int
+    pinned: bool
+
+
+async def list_relations(
+    tx: ReadTx, principal: Principal, user_id: str, min_strength: float, limit: int
+) -> list[StoredRelation]:
+    """Return the strongest relations between active memories of the user, at most `limit`."""
+    whose = principal.tenant_id, principal.category_list, user_id
+    rows = await tx.fetch(_STATEMENTS["edges"], *whose, min_strength, limit)
+    return [StoredRelation(**dict(row)) for row in rows]
+
+
+async def read_nodes(tx: ReadTx, principal: Principal, ids: Sequence[UUID], characters: int) -> list[RelatedMemory]:
+    """Return these memories, oldest first."""
+    arguments = principal.tenant_id, principal.category_list, list(ids), characters
+    return [RelatedMemory(**dict(row)) for row in await tx.fetch(_STATEMENTS["nodes"], *arguments)]

@@ -1,4 +1,4 @@
-"""Finding memories that are due to be forgotten, and erasing a user."""
+"""Finding memories and receipts that are due to be forgotten, and erasing a user."""
 
 import asyncio
 from datetime import datetime
@@ -13,14 +13,13 @@ from app.storage.agent_state.store_items import ItemRecords, erase_items
 from app.storage.consent.patches import consent_texts, erase_consent
 from app.storage.engine import LONG_S
 from app.storage.facts.facts import FactStorage
-from app.storage.receipts.retention import erase_receipts, expire_receipts
 from app.storage.reflection.model_calls import ModelCallStorage
 from app.storage.retention.personal_data import SWEPT, TABLES
 from app.storage.rows import affected_rows, memory_columns, memory_from_row
 from app.storage.sources.sources import erase_sources
 from app.storage.statements import load_statements
 from app.storage.turn_memory.retention import ArtifactRetention, erase_artifacts
-from app.storage.uow import ReadTx, UnitOfWork
+from app.storage.uow import ReadTx, UnitOfWork, WriteTx
 
 
 class ForgettingStorage:
@@ -167,3 +166,27 @@ def _traces_statement() -> str:
     owned = [_of_table("trace", table) for table, data in TABLES.items() if data.names_owner]
     items = load_statements("retention/forgetting.sql")["trace_of_items"]
     return "SELECT " + " OR ".join(f"({statement})" for statement in [*owned, items])
+
+
+_SQL = load_statements("receipts/receipts.sql")
+
+
+async def expire_receipts(
+    uow: UnitOfWork, principal: Principal, before: datetime, usage_before: datetime, limit: int, *, dry_run: bool
+) -> dict[str, int]:
+    """Delete at most `limit` old receipts and as many old days of usage; return the numbers by table.
+
+    If `dry_run`, only count them all.
+    """
+    rows = await uow.call(principal, _SQL["expire"], before, usage_before, limit, dry_run)
+    counts: dict[str, int] = rows[0]["counts"]
+    return counts
+
+
+async def erase_receipts(tx: WriteTx, principal: Principal, user_id: str) -> dict[str, int]:
+    """Delete the user's receipts and usage, and take the user's memories out of other receipts; return the counts.
+
+    Call it in the transaction of the erasure, before the memories are deleted.
+    """
+    counts: dict[str, int] = await tx.fetchval(_SQL["erase"], principal.tenant_id, user_id)
+    return counts

@@ -1,15 +1,27 @@
-"""Lists of what a tenant holds: its users, threads, agents and categories, each with counts and its last activity."""
+"""Lists of what a tenant holds: users, threads, agents and categories, the relations of memories, and its own key."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, TypeVar
+from uuid import UUID
 
 from app.config.tenant_policies import TenantPolicies
 from app.domain.categories import Category, CategoryPolicy
+from app.domain.errors import NotFound
 from app.domain.paging import Page, cut_page, decode_text, encode_place
 from app.domain.principal import Principal
-from app.storage.operations.overview import Activity, OverviewStorage, ThreadCounts, UserCounts
+from app.storage.operations.overview import (
+    Activity,
+    OverviewStorage,
+    RelatedMemory,
+    StoredRelation,
+    ThreadCounts,
+    UserCounts,
+    get_own_key,
+    list_relations,
+    read_nodes,
+)
 from app.storage.uow import UnitOfWork
 
 T = TypeVar("T")
@@ -119,3 +131,70 @@ def _describe_category(
     described = category.name, category.context, category.label, category.description
     memories, last = (held.memories, held.last_activity_at) if held else (0, None)
     return CategoryOverview(*described, memories, last, viewers)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyDescription:
+    """A key without its secret. `agents` None: bound to no agent; `categories` None: it may see every category."""
+
+    tenant_id: UUID
+    tenant: str
+    key_id: UUID
+    name: str
+    scopes: list[str]
+    agents: list[str] | None
+    categories: list[str] | None
+    expires_at: datetime | None
+
+
+class DescribeKey:
+    """The use-case that tells a key what it is, so that a program can show what it may do."""
+
+    def __init__(self, uow: UnitOfWork) -> None:
+        self._uow = uow
+
+    async def describe_key(self, principal: Principal) -> KeyDescription:
+        """Return the principal's key. Raise NotFound if it was deleted just now."""
+        async with self._uow.read(principal) as tx:
+            key = await get_own_key(tx, principal)
+        if key is None or principal.key_id is None:
+            raise NotFound("this key is not stored any more")
+        return KeyDescription(
+            tenant_id=principal.tenant_id,
+            tenant=key.tenant,
+            key_id=principal.key_id,
+            name=key.name,
+            scopes=sorted(principal.scopes),
+            agents=None if principal.agents is None else sorted(principal.agents),
+            categories=principal.category_list,
+            expires_at=key.expires_at,
+        )
+
+
+NODE_CHARACTERS = 300
+
+
+@dataclass(frozen=True, slots=True)
+class RelationGraph:
+    """Relations, strongest first, and the memories at their ends. `truncated`: there are weaker ones."""
+
+    nodes: list[RelatedMemory]
+    edges: list[StoredRelation]
+    truncated: bool
+
+
+class ReadRelations:
+    """The use-case that reads how the memories of a user are related."""
+
+    def __init__(self, uow: UnitOfWork) -> None:
+        self._uow = uow
+
+    async def read_graph(self, principal: Principal, user_id: str, min_strength: float, limit: int) -> RelationGraph:
+        """Return the strongest relations of active memories that the key may see, at most `limit`."""
+        async with self._uow.read_anywhere(principal) as tx:
+            rows = await list_relations(tx, principal, user_id, min_strength, limit + 1)
+            ends = sorted({end for edge in rows[:limit] for end in (edge.from_id, edge.to_id)})
+            nodes = await read_nodes(tx, principal, ends, NODE_CHARACTERS) if ends else []
+        shown = {node.id for node in nodes}  # a memory may be deleted between the two statements
+        edges = [edge for edge in rows[:limit] if edge.from_id in shown and edge.to_id in shown]
+        return RelationGraph(nodes, edges, truncated=len(rows) > limit)

@@ -3,12 +3,15 @@
 import asyncio
 import contextlib
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from datetime import date
-from typing import Generic, Literal, TypeVar
+from datetime import date, datetime, timedelta
+from typing import Final, Generic, Literal, TypeAlias, TypeVar
+from uuid import UUID
 
 from app.domain.changes import Observation
+from app.domain.days import start_of_day
 from app.domain.errors import MnemaError
 from app.domain.outages import ChatModelUnavailable, NoChatModel, TokensSpent, UnusableAnswer, UserTokensSpent
 from app.domain.principal import Principal
@@ -19,17 +22,56 @@ from app.domain.reflection.model_usage import (
     CheckedAnswer,
     LlmPolicy,
     ModelCall,
+    PromptReport,
     Usage,
     estimate_tokens,
     seconds_to_midnight,
 )
+from app.domain.reflection.turn_trace import Rejection
 from app.domain.rendering.questions import add_complaint
 from app.ports import Answer, AnswerListener, ChatModel, Clock, Prompt, Reply
 from app.prompts import TOO_MANY
 from app.prompts.probe import PROBE, read_probe
 from app.storage.journal import Journal
-from app.storage.reflection.model_calls import ModelCallStorage
-from app.usecases.reflection.unreadable_share import UnreadableShare
+from app.storage.reflection.model_calls import ModelCallStorage, Spent
+
+FRESH_S: Final = 60.0
+"""Seconds for which a share that was not spent counts as not spent, because other processes spend it too."""
+MAX_KNOWN: Final = 10_000
+Owner: TypeAlias = tuple[UUID, str | None]
+
+
+class UnreadableShare:
+    """The shares of the tenants and users that this process works for.
+
+    The sum is read again after each unreadable answer of this process. So a process has at most one unreadable answer
+    more than if it read the sum before each call.
+    """
+
+    def __init__(self, storage: ModelCallStorage, policy: LlmPolicy) -> None:
+        self._storage = storage
+        self._policy = policy
+        self._unspent: OrderedDict[Owner, tuple[date, float]] = OrderedDict()
+
+    async def find_spent(self, principal: Principal, user_id: str | None, now: datetime) -> Spent | None:
+        """Return whose share of today's tokens unreadable answers took; None if there is some left."""
+        owner = principal.tenant_id, user_id
+        known = self._unspent.get(owner)
+        if known is not None and known[0] == now.date() and time.monotonic() < known[1]:
+            return None
+        spent = await self._storage.find_wasted_share(principal, user_id, start_of_day(now), self._policy)
+        if spent is None:
+            self._unspent[owner] = now.date(), time.monotonic() + FRESH_S
+            self._unspent.move_to_end(owner)
+            if len(self._unspent) > MAX_KNOWN:
+                self._unspent.popitem(last=False)
+        return spent
+
+    def note_unreadable(self, principal: Principal) -> None:
+        """Read the sums of a tenant again before its next calls."""
+        for owner in [one for one in self._unspent if one[0] == principal.tenant_id]:
+            del self._unspent[owner]
+
 
 T = TypeVar("T")
 ATTEMPTS = 2
@@ -280,3 +322,39 @@ def _check_reply(
 
 def _elapsed_ms(started: float) -> int:
     return round((time.perf_counter() - started) * 1000)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelReport:
+    """The figures by version of each prompt. `spent_today` includes the tokens reserved for calls under way.
+
+    `rejections`: turns and candidate facts that became no memory, by rule. `waiting`: turns that the model could not
+    read, which wait for a day or for another model.
+    """
+
+    prompts: Sequence[PromptReport]
+    rejections: Sequence[Rejection]
+    waiting: int
+    spent_today: int
+    daily_tokens: int
+
+
+class ReportModel:
+    """The use-case that reports on the chat model's calls of a tenant."""
+
+    def __init__(self, storage: ModelCallStorage, policy: LlmPolicy, clock: Clock) -> None:
+        self._storage = storage
+        self._policy = policy
+        self._clock = clock
+
+    async def build_report(self, principal: Principal, days: int) -> ModelReport:
+        """Return the report on the calls of the last `days` days; `spent_today` is for the current UTC day."""
+        now = self._clock.now()
+        since = now - timedelta(days=days)
+        return ModelReport(
+            prompts=await self._storage.load_reports(principal, since),
+            rejections=await self._storage.list_rejections(principal, since),
+            waiting=await self._storage.count_waiting(principal),
+            spent_today=await self._storage.load_spent_tokens(principal, now.date()),
+            daily_tokens=self._policy.daily_tokens,
+        )

@@ -6,7 +6,7 @@
 from mnema_client.turn_memory import reading, turn
 from mnema_client.turn_memory.context_client import ContextClient, FetchedArtifacts
 from mnema_client.turn_memory.flows import run_later
-from mnema_client.turn_memory.presentation import (
+from mnema_client.turn_memory.reading import (
     format_assistant_signals_block,
     format_feedback_block,
     format_turn_memories_block,

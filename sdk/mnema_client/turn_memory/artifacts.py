@@ -6,7 +6,7 @@ from typing import Any, Final, Required, TypedDict
 from mnema_wire.bases import Answered
 from mnema_wire.turn_memory import ArtifactKindName, ArtifactPageOut
 
-from mnema_client import turn_calls, turn_reactions
+from mnema_client import turn_calls
 from mnema_client.transport import Call
 from mnema_client.turn_memory.flows import Flow
 
@@ -130,7 +130,7 @@ def _write_call(kind: str, fields: ArtifactFields, content: dict[str, Any]) -> C
         bucket_ids = content.pop("picked_bucket_ids", None)
         return turn_calls.select_memories(conversation_id, turn_ids, bucket_ids=bucket_ids, **place, **content)
     if kind == REACTION:
-        return turn_reactions.turn_feedback(conversation_id, turn_id, **place, **content)
+        return turn_calls.turn_feedback(conversation_id, turn_id, **place, **content)
     place["track_id"] = fields.get("track_id")
     if kind == FINGERPRINT:
         tags = fields.get("extra_tags")

@@ -1,7 +1,11 @@
-"""Turns that the server's chat model reads, as flows: the ctx-reconciler and the turn summarizer."""
+"""Turns that the server's chat model reads, as flows, and the blocks that agents read of them."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
+from datetime import UTC, datetime
 from typing import Any
+
+from mnema_wire import blocks
+from mnema_wire.blocks import NEWEST_FIRST, format_turn_memories_block, time_since
 
 from mnema_client import turn_extraction
 from mnema_client.errors import NoChatModel
@@ -9,6 +13,38 @@ from mnema_client.model_events import EventCall, Restart, TextDelta
 from mnema_client.turn_extraction import SignalSpec
 from mnema_client.turn_memory.flows import Flow, Streamed
 from mnema_client.turn_memory.scratchpad import Scratchpad
+
+__all__ = ["format_assistant_signals_block", "format_feedback_block", "format_turn_memories_block", "time_since"]
+
+
+def format_feedback_block(
+    feedback_items: Iterable[Any],
+    *,
+    order_label: str = NEWEST_FIRST,
+    scope_label: str = "conversation",
+    now: datetime | None = None,
+) -> str:
+    """Return the block of reactions, newest first. `time_since` is counted to `now`, by default the present."""
+    return blocks.format_feedback_block(
+        feedback_items, order_label=order_label, scope_label=scope_label, now=now or datetime.now(UTC)
+    )
+
+
+def format_assistant_signals_block(
+    items: Iterable[Any],
+    *,
+    order_label: str = NEWEST_FIRST,
+    scope_label: str = "user_cross_conversation",
+    now: datetime | None = None,
+) -> str:
+    """Return the block of what the assistant mentioned or promoted, by turn, newest first.
+
+    `time_since` is counted to `now`, by default the present.
+    """
+    return blocks.format_assistant_signals_block(
+        items, order_label=order_label, scope_label=scope_label, now=now or datetime.now(UTC)
+    )
+
 
 Listener = Callable[[str], Awaitable[None] | None]
 

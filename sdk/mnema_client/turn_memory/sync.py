@@ -17,7 +17,7 @@ from mnema_client.turn_memory.artifacts import (
     save_artifact,
 )
 from mnema_client.turn_memory.flows import drive_now, run_now
-from mnema_client.turn_memory.presentation import (
+from mnema_client.turn_memory.reading import (
     format_assistant_signals_block,
     format_feedback_block,
     format_turn_memories_block,

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from mnema_client.turn_memory import presentation
+from mnema_client.turn_memory import reading
 from mnema_wire import blocks
 from mnema_wire.blocks import (
     MAX_TURNS,
@@ -185,9 +185,9 @@ def test_a_block_of_the_client_has_its_own_title_alone(text: str) -> None:
     reaction = {"turn_id": "t", "ts": MADE, "text": text, "origin": text, "reaction": text}
     signals = {**TURN, "assistant_signals": [{"key": "k", "value": {"a": [text]}, "scope": text}]}
     for block in (
-        presentation.format_turn_memories_block([turn]),
-        presentation.format_feedback_block([reaction], now=NOW),
-        presentation.format_assistant_signals_block([signals], now=NOW),
+        reading.format_turn_memories_block([turn]),
+        reading.format_feedback_block([reaction], now=NOW),
+        reading.format_assistant_signals_block([signals], now=NOW),
     ):
         title, *lines = block.split("\n")
         assert len(find_marks(title)) == 1
@@ -200,18 +200,18 @@ def test_a_block_of_the_client_has_its_own_title_alone(text: str) -> None:
 @given(ITEMS, TEXTS, TEXTS, st.datetimes(timezones=st.just(UTC)))
 def test_the_clients_functions_give_the_same_bytes(items: list[Any], order: str, scope: str, now: datetime) -> None:
     labels = {"order_label": order, "scope_label": scope}
-    assert presentation.format_turn_memories_block(items, max_items=5, current_turn_id="a", **labels) == (
+    assert reading.format_turn_memories_block(items, max_items=5, current_turn_id="a", **labels) == (
         format_turn_memories_block(items, max_items=5, current_turn_id="a", **labels)
     )
     for name in ("format_feedback_block", "format_assistant_signals_block"):
-        assert getattr(presentation, name)(items, now=now, **labels) == getattr(blocks, name)(items, now=now, **labels)
+        assert getattr(reading, name)(items, now=now, **labels) == getattr(blocks, name)(items, now=now, **labels)
 
 
 def test_the_clients_functions_count_to_the_present() -> None:
     made = (datetime.now(UTC) - timedelta(minutes=10, seconds=30)).isoformat()
-    assert "time_since=10m" in presentation.format_feedback_block([{"turn_id": "t", "ts": made}])
+    assert "time_since=10m" in reading.format_feedback_block([{"turn_id": "t", "ts": made}])
     signals = [{"turn_id": "t", "made_at": made, "assistant_signals": [SIGNAL]}]
-    assert "time_since=10m" in presentation.format_assistant_signals_block(signals)
+    assert "time_since=10m" in reading.format_assistant_signals_block(signals)
 
 
 def test_a_text_that_looks_like_other_statements_stands_in_quotes() -> None:

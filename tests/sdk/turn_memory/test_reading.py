@@ -71,7 +71,7 @@ title = await ctx.fetch_conversation_artifacts(
 ).get("conversation_title")
 """
 BLOCKS = """
-from mnema_client.turn_memory.presentation import (
+from mnema_client.turn_memory.reading import (
     format_turn_memories_block,
     format_feedback_block,
     format_assistant_signals_block,

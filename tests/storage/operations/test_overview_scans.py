@@ -11,9 +11,8 @@ from app.domain.memory.listing import MemoryListing, parse_metadata
 from app.domain.principal import Principal
 from app.storage.engine import prepare_connection
 from app.storage.memory.memories import MemoryStorage
-from app.storage.operations.event_list import list_events
-from app.storage.operations.overview import OverviewStorage
-from app.storage.operations.relation_graph import list_relations
+from app.storage.operations.events import list_events
+from app.storage.operations.overview import OverviewStorage, list_relations
 from app.storage.uow import ReadTx, UnitOfWork
 from tests.storage.building import SPACE, bind
 

@@ -15,8 +15,7 @@ from app.domain.turn_memory.artifacts import ArtifactChange, ArtifactKind, Conve
 from app.ports import BlobStore
 from app.providers.blobs import build_blob_store
 from app.storage.turn_memory.artifacts import ArtifactStorage
-from app.storage.turn_memory.blob_contents import PostgresBlobStore
-from app.storage.turn_memory.blobs import BlobLedger
+from app.storage.turn_memory.blobs import BlobLedger, PostgresBlobStore
 from app.storage.uow import UnitOfWork
 from app.usecases.turn_memory.blobs import AT_ONCE, GRACE, StoreBlobs
 from tests.factories import Clock

@@ -42,7 +42,7 @@ from app.storage.engine import Engine, refuse_privileged
 from app.storage.identity import new_id
 from app.storage.operations.schema import head_revision
 from app.storage.operations.secret import MISMATCH_TEXT
-from app.storage.turn_memory.blob_contents import PostgresBlobStore
+from app.storage.turn_memory.blobs import PostgresBlobStore
 from app.storage.uow import UnitOfWork
 from app.usecases.operations.readiness import NO_CHAT_MODEL, Readiness
 from tests.conftest import Database, database_url

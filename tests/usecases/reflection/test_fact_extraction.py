@@ -16,7 +16,7 @@ from app.domain.reflection.model_usage import LlmPolicy
 from app.ports import Embedder
 from app.storage.jobs.jobs import JobStorage
 from app.storage.reflection.model_calls import ModelCallStorage
-from app.usecases.reflection.model_report import ReportModel
+from app.usecases.reflection.model_gateway import ReportModel
 from tests.factories import Clock, draft, make_caller
 from tests.fake_llm import FakeLlm, Fault
 from tests.fake_llm.prompts import Question, extract
