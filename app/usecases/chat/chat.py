@@ -105,26 +105,17 @@ class Chat:
         self.actions = replace(self.actions, failed=True)
 
 
+@dataclass(frozen=True)
 class ChatWithMemory:
     """The use-case around one call of a chat endpoint."""
 
-    def __init__(
-        self,
-        turns: StoreTurn,
-        kept: KeptTurns,
-        facts: AnswerFacts,
-        retrieval: RetrieveForChat,
-        embedder: Embedder,
-        policies: TenantPolicies,
-        clock: Clock,
-    ) -> None:
-        self._turns = turns
-        self._kept = kept
-        self._facts = facts
-        self._retrieval = retrieval
-        self._embedder = embedder
-        self._policies = policies
-        self._clock = clock
+    turns: StoreTurn
+    kept: KeptTurns
+    facts: AnswerFacts
+    retrieval: RetrieveForChat
+    embedder: Embedder
+    policies: TenantPolicies
+    clock: Clock
 
     async def begin_chat(self, principal: Principal, request: ChatRequest, key: OptionalKey = None) -> Chat:
         """Store the user's message; answer it from facts, or find the memories to put before it.
@@ -132,14 +123,14 @@ class ChatWithMemory:
         A prompt of the chat client itself (a title, tags) is only forwarded. Raise CategoryNotAllowed if the key
         may not see turns, IdempotencyMismatch for a key of another request, InvalidInput for an invalid user.
         """
-        principal.require_categories([self._policies.of(principal).turn_category])
-        names = self._policies.of(principal).categories.tag_names
-        user_from = self._policies.of(principal).chat.user_from
+        principal.require_categories([self.policies.of(principal).turn_category])
+        names = self.policies.of(principal).categories.tag_names
+        user_from = self.policies.of(principal).chat.user_from
         user_id = first_identifier(request.named_users, user_from) or default_user(principal)
-        chat = Chat(principal, request, user_id, self._clock.now(), key, names=names)
+        chat = Chat(principal, request, user_id, self.clock.now(), key, names=names)
         if request.message is not None and not chat.is_client_prompt:
             try:
-                async with asyncio.timeout(self._policies.defaults.chat.memory_timeout_s):
+                async with asyncio.timeout(self.policies.defaults.chat.memory_timeout_s):
                     await self._use_memory(chat, find_user_words(replace_halves(request.message.text)))
             except CALLER_ERRORS:
                 raise
@@ -168,7 +159,7 @@ class ChatWithMemory:
         kind = "incomplete answer" if incomplete else "answer"
         key = chat.key and replace(chat.key, route=f"{chat.key.route} {kind}")
         try:
-            async with asyncio.timeout(self._policies.defaults.chat.memory_timeout_s):
+            async with asyncio.timeout(self.policies.defaults.chat.memory_timeout_s):
                 await self._store_turn(chat, self._hold_turn(chat, "assistant", text, metadata, key))
         except OUTAGES as error:
             if not await self._keep_unstored(chat):
@@ -178,7 +169,7 @@ class ChatWithMemory:
 
     def _hold_turn(self, chat: Chat, role: str, text: str, metadata: dict[str, Any], key: OptionalKey) -> KeptTurn:
         """Return a turn to store; it is `chat.unstored` until it is stored."""
-        draft = self._turns.check_turn(chat.principal, self._draft_turn(chat, role, text, metadata), trim=True)
+        draft = self.turns.check_turn(chat.principal, self._draft_turn(chat, role, text, metadata), trim=True)
         chat.unstored = KeptTurn.of(new_id(), chat.principal, draft, key)
         return chat.unstored
 
@@ -192,7 +183,7 @@ class ChatWithMemory:
         """Store a turn. It stays in `chat.unstored` if the database does not store it in time."""
         with _dropping_refused(chat):
             checked = CheckedTurn(turn.turn, turn.memory_id, stated)
-            stored = await self._turns.store_checked(chat.principal, checked, key=turn.key, embedding=embedding)
+            stored = await self.turns.store_checked(chat.principal, checked, key=turn.key, embedding=embedding)
         chat.unstored = None
         return stored
 
@@ -201,7 +192,7 @@ class ChatWithMemory:
         turn, chat.unstored = chat.unstored, None
         if turn is None:
             return True
-        is_kept = await self._kept.keep_turn(turn)
+        is_kept = await self.kept.keep_turn(turn)
         chat.is_pending = chat.is_pending or is_kept
         return is_kept
 
@@ -210,7 +201,7 @@ class ChatWithMemory:
         question = normalise_text(text[:MAX_QUESTION])
         embedding = asyncio.ensure_future(self._embed_question(chat, question))
         try:
-            facts = self._policies.of(chat.principal).facts
+            facts = self.policies.of(chat.principal).facts
             asked = parse_question(question, facts.topics)
             stated = read_stated(question, facts.topics, facts.max_rank, asked)
             parts = self._parts_to_answer(chat, asked)
@@ -229,7 +220,7 @@ class ChatWithMemory:
     def _parts_to_answer(self, chat: Chat, asked: tuple[QuestionPart, ...]) -> tuple[QuestionPart, ...]:
         """Return what stored facts may answer. A question without a topic refers to the messages before it."""
         visible = chat.principal.categories
-        if visible is not None and self._policies.of(chat.principal).facts.category not in visible:
+        if visible is not None and self.policies.of(chat.principal).facts.category not in visible:
             return ()
         return asked if chat.request.is_alone or all(part.topic_key for part in asked) else ()
 
@@ -243,7 +234,7 @@ class ChatWithMemory:
         If nothing at all is known, answer that without a model, unless a part of the memory failed or the request has
         other messages.
         """
-        answer = await self._facts.answer_parts(chat.principal, chat.user_id, chat.request.memory_id, parts)
+        answer = await self.facts.answer_parts(chat.principal, chat.user_id, chat.request.memory_id, parts)
         if answer.is_settled and chat.request.is_plain:
             chat.answer = answer
             self._count_retrieved(chat, answer)
@@ -275,7 +266,7 @@ class ChatWithMemory:
         """
         turn = self._hold_turn(chat, "user", text, {}, chat.key)
         with _dropping_refused(chat):
-            if len(text) <= MAX_QUESTION and await self._kept.is_repeated(chat.principal, turn.turn, question):
+            if len(text) <= MAX_QUESTION and await self.kept.is_repeated(chat.principal, turn.turn, question):
                 chat.unstored = None
                 return
         stored = await self._store_turn(chat, turn, embedding, stated if turn.turn.text == question else None)
@@ -289,7 +280,7 @@ class ChatWithMemory:
         request = chat.request
         await embedding  # retrieval finds it in the cache of queries
         options = RetrievalOptions(request.top_k, request.recency_weight, request.score_threshold)
-        chat.memories = await self._retrieval.retrieve_memories(
+        chat.memories = await self.retrieval.retrieve_memories(
             chat.principal, chat.user_id, request.memory_id, question, options, present=request.texts
         )
         if stated:
@@ -302,8 +293,8 @@ class ChatWithMemory:
     async def _embed_question(self, chat: Chat, question: str) -> Embedding | None:
         """Return the embedding; None if the embedder fails or takes most of the time for memory."""
         try:
-            async with asyncio.timeout(EMBEDDING_SHARE * self._policies.defaults.chat.memory_timeout_s):
-                return await self._embedder.encode_query(question)
+            async with asyncio.timeout(EMBEDDING_SHARE * self.policies.defaults.chat.memory_timeout_s):
+                return await self.embedder.encode_query(question)
         except (EmbedderUnavailable, TimeoutError) as error:
             _note_failure(chat, "embed", error)
             return None
@@ -312,11 +303,11 @@ class ChatWithMemory:
         topics = answer.topic_keys if answer else frozenset[str]()
         told = {fact.id for fact in answer.facts} if answer else set[UUID]()
         used = {hit.category for hit in chat.memories.hits if hit.id not in told}
-        count = len(topics) + (len(used) if self._policies.of(chat.principal).chat.count_memories else 0)
+        count = len(topics) + (len(used) if self.policies.of(chat.principal).chat.count_memories else 0)
         chat.actions = replace(chat.actions, retrieved=count)
 
     def _draft_turn(self, chat: Chat, role: str, text: str, metadata: dict[str, Any]) -> NewMemory:
-        policies = self._policies.of(chat.principal)
+        policies = self.policies.of(chat.principal)
         return NewMemory(
             user_id=chat.user_id,
             category=policies.turn_category,

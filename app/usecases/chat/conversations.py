@@ -51,41 +51,29 @@ class DeletedConversation:
     artifacts: int = 0
 
 
+@dataclass(frozen=True)
 class Conversations:
     """The use-cases that read and delete conversations, in the categories that the key may see."""
 
-    def __init__(
-        self,
-        uow: UnitOfWork,
-        storage: ConversationStorage,
-        summaries: ReadSummary,
-        facts: FactStorage,
-        artifacts: ArtifactRetention,
-        forgetting: ForgetMemories,
-        journal: Journal,
-        fact_memories: EmbedFactMemories,
-        policies: TenantPolicies,
-        clock: Clock,
-    ) -> None:
-        self._uow = uow
-        self._storage = storage
-        self._summaries = summaries
-        self._facts = facts
-        self._artifacts = artifacts
-        self._forgetting = forgetting
-        self._journal = journal
-        self._fact_memories = fact_memories
-        self._policies = policies
-        self._clock = clock
+    uow: UnitOfWork
+    storage: ConversationStorage
+    summaries: ReadSummary
+    facts: FactStorage
+    artifacts: ArtifactRetention
+    forgetting: ForgetMemories
+    journal: Journal
+    fact_memories: EmbedFactMemories
+    policies: TenantPolicies
+    clock: Clock
 
     async def read_conversation(
         self, principal: Principal, user_id: str, memory_id: str, cursor: str | None, limit: int
     ) -> ConversationPage:
         """Return a page of the user's conversation: what was said, and what was stored with it. Raise InvalidCursor."""
         after = decode_cursor(cursor)
-        async with self._uow.read_anywhere(principal) as tx:
-            rows = await self._storage.list_entries(tx, principal, (user_id, memory_id), after, limit + 1)
-            summary = await self._summaries.read_summary(tx, principal, user_id, memory_id)
+        async with self.uow.read_anywhere(principal) as tx:
+            rows = await self.storage.list_entries(tx, principal, (user_id, memory_id), after, limit + 1)
+            summary = await self.summaries.read_summary(tx, principal, user_id, memory_id)
         items = rows[:limit]
         last = rows[limit - 1] if len(rows) > limit else None
         return ConversationPage(items, summary, encode_cursor((last.created_at, last.id)) if last else None)
@@ -107,22 +95,22 @@ class Conversations:
 
     async def _delete_memories(self, principal: Principal, place: Place, purge: bool) -> int:
         """Delete what is stored now; return how many memories."""
-        async with self._uow.read(principal) as tx:
-            until = await self._storage.read_moment(tx)
+        async with self.uow.read(principal) as tx:
+            until = await self.storage.read_moment(tx)
         states = ALL_STATES if purge else (MemoryState.active.value,)
-        find = partial(self._storage.find_stored, place=place, states=states, until=until)
+        find = partial(self.storage.find_stored, place=place, states=states, until=until)
         deleted = 0
         for _attempt in range(ATTEMPTS):
             change = _purge_change if purge else self._delete_change
-            deleted += await self._forgetting.change_found(principal, find, change)
-            async with self._uow.read(principal) as tx:
+            deleted += await self.forgetting.change_found(principal, find, change)
+            async with self.uow.read(principal) as tx:
                 if not await find(tx, principal, limit=1):
                     return deleted
         raise WriteContention()
 
     def _delete_change(self, principal: Principal, memory: Memory) -> MemoryChange:
-        now = self._clock.now()
-        lifecycle = self._policies.of(principal).lifecycle
+        now = self.clock.now()
+        lifecycle = self.policies.of(principal).lifecycle
         return MemoryChange(
             kind=ChangeKind.soft_deleted,
             memory_id=memory.id,
@@ -151,18 +139,18 @@ class Conversations:
 
     async def _remove_batch(self, principal: Principal, place: Place, facts: Sequence[PlacedFact]) -> int:
         """Remove the facts of these topics with one statement, dated no earlier than any of them; return how many."""
-        policy = self._policies.of(principal).facts
+        policy = self.policies.of(principal).facts
         operations = tuple(FactOperation("remove", topic) for topic in sorted({f.topic_key for f in facts}))
         statement = FactStatement(
             *place,
             category=policy.category,
             operations=operations,
-            stated_at=max(self._clock.now(), *(fact.created_at for fact in facts)),
+            stated_at=max(self.clock.now(), *(fact.created_at for fact in facts)),
             max_rank=policy.max_rank,
             names=policy.name_topics(operations),
         )
-        outcome = await self._journal.record(principal, [], facts=[statement])
-        await self._fact_memories.embed_memories(principal, outcome.fact_memories)  # of other conversations
+        outcome = await self.journal.record(principal, [], facts=[statement])
+        await self.fact_memories.embed_memories(principal, outcome.fact_memories)  # of other conversations
         return sum(stated.action == "remove" for done in outcome.facts for stated in done.stated)
 
     async def _purge_facts(self, principal: Principal, place: Place) -> int:
@@ -172,20 +160,20 @@ class Conversations:
         while count:
             found = await self._find_facts(principal, place, with_removed=True)
             ids = [fact.id for fact in found if fact.removed]
-            count = sum([await self._facts.purge_removed(principal, _FOR_EVER, 1, fact_id=id_) for id_ in ids])
+            count = sum([await self.facts.purge_removed(principal, _FOR_EVER, 1, fact_id=id_) for id_ in ids])
             purged += count
         return purged
 
     async def _purge_artifacts(self, principal: Principal, place: Place) -> int:
         """Delete the artifacts for good; return how many."""
-        category = self._policies.of(principal).turn_memory.category
+        category = self.policies.of(principal).turn_memory.category
         if principal.categories is not None and category not in principal.categories:
             return 0
-        return await self._artifacts.purge_conversation(principal, Conversation(*place))
+        return await self.artifacts.purge_conversation(principal, Conversation(*place))
 
     async def _find_facts(self, principal: Principal, place: Place, *, with_removed: bool) -> list[PlacedFact]:
-        async with self._uow.read(principal) as tx:
-            return await self._storage.find_facts(tx, principal, place, FACTS, with_removed=with_removed)
+        async with self.uow.read(principal) as tx:
+            return await self.storage.find_facts(tx, principal, place, FACTS, with_removed=with_removed)
 
 
 def _purge_change(principal: Principal, memory: Memory) -> MemoryChange:

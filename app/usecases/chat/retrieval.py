@@ -68,26 +68,17 @@ class _Pools:
         return candidate.type == MemoryType.turn and candidate.text_hash == self.question
 
 
+@dataclass(frozen=True)
 class RetrieveForChat:
     """The use-case that retrieves memories from the conversation and from what is known in every conversation."""
 
-    def __init__(
-        self,
-        uow: UnitOfWork,
-        search: SearchStorage,
-        chunks: FindChunks,
-        ranks: RankMemories,
-        summaries: ReadSummary,
-        access: AccessLog,
-        policies: TenantPolicies,
-    ) -> None:
-        self._uow = uow
-        self._search = search
-        self._chunks = chunks
-        self._ranks = ranks
-        self._summaries = summaries
-        self._access = access
-        self._policies = policies
+    uow: UnitOfWork
+    search: SearchStorage
+    chunks: FindChunks
+    ranks: RankMemories
+    summaries: ReadSummary
+    access: AccessLog
+    policies: TenantPolicies
 
     async def retrieve_memories(
         self,
@@ -105,15 +96,15 @@ class RetrieveForChat:
         Without the embedder the search is lexical, without the reranker it is not reranked; `degraded` then has the
         error's code.
         """
-        policies = self._policies.of(principal)
+        policies = self.policies.of(principal)
         top_k = policies.chat.default_top_k if options.top_k is None else options.top_k
         if top_k <= 0:
             return ChatMemories()
         categories = policies.categories.searchable_by(principal)
         place = user_id, memory_id
         if not (question := normalise_text(text[:MAX_QUESTION])) or not categories:
-            async with self._uow.read_anywhere(principal) as tx:
-                return ChatMemories(summary=await self._summaries.read_summary(tx, principal, *place))
+            async with self.uow.read_anywhere(principal) as tx:
+                return ChatMemories(summary=await self.summaries.read_summary(tx, principal, *place))
         conditions = scope_conditions(memory_id)
         profile = _build_profile(policies, options)
         told = await offload_if_large(sum(map(len, present)), _hash_texts, present)
@@ -123,7 +114,7 @@ class RetrieveForChat:
         profile = replace(profile, pool=profile.pool * len(conditions))
         lengths = dict.fromkeys(categories, EVERY)
         slots = min(top_k, policies.sources.answer_chunks)
-        ranking = await self._ranks.prepare_ranking(principal, request, categories, lengths, profile, chunks=slots)
+        ranking = await self.ranks.prepare_ranking(principal, request, categories, lengths, profile, chunks=slots)
         ranking.search = replace(ranking.search, left_out=Conditions(type=HIT_TYPES), with_vectors=True)
         return await self._answer(principal, place, ranking, pools)
 
@@ -131,24 +122,24 @@ class RetrieveForChat:
         self, principal: Principal, place: tuple[str, str], ranking: Ranking, pools: _Pools
     ) -> ChatMemories:
         find = partial(self._find_candidates, pools=pools)
-        reranked = await self._ranks.rerank_candidates(ranking, find)
-        async with self._uow.read_anywhere(principal) as tx:
-            chosen = await self._ranks.choose_ranked(tx, ranking, reranked, find)
+        reranked = await self.ranks.rerank_candidates(ranking, find)
+        async with self.uow.read_anywhere(principal) as tx:
+            chosen = await self.ranks.choose_ranked(tx, ranking, reranked, find)
             ids = [scored.candidate.id for scored in chosen]
             found = FoundMemories()
             if ids:
-                found = await self._search.load_answer(tx, principal, ranking.search, chosen=ids)
-            chunks = await self._chunks.load_chosen(tx, ranking)
-            summary = await self._summaries.read_summary(tx, principal, *place)
+                found = await self.search.load_answer(tx, principal, ranking.search, chosen=ids)
+            chunks = await self.chunks.load_chosen(tx, ranking)
+            summary = await self.summaries.read_summary(tx, principal, *place)
         items, _ = arrange_answer(chosen, found.chosen, ranking.search.text, ranking.limits)
         scores = [item.scored for item in items]
-        most = self._policies.of(principal).chat.memory_chars
+        most = self.policies.of(principal).chat.memory_chars
         hits = [_hit_of(scored, found.chosen[scored.candidate.id], most) for scored in scores]
         hits += _chunk_hits(chunks, ranking.chunks.most if ranking.chunks else 0, most)
-        self._access.record_access(principal, [hit.id for hit in hits], ranking.observe_search(scores))
-        if self._policies.of(principal).query.receipts:
+        self.access.record_access(principal, [hit.id for hit in hits], ranking.observe_search(scores))
+        if self.policies.of(principal).query.receipts:
             receipt = _build_receipt(principal, place, hits, found.chosen, chunks, ranking)
-            self._access.record_receipt(principal, receipt)
+            self.access.record_receipt(principal, receipt)
         return ChatMemories(tuple(hits), summary, ranking.degraded)
 
     async def _find_candidates(self, tx: ReadTx, ranking: Ranking, pools: _Pools) -> list[Candidate]:
@@ -177,7 +168,7 @@ class RetrieveForChat:
         kept: list[Candidate] = []
         for _ in range(SEARCHES):
             search = _scope_search(ranking, conditions, wanted, told)
-            found = await self._search.find_candidates(tx, ranking.principal, search)
+            found = await self.search.find_candidates(tx, ranking.principal, search)
             found = _take_chunks(found, ranking.chunks)
             kept = [c for c in found if not pools.is_told(c)]
             if len(found) < wanted or len(kept) >= pools.size:

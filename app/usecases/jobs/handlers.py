@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import asdict
+from dataclasses import KW_ONLY, asdict, dataclass
 from datetime import timedelta
 from typing import Any, TypeAlias
 from uuid import UUID
@@ -37,41 +37,32 @@ Handler: TypeAlias = Callable[[Principal, Job], Awaitable[Mapping[str, Any]]]
 """A function that does a job and returns its report: JSON without any text of a user."""
 
 
+@dataclass(frozen=True)
 class ReflectionJobs:
     """The jobs that reflect on turns. They are separate jobs, so a chat model that hangs blocks nothing else."""
 
-    def __init__(
-        self,
-        reflect: Reflect,
-        capture: CaptureFacts,
-        obey: ObeyTurn,
-        jobs: JobStorage,
-        policy: LlmPolicy,
-        clock: Clock,
-        *,
-        has_model: bool,
-    ) -> None:
-        self._reflect = reflect
-        self._capture = capture
-        self._obey = obey
-        self._jobs = jobs
-        self._policy = policy
-        self._clock = clock
-        self._has_model = has_model
+    reflect: Reflect
+    capture: CaptureFacts
+    obey: ObeyTurn
+    jobs: JobStorage
+    policy: LlmPolicy
+    clock: Clock
+    _: KW_ONLY
+    has_model: bool
 
     async def capture_turn(self, principal: Principal, memory_id: UUID) -> Mapping[str, Any]:
         """Store what a turn plainly states. A chat model reads the turn afterwards."""
-        return (await self._capture.capture_turn(principal, memory_id)).as_json()
+        return (await self.capture.capture_turn(principal, memory_id)).as_json()
 
     async def obey_turn(self, principal: Principal, memory_id: UUID) -> Mapping[str, Any]:
         """Carry out what a turn says of statements that are stored already."""
-        return await self._obey.obey_turn(principal, memory_id)
+        return await self.obey.obey_turn(principal, memory_id)
 
     async def queue_turn(self, principal: Principal, job: Job, memory_id: UUID) -> Mapping[str, Any]:
         """Queue the reflection on the turn of `job`, once for each turn. Do nothing without a chat model."""
-        if not self._has_model:
+        if not self.has_model:
             return {"why": "no_model"}
-        [*ids] = await self._jobs.enqueue_jobs(
+        [*ids] = await self.jobs.enqueue_jobs(
             principal, [NewJob(JobKind.reflect_turn, job.user_id, job.payload)], f"turn:{memory_id}"
         )
         return {"queued": len(ids)}
@@ -88,40 +79,40 @@ class ReflectionJobs:
         report: dict[str, Any] = {}
         if number:
             report["capture"] = await self.capture_turn(principal, memory_id)
-        if not self._has_model:
+        if not self.has_model:
             await self.defer_facts(principal, job, report)
             return report or {"why": "no_model"}
         try:
-            report |= await self._reflect.reflect_turn(principal, user_id, thread_id, memory_id, number)
+            report |= await self.reflect.reflect_turn(principal, user_id, thread_id, memory_id, number)
             await self.defer_facts(principal, job, report)
             return report
         except TokensSpent:
-            wait_s = self._policy.wait_s(job.created_at, self._clock.now())
+            wait_s = self.policy.wait_s(job.created_at, self.clock.now())
             if wait_s is None:
                 return {"why": "spent"}
             why = f"{TokensSpent.code}: the job waits for the next day's tokens"
             raise Deferral(wait_s + random.uniform(0, SPREAD_S), why) from None
         except UnusableAnswer as error:
-            if self._clock.now() - job.created_at >= timedelta(days=self._policy.wait_days):
+            if self.clock.now() - job.created_at >= timedelta(days=self.policy.wait_days):
                 raise TurnUnreadable(error.detail) from None
             raise Deferral(UNREADABLE_WAIT_S, self._reason_to_wait) from None
 
     @property
     def _reason_to_wait(self) -> str:
-        return f"{WAITS_FOR_MODEL}the job waits a day, or for another model than {self._reflect.model_name}"
+        return f"{WAITS_FOR_MODEL}the job waits a day, or for another model than {self.reflect.model_name}"
 
     async def defer_facts(self, principal: Principal, job: Job, report: Mapping[str, Any]) -> None:
         """Queue the next round of a turn for the next day, if its readers deferred facts. Give up after `wait_days`."""
         number = _round_from_job(job) + 1
-        wait_s = self._policy.wait_s(job.created_at, self._clock.now())
+        wait_s = self.policy.wait_s(job.created_at, self.clock.now())
         readers = (report.get(reader, {}) for reader in ("capture", "multi_fact"))
-        if not any(reader.get("deferred") for reader in readers) or wait_s is None or number > self._policy.wait_days:
+        if not any(reader.get("deferred") for reader in readers) or wait_s is None or number > self.policy.wait_days:
             return
         _, _, memory_id = _turn_from_job(job)
         payload = {**job.payload, "round": number}
         next_round = NewJob(JobKind.reflect_turn, job.user_id, payload)
         slot = f"turn:{memory_id}:{number}"
-        await self._jobs.enqueue_jobs(principal, [next_round], slot, wait_s + random.uniform(0, SPREAD_S))
+        await self.jobs.enqueue_jobs(principal, [next_round], slot, wait_s + random.uniform(0, SPREAD_S))
 
     async def reflect_pending(self, principal: Principal, job: Job) -> Mapping[str, Any]:
         """Reflect on the unread turns of the job's user, or of all users. Return counts by kind of memory."""
@@ -129,10 +120,10 @@ class ReflectionJobs:
         try:
             revived = await self._revive_turns(principal)
             waiting = JobKind.reflect_turn, WAITS_FOR_MODEL, self._reason_to_wait
-            revived += await self._jobs.wake_jobs(principal, *waiting, REVIVED_OVER_S)
+            revived += await self.jobs.wake_jobs(principal, *waiting, REVIVED_OVER_S)
             for kind in Reflect.KINDS:
                 total = counts.setdefault(kind, dict.fromkeys(("created", "updated", "tokens"), 0))
-                async for result in self._reflect.reflect_waiting(principal, kind, user_id=job.user_id):
+                async for result in self.reflect.reflect_waiting(principal, kind, user_id=job.user_id):
                     for name in total:
                         total[name] += getattr(result, name) if result.why is None or name == "tokens" else 0
         except TokensSpent:
@@ -141,12 +132,12 @@ class ReflectionJobs:
 
     async def _revive_turns(self, principal: Principal) -> int:
         """Queue again the turns whose attempts an outage used up, once the model answers. Return how many."""
-        since = self._clock.now() - timedelta(days=self._policy.wait_days)
+        since = self.clock.now() - timedelta(days=self.policy.wait_days)
         outage = JobKind.reflect_turn, since, ChatModelUnavailable.code
-        if not await self._jobs.has_stranded(principal, *outage):
+        if not await self.jobs.has_stranded(principal, *outage):
             return 0
-        await self._reflect.probe_model(principal)
-        return await self._jobs.revive_jobs(principal, *outage, REVIVED_OVER_S)
+        await self.reflect.probe_model(principal)
+        return await self.jobs.revive_jobs(principal, *outage, REVIVED_OVER_S)
 
 
 def job_handlers(

@@ -54,22 +54,15 @@ class LeasedJob:
     since: float
 
 
+@dataclass(frozen=True)
 class RunJobs:
     """The workers' use-case. Any number of workers may call it at the same time."""
 
-    def __init__(
-        self,
-        jobs: JobStorage,
-        tenants: TenantStorage,
-        journal: Journal,
-        handlers: Mapping[JobKind, Handler],
-        policy: JobPolicy,
-    ) -> None:
-        self._jobs = jobs
-        self._tenants = tenants
-        self._journal = journal
-        self._handlers = handlers
-        self._policy = policy
+    jobs: JobStorage
+    tenants: TenantStorage
+    journal: Journal
+    handlers: Mapping[JobKind, Handler]
+    policy: JobPolicy
 
     async def collect_due_jobs(self) -> list[DueJob]:
         """Mark due jobs as published and return them. Of two concurrent sweeps, only one gets a job.
@@ -77,9 +70,9 @@ class RunJobs:
         A job comes again after `republish_s` if its message was lost, and after its lease if its worker died.
         """
         published = []
-        for tenant_id, due in (await self._jobs.find_due()).items():
+        for tenant_id, due in (await self.jobs.find_due()).items():
             try:
-                marked = await self._jobs.mark_published(Principal(tenant_id), [job.job_id for job in due])
+                marked = await self.jobs.mark_published(Principal(tenant_id), [job.job_id for job in due])
             except (TenantBusy, DataLocked) as error:  # the others' jobs do not wait for it
                 log.warning("jobs_not_published", tenant_id=str(tenant_id), code=error.code)
                 continue
@@ -91,13 +84,13 @@ class RunJobs:
 
         `now` defaults to the database's time. Idempotent: a kind runs once for each tenant and period.
         """
-        now = now or await self._jobs.database_time()
-        periods = {kind: period for kind, period in self._policy.schedule.items() if kind in self._handlers}
+        now = now or await self.jobs.database_time()
+        periods = {kind: period for kind, period in self.policy.schedule.items() if kind in self.handlers}
         queued = 0
-        for tenant in await self._tenants.list_tenants():
+        for tenant in await self.tenants.list_tenants():
             slots = {kind: period_slot(now, period, offset_s(tenant.id, period)) for kind, period in periods.items()}
             try:
-                queued += len(await self._jobs.schedule_jobs(Principal(tenant.id), slots))
+                queued += len(await self.jobs.schedule_jobs(Principal(tenant.id), slots))
             except NotFound:  # the tenant was deleted meanwhile
                 continue
             except (TenantBusy, DataLocked) as error:  # the next call queues them
@@ -114,7 +107,7 @@ class RunJobs:
         name = f"{worker}#{new_id().hex[-8:]}"
         since = asyncio.get_running_loop().time()
         try:
-            job = await self._jobs.start_job(principal, job_id, name)
+            job = await self.jobs.start_job(principal, job_id, name)
         except MnemaError as error:
             log.warning("job_not_started", job_id=str(job_id), code=error.code)
             return "skipped"  # the job is unchanged; the next sweep finds it again
@@ -128,7 +121,7 @@ class RunJobs:
     async def _run_leased(self, leased: LeasedJob) -> Outcome:
         try:
             report = await self._run_with_heartbeat(leased)
-            finished = await self._jobs.finish_job(leased.principal, leased.job.id, leased.worker, report)
+            finished = await self.jobs.finish_job(leased.principal, leased.job.id, leased.worker, report)
             return "done" if finished else "skipped"
         except asyncio.CancelledError:
             await asyncio.shield(self._requeue_job(leased))
@@ -158,7 +151,7 @@ class RunJobs:
 
     async def _call_handler(self, principal: Principal, job: Job) -> Mapping[str, Any]:
         try:
-            handler = self._handlers[JobKind(job.kind)]
+            handler = self.handlers[JobKind(job.kind)]
         except (KeyError, ValueError) as error:
             raise NoHandler from error
         return await handler(principal, job)
@@ -166,32 +159,32 @@ class RunJobs:
     async def _extend_lease(self, leased: LeasedJob) -> None:
         """Extend the lease until cancelled. Raise LeaseLost if another run has the job or may have it."""
         loop = asyncio.get_running_loop()
-        until = leased.since + self._policy.lease_s
+        until = leased.since + self.policy.lease_s
         while loop.time() < until:
-            await asyncio.sleep(self._policy.heartbeat_s)
+            await asyncio.sleep(self.policy.heartbeat_s)
             sent_at = loop.time()
             try:
                 async with asyncio.timeout_at(until):
-                    extended = await self._jobs.extend_lease(leased.principal, leased.job.id, leased.worker)
+                    extended = await self.jobs.extend_lease(leased.principal, leased.job.id, leased.worker)
             except (MnemaError, TimeoutError):  # the outage may end before the lease does
                 log.warning("job_beat_failed", job_id=str(leased.job.id))
                 continue
             if not extended:
                 break
-            until = sent_at + self._policy.lease_s
+            until = sent_at + self.policy.lease_s
         raise LeaseLost
 
     async def _requeue_job(self, leased: LeasedJob) -> None:
-        retry_in_s = 0.0 if leased.job.attempts < self._policy.max_attempts else None
+        retry_in_s = 0.0 if leased.job.attempts < self.policy.max_attempts else None
         why = "the worker stopped before the job ended"
         try:
-            await self._jobs.fail_job(leased.principal, leased.job.id, leased.worker, why, retry_in_s)
+            await self.jobs.fail_job(leased.principal, leased.job.id, leased.worker, why, retry_in_s)
         except MnemaError as error:  # another worker takes the job over when the lease ends
             log.warning("job_not_handed_back", job_id=str(leased.job.id), code=error.code)
 
     async def _defer_job(self, leased: LeasedJob, deferral: Deferral) -> Outcome:
         try:
-            deferred = await self._jobs.defer_job(
+            deferred = await self.jobs.defer_job(
                 leased.principal, leased.job.id, leased.worker, deferral.wait_s, deferral.why
             )
         except MnemaError as error:  # another worker takes the job over when the lease ends, and defers it again
@@ -202,12 +195,10 @@ class RunJobs:
     async def _fail_job(self, leased: LeasedJob, error: Exception) -> Outcome:
         """Schedule a retry, or mark the job dead. Leave a job alone that this run no longer holds."""
         job = leased.job
-        dead = isinstance(error, PERMANENT_ERRORS) or job.attempts >= self._policy.max_attempts
-        retry_in_s = None if dead else backoff_s(job.attempts, self._policy, random.random())
+        dead = isinstance(error, PERMANENT_ERRORS) or job.attempts >= self.policy.max_attempts
+        retry_in_s = None if dead else backoff_s(job.attempts, self.policy, random.random())
         try:
-            if not await self._jobs.fail_job(
-                leased.principal, job.id, leased.worker, describe_error(error), retry_in_s
-            ):
+            if not await self.jobs.fail_job(leased.principal, job.id, leased.worker, describe_error(error), retry_in_s):
                 return "skipped"
         except MnemaError as outage:
             log.warning("job_not_handed_back", job_id=str(job.id), code=outage.code)
@@ -220,7 +211,7 @@ class RunJobs:
     async def _record_failure(self, principal: Principal, job: Job) -> None:
         """Record the failure as an event without the user, who may have been erased meanwhile."""
         try:
-            await self._journal.record_event(principal, [Observation("worker", job.kind, "error")])
+            await self.journal.record_event(principal, [Observation("worker", job.kind, "error")])
         except MnemaError as error:
             log.warning("job_event_lost", job_id=str(job.id), code=error.code)
 

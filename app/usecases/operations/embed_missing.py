@@ -1,6 +1,7 @@
 """Embedding of rows without a vector in a space, and the approximate index of large tenants."""
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from typing import TypeVar
 from uuid import UUID
@@ -28,30 +29,23 @@ def _ignore_progress(_count: int) -> None:
     pass
 
 
+@dataclass(frozen=True)
 class EmbedMissing:
     """The use-case that embeds missing rows. Each batch is one transaction, so an interrupted run can go on later.
 
     A refused text is recorded as an event and skipped; the other texts of its batch get their vectors.
     """
 
-    def __init__(
-        self,
-        vectors: VectorStorage,
-        items: ItemVectorStorage,
-        embedder: Embedder,
-        journal: Journal,
-        exact_up_to: int,
-    ) -> None:
-        self._vectors = vectors
-        self._items = items
-        self._embedder = embedder
-        self._journal = journal
-        self._exact_up_to = exact_up_to
+    vectors: VectorStorage
+    items: ItemVectorStorage
+    embedder: Embedder
+    journal: Journal
+    exact_up_to: int
 
     async def count_missing(self, principal: Principal) -> int:
         """Return how many memories and store items `embed_all` would embed."""
-        items, embedded = await self._items.count_vectors(principal)
-        return await self._vectors.count_missing(principal, tokens=self._embedder.gives_tokens) + items - embedded
+        items, embedded = await self.items.count_vectors(principal)
+        return await self.vectors.count_missing(principal, tokens=self.embedder.gives_tokens) + items - embedded
 
     async def embed_all(self, principal: Principal, report: Callable[[int], None] = _ignore_progress) -> dict[str, int]:
         """Embed the tenant's memories without vector or tokens and its store items without vectors, then index.
@@ -62,7 +56,7 @@ class EmbedMissing:
         embedded = 0
         after = None
         refused = list[UUID]()
-        while missing := await self._vectors.find_missing(principal, after, BATCH, tokens=self._embedder.gives_tokens):
+        while missing := await self.vectors.find_missing(principal, after, BATCH, tokens=self.embedder.gives_tokens):
             count = await self._embed_memories(principal, missing, refused)
             report(count)
             embedded, after = embedded + count, missing[-1].id
@@ -73,12 +67,12 @@ class EmbedMissing:
     async def _embed_items(self, principal: Principal, report: Callable[[int], None], refused: list[UUID]) -> int:
         async def embed_batch(items: Sequence[UnembeddedItem]) -> int:
             texts = [item.embeddable_texts for item in items]
-            vectors = iter(await self._embedder.embed_texts([text for own in texts for text in own]))
-            return await self._items.fill_vectors(principal, items, [list(islice(vectors, len(own))) for own in texts])
+            vectors = iter(await self.embedder.embed_texts([text for own in texts for text in own]))
+            return await self.items.fill_vectors(principal, items, [list(islice(vectors, len(own))) for own in texts])
 
         embedded = 0
         after = None
-        while missing := await self._items.find_missing(principal, after, BATCH):
+        while missing := await self.items.find_missing(principal, after, BATCH):
             for batch in _split_by_texts(missing):
                 count = await self._embed_by_halves(principal, batch, embed_batch, refused)
                 report(count)
@@ -89,24 +83,24 @@ class EmbedMissing:
     async def _index_vectors(self, principal: Principal) -> int:
         """Index every vector of a tenant that is too large for exact search. Return how many."""
         indexed = 0
-        if await self._vectors.has_more_than(principal, self._exact_up_to):
-            while count := await self._vectors.index_vectors(principal, INDEXED_AT_ONCE):
+        if await self.vectors.has_more_than(principal, self.exact_up_to):
+            while count := await self.vectors.index_vectors(principal, INDEXED_AT_ONCE):
                 indexed += count
         return indexed
 
     async def embed_one(self, principal: Principal, memory_id: UUID) -> int:
         """Embed a memory that has no vector or no tokens. Return 1, or 0 if it has both. Raise EmbedderUnavailable."""
-        missing = await self._vectors.find_missing_one(principal, memory_id, tokens=self._embedder.gives_tokens)
+        missing = await self.vectors.find_missing_one(principal, memory_id, tokens=self.embedder.gives_tokens)
         return await self._embed_memories(principal, [missing], []) if missing else 0
 
     async def _embed_memories(
         self, principal: Principal, memories: Sequence[UnembeddedMemory], refused: list[UUID]
     ) -> int:
         async def embed_batch(batch: Sequence[UnembeddedMemory]) -> int:
-            embeddings = await self._embedder.encode_texts(
+            embeddings = await self.embedder.encode_texts(
                 [embedded_text(m.type, m.text, m.actor_id, m.source) for m in batch]
             )
-            return await self._vectors.fill_vectors(principal, batch, embeddings)
+            return await self.vectors.fill_vectors(principal, batch, embeddings)
 
         return await self._embed_by_halves(principal, memories, embed_batch, refused)
 
@@ -132,7 +126,7 @@ class EmbedMissing:
     ) -> int:
         refused.append(row.id)
         memory_id = row.id if isinstance(row, UnembeddedMemory) else None
-        await self._journal.record_event(principal, [Observation("worker", "embed", "error", memory_id=memory_id)])
+        await self.journal.record_event(principal, [Observation("worker", "embed", "error", memory_id=memory_id)])
         if len(refused) % MOST_REFUSED == 0:
             await self._check_model(len(refused))
         return 0
@@ -140,7 +134,7 @@ class EmbedMissing:
     async def _check_model(self, refused: int) -> None:
         """Raise EmbedderRefused if the model refuses even a harmless text, so that the run ends."""
         try:
-            await self._embedder.encode_texts(["ready"])
+            await self.embedder.encode_texts(["ready"])
         except EmbedderRefused as error:
             raise EmbedderRefused(f"The embedding model refused {refused} texts: check its settings.") from error
 

@@ -38,58 +38,51 @@ class ToldReceipt:
         return self.told_header.text
 
 
+@dataclass(frozen=True)
 class ReadReceipts:
     """The use-cases that read receipts. A key bound to agents sees receipts of its agents and its categories."""
 
-    def __init__(
-        self,
-        uow: UnitOfWork,
-        receipts: ReceiptStorage,
-        memories: MemoryStorage,
-        access: AccessLog,
-        policies: TenantPolicies,
-    ) -> None:
-        self._uow = uow
-        self._receipts = receipts
-        self._memories = memories
-        self._access = access
-        self._policies = policies
+    uow: UnitOfWork
+    receipts: ReceiptStorage
+    memories: MemoryStorage
+    access: AccessLog
+    policies: TenantPolicies
 
     async def list_receipts(
         self, principal: Principal, filters: ReceiptFilter, cursor: str | None, limit: int
     ) -> Page[StoredReceipt]:
         """Return a page of at most `limit` receipts. Raise InvalidCursor."""
         after = decode_cursor(cursor)
-        await self._access.flush_pending(principal)
-        async with self._uow.read_anywhere(principal) as tx:
-            rows = await self._receipts.list_receipts(tx, principal, filters, after, limit + 1)
+        await self.access.flush_pending(principal)
+        async with self.uow.read_anywhere(principal) as tx:
+            rows = await self.receipts.list_receipts(tx, principal, filters, after, limit + 1)
         return cut_page(rows, limit, lambda receipt: encode_cursor((receipt.ts, receipt.id)))
 
     async def get_receipt(self, principal: Principal, query_id: UUID) -> ToldReceipt:
         """Return a receipt with the texts as they were then. Raise NotFound if the key can see none with this id."""
-        await self._access.flush_pending(principal)
-        async with self._uow.read_anywhere(principal) as tx:
-            receipt = await self._receipts.get_receipt(tx, principal, query_id)
+        await self.access.flush_pending(principal)
+        async with self.uow.read_anywhere(principal) as tx:
+            receipt = await self.receipts.get_receipt(tx, principal, query_id)
             if receipt is None:
                 raise NotFound("no such answer")
-            items = await self._receipts.list_items(tx, principal, query_id)
-        names = self._policies.of(principal).categories.tag_names
+            items = await self.receipts.list_items(tx, principal, query_id)
+        names = self.policies.of(principal).categories.tag_names
         return ToldReceipt(receipt, _render_told(receipt, items, names), items)
 
     async def list_uses(self, principal: Principal, memory_id: UUID, cursor: str | None, limit: int) -> Page[MemoryUse]:
         """Return a page of the answers that told a memory. Raise InvalidCursor, or NotFound as its history does."""
         after = decode_use_cursor(cursor)
-        await self._access.flush_pending(principal)
-        async with self._uow.read_anywhere(principal) as tx:
+        await self.access.flush_pending(principal)
+        async with self.uow.read_anywhere(principal) as tx:
             if not await self._is_visible(tx, principal, memory_id):
                 raise NotFound()
-            rows = await self._receipts.list_uses(tx, principal, memory_id, after, limit + 1)
+            rows = await self.receipts.list_uses(tx, principal, memory_id, after, limit + 1)
         return cut_page(rows, limit, lambda use: encode_use_cursor((use.query_id, use.place)))
 
     async def _is_visible(self, tx: ReadTx, principal: Principal, memory_id: UUID) -> bool:
         if principal.categories is None:
-            return await self._memories.has_existed(tx, principal, memory_id)
-        return await self._memories.get_memory(tx, principal, memory_id) is not None
+            return await self.memories.has_existed(tx, principal, memory_id)
+        return await self.memories.get_memory(tx, principal, memory_id) is not None
 
 
 def _render_told(receipt: StoredReceipt, items: list[StoredItem], names: TagNames) -> ModelText:

@@ -58,31 +58,23 @@ class CaptureResult:
         return counts if self.why is None else {**(counts if len(counts) > 1 else {}), "why": self.why}
 
 
+@dataclass(frozen=True)
 class CaptureFacts:
     """The use-case that captures facts from one turn."""
 
-    def __init__(
-        self,
-        write: WriteMemories,
-        storage: TurnFactStorage,
-        journal: Journal,
-        policies: TenantPolicies,
-        clock: Clock,
-        consent: ProposeProfileFields,
-    ) -> None:
-        self._write = write
-        self._storage = storage
-        self._journal = journal
-        self._policies = policies
-        self._clock = clock
-        self._consent = consent
+    write: WriteMemories
+    storage: TurnFactStorage
+    journal: Journal
+    policies: TenantPolicies
+    clock: Clock
+    consent: ProposeProfileFields
 
     async def capture_turn(self, principal: Principal, turn_id: UUID) -> CaptureResult:
         """Store what a turn plainly states: at most `per_turn` facts, and `per_user_day` for its user and day (UTC).
 
         Sensitive fields become proposals. Raise EmbedderUnavailable or WriteContention; a retry goes on from there.
         """
-        state = await self._storage.load_state(principal, turn_id, self._start_of_day(), ROUTE, COUNTER)
+        state = await self.storage.load_state(principal, turn_id, self._start_of_day(), ROUTE, COUNTER)
         turn = state.turn
         if turn is None or turn.state is not MemoryState.active:
             return CaptureResult("gone")
@@ -90,7 +82,7 @@ class CaptureFacts:
             return CaptureResult("not_a_users")
         if state.done:
             return CaptureResult("done")
-        policies = self._policies.of(principal)
+        policies = self.policies.of(principal)
         message = strip_echoes(turn.text, policies.echo_marks)
         limits = policies.write.text_limits
         profile = policies.consent.category
@@ -99,8 +91,8 @@ class CaptureFacts:
         if not facts_alone and not captured.fields:
             return CaptureResult("nothing")
         proposed = 0
-        if self._consent.is_visible_in(principal, visible_categories(state, policies.categories)):
-            proposed = await self._consent.propose_fields(
+        if self.consent.is_visible_in(principal, visible_categories(state, policies.categories)):
+            proposed = await self.consent.propose_fields(
                 principal, turn.user_id, captured.fields, turn.id, turn.thread_id
             )
         why, facts, deferred = await self._store_facts(principal, turn, state, facts_alone)
@@ -116,13 +108,13 @@ class CaptureFacts:
         if not facts:
             return "nothing", 0, 0
         names = {fact.category for fact in facts}
-        allowed = set(writable_categories(names, state, self._policies.of(principal).categories))
+        allowed = set(writable_categories(names, state, self.policies.of(principal).categories))
         open_ = {n: f for n, f in enumerate(facts) if f.category in allowed and str(n) not in state.settled}
         if not open_:
             return "no_category" if not allowed else "done", 0, 0
         day = self._start_of_day()
-        cap = self._policies.of(principal).capture.per_user_day
-        room = await self._storage.reserve_writes(principal, turn.user_id, day, len(open_), cap, COUNTER)
+        cap = self.policies.of(principal).capture.per_user_day
+        room = await self.storage.reserve_writes(principal, turn.user_id, day, len(open_), cap, COUNTER)
         written: dict[int, WriteResult] = {}
         try:
             await self._write_each(principal, turn, dict(list(open_.items())[:room]), written)
@@ -131,7 +123,7 @@ class CaptureFacts:
         finally:
             stored = sum(result.action in STORED for result in written.values())
             if room > stored:
-                await self._storage.return_writes(principal, turn.user_id, day, room - stored, COUNTER)
+                await self.storage.return_writes(principal, turn.user_id, day, room - stored, COUNTER)
         deferred = len(open_) - room
         await self._finish_turn(principal, turn, facts, written, capped=deferred > 0)
         return ("cap" if not room else None), stored, deferred
@@ -141,13 +133,13 @@ class CaptureFacts:
     ) -> None:
         """Write facts as any write does, and put the results into `written`, by number."""
         drafts = {
-            n: self._write.check_draft(principal, build_fact_draft(turn, fact, {"rule": VERSION}))
+            n: self.write.check_draft(principal, build_fact_draft(turn, fact, {"rule": VERSION}))
             for n, fact in facts.items()
         }
-        embeddings = await self._write.embed_drafts(principal, list(drafts.values())) if drafts else []
+        embeddings = await self.write.embed_drafts(principal, list(drafts.values())) if drafts else []
         for (number, new), embedding in zip(drafts.items(), embeddings, strict=True):
             key = turn_key(ROUTE, turn, f"{turn.id}:{number}")
-            written[number] = await self._write.store_or_merge(principal, new, embedding, key, None)
+            written[number] = await self.write.store_or_merge(principal, new, embedding, key, None)
 
     async def _finish_turn(
         self,
@@ -164,14 +156,14 @@ class CaptureFacts:
             if result.action in STORED:
                 events.append(build_turn_event("capture", turn, "ok", result, facts[number].category))
         if events:
-            await self._journal.record_event(principal, events)
+            await self.journal.record_event(principal, events)
         if capped:
             return
         end = KeyRecord(turn_key(ROUTE, turn, str(turn.id)), {"id": str(turn.id)}, turn.user_id)
-        await self._journal.record(principal, [], keys=[end])
+        await self.journal.record(principal, [], keys=[end])
 
     def _start_of_day(self) -> datetime:
-        return start_of_day(self._clock.now())
+        return start_of_day(self.clock.now())
 
 
 def _is_of_topic(fact: CapturedFact, policy: FactPolicy) -> bool:

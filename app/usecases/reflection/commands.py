@@ -7,7 +7,7 @@ Idempotent: a turn is obeyed once.
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 from uuid import UUID
 
@@ -36,32 +36,25 @@ WORDS: Final[Mapping[Action, str]] = {"supersede": "ended", "retract": "retracte
 """The names of the counts in the job's report."""
 
 
+@dataclass(frozen=True)
 class ObeyTurn:
     """The use-case that carries out the commands of one turn."""
 
-    def __init__(
-        self,
-        turns: TurnFactStorage,
-        storage: CommandStorage,
-        journal: Journal,
-        policies: TenantPolicies,
-        clock: Clock,
-    ) -> None:
-        self._turns = turns
-        self._storage = storage
-        self._journal = journal
-        self._policies = policies
-        self._clock = clock
+    turns: TurnFactStorage
+    storage: CommandStorage
+    journal: Journal
+    policies: TenantPolicies
+    clock: Clock
 
     async def obey_turn(self, principal: Principal, turn_id: UUID) -> Mapping[str, Any]:
         """Carry out what a turn commands. Return the counts of changed memories by action, nothing if there are none.
 
         Raise WriteContention if others change the same memories on each attempt.
         """
-        policies = self._policies.of(principal)
+        policies = self.policies.of(principal)
         if not policies.write.supersede:
             return {}
-        state = await self._turns.load_state(principal, turn_id, start_of_day(self._clock.now()), ROUTE)
+        state = await self.turns.load_state(principal, turn_id, start_of_day(self.clock.now()), ROUTE)
         turn = state.turn
         if turn is None or turn.state is not MemoryState.active:
             return {}
@@ -74,7 +67,7 @@ class ObeyTurn:
             return {}
         seen = _narrow(principal, visible_categories(state, policies.categories))
         for _attempt in range(policies.write.attempts):
-            earlier = await self._storage.load_earlier(seen, turn, previous=commands.takes_back)
+            earlier = await self.storage.load_earlier(seen, turn, previous=commands.takes_back)
             chosen = choose_actions(commands, turn, earlier)
             if not chosen:
                 return {}
@@ -90,7 +83,7 @@ class ObeyTurn:
         changes = [self._compose(speaker, turn, memory, action, ended) for memory, action in chosen.values()]
         end = KeyRecord(turn_key(ROUTE, turn, str(turn.id)), {"id": str(turn.id)}, turn.user_id)
         try:
-            outcome = await self._journal.record(speaker, changes, keys=[end])
+            outcome = await self.journal.record(speaker, changes, keys=[end])
         except RACE_LOST:
             return None
         if outcome.replay is not None:
@@ -99,7 +92,7 @@ class ObeyTurn:
 
     def _compose(self, principal: Principal, turn: Memory, memory: Memory, action: Action, ended: bool) -> MemoryChange:
         """Return the change. A statement that only denies (`ended`) is no successor of what it ends."""
-        now = self._clock.now()
+        now = self.clock.now()
         meta = {"rule": VERSION, "turn_id": str(turn.id), "quote": turn.text[:MAX_QUOTE]}
         if action == "supersede":
             successor = None if ended else turn.id
@@ -107,7 +100,7 @@ class ObeyTurn:
             return told_as_ended(change, turn.thread_id, memory.thread_id)
         if action == "retract":
             return retracting_change(principal, memory, now, meta, turn.thread_id)
-        purge_at = self._policies.of(principal).lifecycle.purge_at(now)
+        purge_at = self.policies.of(principal).lifecycle.purge_at(now)
         return deleting_change(principal, memory, now, purge_at, meta, turn.thread_id)
 
 

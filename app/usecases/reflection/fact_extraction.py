@@ -81,31 +81,22 @@ class ExtractionResult:
         return {**counts, "known": known, "forgotten": len(self.outcome.forgotten), **more}
 
 
+@dataclass(frozen=True)
 class ExtractFacts:
     """The use-case that extracts facts from one turn."""
 
-    def __init__(
-        self,
-        ask: ModelGateway,
-        reconcile: Reconcile,
-        storage: TurnFactStorage,
-        journal: Journal,
-        policies: TenantPolicies,
-        clock: Clock,
-        consent: ProposeProfileFields,
-    ) -> None:
-        self._ask = ask
-        self._consent = consent
-        self._reconcile = reconcile
-        self._storage = storage
-        self._journal = journal
-        self._policies = policies
-        self._clock = clock
+    ask: ModelGateway
+    reconcile: Reconcile
+    storage: TurnFactStorage
+    journal: Journal
+    policies: TenantPolicies
+    clock: Clock
+    consent: ProposeProfileFields
 
     @property
     def has_model(self) -> bool:
         """True if a chat model is configured."""
-        return self._ask.has_model
+        return self.ask.has_model
 
     async def extract_from_turn(
         self, principal: Principal, turn_id: UUID, *, dry_run: bool = False, round_number: int = 0
@@ -116,17 +107,17 @@ class ExtractFacts:
         earlier one deferred. With `dry_run`, write nothing. Leave the turn for later if the day's tokens are spent.
         Raise UnusableAnswer, ChatModelUnavailable or EmbedderUnavailable; the turn is then unchanged as well.
         """
-        if not self._ask.has_model:
+        if not self.ask.has_model:
             return ExtractionResult("no_model")
-        before = await self._storage.load_state(principal, turn_id, self._start_of_day(), ROUTE)
+        before = await self.storage.load_state(principal, turn_id, self._start_of_day(), ROUTE)
         first = round_number * MAX_CANDIDATES
         settled = {number: action for number, action in before.settled.items() if _is_of_round(number, first)}
         turn = before.turn
         writes = sum(action in WRITE_ACTIONS for action in settled.values())
         if turn is None or turn.state is not MemoryState.active:
             return ExtractionResult("gone")
-        policies = self._policies.of(principal)
-        policy = self._policies.of(principal).multi_fact
+        policies = self.policies.of(principal)
+        policy = self.policies.of(principal).multi_fact
         room = min(policy.per_turn - writes, policy.per_user_day - before.today)
         message = strip_echoes(turn.text, policies.echo_marks)
         categories = _offered_categories(policies, before)
@@ -140,7 +131,7 @@ class ExtractFacts:
         candidates, fields = self._split_profile_fields(principal, turn, candidates)
         stored = await self._load_captured(principal, turn, message)
         if round_number:
-            stored += await self._storage.list_told(principal, turn)
+            stored += await self.storage.list_told(principal, turn)
         candidates.sort(key=lambda one: is_captured(one.text, one.quote, stored))
         excess, candidates = candidates[MAX_CANDIDATES:], candidates[:MAX_CANDIDATES]
         known = frozenset(at for at, one in enumerate(candidates, first) if is_captured(one.text, one.quote, stored))
@@ -148,7 +139,7 @@ class ExtractFacts:
         drafts = {at: build_fact_draft(turn, one, {"prompt": VERSION}) for at, one in new.items()}
         visible = visible_categories(before, policies.categories)
         evidence = Evidence(message, before.messages)
-        planned = await self._reconcile.decide_writes(principal, turn, drafts, visible, room, known, evidence)
+        planned = await self.reconcile.decide_writes(principal, turn, drafts, visible, room, known, evidence)
         tokens += planned.tokens
         result = ExtractionResult(
             None,
@@ -163,8 +154,8 @@ class ExtractFacts:
         if dry_run:
             return result
         proposed = 0
-        if self._consent.is_visible_in(principal, visible):
-            proposed = await self._consent.propose_fields(principal, turn.user_id, fields, turn.id, turn.thread_id)
+        if self.consent.is_visible_in(principal, visible):
+            proposed = await self.consent.propose_fields(principal, turn.user_id, fields, turn.id, turn.thread_id)
         outcome, capped = await self._store_facts(principal, turn, planned, is_last=not result.deferred)
         return replace(result, outcome=outcome, proposed=proposed, deferred=result.deferred + capped)
 
@@ -172,16 +163,16 @@ class ExtractFacts:
         self, principal: Principal, turn: Memory, why: SkipReason, *, is_done: bool
     ) -> ExtractionResult:
         if why == "cap":
-            await self._journal.record_event(principal, [build_turn_event("extract", turn, "skipped")])
+            await self.journal.record_event(principal, [build_turn_event("extract", turn, "skipped")])
         is_cut_off = why == "cap" or (why == "done" and not is_done)  # the number of facts that are left is unknown
         return ExtractionResult(why, deferred=int(is_cut_off))
 
     async def _load_captured(self, principal: Principal, turn: Memory, message: str) -> list[CapturedFact]:
         """Return the facts of this turn that capture has settled, as its rules read them."""
-        state = await self._storage.load_state(principal, turn.id, self._start_of_day(), CAPTURE)
+        state = await self.storage.load_state(principal, turn.id, self._start_of_day(), CAPTURE)
         if not state.settled:
             return []
-        policies = self._policies.of(principal)
+        policies = self.policies.of(principal)
         read = capture_facts(message, policies.capture, policies.write.text_limits, policies.consent.category)
         return [fact for number, fact in enumerate(read.facts) if str(number) in state.settled]
 
@@ -193,7 +184,7 @@ class ExtractFacts:
         A tone or a goal counts only if the turn itself states it.
         """
         parts = principal, candidates, lambda c: (c.text, c.quote, c.category)
-        allowed, sensitive = self._consent.split_sensitive(*parts)
+        allowed, sensitive = self.consent.split_sensitive(*parts)
         benign = [field for candidate in allowed for field in benign_fields(candidate.text)]
         stated = [f for f in benign if f.value and states_field_value(f.field, f.value, turn.text)]
         return allowed, [*sensitive, *stated]
@@ -209,8 +200,8 @@ class ExtractFacts:
         tokens = 0
         refused = Counter[str]()
         for piece in split_text(message, MAX_MESSAGE):
-            read = partial(read_fact_extraction, piece, categories, self._policies.defaults.write.text_limits)
-            answer = await self._ask.require_answer(
+            read = partial(read_fact_extraction, piece, categories, self.policies.defaults.write.text_limits)
+            answer = await self.ask.require_answer(
                 principal,
                 fact_extraction_prompt(piece, turn.created_at.date(), categories),
                 read,
@@ -222,7 +213,7 @@ class ExtractFacts:
         return sorted(candidates, key=lambda candidate: -candidate.importance), tokens, refused
 
     def _start_of_day(self) -> datetime:
-        return start_of_day(self._clock.now())
+        return start_of_day(self.clock.now())
 
     async def _store_facts(
         self, principal: Principal, turn: Memory, planned: PlannedReconcile, *, is_last: bool
@@ -235,29 +226,29 @@ class ExtractFacts:
         user_id = turn.user_id
         day = self._start_of_day()
         plan = planned.plan
-        most = self._policies.of(principal).multi_fact.per_user_day
+        most = self.policies.of(principal).multi_fact.per_user_day
         room = (
-            await self._storage.reserve_writes(principal, user_id, day, plan.write_count, most)
+            await self.storage.reserve_writes(principal, user_id, day, plan.write_count, most)
             if plan.write_count
             else 0
         )
         planned = replace(planned, plan=plan.limit_writes(room))
         capped = len(planned.plan.left) - len(plan.left)
-        outcome = await self._reconcile.carry_out(
+        outcome = await self.reconcile.carry_out(
             principal, turn, planned, lambda name: turn_key(ROUTE, turn, f"{turn.id}:{name}")
         )
         if left := room - outcome.write_count:
-            await self._storage.return_writes(principal, user_id, day, left)
+            await self.storage.return_writes(principal, user_id, day, left)
         events = [
             build_turn_event("extract", turn, "ok", result, planned.facts[number].new.category)
             for number, result in outcome.written.items()
             if result.action in WRITE_ACTIONS
         ]
         if events:
-            await self._journal.record_event(principal, events)
+            await self.journal.record_event(principal, events)
         if is_last and not capped:
             end = KeyRecord(turn_key(ROUTE, turn, str(turn.id)), {"id": str(turn.id)}, turn.user_id)
-            await self._journal.record(principal, [], keys=[end])
+            await self.journal.record(principal, [], keys=[end])
         return outcome, capped
 
 

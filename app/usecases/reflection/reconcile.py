@@ -80,24 +80,16 @@ class ReconcileOutcome:
         return sum(one.action in WRITE_ACTIONS for one in self.written.values()) + len(self.forgotten)
 
 
+@dataclass(frozen=True)
 class Reconcile:
     """The use-case that reconciles the facts of one turn."""
 
-    def __init__(
-        self,
-        ask: ModelGateway,
-        write: WriteMemories,
-        storage: ReconcileStorage,
-        journal: Journal,
-        policies: TenantPolicies,
-        clock: Clock,
-    ) -> None:
-        self._ask = ask
-        self._write = write
-        self._storage = storage
-        self._journal = journal
-        self._policies = policies
-        self._clock = clock
+    ask: ModelGateway
+    write: WriteMemories
+    storage: ReconcileStorage
+    journal: Journal
+    policies: TenantPolicies
+    clock: Clock
 
     async def decide_writes(
         self,
@@ -115,14 +107,14 @@ class Reconcile:
         capture has stored: they are compared with older memories alone. The model judges only facts with a neighbour
         and without an identical memory. Raise EmbedderUnavailable and the errors of `check_draft`.
         """
-        checked = {number: self._write.check_draft(principal, draft) for number, draft in drafts.items()}
-        embeddings = await self._write.embed_drafts(principal, list(checked.values())) if checked else []
+        checked = {number: self.write.check_draft(principal, draft) for number, draft in drafts.items()}
+        embeddings = await self.write.embed_drafts(principal, list(checked.values())) if checked else []
         rows = zip(checked.items(), embeddings, strict=True)
         facts = {number: NewFact(new, embedding, at) for at, ((number, new), embedding) in enumerate(rows)}
         near = await self._load_neighbours(
             replace(principal, categories=_narrowed_categories(principal, visible)), turn, facts
         )
-        least = self._policies.of(principal).reconcile.min_similarity
+        least = self.policies.of(principal).reconcile.min_similarity
         older = [neighbour for neighbour in near if not _is_captured(neighbour, turn)]
         near_to = {n: older if n in captured else near for n in facts}
         open_ = [
@@ -163,7 +155,7 @@ class Reconcile:
         written: dict[int, WriteResult] = {}
         for write in planned.plan.writes:
             fact = planned.facts[write.fact]
-            written[write.fact] = await self._write.store_or_merge(
+            written[write.fact] = await self.write.store_or_merge(
                 principal, fact.new, fact.embedding, key(str(write.fact)), targets.get(write.fact)
             )
         for number, at in planned.plan.known.items():
@@ -172,7 +164,7 @@ class Reconcile:
             known = WriteResult(
                 neighbour.memory.id, "skipped", neighbour.memory.id, neighbour.similarities[fact.order], reason="known"
             )
-            written[number] = await self._write.record_skip(principal, fact.new, known, key(str(number)))
+            written[number] = await self.write.record_skip(principal, fact.new, known, key(str(number)))
         stored = {number for number, result in written.items() if result.id is not None} | planned.captured
         closed = {memory_id for result in written.values() for memory_id in result.closed}
         forgotten = [
@@ -193,15 +185,15 @@ class Reconcile:
             for memory in memories
         ]
         if events:
-            await self._journal.record_event(principal, events)
+            await self.journal.record_event(principal, events)
 
     async def _load_neighbours(
         self, principal: Principal, turn: Memory, facts: Mapping[int, NewFact]
     ) -> list[FactNeighbour]:
-        policy = self._policies.of(principal).reconcile
+        policy = self.policies.of(principal).reconcile
         if not facts or not policy.neighbours:
             return []
-        return await self._storage.load_neighbours(
+        return await self.storage.load_neighbours(
             principal, turn.user_id, [fact.embedding.vector for fact in facts.values()], policy
         )
 
@@ -213,16 +205,16 @@ class Reconcile:
         tokens = 0
         try:
             read = partial(read_reconcile, facts, memories)
-            tries = self._policies.of(principal).reconcile.tries
+            tries = self.policies.of(principal).reconcile.tries
             prompt = reconcile_prompt(facts, memories)
-            answer = await self._ask.ask_model(principal, prompt, read, tries, user_id=turn.user_id)
+            answer = await self.ask.ask_model(principal, prompt, read, tries, user_id=turn.user_id)
             decisions = answer.value
             tokens = answer.usage.total_tokens
         except (TokensSpent, ChatModelUnavailable):
             pass  # the gateway has recorded an event
         if decisions is None:
             skipped = Observation("worker", "reconcile", "skipped", turn.user_id, turn.thread_id)
-            await self._journal.record_event(principal, [skipped])
+            await self.journal.record_event(principal, [skipped])
         return decisions, tokens
 
     async def _merge_targets(
@@ -232,7 +224,7 @@ class Reconcile:
 
         There is no target if the fact's own text may not replace the memory.
         """
-        limits = self._policies.defaults.write.text_limits
+        limits = self.policies.defaults.write.text_limits
         updates = [write for write in planned.plan.writes if write.memory is not None]
         joins = [(planned.facts[write.fact], planned.neighbours[write.memory or 0], write) for write in updates]
         texts = [
@@ -240,7 +232,7 @@ class Reconcile:
             for fact, neighbour, write in joins
         ]
         drafts = [replace(fact.new, text=text) for (fact, *_), text in zip(joins, texts, strict=True) if text]
-        fresh = iter(await self._write.embed_drafts(principal, drafts) if drafts else [])
+        fresh = iter(await self.write.embed_drafts(principal, drafts) if drafts else [])
         return {
             write.fact: MergeTarget(_compared_memory(neighbour, fact), text, next(fresh), _fact_provenance(turn))
             if text
@@ -262,7 +254,7 @@ class Reconcile:
 
         Its history keeps the user's words. `written` is the result of the fact's own write, if it was written here.
         """
-        principal, now = principal.speaking_as(turn.agent_id), self._clock.now()
+        principal, now = principal.speaking_as(turn.agent_id), self.clock.now()
         neighbour = planned.neighbours[deletion.memory]
         fact = planned.facts[deletion.fact]
         memory = neighbour.memory
@@ -280,7 +272,7 @@ class Reconcile:
         response = {"id": str(memory.id), "action": "deleted"}
         record = KeyRecord(key(str(memory.id)), response, memory.user_id, memory.id)
         try:
-            return (await self._journal.record(principal, [change], keys=[record])).replay is None
+            return (await self.journal.record(principal, [change], keys=[record])).replay is None
         except RACE_LOST:
             return False
 

@@ -48,35 +48,27 @@ class WorkflowResult:
         return {"created": 1, **tokens} if self.why is None else {"why": self.why, **tokens}
 
 
+@dataclass(frozen=True)
 class LearnWorkflows:
     """The use-case that makes a procedural memory from a turn."""
 
-    def __init__(
-        self,
-        gateway: ModelGateway,
-        write: WriteMemories,
-        storage: TurnFactStorage,
-        journal: Journal,
-        policies: TenantPolicies,
-        clock: Clock,
-    ) -> None:
-        self._gateway = gateway
-        self._write = write
-        self._storage = storage
-        self._journal = journal
-        self._policies = policies
-        self._clock = clock
+    gateway: ModelGateway
+    write: WriteMemories
+    storage: TurnFactStorage
+    journal: Journal
+    policies: TenantPolicies
+    clock: Clock
 
     async def learn_from_turn(self, principal: Principal, turn_id: UUID) -> WorkflowResult:
         """Store the workflow that a turn describes, at most PER_USER_DAY for its user and day (UTC).
 
         Raise UnusableAnswer, ChatModelUnavailable, TokensSpent or EmbedderUnavailable; the turn is then unchanged.
         """
-        if not self._gateway.has_model:
+        if not self.gateway.has_model:
             return WorkflowResult("no_model")
-        state = await self._storage.load_state(principal, turn_id, self._start_of_day(), ROUTE, COUNTER)
+        state = await self.storage.load_state(principal, turn_id, self._start_of_day(), ROUTE, COUNTER)
         turn = state.turn
-        policies = self._policies.of(principal)
+        policies = self.policies.of(principal)
         if turn is None or turn.state is not MemoryState.active:
             return WorkflowResult("gone")
         if not turn.is_own_turn:
@@ -91,7 +83,7 @@ class LearnWorkflows:
             return WorkflowResult("no_category")
         if state.today >= PER_USER_DAY:
             return WorkflowResult("cap")
-        answer = await self._gateway.require_answer(
+        answer = await self.gateway.require_answer(
             principal, workflow_prompt(message), partial(read_workflow, message), user_id=turn.user_id
         )
         why = await self._store_workflow(principal, turn, answer.value)
@@ -110,14 +102,14 @@ class LearnWorkflows:
             why = await self._write_procedure(principal, turn, found)
         if why not in ("cap", "quota"):
             end = KeyRecord(turn_key(ROUTE, turn, str(turn.id)), {"id": str(turn.id)}, turn.user_id)
-            await self._journal.record(principal, [], keys=[end])
+            await self.journal.record(principal, [], keys=[end])
         return why
 
     async def _write_procedure(self, principal: Principal, turn: Memory, found: Workflow) -> SkipReason | None:
-        draft = self._write.check_draft(principal, _build_draft(turn, found), trim=True)
-        titles = await self._storage.list_procedures(principal, turn.user_id)
+        draft = self.write.check_draft(principal, _build_draft(turn, found), trim=True)
+        titles = await self.storage.list_procedures(principal, turn.user_id)
         drafts = [draft, *(replace(draft, text=title) for title in titles)]
-        new, *known = await self._write.embed_drafts(principal, drafts)
+        new, *known = await self.write.embed_drafts(principal, drafts)
         if any(cosine_similarity(new, other) >= SAME_AT for other in known):
             return "known"
         return await self._write_new(principal, turn, draft, new)
@@ -126,18 +118,18 @@ class LearnWorkflows:
         self, principal: Principal, turn: Memory, draft: NewMemory, embedding: Embedding
     ) -> SkipReason | None:
         day = self._start_of_day()
-        if not await self._storage.reserve_writes(principal, turn.user_id, day, 1, PER_USER_DAY, COUNTER):
+        if not await self.storage.reserve_writes(principal, turn.user_id, day, 1, PER_USER_DAY, COUNTER):
             return "cap"
         key = turn_key(ROUTE, turn, f"{turn.id}:0")
         try:
-            await self._write.store_or_merge(principal, draft, embedding, key, None)
+            await self.write.store_or_merge(principal, draft, embedding, key, None)
         except QuotaExceeded:
-            await self._storage.return_writes(principal, turn.user_id, day, 1, COUNTER)
+            await self.storage.return_writes(principal, turn.user_id, day, 1, COUNTER)
             return "quota"
         return None
 
     def _start_of_day(self) -> datetime:
-        return start_of_day(self._clock.now())
+        return start_of_day(self.clock.now())
 
 
 def _build_draft(turn: Memory, found: Workflow) -> NewMemory:

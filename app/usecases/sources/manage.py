@@ -48,26 +48,17 @@ class SourceChange:
     watch: bool | None = None
 
 
+@dataclass(frozen=True)
 class ManageSources:
     """The use-cases of sources. A key sees only the sources in its categories; for any other they raise NotFound."""
 
-    def __init__(
-        self,
-        uow: UnitOfWork,
-        sources: SourceStorage,
-        index_jobs: IndexJobStorage,
-        journal: Journal,
-        folders: SourceFolders,
-        queue: JobQueue,
-        policies: TenantPolicies,
-    ) -> None:
-        self._uow = uow
-        self._sources = sources
-        self._index_jobs = index_jobs
-        self._journal = journal
-        self._folders = folders
-        self._queue = queue
-        self._policies = policies
+    uow: UnitOfWork
+    sources: SourceStorage
+    index_jobs: IndexJobStorage
+    journal: Journal
+    folders: SourceFolders
+    queue: JobQueue
+    policies: TenantPolicies
 
     async def add_source(self, principal: Principal, new: NewSource, key: OptionalKey = None) -> SourceView:
         """Add a source, and queue the index job of a folder. An empty `name` becomes that of the folder.
@@ -76,10 +67,10 @@ class ManageSources:
         SourceExists or IdempotencyMismatch.
         """
         new = await self._check_source(principal, new)
-        if key is not None and (first := await self._journal.find_response(principal, key)) is not None:
+        if key is not None and (first := await self.journal.find_response(principal, key)) is not None:
             return await self._load_replay(principal, first)
         try:
-            async with self._uow.write(principal) as tx:
+            async with self.uow.write(principal) as tx:
                 view = await self._create_source(tx, principal, new, key)
         except DuplicateText:
             raise await self._describe_conflict(principal, new) from None
@@ -93,14 +84,14 @@ class ManageSources:
     ) -> Page[SourceView]:
         """Return a page of at most `limit` sources, of one user if given. Raise InvalidCursor."""
         after = decode_cursor(cursor)
-        async with self._uow.read_anywhere(principal) as tx:
-            rows = await self._sources.list_sources(tx, principal, user_id, after, limit + 1)
+        async with self.uow.read_anywhere(principal) as tx:
+            rows = await self.sources.list_sources(tx, principal, user_id, after, limit + 1)
         views = [SourceView(*row) for row in rows]
         return cut_page(views, limit, lambda view: encode_cursor((view.source.created_at, view.source.id)))
 
     async def get_source(self, principal: Principal, source_id: UUID) -> SourceView:
         """Return a source, also one that is being removed."""
-        async with self._uow.read_anywhere(principal) as tx:
+        async with self.uow.read_anywhere(principal) as tx:
             return await self._load_view(tx, principal, source_id)
 
     async def change_source(
@@ -110,7 +101,7 @@ class ManageSources:
 
         Raise InvalidInput, SourceRemoved, or ScopeRequired if only an administrator may do that.
         """
-        async with self._uow.write(principal) as tx:
+        async with self.uow.write(principal) as tx:
             stored = await self._lock_source(tx, principal, source_id)
             given = {
                 name: value for name in ("name", "include", "exclude") if (value := getattr(change, name)) is not None
@@ -122,7 +113,7 @@ class ManageSources:
                 raise ScopeRequired("the patterns and `watch` of a folder need a key with scope 'admin'")
             job = None
             if changed != stored:
-                await self._sources.change_source(tx, principal, changed)
+                await self.sources.change_source(tx, principal, changed)
                 if stored.kind is SourceKind.FOLDER and _patterns_of(changed) != _patterns_of(stored):
                     job = await self._queue_sync(tx, principal, source_id, IndexCause.REQUEST)
             view = await self._load_view(tx, principal, source_id)
@@ -131,7 +122,7 @@ class ManageSources:
 
     async def sync_source(self, principal: Principal, source_id: UUID) -> IndexJob:
         """Queue an index job and return it, or the one that waits already. Raise SourceRemoved."""
-        async with self._uow.write(principal) as tx:
+        async with self.uow.write(principal) as tx:
             await self._lock_source(tx, principal, source_id)
             job = await self._queue_sync(tx, principal, source_id, IndexCause.REQUEST)
         self._publish_job(principal, job)
@@ -139,16 +130,14 @@ class ManageSources:
 
     async def remove_source(self, principal: Principal, source_id: UUID) -> IndexJob:
         """Hide a source from queries at once, and queue the job that deletes it. Idempotent."""
-        async with self._uow.write(principal) as tx:
-            if await self._sources.lock_source(tx, principal, source_id) is None:
+        async with self.uow.write(principal) as tx:
+            if await self.sources.lock_source(tx, principal, source_id) is None:
                 raise NotFound(NO_SUCH_SOURCE)
-            if not await self._sources.mark_removed(tx, principal, source_id):
-                [newest] = await self._index_jobs.list_jobs(tx, principal, source_id, None, 1)
+            if not await self.sources.mark_removed(tx, principal, source_id):
+                [newest] = await self.index_jobs.list_jobs(tx, principal, source_id, None, 1)
                 if newest.state in (IndexJobState.QUEUED, IndexJobState.RUNNING):
                     return newest
-            job = await self._index_jobs.queue_job(
-                principal, source_id, IndexJobKind.REMOVAL, IndexCause.REMOVED, tx=tx
-            )
+            job = await self.index_jobs.queue_job(principal, source_id, IndexJobKind.REMOVAL, IndexCause.REMOVED, tx=tx)
         if job is None:
             raise NotFound(NO_SUCH_SOURCE)
         self._publish_job(principal, job)
@@ -157,23 +146,23 @@ class ManageSources:
     async def list_jobs(self, principal: Principal, source_id: UUID, cursor: str | None, limit: int) -> Page[IndexJob]:
         """Return a page of a source's index jobs, newest first. Raise InvalidCursor."""
         after = decode_cursor(cursor)
-        async with self._uow.read_anywhere(principal) as tx:
+        async with self.uow.read_anywhere(principal) as tx:
             await self._require_source(tx, principal, source_id)
-            rows = await self._index_jobs.list_jobs(tx, principal, source_id, after, limit + 1)
+            rows = await self.index_jobs.list_jobs(tx, principal, source_id, after, limit + 1)
         return cut_page(rows, limit, lambda job: encode_cursor((job.created_at, job.id)))
 
     async def get_job(self, principal: Principal, source_id: UUID, index_job_id: UUID) -> IndexJob:
         """Return an index job of a source, with its progress."""
-        async with self._uow.read_anywhere(principal) as tx:
+        async with self.uow.read_anywhere(principal) as tx:
             await self._require_source(tx, principal, source_id)
-            job = await self._index_jobs.get_job(tx, principal, index_job_id)
+            job = await self.index_jobs.get_job(tx, principal, index_job_id)
         if job is None or job.source_id != source_id:
             raise NotFound("no such index job of this source")
         return job
 
     async def _check_source(self, principal: Principal, new: NewSource) -> NewSource:
         """Return a source to add with its name and the path of its root."""
-        self._policies.of(principal).categories.get_category(new.category, principal)
+        self.policies.of(principal).categories.get_category(new.category, principal)
         principal.require_categories([new.category])
         if new.category == PROCEDURAL:
             raise InvalidInput(f"category: documents cannot have the category {PROCEDURAL!r}", param="category")
@@ -183,46 +172,46 @@ class ManageSources:
         new = replace(new, agent_id=new.agent_id or principal.agent)
         if new.root_path is None:
             return replace(new, name=new.name or UPLOADS, watch=False)
-        root = await self._folders.check_root(SourceRoot(principal.tenant_id, new.root_path))
+        root = await self.folders.check_root(SourceRoot(principal.tenant_id, new.root_path))
         return replace(new, root_path=root, name=new.name or PurePosixPath(root).name[:200] or root)
 
     async def _create_source(self, tx: WriteTx, principal: Principal, new: NewSource, key: OptionalKey) -> SourceView:
         """Store a source and its first job. Raise _Replayed if another request with the same key was faster."""
-        source = await self._sources.create_source(principal, new, tx=tx)
+        source = await self.sources.create_source(principal, new, tx=tx)
         job = None
         if source.kind is SourceKind.FOLDER:
             job = await self._queue_sync(tx, principal, source.id, IndexCause.ADDED)
         if key is not None:
             response = {"id": str(source.id), "index_job_id": str(job.id) if job else None}
             records = [KeyRecord(key, response, source.user_id)]
-            if (first := (await self._journal.record(principal, [], keys=records, tx=tx)).replay) is not None:
+            if (first := (await self.journal.record(principal, [], keys=records, tx=tx)).replay) is not None:
                 raise _Replayed(first)
         return replace(await self._load_view(tx, principal, source.id), index_job=job)
 
     async def _load_replay(self, principal: Principal, response: Mapping[str, Any]) -> SourceView:
         """Return the source that an earlier request with the same key added, and its first job."""
-        async with self._uow.read(principal) as tx:
+        async with self.uow.read(principal) as tx:
             view = await self._load_view(tx, principal, UUID(response["id"]))
             job_id = response["index_job_id"]
-            job = await self._index_jobs.get_job(tx, principal, UUID(job_id)) if job_id else None
+            job = await self.index_jobs.get_job(tx, principal, UUID(job_id)) if job_id else None
         return replace(view, index_job=job)
 
     async def _describe_conflict(self, principal: Principal, new: NewSource) -> SourceExists:
         """Return the error that names the existing source of the folder."""
-        async with self._uow.read(principal) as tx:
+        async with self.uow.read(principal) as tx:
             place = new.user_id, new.category, new.root_path or ""
-            stored = await self._sources.find_folder(tx, principal, *place)
+            stored = await self.sources.find_folder(tx, principal, *place)
         return SourceExists(f"the folder is source {stored.id} already" if stored else None)
 
     async def _queue_sync(self, tx: WriteTx, principal: Principal, source_id: UUID, cause: IndexCause) -> IndexJob:
-        job = await self._index_jobs.queue_job(principal, source_id, IndexJobKind.SYNC, cause, tx=tx)
+        job = await self.index_jobs.queue_job(principal, source_id, IndexJobKind.SYNC, cause, tx=tx)
         if job is None:
             raise NotFound(NO_SUCH_SOURCE)
         return job
 
     async def _lock_source(self, tx: WriteTx, principal: Principal, source_id: UUID) -> Source:
         """Lock and return a source. Raise NotFound or SourceRemoved."""
-        source = await self._sources.lock_source(tx, principal, source_id)
+        source = await self.sources.lock_source(tx, principal, source_id)
         if source is None:
             raise NotFound(NO_SUCH_SOURCE)
         if source.removed_at is not None:
@@ -230,18 +219,18 @@ class ManageSources:
         return source
 
     async def _require_source(self, tx: ReadTx, principal: Principal, source_id: UUID) -> None:
-        if await self._sources.get_source(tx, principal, source_id) is None:
+        if await self.sources.get_source(tx, principal, source_id) is None:
             raise NotFound(NO_SUCH_SOURCE)
 
     async def _load_view(self, tx: ReadTx, principal: Principal, source_id: UUID) -> SourceView:
-        found = await self._sources.get_status(tx, principal, source_id)
+        found = await self.sources.get_status(tx, principal, source_id)
         if found is None:
             raise NotFound(NO_SUCH_SOURCE)
         return SourceView(*found)
 
     def _publish_job(self, principal: Principal, job: IndexJob | None) -> None:
         if job is not None:
-            self._queue.publish_job(principal.tenant_id, job.job_id)
+            self.queue.publish_job(principal.tenant_id, job.job_id)
 
 
 class _Replayed(Exception):

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Iterable
 from contextlib import aclosing
+from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
@@ -29,35 +30,26 @@ PAUSE_S: Final = 3.0
 log = structlog.get_logger(__name__)
 
 
+@dataclass(frozen=True)
 class WatchSources:
     """The use-case that queues index jobs of watched folders.
 
     Several processes may watch the same folders: a job that waits already is not queued twice.
     """
 
-    def __init__(
-        self,
-        uow: UnitOfWork,
-        tenants: TenantStorage,
-        sources: SourceStorage,
-        index_jobs: IndexJobStorage,
-        folders: SourceFolders,
-        queue: JobQueue,
-        policy: SourcePolicy,
-    ) -> None:
-        self._uow = uow
-        self._tenants = tenants
-        self._sources = sources
-        self._index_jobs = index_jobs
-        self._folders = folders
-        self._queue = queue
-        self._policy = policy
+    uow: UnitOfWork
+    tenants: TenantStorage
+    sources: SourceStorage
+    index_jobs: IndexJobStorage
+    folders: SourceFolders
+    queue: JobQueue
+    policy: SourcePolicy
 
     async def watch_until(self, stopped: Callable[[], bool]) -> None:
         """Queue index jobs until `stopped` returns True. Errors of the database are logged, and nothing is lost."""
         watch = _Watch()
         loop = asyncio.get_running_loop()
-        async with aclosing(self._folders.watch_folders(watch.roots)) as changes:
+        async with aclosing(self.folders.watch_folders(watch.roots)) as changes:
             async for changed in changes:
                 if stopped():
                     return
@@ -66,7 +58,7 @@ class WatchSources:
                     if loop.time() >= watch.list_at:
                         await self._refresh_list(watch)
                     await self._queue_jobs(watch, IndexCause.WATCH, watch.due_changes(loop.time()))
-                    await self._queue_jobs(watch, IndexCause.SCHEDULE, watch.due_scans(self._policy.rescan_s))
+                    await self._queue_jobs(watch, IndexCause.SCHEDULE, watch.due_scans(self.policy.rescan_s))
                     watch.failing = False
                 except MnemaError as error:
                     if not watch.failing:
@@ -77,10 +69,10 @@ class WatchSources:
         loop = asyncio.get_running_loop()
         began = loop.time()
         watched = list[WatchedFolder]()
-        for tenant in await self._tenants.list_tenants():
+        for tenant in await self.tenants.list_tenants():
             principal = Principal(tenant.id)
-            async with self._uow.read(principal) as tx:
-                watched += await self._sources.list_watched(tx, principal)
+            async with self.uow.read(principal) as tx:
+                watched += await self.sources.list_watched(tx, principal)
         watch.take_list(watched)
         watch.list_at = loop.time() + max(LIST_S, LIST_SHARE * (loop.time() - began))
 
@@ -88,12 +80,12 @@ class WatchSources:
         for folder in folders:
             principal = Principal(folder.root.tenant_id)
             try:
-                job = await self._index_jobs.queue_job(principal, folder.source_id, IndexJobKind.SYNC, cause)
+                job = await self.index_jobs.queue_job(principal, folder.source_id, IndexJobKind.SYNC, cause)
             except NotFound:  # the tenant was deleted meanwhile
                 job = None
             watch.note_job(folder, asyncio.get_running_loop().time())
             if job is not None:
-                self._queue.publish_job(principal.tenant_id, job.job_id)
+                self.queue.publish_job(principal.tenant_id, job.job_id)
 
 
 class _Watch:

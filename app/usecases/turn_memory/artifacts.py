@@ -54,35 +54,28 @@ class ArtifactPage:
     next_cursor: str | None
 
 
+@dataclass(frozen=True)
 class ReadArtifacts:
     """The use-cases that read artifacts. All raise CategoryNotAllowed, and BlobStoreUnavailable if they read blobs."""
 
-    def __init__(
-        self,
-        uow: UnitOfWork,
-        artifacts: ArtifactStorage,
-        blobs: StoreBlobs,
-        policies: TenantPolicies,
-        clock: Clock,
-    ) -> None:
-        self._uow = uow
-        self._artifacts = artifacts
-        self._blobs = blobs
-        self._policies = policies
-        self._clock = clock
+    uow: UnitOfWork
+    artifacts: ArtifactStorage
+    blobs: StoreBlobs
+    policies: TenantPolicies
+    clock: Clock
 
     async def list_artifacts(
         self, principal: Principal, conversation: Conversation, query: ArtifactQuery
     ) -> ArtifactPage:
         """Return a page of the conversation's artifacts, at most MATERIALIZED with their blobs. Raise InvalidCursor."""
-        principal.require_categories([self._policies.of(principal).turn_memory.category])
+        principal.require_categories([self.policies.of(principal).turn_memory.category])
         after = decode_cursor(query.cursor)
         limit = min(query.limit, MATERIALIZED) if query.materialize else query.limit
-        since = self._clock.now() - timedelta(days=query.days or self._policies.of(principal).turn_memory.days)
+        since = self.clock.now() - timedelta(days=query.days or self.policies.of(principal).turn_memory.days)
         where = ArtifactFilter(since, query.kinds, query.tag, query.turn_id)
-        async with self._uow.read_anywhere(principal) as tx:
-            titled = await self._artifacts.get_titles(tx, principal, conversation)
-            rows = await self._artifacts.list_artifacts(tx, principal, conversation, where, after, limit + 1)
+        async with self.uow.read_anywhere(principal) as tx:
+            titled = await self.artifacts.get_titles(tx, principal, conversation)
+            rows = await self.artifacts.list_artifacts(tx, principal, conversation, where, after, limit + 1)
         items = rows[:limit]
         last = rows[limit - 1] if len(rows) > limit else None
         return ArtifactPage(
@@ -93,9 +86,9 @@ class ReadArtifacts:
 
     async def read_turn(self, principal: Principal, conversation: Conversation, turn_id: str) -> ReadArtifact:
         """Return a turn's log with its blob. Raise NotFound."""
-        principal.require_categories([self._policies.of(principal).turn_memory.category])
-        async with self._uow.read_anywhere(principal) as tx:
-            stored = await self._artifacts.get_turn(tx, principal, conversation, turn_id)
+        principal.require_categories([self.policies.of(principal).turn_memory.category])
+        async with self.uow.read_anywhere(principal) as tx:
+            stored = await self.artifacts.get_turn(tx, principal, conversation, turn_id)
         log = next((artifact for artifact in stored if artifact.kind is ArtifactKind.turn_log), None)
         if log is None:
             raise NotFound(NO_SUCH_TURN)
@@ -115,7 +108,7 @@ class ReadArtifacts:
         return list(await asyncio.gather(*map(read, artifacts)))
 
     async def _read_blob(self, principal: Principal, artifact: Artifact) -> Any:
-        content = await self._blobs.read_blob(principal, artifact.hosted_uri or "")
+        content = await self.blobs.read_blob(principal, artifact.hosted_uri or "")
         return await offload_if_large(len(content), json.loads, content)
 
 

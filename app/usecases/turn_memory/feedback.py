@@ -46,22 +46,15 @@ class Chosen:
     degraded: str | None = None
 
 
+@dataclass(frozen=True)
 class GiveFeedback:
     """The use-cases of feedback. All raise what ChangeTurns raises, and InvalidInput, LowConfidence or NotFound."""
 
-    def __init__(
-        self,
-        uow: UnitOfWork,
-        artifacts: ArtifactStorage,
-        turns: ChangeTurns,
-        embedder: Embedder,
-        policies: TenantPolicies,
-    ) -> None:
-        self._uow = uow
-        self._artifacts = artifacts
-        self._turns = turns
-        self._embedder = embedder
-        self._policies = policies
+    uow: UnitOfWork
+    artifacts: ArtifactStorage
+    turns: ChangeTurns
+    embedder: Embedder
+    policies: TenantPolicies
 
     async def give_reaction(
         self,
@@ -77,7 +70,7 @@ class GiveFeedback:
         nothing. Raise TooManyReactions or IdempotencyMismatch.
         """
         given = read_reaction(given)
-        principal.require_categories([self._policies.of(principal).turn_memory.category])
+        principal.require_categories([self.policies.of(principal).turn_memory.category])
         place = _place_reaction(turn_id, given, key)
         first = await self._find_first(principal, conversation, place, given, key)
         if first is not None and first.turn_id != turn_id:
@@ -96,7 +89,7 @@ class GiveFeedback:
         candidates, whose ids may be unique beginnings. Raise as `give_reaction` does, or EmptyText.
         """
         given = read_reaction(replace(given, origin=Origin.machine))
-        principal.require_categories([self._policies.of(principal).turn_memory.category])
+        principal.require_categories([self.policies.of(principal).turn_memory.category])
         if not given.text:
             raise EmptyText
         place = _place_reaction("", given, key)
@@ -123,8 +116,8 @@ class GiveFeedback:
         if key is None or given.origin is not Origin.machine:
             return None
         kind = ArtifactKind.reaction
-        async with self._uow.read(principal) as tx:
-            stored = await self._artifacts.find_artifact(tx, principal, conversation, kind, place)
+        async with self.uow.read(principal) as tx:
+            stored = await self.artifacts.find_artifact(tx, principal, conversation, kind, place)
         return None if stored is None else require_same(stored, given)
 
     async def _store_reaction(
@@ -143,24 +136,24 @@ class GiveFeedback:
             made.append(reaction)
             return changed
 
-        await self._turns.change_turn(principal, conversation, turn_id, change)
+        await self.turns.change_turn(principal, conversation, turn_id, change)
         return made[0]
 
     async def _load_logs(
         self, principal: Principal, conversation: Conversation, candidates: Sequence[str] | None
     ) -> list[Artifact]:
-        async with self._uow.read(principal) as tx:
+        async with self.uow.read(principal) as tx:
             if candidates is None:
-                return await self._artifacts.list_newest_logs(tx, principal, conversation, CANDIDATES)
-            known = await self._artifacts.list_turn_ids(tx, principal, conversation, KNOWN_TURNS)
+                return await self.artifacts.list_newest_logs(tx, principal, conversation, CANDIDATES)
+            known = await self.artifacts.list_turn_ids(tx, principal, conversation, KNOWN_TURNS)
             named = resolve_turn_ids(candidates, known, CANDIDATES)
-            return await self._artifacts.list_newest_logs(tx, principal, conversation, CANDIDATES, named)
+            return await self.artifacts.list_newest_logs(tx, principal, conversation, CANDIDATES, named)
 
     async def _compare_texts(self, text: str, others: list[str]) -> tuple[list[float], str | None]:
         """Return the similarity of a text to each of the others, and the code of the embedder's error or None."""
         try:
-            own = await self._embedder.embed_query(text)
-            vectors = await self._embedder.embed_texts(others)
+            own = await self.embedder.embed_query(text)
+            vectors = await self.embedder.embed_texts(others)
         except EmbedderUnavailable as error:
             return share_words(text, others), error.code
         return [float(own @ vector) for vector in vectors], None

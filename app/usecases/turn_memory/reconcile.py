@@ -26,22 +26,15 @@ class TurnToReconcile:
     timezone: str = "UTC"
 
 
+@dataclass(frozen=True)
 class ReconcileTurn:
     """The use-case that reads the user's message of a turn and selects the memories that matter for it."""
 
-    def __init__(
-        self,
-        gateway: ModelGateway,
-        journals: ReadJournal,
-        active_set: ManageActiveSet,
-        policies: TenantPolicies,
-        clock: Clock,
-    ) -> None:
-        self._gateway = gateway
-        self._journals = journals
-        self._active_set = active_set
-        self._policies = policies
-        self._clock = clock
+    gateway: ModelGateway
+    journals: ReadJournal
+    active_set: ManageActiveSet
+    policies: TenantPolicies
+    clock: Clock
 
     async def reconcile_turn(
         self,
@@ -57,17 +50,17 @@ class ReconcileTurn:
         Raise NoChatModel, NotFound or InvalidInput for a turn without a text, CategoryNotAllowed, TokensSpent,
         ChatModelUnavailable or WriteContention. Nothing is stored then.
         """
-        principal.require_categories([self._policies.of(principal).turn_memory.category])
-        if not self._gateway.has_model:
+        principal.require_categories([self.policies.of(principal).turn_memory.category])
+        if not self.gateway.has_model:
             raise NoChatModel()
         text = turn.user_text
         if text is None:
-            text = (await self._journals.read_texts(principal, conversation, turn.turn_id)).user_text
-        journal = await self._journals.read_journal(principal, conversation, turn.turn_id)
+            text = (await self.journals.read_texts(principal, conversation, turn.turn_id)).user_text
+        journal = await self.journals.read_journal(principal, conversation, turn.turn_id)
         prompt = ctx_reconciler_prompt(
             require_text(text, "user_text"), turn.turn_id, self._present_time(turn.timezone), journal
         )
-        answer = await self._gateway.ask_model(
+        answer = await self.gateway.ask_model(
             principal,
             prompt,
             partial(read_ctx_reconciler, text, journal),
@@ -77,8 +70,8 @@ class ReconcileTurn:
         if answer.value is None:
             raise UnusableAnswer()
         selection = Selection(answer.value.local_memories_turn_ids, answer.value.memory_bucket_ids)
-        await self._active_set.select_memories(principal, conversation, selection)
+        await self.active_set.select_memories(principal, conversation, selection)
         return answer.value, answer.usage
 
     def _present_time(self, timezone: str) -> str:
-        return f"{self._clock.now().astimezone(ZoneInfo(timezone)):%A %Y-%m-%d %H:%M} {timezone}"
+        return f"{self.clock.now().astimezone(ZoneInfo(timezone)):%A %Y-%m-%d %H:%M} {timezone}"
