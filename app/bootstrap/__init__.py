@@ -23,9 +23,9 @@ from app.bootstrap.adapters import (
 from app.bootstrap.agent_state import AgentStateUseCases, build_agent_state
 from app.bootstrap.blobs import build_blobs
 from app.bootstrap.chat import ChatUseCases, build_chat, build_kept_turns, build_turn_spool
-from app.bootstrap.clock import build_clock
 from app.bootstrap.consent import build_consent
 from app.bootstrap.consolidation import build_consolidation
+from app.bootstrap.database import build_clock, build_replicas
 from app.bootstrap.facts import FactUseCases, build_facts
 from app.bootstrap.jobs import JobUseCases, build_jobs
 from app.bootstrap.memory import MemoryUseCases, build_memory
@@ -35,7 +35,6 @@ from app.bootstrap.parts import SharedParts
 from app.bootstrap.policies import build_policies, build_refresh
 from app.bootstrap.recall import RecallUseCases, build_recall
 from app.bootstrap.receipts import ReceiptUseCases, build_receipts
-from app.bootstrap.replicas import build_replicas
 from app.bootstrap.retention import RetentionUseCases, build_retention
 from app.bootstrap.sources import SourceUseCases, build_folders, build_sources
 from app.bootstrap.tenancy import TenancyUseCases, build_tenancy
@@ -47,13 +46,11 @@ from app.domain.outages import DatabaseUnavailable
 from app.ports import BlobStore, ChatModel, Embedder, Reranker, TokenCounter, TrustedClock, UpstreamClient
 from app.providers.broker import JobPublisher
 from app.providers.chat_models import build_chat_model
-from app.providers.chat_models.measured import MeasuredChatModel
 from app.providers.embeddings import build_embedder
-from app.providers.embeddings.measured import MeasuredEmbedder
+from app.providers.measured import MeasuredChatModel, MeasuredEmbedder, MeasuredReranker
 from app.providers.metrics import Metrics
 from app.providers.parsing.pool import PooledDocumentParser
 from app.providers.rerankers import build_reranker
-from app.providers.rerankers.measured import MeasuredReranker
 from app.providers.tokens import WordPieceCounter
 from app.providers.upstreams import build_upstream_client
 from app.source_ports import DocumentParser, SourceFolders

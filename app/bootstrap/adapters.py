@@ -16,9 +16,8 @@ from app.providers.broker import BrokerSettings, make_celery
 from app.providers.chat_models import ChatModelSettings
 from app.providers.embeddings import EmbedderSettings
 from app.providers.embeddings.endpoint_options import EndpointOptions, TextRole
-from app.providers.file_counters import FileCounters
 from app.providers.rerankers import RerankerSettings
-from app.providers.shared_counters import RedisCounters
+from app.providers.shared_counters import FileCounters, RedisCounters
 from app.providers.upstreams import UpstreamSettings
 from app.providers.upstreams.client import UpstreamBounds
 from app.storage.engine import LONG_S

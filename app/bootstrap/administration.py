@@ -14,10 +14,9 @@ from app.bootstrap.adapters import (
 )
 from app.bootstrap.blobs import build_blobs
 from app.bootstrap.chat import build_key_cipher
-from app.bootstrap.database import open_database
+from app.bootstrap.database import build_replicas, open_database
 from app.bootstrap.model import choose_model, default_model
 from app.bootstrap.operations import build_doctor_readiness
-from app.bootstrap.replicas import build_replicas
 from app.config.loader import load_policies
 from app.config.settings import Settings
 from app.domain.errors import ConfigError, MnemaError

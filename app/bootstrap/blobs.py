@@ -4,8 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from app.bootstrap.adapters import blob_store_settings
-from app.bootstrap.clock import open_clock
-from app.bootstrap.database import open_database
+from app.bootstrap.database import open_clock, open_database
 from app.bootstrap.parts import SharedParts
 from app.config.settings import Settings
 from app.ports import BlobStore

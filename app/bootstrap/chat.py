@@ -28,8 +28,7 @@ from app.storage.uow import UnitOfWork
 from app.usecases.chat.chat import ChatWithMemory
 from app.usecases.chat.conversations import Conversations
 from app.usecases.chat.kept_turns import KeptTurns
-from app.usecases.chat.retrieval import RetrieveForChat
-from app.usecases.chat.summary import ReadSummary
+from app.usecases.chat.retrieval import ReadSummary, RetrieveForChat
 from app.usecases.chat.upstreams import FindUpstream, ManageUpstreams
 from app.usecases.recall.chunks import FindChunks
 from app.usecases.retention.forgetting import ForgetMemories

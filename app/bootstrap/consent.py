@@ -3,8 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from app.bootstrap.clock import open_clock
-from app.bootstrap.database import open_database
+from app.bootstrap.database import open_clock, open_database
 from app.bootstrap.policies import load_tenant_policies
 from app.config.settings import Settings
 from app.config.tenant_policies import TenantPolicies

@@ -4,8 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from app.bootstrap.adapters import chat_model_settings
-from app.bootstrap.clock import open_clock
-from app.bootstrap.database import open_database
+from app.bootstrap.database import open_clock, open_database
 from app.bootstrap.policies import load_tenant_policies
 from app.bootstrap.reflection import build_model_gateway, build_same_fact_judge
 from app.config.settings import Settings

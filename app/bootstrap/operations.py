@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from app.bootstrap.adapters import broker_settings
-from app.bootstrap.clock import build_clock
+from app.bootstrap.database import build_clock
 from app.bootstrap.parts import SharedParts
 from app.config.server_worker import ServerWorker
 from app.config.settings import Settings

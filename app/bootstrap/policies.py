@@ -5,8 +5,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 
 from app.bootstrap.adapters import adapt_ranking, load_process_policies
-from app.bootstrap.clock import open_clock
-from app.bootstrap.database import open_database
+from app.bootstrap.database import open_clock, open_database
 from app.bootstrap.parts import SharedParts
 from app.config.loader import Policies, load_policies
 from app.config.settings import Settings

@@ -5,9 +5,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from app.bootstrap.adapters import chat_model_settings, embedder_settings
-from app.bootstrap.clock import open_clock
 from app.bootstrap.consent import build_consent
-from app.bootstrap.database import open_database
+from app.bootstrap.database import open_clock, open_database
 from app.bootstrap.model import choose_model
 from app.bootstrap.policies import load_tenant_policies
 from app.config.loader import Policies, load_policies

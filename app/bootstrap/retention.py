@@ -5,8 +5,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from uuid import UUID
 
-from app.bootstrap.clock import open_clock
-from app.bootstrap.database import open_database
+from app.bootstrap.database import open_clock, open_database
 from app.bootstrap.parts import SharedParts
 from app.bootstrap.policies import load_tenant_policies
 from app.config.settings import Settings

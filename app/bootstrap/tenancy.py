@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 from app.bootstrap.adapters import build_shared_counters
 from app.bootstrap.blobs import build_blobs
-from app.bootstrap.clock import open_clock
-from app.bootstrap.database import open_database
+from app.bootstrap.database import open_clock, open_database
 from app.bootstrap.parts import SharedParts
 from app.bootstrap.policies import build_rules, load_tenant_policies
 from app.config.operator_key import read_operator_key

@@ -6,14 +6,17 @@ from app.api.deps import App, Chatter
 from app.api.transport.events import run_while_connected
 from app.api.transport.idempotency import IdempotencyHeader
 from app.api.transport.parameters import StrictRoute
+from app.bootstrap import Application
 from app.chat import documents
-from app.chat.conversing import converse, write_query
+from app.chat.conversing import Call, converse, forwarded_headers, read_whole, write_query
 from app.chat.documents import Beta, PagePlace, PageSize, UpstreamKey
+from app.chat.forwarding import PassedStream, is_event_stream
 from app.chat.models import ModelPage, list_models
-from app.chat.passing import pass_through
+from app.domain.chat.dialect import Dialect
 from app.domain.chat.dialects.completions import CHAT_COMPLETIONS
 from app.domain.chat.dialects.messages import MESSAGES
 from app.domain.chat.dialects.responses import RESPONSES
+from app.domain.principal import Principal
 
 router = APIRouter(prefix="/v1", tags=["chat"], route_class=StrictRoute)
 PASSED = ("/v1/embeddings", "/v1/completions")
@@ -132,3 +135,29 @@ async def count_tokens(
     """Count the tokens of a message at the upstream, unchanged and without memory."""
     path = "/messages/count_tokens" + write_query(beta=beta)
     return await pass_through(MESSAGES, path, request, app, principal, upstream_key)
+
+
+async def pass_through(
+    dialect: Dialect, path: str, request: Request, app: Application, principal: Principal, upstream_key: str | None
+) -> Response:
+    """Return the upstream's answer to the body of a request, streamed as it comes."""
+    upstream = await app.chat.upstreams.find_upstream(principal, upstream_key, dialect.upstream)
+    headers = forwarded_headers(request, dialect.upstream)
+    call = app.chat.client.open_call(upstream, "POST", path, headers, await request.body())
+    return await run_while_connected(request.receive, _forward(dialect, call))
+
+
+async def _forward(dialect: Dialect, call: Call) -> Response:
+    reply = await call
+    streams = False
+    try:
+        chunks = reply.stream_body()
+        first = await anext(chunks, b"")
+        kind = dict(reply.headers).get("content-type", "")
+        streams = 200 <= reply.status < 300 and is_event_stream(kind, first)
+        if streams:
+            return PassedStream(dialect, reply, chunks, first)
+        return await read_whole(reply, chunks, first)
+    finally:
+        if not streams:
+            await reply.close()

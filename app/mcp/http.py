@@ -1,7 +1,9 @@
-"""The MCP endpoint /mcp over streamable HTTP. It takes the same API keys as the routes."""
+"""The MCP endpoint /mcp over streamable HTTP: it takes the API keys of the routes, and checks Host and Origin."""
 
-from collections.abc import AsyncIterator
+import ipaddress
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from urllib.parse import urlsplit
 
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
@@ -14,10 +16,9 @@ from app.api.transport.complexity import MAX_VALUES
 from app.api.transport.intake import Body, replay_body
 from app.api.transport.parameters import check_parameter_names
 from app.bootstrap import Application
-from app.domain.errors import InvalidInput, RateLimited, ScopeRequired, Unauthenticated
+from app.domain.errors import InvalidInput, MnemaError, RateLimited, ScopeRequired, Unauthenticated
 from app.domain.principal import Principal as Caller
 from app.mcp.connection import open_connection
-from app.mcp.hosts import check_host, check_origin
 from app.mcp.server import MemoryServer
 from app.mcp.tools import TOOLS
 
@@ -44,7 +45,7 @@ class McpEndpoint:
             stateless=True,
             json_response=True,
             max_request_body_size=app.parts.settings.max_body_bytes,
-            # app.mcp.hosts checks hosts and origins instead
+            # app.mcp.http checks hosts and origins instead
             security_settings=TransportSecuritySettings(enable_dns_rebinding_protection=False),
         )
         async with manager.run():
@@ -103,3 +104,69 @@ class McpEndpoint:
         except RateLimited as error:
             return error
         return None
+
+
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+class OriginNotAllowed(MnemaError):
+    """Web pages of this origin may not call /mcp; MNEMA_CORS_ORIGINS lists the allowed origins."""
+
+    code = "origin_not_allowed"
+    status = 403
+
+
+class HostNotAllowed(MnemaError):
+    """This machine does not serve /mcp under this Host; MNEMA_MCP_HOSTS lists the allowed names."""
+
+    code = "host_not_allowed"
+    status = 403
+
+
+def check_host(request: Request, named: Sequence[str]) -> None:
+    """Raise HostNotAllowed if a request that arrived on a loopback address names a foreign host.
+
+    Otherwise a page could rebind its own name to a server that listens on this machine only. An IP address is never
+    rebound. `named` are the names that a proxy on this machine passes on.
+    """
+    if not _is_loopback(request):
+        return
+    host, _ = _split_origin(f"http://{request.headers.get('host', '')}")
+    if host is None or not (host in LOOPBACK or host in named or host.endswith(".localhost") or _is_address(host)):
+        raise HostNotAllowed()
+
+
+def check_origin(request: Request, named: Sequence[str]) -> None:
+    """Raise OriginNotAllowed for a web page that may not call this endpoint. Other programs send no Origin.
+
+    A page served from this machine may call the host it came from. Pages of any other host need an origin in `named`.
+    Otherwise a page could rebind its own name to this address (DNS rebinding) and send that name as Host and Origin.
+    """
+    for origin in request.headers.getlist("origin"):
+        host, netloc = _split_origin(origin)
+        own = host in LOOPBACK and netloc == request.headers.get("host", "").lower()
+        if not (own or origin in named or "*" in named):
+            raise OriginNotAllowed()
+
+
+def _is_loopback(request: Request) -> bool:
+    """Return True if the connection arrived on a loopback address of this machine."""
+    server = request.scope.get("server")
+    return server is not None and _is_address(server[0]) and ipaddress.ip_address(server[0]).is_loopback
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def _split_origin(origin: str) -> tuple[str | None, str]:
+    """Return the host of an origin, and the host with its port."""
+    try:
+        parts = urlsplit(origin)
+        return parts.hostname, parts.netloc.lower()
+    except ValueError:  # such as http://[
+        return None, ""

@@ -7,8 +7,8 @@ from pydantic import BaseModel, ConfigDict
 
 from app.domain.reflection.model_usage import CheckedAnswer
 from app.domain.text_rules import cut_at_word, normalise_text
+from app.domain.turn_memory.active_set import resolve_turn_ids
 from app.domain.turn_memory.extraction import MAX_FOUND, Journal, ReconciledTurn
-from app.domain.turn_memory.selection import resolve_turn_ids
 from app.domain.turn_memory.signals import SignalKind
 from app.ports import Prompt
 from app.prompts import DATA_RULE, Label, ShortText, as_data, bound_list

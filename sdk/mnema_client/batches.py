@@ -9,7 +9,7 @@ from mnema_wire.bases import Page
 from mnema_wire.batches import Batch, BatchChanges, BatchDone, BatchRequest
 from pydantic import field_validator
 
-from mnema_client.calls import JSON, build_body, idempotency_headers, json_body, model_reader, path_id, query_params
+from mnema_client.calls import JSON, build_body, get_call, idempotency_headers, json_body, model_reader, path_id
 from mnema_client.requests import metadata_pairs
 from mnema_client.transport import Call
 
@@ -70,12 +70,12 @@ def undo_batch(batch_id: UUID | str, *, idempotency_key: str | None = None) -> C
 
 def batch_page(*, limit: int | None = None, cursor: str | None = None) -> Call[Page[Batch]]:
     """Return one page of batches, newest first. `limit`: batches a page, 1 to 200."""
-    return Call("GET", "/memory/batches", model_reader(Page[Batch]), query_params(limit=limit, cursor=cursor))
+    return get_call("/memory/batches", Page[Batch], limit=limit, cursor=cursor)
 
 
 def get_batch(batch_id: UUID | str) -> Call[Batch]:
     """Return one batch."""
-    return Call("GET", _batch_path(batch_id), model_reader(Batch))
+    return get_call(_batch_path(batch_id), Batch)
 
 
 def _batch_path(batch_id: UUID | str) -> str:

@@ -87,7 +87,7 @@ def query(query: str, **fields: Unpack[QuestionFields]) -> Call[Answer]:
 
 def get(memory_id: UUID | str, *, as_of: Moment | None = None, valid_at: Moment | None = None) -> Call[Memory]:
     """Return one memory, in any state. With `as_of` or `valid_at`: as it was then; raise NotFound if it was not."""
-    return Call("GET", _memory_path(memory_id), model_reader(Memory), query_params(as_of=as_of, valid_at=valid_at))
+    return get_call(_memory_path(memory_id), Memory, as_of=as_of, valid_at=valid_at)
 
 
 def page(*, cursor: str | None = None, **fields: Unpack[ListFields]) -> Call[Page[Memory]]:
@@ -95,8 +95,7 @@ def page(*, cursor: str | None = None, **fields: Unpack[ListFields]) -> Call[Pag
     given: dict[str, Any] = {**fields}
     if (pairs := given.get("metadata")) is not None:
         given["metadata"] = metadata_pairs(pairs)
-    params = query_params(cursor=cursor, **given)
-    return Call("GET", "/memory", model_reader(Page[Memory]), params)
+    return get_call("/memory", Page[Memory], cursor=cursor, **given)
 
 
 def changes(user_id: str, *, cursor: str | None = None, limit: int | None = None) -> Call[MemoryChanges]:
@@ -105,8 +104,7 @@ def changes(user_id: str, *, cursor: str | None = None, limit: int | None = None
     Without a cursor the answer has no items and says where changes begin now. A purged memory is missing. Raise
     CursorOfOtherDatabase after a restore: then list all memories again, and begin without a cursor.
     """
-    params = query_params(user_id=user_id, cursor=cursor, limit=limit)
-    return Call("GET", "/memory/changes", model_reader(MemoryChanges), params)
+    return get_call("/memory/changes", MemoryChanges, user_id=user_id, cursor=cursor, limit=limit)
 
 
 def edit(
@@ -220,8 +218,7 @@ def pin(memory_id: UUID | str, pinned: bool = True, *, idempotency_key: str | No
 
 def history(memory_id: UUID | str, *, limit: int | None = None, cursor: str | None = None) -> Call[Page[HistoryEntry]]:
     """Return one page of a memory's history, newest first. `limit`: entries a page, 1 to 200."""
-    params = query_params(limit=limit, cursor=cursor)
-    return Call("GET", f"{_memory_path(memory_id)}/history", model_reader(Page[HistoryEntry]), params)
+    return get_call(f"{_memory_path(memory_id)}/history", Page[HistoryEntry], limit=limit, cursor=cursor)
 
 
 def delta(
@@ -231,8 +228,9 @@ def delta(
 
     `user_id`: only this user's memories.
     """
-    params = query_params(since_rev=since_rev, agent=agent, user_id=user_id)
-    return Call("GET", f"/threads/{path_segment(thread_id)}/delta", model_reader(ThreadDelta), params)
+    return get_call(
+        f"/threads/{path_segment(thread_id)}/delta", ThreadDelta, since_rev=since_rev, agent=agent, user_id=user_id
+    )
 
 
 def export(user_id: str, *, as_of: Moment | None = None, valid_at: Moment | None = None) -> Call[None]:
@@ -266,28 +264,32 @@ def jobs(
     cursor: str | None = None,
 ) -> Call[Page[Job]]:
     """Return one page of background jobs, newest first. `state="dead"`: failed for good. Needs scope admin."""
-    params = query_params(state=state, kind=kind, limit=limit, cursor=cursor)
-    return Call("GET", "/jobs", model_reader(Page[Job]), params)
+    return get_call("/jobs", Page[Job], state=state, kind=kind, limit=limit, cursor=cursor)
 
 
 def job(job_id: UUID | str) -> Call[JobDetail]:
     """Return one job and its report. Needs a key with scope admin."""
-    return Call("GET", f"/jobs/{path_id(job_id)}", model_reader(JobDetail))
+    return get_call(f"/jobs/{path_id(job_id)}", JobDetail)
 
 
 def job_counts() -> Call[JobCounts]:
     """Count jobs by kind and state, and tell how late the oldest one is. Needs a key with scope admin."""
-    return Call("GET", "/jobs/counts", model_reader(JobCounts))
+    return get_call("/jobs/counts", JobCounts)
 
 
 def health() -> Call[Health]:
     """Tell whether the server process is alive."""
-    return Call("GET", "/health", model_reader(Health))
+    return get_call("/health", Health)
 
 
 def ready() -> Call[Readiness]:
     """Tell whether the server can serve requests, and what is wrong. Not being ready is a result, not an error."""
     return Call("GET", "/ready", model_reader(Readiness), accepted=frozenset({503}))
+
+
+def get_call(path: str, answer: type[M], /, **params: Any) -> Call[M]:
+    """Return a call that reads. A parameter that is None is not sent."""
+    return Call("GET", path, model_reader(answer), query_params(**params))
 
 
 def model_reader(model: type[M]) -> Callable[[httpx.Response], M]:
@@ -388,4 +390,4 @@ def replay_job(job_id: UUID | str) -> Call[JobDetail]:
 
 def turn_trace(turn_id: UUID | str) -> Call[TurnTrace]:
     """Explain what the background work made of a turn; `turn_id` is the id that `add_turn` returned."""
-    return Call("GET", f"/turns/{path_id(turn_id)}/trace", model_reader(TurnTrace))
+    return get_call(f"/turns/{path_id(turn_id)}/trace", TurnTrace)

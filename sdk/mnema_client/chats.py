@@ -3,32 +3,28 @@
 The chat itself needs no method here: any OpenAI client sends it to the server's `/v1/chat/completions`.
 """
 
+from typing import TypedDict, Unpack
+
 from mnema_wire.chat import ChatMemories, ChatQuestion, Conversation, DeletedConversation, NewChatText
 from mnema_wire.memory import Turn
 
-from mnema_client.calls import JSON, idempotency_headers, json_body, model_reader, path_segment, query_params
+from mnema_client.calls import JSON, get_call, idempotency_headers, json_body, model_reader, path_segment, query_params
 from mnema_client.transport import Call
 
 
-def chat_search(
-    query: str,
-    *,
-    memory_id: str | None = None,
-    user: str | None = None,
-    memory_top_k: int | None = None,
-    memory_recency_weight: float | None = None,
-    memory_score_threshold: float | None = None,
-) -> Call[ChatMemories]:
+class ChatSearchFields(TypedDict, total=False):
+    """Keywords of `chat_search` besides the message; `ChatQuestion` explains each."""
+
+    memory_id: str | None
+    user: str | None
+    memory_top_k: int | None
+    memory_recency_weight: float | None
+    memory_score_threshold: float | None
+
+
+def chat_search(query: str, **fields: Unpack[ChatSearchFields]) -> Call[ChatMemories]:
     """Return what a chat would put before this message. No model answers, nothing is stored."""
-    content = json_body(
-        ChatQuestion,
-        query=query,
-        memory_id=memory_id,
-        user=user,
-        memory_top_k=memory_top_k,
-        memory_recency_weight=memory_recency_weight,
-        memory_score_threshold=memory_score_threshold,
-    )
+    content = json_body(ChatQuestion, query=query, **fields)
     return Call("POST", "/v1/memory/search", model_reader(ChatMemories), content=content, headers=JSON)
 
 
@@ -45,8 +41,7 @@ def conversation(
     memory_id: str, *, user: str | None = None, limit: int | None = None, cursor: str | None = None
 ) -> Call[Conversation]:
     """Return a page of a conversation: its entries by time, and its summary."""
-    params = query_params(user=user, limit=limit, cursor=cursor)
-    return Call("GET", f"/conversations/{path_segment(memory_id)}", model_reader(Conversation), params)
+    return get_call(f"/conversations/{path_segment(memory_id)}", Conversation, user=user, limit=limit, cursor=cursor)
 
 
 def delete_conversation(memory_id: str, *, user: str | None = None, purge: bool = False) -> Call[DeletedConversation]:

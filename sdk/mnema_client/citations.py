@@ -7,7 +7,7 @@ from uuid import UUID
 from mnema_wire.bases import Page
 from mnema_wire.recall import SearchAnswer, SearchedType, SearchRequest, ThreadTurn
 
-from mnema_client.calls import JSON, json_body, model_reader, path_segment, query_params
+from mnema_client.calls import JSON, get_call, json_body, model_reader, path_segment
 from mnema_client.requests import Moment
 from mnema_client.transport import Call
 
@@ -48,6 +48,5 @@ def thread_turns(
 
     `user_id`: only this user's turns. `limit`: turns a page, 1 to 200.
     """
-    params = query_params(user_id=user_id, limit=limit, cursor=cursor)
     path = f"/threads/{path_segment(thread_id)}/turns"
-    return Call("GET", path, model_reader(Page[ThreadTurn]), params)
+    return get_call(path, Page[ThreadTurn], user_id=user_id, limit=limit, cursor=cursor)

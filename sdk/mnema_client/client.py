@@ -20,7 +20,7 @@ from mnema_client.bulk import BulkResult, split_batches
 from mnema_client.errors import BrokenOff
 from mnema_client.methods import EventsMethod, Method, PagesMethod
 from mnema_client.requests import Moment
-from mnema_client.source_methods import AsyncSourceMethods, SourceMethods, SyncSourceMethods
+from mnema_client.sources import AsyncSourceMethods, SourceMethods, SyncSourceMethods
 from mnema_client.transport import Retry, build_connection
 
 

@@ -16,7 +16,7 @@ from mnema_wire.consent import (
     Withdrawn,
 )
 
-from mnema_client.calls import JSON, idempotency_headers, json_body, model_reader, path_id, path_segment
+from mnema_client.calls import JSON, get_call, idempotency_headers, json_body, model_reader, path_id, path_segment
 from mnema_client.transport import Call
 
 
@@ -90,7 +90,7 @@ def ask_consent(
 
 def context(user_id: str) -> Call[Context]:
     """Return the user's consented context."""
-    return Call("GET", _context_path(user_id), model_reader(Context))
+    return get_call(_context_path(user_id), Context)
 
 
 def withdraw(user_id: str, field: str, value: str | None = None) -> Call[Withdrawn]:

@@ -18,7 +18,7 @@ from mnema_wire.facts import (
 )
 from mnema_wire.memory import HistoryEntry
 
-from mnema_client.calls import JSON, idempotency_headers, json_body, model_reader, path_id, path_segment, query_params
+from mnema_client.calls import JSON, get_call, idempotency_headers, json_body, model_reader, path_id, path_segment
 from mnema_client.requests import Moment
 from mnema_client.transport import Call
 
@@ -64,19 +64,20 @@ def facts(
     cursor: str | None = None,
 ) -> Call[Page[Fact]]:
     """Return one page of a user's facts by topic, thread and rank. `limit`: facts a page, 1 to 200."""
-    params = query_params(user_id=user_id, thread_id=thread_id, topic_key=topic_key, limit=limit, cursor=cursor)
-    return Call("GET", "/facts", model_reader(Page[Fact]), params)
+    return get_call(
+        "/facts", Page[Fact], user_id=user_id, thread_id=thread_id, topic_key=topic_key, limit=limit, cursor=cursor
+    )
 
 
 def fact(fact_id: UUID | str) -> Call[Fact]:
     """Return one fact. Raise NotFound also if it was removed."""
-    return Call("GET", _fact_path(fact_id), model_reader(Fact))
+    return get_call(_fact_path(fact_id), Fact)
 
 
 def fact_at(user_id: str, topic_key: str, rank: int, *, thread_id: str | None = None) -> Call[Fact]:
     """Return the fact at a rank of a user's list in a thread; without `thread_id`, of the facts without a thread."""
     path = f"/facts/{path_segment(topic_key)}/{path_segment(str(rank))}"
-    return Call("GET", path, model_reader(Fact), query_params(user_id=user_id, thread_id=thread_id))
+    return get_call(path, Fact, user_id=user_id, thread_id=thread_id)
 
 
 def set_fact(fact_id: UUID | str, value: str, *, idempotency_key: str | None = None) -> Call[Fact]:
@@ -122,8 +123,7 @@ def fact_history(
     fact_id: UUID | str, *, limit: int | None = None, cursor: str | None = None
 ) -> Call[Page[HistoryEntry]]:
     """Return one page of a fact's history, newest first. `limit`: entries a page, 1 to 200."""
-    params = query_params(limit=limit, cursor=cursor)
-    return Call("GET", f"{_fact_path(fact_id)}/history", model_reader(Page[HistoryEntry]), params)
+    return get_call(f"{_fact_path(fact_id)}/history", Page[HistoryEntry], limit=limit, cursor=cursor)
 
 
 def _fact_path(fact_id: UUID | str) -> str:

@@ -9,7 +9,7 @@ from uuid import UUID
 from mnema_wire.bases import Page
 from mnema_wire.operator import ApiKey, CreatedKey, NewKey, NewTenant, Scope, Tenant, TenantUsage
 
-from mnema_client.calls import JSON, ignore_body, json_body, model_reader, path_id, query_params
+from mnema_client.calls import JSON, get_call, ignore_body, json_body, model_reader, path_id
 from mnema_client.methods import AsyncClient, Method, PagesMethod, SyncClient
 from mnema_client.requests import Moment
 from mnema_client.transport import Call, Connection, Retry, build_connection
@@ -17,12 +17,12 @@ from mnema_client.transport import Call, Connection, Retry, build_connection
 
 def tenant_page(*, limit: int | None = None, cursor: str | None = None) -> Call[Page[Tenant]]:
     """Return one page of tenants by name. `limit`: tenants a page, 1 to 200."""
-    return Call("GET", "/operator/tenants", model_reader(Page[Tenant]), query_params(limit=limit, cursor=cursor))
+    return get_call("/operator/tenants", Page[Tenant], limit=limit, cursor=cursor)
 
 
 def get_tenant(tenant_id: UUID | str) -> Call[Tenant]:
     """Return one tenant."""
-    return Call("GET", _tenant_path(tenant_id), model_reader(Tenant))
+    return get_call(_tenant_path(tenant_id), Tenant)
 
 
 def create_tenant(name: str) -> Call[Tenant]:
@@ -35,8 +35,7 @@ def create_tenant(name: str) -> Call[Tenant]:
 
 def key_page(tenant_id: UUID | str, *, limit: int | None = None, cursor: str | None = None) -> Call[Page[ApiKey]]:
     """Return one page of a tenant's keys, oldest first. `limit`: keys a page, 1 to 200."""
-    params = query_params(limit=limit, cursor=cursor)
-    return Call("GET", f"{_tenant_path(tenant_id)}/keys", model_reader(Page[ApiKey]), params)
+    return get_call(f"{_tenant_path(tenant_id)}/keys", Page[ApiKey], limit=limit, cursor=cursor)
 
 
 def create_key(
@@ -73,8 +72,9 @@ def usage_page(
     `until` is the day after the last. Without `since`, the last 31 days count. `limit`: rows a page, 1 to 200.
     """
     chosen = None if tenant_id is None else str(tenant_id)
-    params = query_params(tenant_id=chosen, since=since, until=until, limit=limit, cursor=cursor)
-    return Call("GET", "/operator/usage", model_reader(Page[TenantUsage]), params)
+    return get_call(
+        "/operator/usage", Page[TenantUsage], tenant_id=chosen, since=since, until=until, limit=limit, cursor=cursor
+    )
 
 
 def _tenant_path(tenant_id: UUID | str) -> str:

@@ -13,7 +13,7 @@ from mnema_wire.overview import (
     UserOverview,
 )
 
-from mnema_client.calls import model_reader, query_params
+from mnema_client.calls import get_call
 from mnema_client.requests import Moment
 from mnema_client.transport import Call
 
@@ -33,41 +33,38 @@ class EventFields(TypedDict, total=False):
 
 def describe_key() -> Call[KeyDescription]:
     """Describe the key of this client: its tenant, its scopes, its agents and what it may see."""
-    return Call("GET", "/key", model_reader(KeyDescription))
+    return get_call("/key", KeyDescription)
 
 
 def user_page(
     *, prefix: str | None = None, limit: int | None = None, cursor: str | None = None
 ) -> Call[Page[UserOverview]]:
     """Return one page of users, by name. `prefix`: the first characters; `limit`: users a page, 1 to 200."""
-    params = query_params(prefix=prefix, limit=limit, cursor=cursor)
-    return Call("GET", "/users", model_reader(Page[UserOverview]), params)
+    return get_call("/users", Page[UserOverview], prefix=prefix, limit=limit, cursor=cursor)
 
 
 def thread_page(
     *, user_id: str | None = None, prefix: str | None = None, limit: int | None = None, cursor: str | None = None
 ) -> Call[Page[ThreadOverview]]:
     """Return one page of threads with active memories, by name. With `user_id`, the counts are those of the user."""
-    params = query_params(user_id=user_id, prefix=prefix, limit=limit, cursor=cursor)
-    return Call("GET", "/threads", model_reader(Page[ThreadOverview]), params)
+    return get_call("/threads", Page[ThreadOverview], user_id=user_id, prefix=prefix, limit=limit, cursor=cursor)
 
 
 def agent_page(*, limit: int | None = None, cursor: str | None = None) -> Call[Page[AgentOverview]]:
     """Return one page of the agents that have an allowlist, by name."""
-    return Call("GET", "/agents", model_reader(Page[AgentOverview]), query_params(limit=limit, cursor=cursor))
+    return get_call("/agents", Page[AgentOverview], limit=limit, cursor=cursor)
 
 
 def category_page(*, limit: int | None = None, cursor: str | None = None) -> Call[Page[CategoryOverview]]:
     """Return one page of the configured categories that the key may see, by name."""
-    return Call("GET", "/categories", model_reader(Page[CategoryOverview]), query_params(limit=limit, cursor=cursor))
+    return get_call("/categories", Page[CategoryOverview], limit=limit, cursor=cursor)
 
 
 def event_page(*, cursor: str | None = None, **fields: Unpack[EventFields]) -> Call[Page[Event]]:
     """Return one page of operational events, newest first. `EventFields` explains the filters."""
-    return Call("GET", "/events", model_reader(Page[Event]), query_params(cursor=cursor, **fields))
+    return get_call("/events", Page[Event], cursor=cursor, **fields)
 
 
 def relations(user_id: str, *, min_strength: float | None = None, limit: int | None = None) -> Call[Relations]:
     """Return the strongest relations between active memories of a user, 150 by default, at most 500."""
-    params = query_params(user_id=user_id, min_strength=min_strength, limit=limit)
-    return Call("GET", "/relations", model_reader(Relations), params)
+    return get_call("/relations", Relations, user_id=user_id, min_strength=min_strength, limit=limit)

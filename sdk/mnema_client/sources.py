@@ -1,5 +1,7 @@
-"""Sources of documents: the calls that manage them and their files, their bodies and answers."""
+"""Sources of documents: the calls that manage them and their files, and the methods of both clients."""
 
+import asyncio
+import time
 from collections.abc import Sequence
 from typing import TypedDict, Unpack
 from uuid import UUID
@@ -17,18 +19,14 @@ from mnema_wire.sources import (
     UploadedFile,
 )
 
-from mnema_client.calls import (
-    JSON,
-    idempotency_headers,
-    ignore_body,
-    json_body,
-    model_reader,
-    path_id,
-    query_params,
-)
+from mnema_client.calls import JSON, get_call, idempotency_headers, ignore_body, json_body, model_reader, path_id
+from mnema_client.errors import NotFound, TimedOut
+from mnema_client.methods import AsyncClient, Method, PagesMethod, SyncClient
 from mnema_client.transport import Call
 
 BINARY = {"Content-Type": "application/octet-stream"}
+FIRST_WAIT_S = 0.2
+LONGEST_WAIT_S = 2.0
 
 
 class SourceFields(TypedDict, total=False):
@@ -68,13 +66,12 @@ def source_page(
     *, user_id: str | None = None, limit: int | None = None, cursor: str | None = None
 ) -> Call[Page[DocumentSource]]:
     """Return one page of sources, newest first; with `user_id` those of one user."""
-    params = query_params(user_id=user_id, limit=limit, cursor=cursor)
-    return Call("GET", "/sources", model_reader(Page[DocumentSource]), params)
+    return get_call("/sources", Page[DocumentSource], user_id=user_id, limit=limit, cursor=cursor)
 
 
 def source(source_id: UUID | str) -> Call[DocumentSource]:
     """Return a source with what it holds."""
-    return Call("GET", _source_path(source_id), model_reader(DocumentSource))
+    return get_call(_source_path(source_id), DocumentSource)
 
 
 def change_source(source_id: UUID | str, **fields: Unpack[SourceChangeFields]) -> Call[DocumentSource]:
@@ -97,27 +94,25 @@ def index_job_page(
     source_id: UUID | str, *, limit: int | None = None, cursor: str | None = None
 ) -> Call[Page[IndexJob]]:
     """Return one page of the index jobs of a source, newest first."""
-    params = query_params(limit=limit, cursor=cursor)
-    return Call("GET", f"{_source_path(source_id)}/jobs", model_reader(Page[IndexJob]), params)
+    return get_call(f"{_source_path(source_id)}/jobs", Page[IndexJob], limit=limit, cursor=cursor)
 
 
 def index_job(source_id: UUID | str, index_job_id: UUID | str) -> Call[IndexJob]:
     """Return an index job and its progress."""
     path = f"{_source_path(source_id)}/jobs/{path_id(index_job_id)}"
-    return Call("GET", path, model_reader(IndexJob))
+    return get_call(path, IndexJob)
 
 
 def source_file_page(
     source_id: UUID | str, *, state: FileState | None = None, limit: int | None = None, cursor: str | None = None
 ) -> Call[Page[SourceFile]]:
     """Return one page of the files of a source, by path. A rejected one says why."""
-    params = query_params(state=state, limit=limit, cursor=cursor)
-    return Call("GET", f"{_source_path(source_id)}/files", model_reader(Page[SourceFile]), params)
+    return get_call(f"{_source_path(source_id)}/files", Page[SourceFile], state=state, limit=limit, cursor=cursor)
 
 
 def source_file(source_id: UUID | str, file_id: UUID | str) -> Call[SourceFile]:
     """Return a file of a source."""
-    return Call("GET", _file_path(source_id, file_id), model_reader(SourceFile))
+    return get_call(_file_path(source_id, file_id), SourceFile)
 
 
 def upload_file(source_id: UUID | str, path: str, content: bytes) -> Call[UploadedFile]:
@@ -143,8 +138,7 @@ def source_tree_page(
     source_id: UUID | str, path: str = "", *, limit: int | None = None, cursor: str | None = None
 ) -> Call[Page[TreeEntry]]:
     """Return one page of a folder of a source, by name, each file with its state."""
-    params = query_params(path=path or None, limit=limit, cursor=cursor)
-    return Call("GET", f"{_source_path(source_id)}/tree", model_reader(Page[TreeEntry]), params)
+    return get_call(f"{_source_path(source_id)}/tree", Page[TreeEntry], path=path or None, limit=limit, cursor=cursor)
 
 
 def _read_content(response: httpx.Response) -> bytes:
@@ -157,3 +151,73 @@ def _source_path(source_id: UUID | str) -> str:
 
 def _file_path(source_id: UUID | str, file_id: UUID | str) -> str:
     return f"{_source_path(source_id)}/files/{path_id(file_id)}"
+
+
+class SourceMethods:
+    """The methods of both clients on sources."""
+
+    add_source = Method(add_source)
+    list_sources = PagesMethod(source_page)
+    source = Method(source)
+    change_source = Method(change_source)
+    sync_source = Method(sync_source)
+    remove_source = Method(remove_source)
+    index_jobs = PagesMethod(index_job_page)
+    index_job = Method(index_job)
+    source_files = PagesMethod(source_file_page)
+    source_file = Method(source_file)
+    upload_file = Method(upload_file)
+    delete_file = Method(delete_file)
+    download_file = Method(download_file)
+    source_tree = PagesMethod(source_tree_page)
+
+
+class SyncSourceMethods(SyncClient):
+    """The method of `Mnema` that waits."""
+
+    def wait_for_index(self, job: IndexJob, *, timeout_s: float = 600.0) -> IndexJob:
+        """Wait until an index job is done or failed, and return it. Raise TimedOut after `timeout_s` seconds.
+
+        A removal is done when its source is gone.
+        """
+        until = time.monotonic() + timeout_s
+        wait_s = FIRST_WAIT_S
+        while not job.has_ended:
+            if time.monotonic() + wait_s > until:
+                raise timed_out(job, timeout_s)
+            time.sleep(wait_s)
+            wait_s = min(2 * wait_s, LONGEST_WAIT_S)
+            try:
+                job = self.send(index_job(job.source_id, job.id))
+            except NotFound:
+                return end_of_removal(job)
+        return job
+
+
+class AsyncSourceMethods(AsyncClient):
+    """The method of `AsyncMnema` that waits."""
+
+    async def wait_for_index(self, job: IndexJob, *, timeout_s: float = 600.0) -> IndexJob:
+        """Wait until an index job is done or failed, as `Mnema.wait_for_index` does."""
+        until = time.monotonic() + timeout_s
+        wait_s = FIRST_WAIT_S
+        while not job.has_ended:
+            if time.monotonic() + wait_s > until:
+                raise timed_out(job, timeout_s)
+            await asyncio.sleep(wait_s)
+            wait_s = min(2 * wait_s, LONGEST_WAIT_S)
+            try:
+                job = await self.send(index_job(job.source_id, job.id))
+            except NotFound:
+                return end_of_removal(job)
+        return job
+
+
+def timed_out(job: IndexJob, timeout_s: float) -> TimedOut:
+    """Return the error of a job that has not ended in time."""
+    return TimedOut(f"the index job {job.id} is still {job.state} after {timeout_s:g} s", code="timed_out")
+
+
+def end_of_removal(job: IndexJob) -> IndexJob:
+    """Return a job whose source is gone: it is done."""
+    return job.model_copy(update={"state": "done"})

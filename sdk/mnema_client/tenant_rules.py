@@ -7,7 +7,7 @@ from typing import Any
 from mnema_wire.bases import Page
 from mnema_wire.tenant_rules import Rollback, RulesChange, RulesDiff, RulesVersion, StoredRules, TenantRules
 
-from mnema_client.calls import JSON, idempotency_headers, json_body, model_reader, query_params
+from mnema_client.calls import JSON, get_call, idempotency_headers, json_body, model_reader, query_params
 from mnema_client.errors import CannotBeSent
 from mnema_client.transport import Call
 
@@ -17,7 +17,7 @@ YAML = {"Content-Type": "application/yaml"}
 
 def tenant_config() -> Call[TenantRules]:
     """Return the rules in force: the tenant's own document, and what it makes of the defaults."""
-    return Call("GET", PATH, model_reader(TenantRules))
+    return get_call(PATH, TenantRules)
 
 
 def put_tenant_config(
@@ -44,18 +44,17 @@ def put_tenant_config(
 
 def tenant_config_page(*, limit: int | None = None, cursor: str | None = None) -> Call[Page[RulesVersion]]:
     """Return one page of the versions of the rules, newest first."""
-    return Call("GET", f"{PATH}/history", model_reader(Page[RulesVersion]), query_params(limit=limit, cursor=cursor))
+    return get_call(f"{PATH}/history", Page[RulesVersion], limit=limit, cursor=cursor)
 
 
 def tenant_config_version(version: int) -> Call[StoredRules]:
     """Return a version of the document."""
-    return Call("GET", f"{PATH}/{int(version)}", model_reader(StoredRules))
+    return get_call(f"{PATH}/{int(version)}", StoredRules)
 
 
 def tenant_config_diff(from_version: int, to_version: int) -> Call[RulesDiff]:
     """Compare two versions; 0 is the defaults alone."""
-    params = query_params(from_version=from_version, to_version=to_version)
-    return Call("GET", f"{PATH}/diff", model_reader(RulesDiff), params)
+    return get_call(f"{PATH}/diff", RulesDiff, from_version=from_version, to_version=to_version)
 
 
 def rollback_tenant_config(

@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, Required, TypedDict, TypeVar, Unpack
 
 from mnema_wire.turn_feedback import FeedbackIn, FeedbackOut, GateFeedbackIn, GateFeedbackOut, VerdictName
 from mnema_wire.turn_memory import (
@@ -27,6 +27,7 @@ from mnema_client.calls import (
     JSON,
     build_body,
     fill_body,
+    get_call,
     idempotency_headers,
     model_reader,
     path_segment,
@@ -39,43 +40,46 @@ M = TypeVar("M", bound=BaseModel)
 Signals = Sequence[SignalIn | Mapping[str, Any]]
 
 
-def put_turn(
-    conversation_id: str,
-    turn_id: str,
-    *,
-    user_id: str,
-    user_text: str,
-    assistant_text: str | None = None,
-    summary: str | None = None,
-    extra: Mapping[str, Any] | None = None,
-    track_id: str | None = None,
-    made_at: Moment | None = None,
-    conversation_title: str | None = None,
-    project_id: str | None = None,
-) -> Call[StoredTurnOut]:
-    """Store the log of a turn, or change it. Fields that are not given keep what is stored.
+class TurnLogFields(TypedDict, total=False):
+    """Keywords of `put_turn`. `extra`: anything else to keep, at most 16 KiB of JSON. `made_at`: by default now."""
 
-    `extra`: anything else to keep with the turn, at most 16 KiB of JSON. `made_at`: by default now.
-    """
-    body = build_body(
-        TurnLogIn,
-        user_id=user_id,
-        project_id=project_id,
-        user_text=user_text,
-        assistant_text=assistant_text,
-        summary=summary,
-        extra=extra,
-        track_id=track_id,
-        made_at=made_at,
-        conversation_title=conversation_title,
-    )
-    return _put(turn_path(conversation_id, turn_id), StoredTurnOut, body)
+    user_id: Required[str]
+    user_text: Required[str]
+    assistant_text: str | None
+    summary: str | None
+    extra: Mapping[str, Any] | None
+    track_id: str | None
+    made_at: Moment | None
+    conversation_title: str | None
+    project_id: str | None
+
+
+class FingerprintFields(TypedDict, total=False):
+    """Keywords of `put_fingerprint`. `extra_tags`: tags besides the fingerprint's own."""
+
+    user_id: Required[str]
+    objective: str | None
+    topics: Sequence[str] | None
+    assertions: Signals | None
+    exceptions: Signals | None
+    facts: Signals | None
+    assistant_signals: Signals | None
+    ctx_retrieval_queries: Sequence[str] | None
+    conversation_title: str | None
+    track_id: str | None
+    made_at: Moment | None
+    extra_tags: Sequence[str] | None
+    project_id: str | None
+
+
+def put_turn(conversation_id: str, turn_id: str, **fields: Unpack[TurnLogFields]) -> Call[StoredTurnOut]:
+    """Store the log of a turn, or change it. Fields that are not given keep what is stored."""
+    return _put(turn_path(conversation_id, turn_id), StoredTurnOut, build_body(TurnLogIn, **fields))
 
 
 def get_turn(conversation_id: str, turn_id: str, *, user_id: str) -> Call[ArtifactOut]:
     """Return the whole log of a turn: its `content` has `turn_log` and `turn_summary`. Raise NotFound."""
-    read = model_reader(ArtifactOut)
-    return Call("GET", turn_path(conversation_id, turn_id), read, query_params(user_id=user_id))
+    return get_call(turn_path(conversation_id, turn_id), ArtifactOut, user_id=user_id)
 
 
 def delete_turn(conversation_id: str, turn_id: str, *, user_id: str) -> Call[DeletedTurnOut]:
@@ -85,47 +89,13 @@ def delete_turn(conversation_id: str, turn_id: str, *, user_id: str) -> Call[Del
     return Call("DELETE", path, read, query_params(user_id=user_id), repeatable=False)
 
 
-def put_fingerprint(
-    conversation_id: str,
-    turn_id: str,
-    *,
-    user_id: str,
-    objective: str | None = None,
-    topics: Sequence[str] | None = None,
-    assertions: Signals | None = None,
-    exceptions: Signals | None = None,
-    facts: Signals | None = None,
-    assistant_signals: Signals | None = None,
-    ctx_retrieval_queries: Sequence[str] | None = None,
-    conversation_title: str | None = None,
-    track_id: str | None = None,
-    made_at: Moment | None = None,
-    extra_tags: Sequence[str] | None = None,
-    project_id: str | None = None,
-) -> Call[FingerprintOut]:
-    """Store what a turn said, in place of its fingerprint before.
+def put_fingerprint(conversation_id: str, turn_id: str, **fields: Unpack[FingerprintFields]) -> Call[FingerprintOut]:
+    """Store what a turn said, in place of its fingerprint before. A turn without a log gets one.
 
     `mnema_wire.turn_memory` explains the statements, such as `AssertionIn`.
-
-    A turn without a log gets one. `extra_tags`: tags besides the fingerprint's own.
     """
-    body = build_body(
-        FingerprintIn,
-        user_id=user_id,
-        project_id=project_id,
-        objective=objective,
-        topics=topics,
-        assertions=assertions,
-        exceptions=exceptions,
-        facts=facts,
-        assistant_signals=assistant_signals,
-        ctx_retrieval_queries=ctx_retrieval_queries,
-        conversation_title=conversation_title,
-        track_id=track_id,
-        made_at=made_at,
-        extra_tags=extra_tags,
-    )
-    return _put(f"{turn_path(conversation_id, turn_id)}/fingerprint", FingerprintOut, body)
+    path = f"{turn_path(conversation_id, turn_id)}/fingerprint"
+    return _put(path, FingerprintOut, build_body(FingerprintIn, **fields))
 
 
 def artifact_page(
@@ -155,8 +125,7 @@ def artifact_page(
 
 def active_set(conversation_id: str, *, user_id: str) -> Call[ActiveSetOut]:
     """Return what is selected in a conversation, and how far its buckets are reconciled."""
-    read = model_reader(ActiveSetOut)
-    return Call("GET", f"{conversation_path(conversation_id)}/active-set", read, query_params(user_id=user_id))
+    return get_call(f"{conversation_path(conversation_id)}/active-set", ActiveSetOut, user_id=user_id)
 
 
 def select_memories(
@@ -219,7 +188,7 @@ def buckets(
 ) -> Call[Buckets]:
     """Return the buckets of a conversation, with this status or all."""
     path = f"{conversation_path(conversation_id)}/buckets"
-    return Call("GET", path, model_reader(Buckets), query_params(user_id=user_id, status=status))
+    return get_call(path, Buckets, user_id=user_id, status=status)
 
 
 def turn_path(conversation_id: str, turn_id: str) -> str:

@@ -1,7 +1,7 @@
 """Turns that the server's chat model reads: the calls of the ctx-reconciler and of the turn summarizer."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Required, TypedDict, Unpack
 
 from mnema_wire.turn_extraction import ReconciledOut, ReconcileIn, SpecEntryIn, SummarizedOut, SummarizeIn
 from pydantic import BaseModel
@@ -15,106 +15,58 @@ from mnema_client.turn_calls import conversation_path
 SignalSpec = str | Sequence[SpecEntryIn | Mapping[str, Any]]
 
 
-def reconcile_turn(
-    conversation_id: str,
-    turn_id: str,
-    *,
-    user_id: str,
-    user_text: str | None = None,
-    timezone: str | None = None,
-    project_id: str | None = None,
-) -> Call[ReconciledOut]:
+class ReconcileFields(TypedDict, total=False):
+    """Keywords of `reconcile_turn`. `user_text`: by default that of the stored turn."""
+
+    user_id: Required[str]
+    user_text: str | None
+    timezone: str | None
+    project_id: str | None
+
+
+class SummaryFields(TypedDict, total=False):
+    """Keywords of `summarize_turn`. The texts are by default those of the stored turn.
+
+    `assistant_signal_spec`: entries, or a text that names their keys; without one no signals are looked for. `store`:
+    put the summary into the turn's log and the signals into its fingerprint.
+    """
+
+    user_id: Required[str]
+    user_text: str | None
+    assistant_text: str | None
+    assistant_signal_spec: SignalSpec | None
+    store: bool | None
+    project_id: str | None
+
+
+def reconcile_turn(conversation_id: str, turn_id: str, **fields: Unpack[ReconcileFields]) -> Call[ReconciledOut]:
     """Read the user's message of a turn with the server's chat model, and select the memories that matter for it.
 
-    `user_text`: by default that of the stored turn. The fingerprint is not written. A model takes seconds: give the
-    client a `timeout_s` that is long enough, or use `stream_reconcile`. Raise NoChatModel.
+    The fingerprint is not written. A model takes seconds: give the client a `timeout_s` that is long enough, or use
+    `stream_reconcile`. Raise NoChatModel.
     """
-    body = build_body(
-        ReconcileIn,
-        user_id=user_id,
-        project_id=project_id,
-        turn_id=turn_id,
-        user_text=user_text,
-        timezone=timezone,
-    )
+    body = build_body(ReconcileIn, turn_id=turn_id, **fields)
     return _post(conversation_id, "reconcile", ReconciledOut, body)
 
 
-def stream_reconcile(
-    conversation_id: str,
-    turn_id: str,
-    *,
-    user_id: str,
-    user_text: str | None = None,
-    timezone: str | None = None,
-    project_id: str | None = None,
-) -> EventCall[ReconciledOut]:
+def stream_reconcile(conversation_id: str, turn_id: str, **fields: Unpack[ReconcileFields]) -> EventCall[ReconciledOut]:
     """Read a turn as `reconcile_turn` does. Yield the model's answer as it is written, and at last the result."""
-    body = build_body(
-        ReconcileIn,
-        user_id=user_id,
-        project_id=project_id,
-        turn_id=turn_id,
-        user_text=user_text,
-        timezone=timezone,
-        stream=True,
-    )
+    body = build_body(ReconcileIn, turn_id=turn_id, stream=True, **fields)
     return EventCall(_post(conversation_id, "reconcile", ReconciledOut, body), ReconciledOut)
 
 
-def summarize_turn(
-    conversation_id: str,
-    turn_id: str,
-    *,
-    user_id: str,
-    user_text: str | None = None,
-    assistant_text: str | None = None,
-    assistant_signal_spec: SignalSpec | None = None,
-    store: bool | None = None,
-    project_id: str | None = None,
-) -> Call[SummarizedOut]:
+def summarize_turn(conversation_id: str, turn_id: str, **fields: Unpack[SummaryFields]) -> Call[SummarizedOut]:
     """Sum up a turn with the server's chat model, and find the assistant signals that the specification asks for.
 
-    The texts are by default those of the stored turn. `assistant_signal_spec`: entries, or a text that names their
-    keys; without one no signals are looked for. `store`: put the summary into the turn's log and the signals into its
-    fingerprint. Raise NoChatModel.
+    Raise NoChatModel.
     """
-    body = build_body(
-        SummarizeIn,
-        user_id=user_id,
-        project_id=project_id,
-        turn_id=turn_id,
-        user_text=user_text,
-        assistant_text=assistant_text,
-        assistant_signal_spec=assistant_signal_spec,
-        store=store,
-    )
+    body = build_body(SummarizeIn, turn_id=turn_id, **fields)
     return _post(conversation_id, "summarize", SummarizedOut, body)
 
 
-def stream_summary(
-    conversation_id: str,
-    turn_id: str,
-    *,
-    user_id: str,
-    user_text: str | None = None,
-    assistant_text: str | None = None,
-    assistant_signal_spec: SignalSpec | None = None,
-    store: bool | None = None,
-    project_id: str | None = None,
-) -> EventCall[SummarizedOut]:
+def stream_summary(conversation_id: str, turn_id: str, **fields: Unpack[SummaryFields]) -> EventCall[SummarizedOut]:
     """Sum up a turn as `summarize_turn` does. Yield the model's answer as it is written, and at last the result."""
-    body = build_body(
-        SummarizeIn,
-        user_id=user_id,
-        project_id=project_id,
-        turn_id=turn_id,
-        user_text=user_text,
-        assistant_text=assistant_text,
-        assistant_signal_spec=assistant_signal_spec,
-        store=store,
-        stream=True,
-    )
+    body = build_body(SummarizeIn, turn_id=turn_id, stream=True, **fields)
     return EventCall(_post(conversation_id, "summarize", SummarizedOut, body), SummarizedOut)
 
 

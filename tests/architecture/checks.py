@@ -214,7 +214,7 @@ def wall_clocks(source: Source) -> list[str]:
     ]
 
 
-_CLOCK_MAKERS: Final = {"TrustedTime": "app/providers/clock.py", "SystemClock": "app/bootstrap/clock.py"}
+_CLOCK_MAKERS: Final = {"TrustedTime": "app/providers/clock.py", "SystemClock": "app/bootstrap/database.py"}
 
 
 def unguarded_clocks(source: Source) -> list[str]:

@@ -39,7 +39,7 @@ UNSHARED: Final = {
     "app/providers/broker.py": "a queue of the broker's protocol",
     "app/providers/embeddings/batches.py": "held for the moment of a list's change",
     "app/providers/embeddings/local.py": "tenants take turns with their batches; long texts are read as they come",
-    "app/providers/file_counters.py": "counts of all tenants at once",
+    "app/providers/shared_counters.py": "counts of all tenants at once",
     "app/providers/parsing/pool.py": "processes of a worker, which runs one job at a time for a tenant",
     "app/providers/source_folders.py": "folders of the operator, read by workers",
     "app/providers/source_folders_watch.py": "folders of the operator, read by workers",

@@ -17,11 +17,11 @@ from app.domain.rendering.model_text import ModelText
 from app.ports import Prompt, in_transaction
 from app.prompts.same_fact import Answer, read_same_fact, same_fact_prompt
 from app.providers.api_keys import KeyFile
-from app.providers.chat_models.measured import MeasuredChatModel
 from app.providers.chat_models.model_endpoint import MAX_ANSWER, ModelEndpoint
 from app.providers.chat_models.none import NullChatModel
 from app.providers.chat_models.openai import OpenAIModel
 from app.providers.chat_models.request_form import RequestForm
+from app.providers.measured import MeasuredChatModel
 from app.providers.metrics import Metrics
 from tests.fake_llm import FakeLlm, Fault, fake_llm
 from tests.fake_llm.endpoints import BEHAVIOURS

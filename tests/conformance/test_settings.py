@@ -6,7 +6,7 @@ import pytest
 from pydantic import SecretStr, ValidationError
 
 from app.bootstrap.adapters import upstream_settings
-from app.bootstrap.replicas import build_replicas
+from app.bootstrap.database import build_replicas
 from app.config.settings import AdminSettings, Settings
 from app.config.startup import read_settings
 from app.domain.errors import ConfigError

@@ -8,8 +8,7 @@ import pytest
 
 from app.domain.outages import CountersUnavailable
 from app.ports import CounterIncrement, SharedCounters
-from app.providers.file_counters import FileCounters
-from app.providers.shared_counters import RedisCounters
+from app.providers.shared_counters import FileCounters, RedisCounters
 from tests.redis_server import RedisServer
 
 Opened = Callable[[], SharedCounters]

@@ -14,8 +14,7 @@ from starlette.requests import Request
 
 from app.bootstrap import Doubles
 from app.config.settings import Settings
-from app.mcp.hosts import HostNotAllowed, check_host
-from app.mcp.http import PATH
+from app.mcp.http import PATH, HostNotAllowed, check_host
 from app.ports import Embedder
 from tests.api import calls
 from tests.effort import tries

@@ -1,7 +1,7 @@
 """The active set of a conversation: what was selected, and how far its buckets are reconciled."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -64,3 +64,20 @@ def active_set_row(active: ActiveSet, version: int, now: datetime) -> ArtifactCh
     text = json.dumps(active.as_json(), ensure_ascii=False)
     kind = ArtifactKind.active_set
     return ArtifactChange(kind, WHOLE_CONVERSATION, text, now, tags=[kind.value], expect=version)
+
+
+def resolve_turn_ids(named: Iterable[str], known: Sequence[str], most: int) -> tuple[str, ...]:
+    """Return the known turn ids that are named, in the order of their naming, each once, at most `most`.
+
+    A partial id counts if exactly one known id begins with it. Any other name is left out.
+    """
+    found: dict[str, None] = {}
+    exact = set(known)
+    for name in named:
+        if name in exact:
+            found[name] = None
+        elif name:
+            matches = [turn_id for turn_id in known if turn_id.startswith(name)]
+            if len(set(matches)) == 1:
+                found[matches[0]] = None
+    return tuple(found)[:most]

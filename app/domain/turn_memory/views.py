@@ -20,8 +20,7 @@ from app.domain.rendering.views import (
     prior_block,
     turn_memories_block,
 )
-from app.domain.turn_memory.active_set import ActiveSet
-from app.domain.turn_memory.selection import resolve_turn_ids
+from app.domain.turn_memory.active_set import ActiveSet, resolve_turn_ids
 
 
 class ViewName(StrEnum):

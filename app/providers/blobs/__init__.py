@@ -8,7 +8,7 @@ from uuid import UUID
 from app.domain.errors import ConfigError, NotFound
 from app.domain.outages import BlobStoreUnavailable
 from app.domain.principal import Principal
-from app.domain.turn_memory.blob_uris import blob_scheme
+from app.domain.turn_memory.artifacts import blob_scheme
 from app.ports import BlobStore
 from app.providers.addresses import is_http, is_printable_ascii
 

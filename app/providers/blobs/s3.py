@@ -13,7 +13,7 @@ from obstore.store import S3Store
 from app.domain.errors import ConfigError, NotFound
 from app.domain.outages import BlobStoreUnavailable
 from app.domain.principal import Principal
-from app.domain.turn_memory.blob_uris import blob_of_tenant, format_blob_uri
+from app.domain.turn_memory.artifacts import blob_of_tenant, format_blob_uri
 from app.ports import refuse_inside_transaction
 
 if TYPE_CHECKING:

@@ -55,7 +55,7 @@ class PooledDocumentParser:
     """
 
     def __init__(
-        self, processes: int = 2, documents_per_process: int = 50, parsers: str = "app.providers.parsing.child"
+        self, processes: int = 2, documents_per_process: int = 50, parsers: str = "app.providers.parsing.parsers"
     ) -> None:
         self._threads = ThreadPoolExecutor(processes, thread_name_prefix="parsing")
         self._documents_per_process = documents_per_process

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from app.domain.errors import NotFound
 from app.domain.principal import Principal
-from app.domain.turn_memory.blob_uris import blob_of_tenant, format_blob_uri
+from app.domain.turn_memory.artifacts import blob_of_tenant, format_blob_uri
 from app.storage.engine import LONG_S
 from app.storage.statements import load_statements
 from app.storage.uow import UnitOfWork

@@ -30,13 +30,30 @@ from app.domain.text_rules import normalise_text, text_key, trim_text
 from app.storage.access_log import AccessLog
 from app.storage.identity import new_id
 from app.storage.recall.search import FoundMemories, Search, SearchStorage
+from app.storage.reflection.transcripts import ReflectionStorage
 from app.storage.uow import ReadTx, UnitOfWork
-from app.usecases.chat.summary import ReadSummary
 from app.usecases.offload import offload_if_large
 from app.usecases.recall.chunks import FindChunks
 from app.usecases.recall.ranking import Ranking, RankMemories
 from app.usecases.recall.search import EVERY, SearchQuery
 from app.usecases.recall.slots import ChunkSlots, split_chunks
+
+
+class ReadSummary:
+    """The step that reads a summary, if summaries are on and the key may see its category."""
+
+    def __init__(self, storage: ReflectionStorage, policies: TenantPolicies) -> None:
+        self._storage = storage
+        self._policies = policies
+
+    async def read_summary(self, tx: ReadTx, principal: Principal, user_id: str, memory_id: str) -> str | None:
+        """Return the text of the conversation's summary, or None."""
+        if not self._policies.of(principal).summaries.enable_summarization:
+            return None
+        found = await self._storage.load_summary(tx, principal, user_id, memory_id)
+        seen = principal.categories
+        return found.text if found and (seen is None or found.category in seen) else None
+
 
 MAX_QUESTION: Final = 8000
 """The characters of a message that the search reads."""

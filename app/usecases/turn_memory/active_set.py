@@ -10,10 +10,9 @@ from mnema_wire.turn_limits import MAX_PICKED, MAX_SELECTED, MAX_TITLE
 from app.config.tenant_policies import TenantPolicies
 from app.domain.outages import WriteContention
 from app.domain.principal import Principal
-from app.domain.turn_memory.active_set import ActiveSet, active_set_row, find_active_set
+from app.domain.turn_memory.active_set import ActiveSet, active_set_row, find_active_set, resolve_turn_ids
 from app.domain.turn_memory.artifacts import Conversation
 from app.domain.turn_memory.fingerprint import whole_milliseconds
-from app.domain.turn_memory.selection import resolve_turn_ids
 from app.domain.turn_memory.signals import read_text
 from app.ports import Clock
 from app.storage.turn_memory.artifacts import ArtifactStorage

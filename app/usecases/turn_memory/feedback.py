@@ -13,6 +13,7 @@ from app.domain.errors import EmptyText, IdempotencyMismatch, NotFound
 from app.domain.idempotency import OptionalKey
 from app.domain.outages import EmbedderUnavailable
 from app.domain.principal import Principal
+from app.domain.turn_memory.active_set import resolve_turn_ids
 from app.domain.turn_memory.artifacts import Artifact, ArtifactKind, Conversation
 from app.domain.turn_memory.feedback import (
     Candidate,
@@ -23,7 +24,6 @@ from app.domain.turn_memory.feedback import (
     read_reaction,
     share_words,
 )
-from app.domain.turn_memory.selection import resolve_turn_ids
 from app.domain.turn_memory.turn_reactions import MACHINE_PLACE, USER_PLACE, apply_reaction, require_same
 from app.domain.turn_memory.turn_state import TurnState
 from app.ports import Embedder
