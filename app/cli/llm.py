@@ -9,8 +9,7 @@ from mnema_cli.client import exit_with_error, out, plain_table, print_table
 from rich.markup import escape
 
 from app.bootstrap.reflection import open_fact_extraction, open_model_report
-from app.cli.operators import TenantOption, find_tenant, resolve_settings, run_use_case
-from app.domain.principal import Principal
+from app.cli.operators import TenantOption, run_for_tenant
 from app.domain.reflection.turn_trace import Rejection
 from app.usecases.reflection.reconcile import PlannedReconcile
 
@@ -31,25 +30,20 @@ def llm_report(
 
     The codes are those of `mnema why` and of docs/operations.md.
     """
-
-    async def print_report() -> None:
-        settings = resolve_settings()
-        owner = await find_tenant(settings, tenant)
-        async with open_model_report(settings) as accounts:
-            report = await accounts.build_report(Principal(owner.id), days)
-        rows = plain_table("prompt", "calls", "failed", "first pass", "items", "tokens in", "tokens out")
-        for prompt in report.prompts:
-            rate = "" if prompt.pass_rate is None else f"{prompt.pass_rate:.1%}"
-            counts = (prompt.calls, prompt.failed, rate, prompt.items, prompt.input_tokens, prompt.output_tokens)
-            rows.add_row(escape(f"{prompt.prompt}.v{prompt.version}"), *map(str, counts))
-        if report.prompts:
-            print_table(rows, whole=True)
-        _print_rejections(report.rejections)
-        if report.waiting:
-            out.print(f"{report.waiting} turns wait for a day, or for a model that can read them", highlight=False)
-        out.print(f"today {report.spent_today} of {report.daily_tokens} tokens", highlight=False)
-
-    run_use_case(print_report())
+    report = run_for_tenant(
+        open_model_report, tenant, lambda accounts, owner: accounts.build_report(owner.principal, days)
+    )
+    rows = plain_table("prompt", "calls", "failed", "first pass", "items", "tokens in", "tokens out")
+    for prompt in report.prompts:
+        rate = "" if prompt.pass_rate is None else f"{prompt.pass_rate:.1%}"
+        counts = (prompt.calls, prompt.failed, rate, prompt.items, prompt.input_tokens, prompt.output_tokens)
+        rows.add_row(escape(f"{prompt.prompt}.v{prompt.version}"), *map(str, counts))
+    if report.prompts:
+        print_table(rows, whole=True)
+    _print_rejections(report.rejections)
+    if report.waiting:
+        out.print(f"{report.waiting} turns wait for a day, or for a model that can read them", highlight=False)
+    out.print(f"today {report.spent_today} of {report.daily_tokens} tokens", highlight=False)
 
 
 def _print_rejections(rejections: Sequence[Rejection]) -> None:
@@ -67,23 +61,20 @@ def llm_extract(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="only show what would be written")] = False,
 ) -> None:
     """Extract facts from a turn now. A dry run also calls the model and spends tokens."""
-
-    async def print_extraction() -> None:
-        settings = resolve_settings()
-        owner = await find_tenant(settings, tenant)
-        async with open_fact_extraction(settings) as facts:
-            result = await facts.extract_from_turn(Principal(owner.id), turn, dry_run=dry_run)
-        if result.why is not None:
-            exit_with_error(f"the model was not called: {result.why}")
-        for number, fact in enumerate(result.candidates):
-            line = f'  [{fact.category}] {fact.text} (imp={fact.importance}) "{fact.quote}"'
-            out.print(escape(line), highlight=False)
-            for line in _decision_lines(result.planned, number):
-                out.print(escape(f"    {line}"), highlight=False)
-        counts = ", ".join(f"{name} {count}" for name, count in result.as_json().items())
-        out.print(f"{counts}{' (dry run: nothing was changed)' if dry_run else ''}", highlight=False)
-
-    run_use_case(print_extraction())
+    result = run_for_tenant(
+        open_fact_extraction,
+        tenant,
+        lambda facts, owner: facts.extract_from_turn(owner.principal, turn, dry_run=dry_run),
+    )
+    if result.why is not None:
+        exit_with_error(f"the model was not called: {result.why}")
+    for number, fact in enumerate(result.candidates):
+        line = f'  [{fact.category}] {fact.text} (imp={fact.importance}) "{fact.quote}"'
+        out.print(escape(line), highlight=False)
+        for line in _decision_lines(result.planned, number):
+            out.print(escape(f"    {line}"), highlight=False)
+    counts = ", ".join(f"{name} {count}" for name, count in result.as_json().items())
+    out.print(f"{counts}{' (dry run: nothing was changed)' if dry_run else ''}", highlight=False)
 
 
 def _decision_lines(reconcile: PlannedReconcile | None, number: int) -> Iterator[str]:

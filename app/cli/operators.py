@@ -1,7 +1,8 @@
 """mnema migrate, distribute, secret and doctor, and what operators' commands share: they use the database alone."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import AbstractAsyncContextManager
 from typing import Annotated, Any, NamedTuple, TypeVar
 from uuid import UUID
 
@@ -24,9 +25,11 @@ from app.bootstrap.tenancy import open_tenants
 from app.config.logs import configure_logs
 from app.config.settings import AdminSettings, Settings
 from app.domain.errors import ConfigError, MnemaError
+from app.domain.principal import Principal
 from app.embedded.home import DATABASE, Home
 from app.usecases.operations.readiness import READ_ONLY, Readiness
 
+P = TypeVar("P")
 T = TypeVar("T")
 secret_app = typer.Typer(no_args_is_help=True, help="The installation's secret, MNEMA_SECRET_KEY.")
 TenantOption = Annotated[
@@ -53,6 +56,11 @@ class Owner(NamedTuple):
     id: UUID
     name: str
 
+    @property
+    def principal(self) -> Principal:
+        """The tenant as the caller of a use-case."""
+        return Principal(self.id)
+
 
 async def find_tenant(settings: Settings, tenant: str | None) -> Owner:
     """Return a tenant by its name or id; without one, the only tenant. Exit if there are several. Raise NotFound."""
@@ -62,6 +70,22 @@ async def find_tenant(settings: Settings, tenant: str | None) -> Owner:
         names = ", ".join(sorted(one.name for one in known)) or "none yet; create one with: mnema tenant create NAME"
         exit_with_error(f"name a tenant with --tenant: {names}", USAGE)
     return Owner(known[0].id, known[0].name)
+
+
+def run_for_tenant(
+    open_parts: Callable[[Settings], AbstractAsyncContextManager[P]],
+    tenant: str | None,
+    work: Callable[[P, Owner], Awaitable[T]],
+) -> T:
+    """Open a part of the application, let `work` use it for a tenant, and return its result."""
+
+    async def run_work() -> T:
+        settings = resolve_settings()
+        owner = await find_tenant(settings, tenant)
+        async with open_parts(settings) as parts:
+            return await work(parts, owner)
+
+    return run_use_case(run_work())
 
 
 def resolve_settings() -> Settings:

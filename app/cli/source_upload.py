@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 import httpx
-from mnema_cli.client import describe_failure, describe_response, err, exit_with_error, request_json
+from mnema_cli.client import describe_failure, describe_response, err, exit_with_error, iterate_items
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from app.domain.sources.document import find_kind
@@ -90,7 +90,7 @@ def _find_problem(path: str, size: int, policy: SourcePolicy) -> Rejection | Non
 def upload_folder(client: httpx.Client, source_id: str, folder: LocalFolder, policy: SourcePolicy) -> UploadReport:
     """Send the files that are missing in the source or differ there. Show the progress."""
     report = UploadReport(skipped=folder.skipped)
-    known = {file["path"]: file["hash"] for file in list_files(client, source_id)}
+    known = {file["path"]: file["hash"] for file in iterate_items(client, f"/sources/{source_id}/files")}
     bar = Progress(TextColumn("upload"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), console=err)
     with bar:
         task = bar.add_task("upload", total=len(folder.taken))
@@ -120,15 +120,3 @@ def _send_file(client: httpx.Client, source_id: str, path: str, content: bytes, 
     answer = response.json()
     report.actions[answer["action"]] += 1
     report.index_job = answer.get("index_job") or report.index_job
-
-
-def list_files(client: httpx.Client, source_id: str, state: str | None = None) -> list[dict[str, Any]]:
-    """Return all files of a source, or those in a state."""
-    files: list[dict[str, Any]] = []
-    params: dict[str, Any] = {"limit": 200} | ({"state": state} if state else {})
-    while True:
-        page = request_json(client, "GET", f"/sources/{source_id}/files", params=params)
-        files += page["items"]
-        if page["next_cursor"] is None:
-            return files
-        params["cursor"] = page["next_cursor"]

@@ -11,6 +11,7 @@ from mnema_cli.client import (
     describe_response,
     error_text,
     exit_with_error,
+    iterate_items,
     open_client,
     out,
     plain_table,
@@ -20,7 +21,7 @@ from mnema_cli.client import request_json as request
 from rich.markup import escape
 
 from app.cli.source_report import follow_job, print_job, print_job_list, print_local, print_skipped, print_source
-from app.cli.source_upload import LocalFolder, list_files, scan_local, upload_folder
+from app.cli.source_upload import LocalFolder, scan_local, upload_folder
 from app.config.loader import load_policies
 from app.config.settings import Settings
 from app.domain.errors import MnemaError
@@ -82,18 +83,12 @@ def list_sources(
 ) -> None:
     """List the sources with what they hold, newest first."""
     rows = plain_table("id", "name", "kind", "category", "user", "state", "files", "rejected", "chunks", "root")
-    params: dict[str, Any] = {"limit": 200} | ({"user_id": user} if user else {})
     with open_client() as client:
-        while True:
-            page = request(client, "GET", "/sources", params=params)
-            for item in page["items"]:
-                status = item["status"]
-                counts = (str(status[count]) for count in ("files", "rejected", "chunks"))
-                names = (item["id"], escape(item["name"]), item["kind"], item["category"], escape(item["user_id"]))
-                rows.add_row(*names, status["state"], *counts, escape(item["root_path"] or ""))
-            if page["next_cursor"] is None:
-                break
-            params["cursor"] = page["next_cursor"]
+        for item in iterate_items(client, "/sources", user_id=user or None):
+            status = item["status"]
+            counts = (str(status[count]) for count in ("files", "rejected", "chunks"))
+            names = (item["id"], escape(item["name"]), item["kind"], item["category"], escape(item["user_id"]))
+            rows.add_row(*names, status["state"], *counts, escape(item["root_path"] or ""))
     print_table(rows, whole=True)
 
 
@@ -151,7 +146,7 @@ def list_source_files(
     """List the files of a source, and why some are rejected."""
     rows = plain_table("path", "state", "chunks", "bytes", "reason")
     with open_client() as client:
-        for file in list_files(client, str(source_id), state.value if state else None):
+        for file in iterate_items(client, f"/sources/{source_id}/files", state=state and state.value):
             counts = str(file["chunks"]), str(file["size"])
             rows.add_row(escape(file["path"]), file["state"], *counts, escape(file.get("message") or ""))
     print_table(rows, whole=True)
@@ -194,7 +189,7 @@ def _upload(client: httpx.Client, source_id: str, folder: LocalFolder) -> dict[s
 def _find_gone(client: httpx.Client, source_id: str, folder: LocalFolder, yes: bool) -> list[dict[str, Any]]:
     """Return the files of the source that the folder no longer has. Ask before many are deleted."""
     here = {file.path for file in folder.files}
-    stored = list_files(client, source_id)
+    stored = list(iterate_items(client, f"/sources/{source_id}/files"))
     below = tuple(f"{path}/" if path else "" for path in folder.unreadable)
     gone = [file for file in stored if file["path"] not in here and not (below and file["path"].startswith(below))]
     if len(gone) > len(stored) * MASS_DELETION and not yes:
@@ -213,7 +208,7 @@ def _finish(client: httpx.Client, source_id: str, job: dict[str, Any] | None, wa
     ended = follow_job(client, job)
     print_job(ended)
     if ended["rejected"]:
-        rejected = list_files(client, source_id, FileState.REJECTED.value)
+        rejected = iterate_items(client, f"/sources/{source_id}/files", state=FileState.REJECTED.value)
         print_skipped([(file["path"], file.get("message") or "") for file in rejected], ())
     if ended["state"] == "failed":
         exit_with_error(ended["error"] or "the index job failed")

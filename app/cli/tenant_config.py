@@ -10,12 +10,9 @@ from mnema_cli.client import error_text, exit_with_error, out, plain_table, prin
 from rich.markup import escape
 
 from app.bootstrap.policies import open_rules
-from app.bootstrap.tenancy import open_tenants
-from app.cli.operators import resolve_settings, run_use_case
-from app.config.settings import Settings
-from app.domain.principal import Principal
+from app.cli.operators import Owner, run_for_tenant
 from app.domain.tenancy.rules import MAX_DOCUMENT_BYTES, RulesChange, check_note, parse_moves
-from app.usecases.tenancy.rules import RulesDraft, RulesTarget
+from app.usecases.tenancy.rules import ManageRules, RulesDraft, RulesTarget
 
 config_app = typer.Typer(no_args_is_help=True, help="A tenant's own agents, categories and settings.")
 TenantArgument = Annotated[str, typer.Argument(help="name or id")]
@@ -33,17 +30,13 @@ def get_config(
 ) -> None:
     """Print a tenant's document as YAML."""
 
-    async def print_document() -> None:
-        settings = resolve_settings()
-        principal = await _find_tenant(settings, tenant)
-        async with open_rules(settings) as rules:
-            if version is None:
-                found = (await rules.get_rules(principal)).version
-            else:
-                found = await rules.get_version(principal, version)
-            out.print(await rules.write_document(found), markup=False, highlight=False, end="", soft_wrap=True)
+    async def read_document(rules: ManageRules, owner: Owner) -> str:
+        if version is None:
+            return await rules.write_document((await rules.get_rules(owner.principal)).version)
+        return await rules.write_document(await rules.get_version(owner.principal, version))
 
-    run_use_case(print_document())
+    document = run_for_tenant(open_rules, tenant, read_document)
+    out.print(document, markup=False, highlight=False, end="", soft_wrap=True)
 
 
 @config_app.command("put")
@@ -58,15 +51,12 @@ def put_config(
     """Put a document in force. It replaces the one before; servers and workers use it within 5 seconds."""
     text = _read_text(file)
 
-    async def store_document() -> None:
-        settings = resolve_settings()
-        principal = await _find_tenant(settings, tenant)
-        async with open_rules(settings) as rules:
-            document = await rules.read_document(text, is_yaml=True)
-            draft = RulesDraft(document, if_version, parse_moves(move or []), check_note(note))
-            _print_change(await rules.put_rules(principal, draft, dry_run=dry_run), dry_run)
+    async def store_document(rules: ManageRules, owner: Owner) -> RulesChange:
+        document = await rules.read_document(text, is_yaml=True)
+        draft = RulesDraft(document, if_version, parse_moves(move or []), check_note(note))
+        return await rules.put_rules(owner.principal, draft, dry_run=dry_run)
 
-    run_use_case(store_document())
+    _print_change(run_for_tenant(open_rules, tenant, store_document), dry_run)
 
 
 @config_app.command("history")
@@ -74,19 +64,11 @@ def list_history(
     tenant: TenantArgument, limit: Annotated[int, typer.Option("--limit", min=1, max=200, help="newest versions")] = 20
 ) -> None:
     """List the versions of a tenant's document, newest first."""
-
-    async def print_versions() -> None:
-        settings = resolve_settings()
-        principal = await _find_tenant(settings, tenant)
-        async with open_rules(settings) as rules:
-            found = await rules.list_versions(principal, None, limit)
-        rows = plain_table("version", "made", "by", "note")
-        for one in found.items:
-            made = write_time(one.created_at)
-            rows.add_row(str(one.version), made, escape(one.actor or ""), escape(one.note or ""))
-        print_table(rows, whole=True)
-
-    run_use_case(print_versions())
+    found = run_for_tenant(open_rules, tenant, lambda rules, owner: rules.list_versions(owner.principal, None, limit))
+    rows = plain_table("version", "made", "by", "note")
+    for one in found.items:
+        rows.add_row(str(one.version), write_time(one.created_at), escape(one.actor or ""), escape(one.note or ""))
+    print_table(rows, whole=True)
 
 
 @config_app.command("diff")
@@ -96,14 +78,9 @@ def compare_versions(
     second: Annotated[int, typer.Argument()],
 ) -> None:
     """Show the difference of two versions."""
-
-    async def print_diff() -> None:
-        settings = resolve_settings()
-        principal = await _find_tenant(settings, tenant)
-        async with open_rules(settings) as rules:
-            _print_lines(await rules.compare_versions(principal, first, second))
-
-    run_use_case(print_diff())
+    _print_lines(
+        run_for_tenant(open_rules, tenant, lambda rules, owner: rules.compare_versions(owner.principal, first, second))
+    )
 
 
 @config_app.command("rollback")
@@ -116,19 +93,11 @@ def roll_back(
 ) -> None:
     """Put an earlier version in force again, as a new version."""
 
-    async def store_version() -> None:
-        settings = resolve_settings()
-        principal = await _find_tenant(settings, tenant)
-        async with open_rules(settings) as rules:
-            target = RulesTarget(version, if_version, parse_moves(move or []))
-            _print_change(await rules.roll_back(principal, target, dry_run=dry_run), dry_run)
+    async def store_version(rules: ManageRules, owner: Owner) -> RulesChange:
+        target = RulesTarget(version, if_version, parse_moves(move or []))
+        return await rules.roll_back(owner.principal, target, dry_run=dry_run)
 
-    run_use_case(store_version())
-
-
-async def _find_tenant(settings: Settings, tenant: str) -> Principal:
-    async with open_tenants(settings) as tenants:
-        return Principal((await tenants.find_tenant(tenant)).id)
+    _print_change(run_for_tenant(open_rules, tenant, store_version), dry_run)
 
 
 def _read_text(file: Path) -> bytes:

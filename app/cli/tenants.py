@@ -4,6 +4,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 from uuid import UUID
@@ -14,11 +15,12 @@ from rich.markup import escape
 
 from app.bootstrap.chat import open_upstreams
 from app.bootstrap.tenancy import open_tenants, remove_tenant
-from app.cli.operators import TenantOption, admin_url, find_tenant, resolve_settings, run_use_case
+from app.cli.operators import Owner, TenantOption, admin_url, resolve_settings, run_for_tenant, run_use_case
 from app.cli.tenant_config import config_app
 from app.config.settings import Settings
 from app.domain.chat.upstream import OPENAI, UpstreamDialect
 from app.usecases.chat.upstreams import MAX_AUTHORIZATION
+from app.usecases.tenancy.tenants import Tenants
 
 KEY_VARIABLE = "MNEMA_UPSTREAM_KEY"
 upstream_app = typer.Typer(no_args_is_help=True, help="The chat endpoints that a tenant's conversations go to.")
@@ -38,73 +40,45 @@ def set_upstream(
 
     The key comes from --key-file, else from MNEMA_UPSTREAM_KEY, else from a prompt. It is stored encrypted.
     """
-    settings = resolve_settings()
+    resolve_settings()  # without a database nobody is asked for a key
     key = "" if no_key else _read_key(key_file)
-
-    async def store_upstream() -> None:
-        tenant_id = await _find_tenant(settings, tenant)
-        async with open_upstreams(settings, check_secret=True) as upstreams:
-            await upstreams.set_upstream(tenant_id, url, key, dialect)
-        out.print(f"set, {'with a key' if key else 'without a key'}", highlight=False)
-
-    run_use_case(store_upstream())
+    run_for_tenant(
+        partial(open_upstreams, check_secret=True),
+        tenant,
+        lambda upstreams, owner: upstreams.set_upstream(owner.id, url, key, dialect),
+    )
+    out.print(f"set, {'with a key' if key else 'without a key'}", highlight=False)
 
 
 @upstream_app.command("show")
 def show_upstream(tenant: TenantArgument, dialect: DialectOption = OPENAI) -> None:
     """Show a tenant's own chat endpoint, with the last characters of its key at most."""
-
-    async def print_upstream() -> None:
-        settings = resolve_settings()
-        tenant_id = await _find_tenant(settings, tenant)
-        async with open_upstreams(settings) as upstreams:
-            shown = await upstreams.show_upstream(tenant_id, dialect)
-        if shown is None:
-            out.print("none of its own; the installation's is used if there is one")
-            return
-        out.print(f"url      {escape(shown.base_url)}", highlight=False)
-        out.print(f"key      {escape(shown.key)}", highlight=False)
-        out.print(f"updated  {write_time(shown.updated_at)}", highlight=False)
-
-    run_use_case(print_upstream())
+    shown = run_for_tenant(open_upstreams, tenant, lambda upstreams, owner: upstreams.show_upstream(owner.id, dialect))
+    if shown is None:
+        out.print("none of its own; the installation's is used if there is one")
+        return
+    out.print(f"url      {escape(shown.base_url)}", highlight=False)
+    out.print(f"key      {escape(shown.key)}", highlight=False)
+    out.print(f"updated  {write_time(shown.updated_at)}", highlight=False)
 
 
 @upstream_app.command("clear")
 def clear_upstream(tenant: TenantArgument, dialect: DialectOption = OPENAI) -> None:
     """Delete a tenant's own chat endpoint with its key. The installation's is used from then on."""
-
-    async def delete_upstream() -> None:
-        settings = resolve_settings()
-        tenant_id = await _find_tenant(settings, tenant)
-        async with open_upstreams(settings) as upstreams:
-            cleared = await upstreams.clear_upstream(tenant_id, dialect)
-        out.print("cleared" if cleared else "nothing to clear")
-
-    run_use_case(delete_upstream())
+    cleared = run_for_tenant(
+        open_upstreams, tenant, lambda upstreams, owner: upstreams.clear_upstream(owner.id, dialect)
+    )
+    out.print("cleared" if cleared else "nothing to clear")
 
 
 @upstream_app.command("test")
 def try_upstream(tenant: TenantArgument, dialect: DialectOption = OPENAI) -> None:
     """Call GET /models of the endpoint that a tenant uses. Exit code 1 unless it answers 200."""
-
-    async def call_upstream() -> int:
-        settings = resolve_settings()
-        tenant_id = await _find_tenant(settings, tenant)
-        async with open_upstreams(settings) as upstreams:
-            tested = await upstreams.test_upstream(tenant_id, dialect)
-        models = "no list of models" if tested.models is None else f"{tested.models} models"
-        out.print(
-            f"{escape(tested.base_url)}  {tested.status}  {models}  {tested.milliseconds:.0f} ms", highlight=False
-        )
-        return tested.status
-
-    if run_use_case(call_upstream()) != 200:
+    tested = run_for_tenant(open_upstreams, tenant, lambda upstreams, owner: upstreams.test_upstream(owner.id, dialect))
+    models = "no list of models" if tested.models is None else f"{tested.models} models"
+    out.print(f"{escape(tested.base_url)}  {tested.status}  {models}  {tested.milliseconds:.0f} ms", highlight=False)
+    if tested.status != 200:
         raise typer.Exit(1)
-
-
-async def _find_tenant(settings: Settings, tenant: str) -> UUID:
-    async with open_tenants(settings) as tenants:
-        return (await tenants.find_tenant(tenant)).id
 
 
 def _read_key(file: Path | None) -> str:
@@ -197,13 +171,10 @@ def key_create(
 ) -> None:
     """Create a key. It is printed once and stored only as a hash."""
 
-    async def create_key() -> None:
+    async def create_key(tenants: Tenants, owner: Owner) -> None:
         expires = datetime.now(UTC) + timedelta(days=days) if days else None
         bound = None if agents is None else _split_names(agents)  # an empty list is refused, unlike None
-        settings = resolve_settings()
-        owner = await find_tenant(settings, tenant)
-        async with open_tenants(settings) as tenants:
-            key, plain = await tenants.create_key(owner.id, name, _split_names(scopes), bound, expires)
+        key, plain = await tenants.create_key(owner.id, name, _split_names(scopes), bound, expires)
         if as_json:
             print_json({**asdict(key), "tenant": owner.name, "key": plain})
             return
@@ -214,35 +185,21 @@ def key_create(
         out.print(f"key     {plain}", highlight=False)
         err.print("The key is shown this once: Mnema keeps only its hash.", highlight=False)
 
-    run_use_case(create_key())
+    run_for_tenant(open_tenants, tenant, create_key)
 
 
 @key_app.command("list")
 def key_list(tenant: TenantOption = None, as_json: AsJson = False) -> None:
     """List the keys of a tenant."""
-
-    async def print_keys() -> None:
-        settings = resolve_settings()
-        owner = await find_tenant(settings, tenant)
-        async with open_tenants(settings) as tenants:
-            keys = await tenants.list_keys(owner.id)
-        print_page({"items": [asdict(key) for key in keys]}, KEY_COLUMNS, as_json=as_json)
-
-    run_use_case(print_keys())
+    keys = run_for_tenant(open_tenants, tenant, lambda tenants, owner: tenants.list_keys(owner.id))
+    print_page({"items": [asdict(key) for key in keys]}, KEY_COLUMNS, as_json=as_json)
 
 
 @key_app.command("revoke")
 def key_revoke(key_id: UUID, tenant: TenantOption = None) -> None:
     """Revoke a key. Every server refuses it within seconds."""
-
-    async def revoke_key() -> None:
-        settings = resolve_settings()
-        owner = await find_tenant(settings, tenant)
-        async with open_tenants(settings) as tenants:
-            await tenants.revoke_key(owner.id, key_id)
-        out.print("revoked")
-
-    run_use_case(revoke_key())
+    run_for_tenant(open_tenants, tenant, lambda tenants, owner: tenants.revoke_key(owner.id, key_id))
+    out.print("revoked")
 
 
 def _write_agents(agents: Sequence[str] | None) -> str:

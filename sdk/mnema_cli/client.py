@@ -1,14 +1,13 @@
 """The CLI's HTTP client: the server's address and key, tables, and readable errors."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Any, NoReturn, TypeAlias
 
 import httpx
 import typer
 from mnema_wire.http_options import client_options
-from pydantic import ValidationError
 from rich.console import Console
 from rich.markup import escape
 from rich.measure import Measurement
@@ -23,6 +22,7 @@ ValidAt = Annotated[str | None, typer.Option("--valid-at", help="what was so at 
 AsJson = Annotated[bool, typer.Option("--json", help="print the server's answer as JSON")]
 Columns: TypeAlias = Mapping[str, Callable[[Any], object]]
 """The columns of a table: a title and a function of an item for each."""
+PAGE = 200
 TIMEOUT_S = 60
 """Seconds for connecting, and for each wait for data."""
 
@@ -47,7 +47,7 @@ def error_text(error: Exception) -> str:
     code, detail = (getattr(error, name, None) for name in ("code", "detail"))
     if isinstance(code, str) and isinstance(detail, str):
         return f"{code}: {detail}"
-    if isinstance(error, ValidationError):
+    if isinstance(error, ValueError) and hasattr(error, "errors"):  # of pydantic, which takes long to import
         problems = (f"MNEMA_{'_'.join(map(str, e['loc'])).upper()}: {e['msg']}" for e in error.errors())
         return "settings: " + "; ".join(problems)
     if isinstance(error, OSError) and error.filename is not None and error.strerror:
@@ -139,6 +139,17 @@ def request_json(client: httpx.Client, method: str, path: str, **arguments: Any)
         exit_with_error(f"the request cannot be sent: {error}")
     except (httpx.InvalidURL, ValueError) as error:
         exit_with_error(f"{client.base_url} is not a Mnema server: {error}")
+
+
+def iterate_items(client: httpx.Client, path: str, **filters: Any) -> Iterator[Any]:
+    """Yield the items of all pages of a list. A filter that is None is not sent."""
+    params = {name: value for name, value in filters.items() if value is not None} | {"limit": PAGE}
+    while True:
+        page = request_json(client, "GET", path, params=params)
+        yield from page["items"]
+        if not page["next_cursor"]:
+            return
+        params["cursor"] = page["next_cursor"]
 
 
 def describe_failure(client: httpx.Client, error: httpx.HTTPError) -> str:

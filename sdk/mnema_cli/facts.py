@@ -9,6 +9,7 @@ from mnema_cli.client import (
     USAGE,
     AsJson,
     exit_with_error,
+    iterate_items,
     open_client,
     out,
     plain_table,
@@ -18,7 +19,6 @@ from mnema_cli.client import (
 )
 from mnema_cli.installation import installation
 
-PAGE = 200
 facts_app = typer.Typer(no_args_is_help=True, help="Ranked lists and single values of a user.")
 UserOption = Annotated[str, typer.Option("--user", help="user_id")]
 ThreadOption = Annotated[str | None, typer.Option("--thread", help="thread_id")]
@@ -33,9 +33,9 @@ def facts_list(
     as_json: AsJson = False,
 ) -> None:
     """List a user's facts by topic, thread and rank."""
-    params = {"user_id": user, "thread_id": thread, "topic_key": topic and _topic_key(topic)}
-    given = {name: value for name, value in params.items() if value is not None}
-    items = _read_pages(given)
+    key = topic and _topic_key(topic)
+    with open_client() as client:
+        items = list(iterate_items(client, "/facts", user_id=user, thread_id=thread, topic_key=key))
     if as_json:
         print_json({"items": items, "next_cursor": None})
         return
@@ -86,19 +86,6 @@ def facts_answer(question: str, user: UserOption, thread: ThreadOption = None, a
         exit_with_error("this is no question about facts; ask it with: mnema query")
     else:
         out.print(escape(answer["text"]), highlight=False)
-
-
-def _read_pages(params: dict[str, Any]) -> list[dict[str, Any]]:
-    items: list[dict[str, Any]] = []
-    with open_client() as client:
-        page = request_json(client, "GET", "/facts", params={**params, "limit": PAGE})
-        items += page["items"]
-        while page["next_cursor"]:
-            page = request_json(
-                client, "GET", "/facts", params={**params, "limit": PAGE, "cursor": page["next_cursor"]}
-            )
-            items += page["items"]
-    return items
 
 
 def _store_facts(body: dict[str, Any], nothing: str, as_json: bool) -> None:

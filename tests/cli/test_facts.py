@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mnema_cli.facts import PAGE
+from mnema_cli.client import PAGE
 
 from app.bootstrap import Application
 from app.domain.facts.fact import FactKind
