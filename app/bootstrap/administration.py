@@ -24,13 +24,11 @@ from app.domain.languages import ENGLISH
 from app.domain.outages import UnusableAnswer
 from app.ports import BlobStore, ChatModel, Reranker
 from app.prompts.probe import PROBE, read_probe
-from app.providers.chat_models import build_chat_model
-from app.providers.chat_models.none import NullChatModel
+from app.providers.chat_models import NullChatModel, build_chat_model
 from app.providers.embeddings import build_embedder
 from app.providers.embeddings.minilm import NAME as MINILM
 from app.providers.parsing.process import find_missing_locks
-from app.providers.rerankers import build_reranker
-from app.providers.rerankers.none import NullReranker
+from app.providers.rerankers import NullReranker, build_reranker
 from app.providers.upstreams import installation_upstreams
 from app.storage.chat.upstreams import encrypt_keys_again
 from app.storage.database_url import database_name

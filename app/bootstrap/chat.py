@@ -23,7 +23,7 @@ from app.storage.operations.secret import require_secret
 from app.storage.recall.chunks import ChunkReader
 from app.storage.recall.search import SearchStorage
 from app.storage.reflection.transcripts import ReflectionStorage
-from app.storage.turn_memory.retention import ArtifactRetention
+from app.storage.turn_memory.artifacts import ArtifactRetention
 from app.storage.uow import UnitOfWork
 from app.usecases.chat.chat import ChatWithMemory
 from app.usecases.chat.conversations import Conversations

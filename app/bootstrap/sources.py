@@ -10,8 +10,7 @@ from app.storage.jobs.jobs import JobStorage
 from app.storage.memory.memories import MemoryStorage
 from app.storage.sources.files import FileStorage
 from app.storage.sources.index_jobs import IndexJobStorage
-from app.storage.sources.sources import SourceStorage
-from app.storage.sources.tree import TreeStorage
+from app.storage.sources.sources import SourceStorage, TreeStorage
 from app.storage.sources.uploads import UploadStorage
 from app.storage.tenancy.tenants import TenantStorage
 from app.usecases.sources.embed_chunks import EmbedChunks

@@ -11,8 +11,7 @@ from app.usecases.tenancy.limits import Limits
 from app.usecases.turn_memory.active_set import ManageActiveSet
 from app.usecases.turn_memory.artifacts import ReadArtifacts
 from app.usecases.turn_memory.blobs import StoreBlobs
-from app.usecases.turn_memory.buckets import ReadBuckets
-from app.usecases.turn_memory.context import ReadContext
+from app.usecases.turn_memory.context import ReadBuckets, ReadContext
 from app.usecases.turn_memory.deletion import DeleteTurn
 from app.usecases.turn_memory.feedback import GiveFeedback
 from app.usecases.turn_memory.journal import ReadJournal

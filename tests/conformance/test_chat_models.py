@@ -17,8 +17,8 @@ from app.domain.rendering.model_text import ModelText
 from app.ports import Prompt, in_transaction
 from app.prompts.same_fact import Answer, read_same_fact, same_fact_prompt
 from app.providers.api_keys import KeyFile
+from app.providers.chat_models import NullChatModel
 from app.providers.chat_models.model_endpoint import MAX_ANSWER, ModelEndpoint
-from app.providers.chat_models.none import NullChatModel
 from app.providers.chat_models.openai import OpenAIModel
 from app.providers.chat_models.request_form import RequestForm
 from app.providers.measured import MeasuredChatModel

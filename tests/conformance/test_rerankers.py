@@ -11,10 +11,9 @@ from app.domain.outages import RerankerUnavailable
 from app.ports import Embedder, Reranker, in_transaction
 from app.providers.measured import MeasuredReranker
 from app.providers.metrics import Metrics
-from app.providers.rerankers import LateInteractionReranker
+from app.providers.rerankers import LateInteractionReranker, NullReranker
 from app.providers.rerankers.fastembed import FastembedReranker
 from app.providers.rerankers.http import HttpReranker
-from app.providers.rerankers.none import NullReranker
 from tests import tiny_cross_encoder
 from tests.rerank_server import APIS, RerankServer, rerank_server
 

@@ -10,8 +10,8 @@ from app.domain.outages import ChatModelUnavailable, NoChatModel, UnusableAnswer
 from app.domain.reflection.model_usage import estimate_tokens
 from app.ports import ChatModel, Prompt
 from app.prompts.same_fact import Answer, same_fact_prompt
+from app.providers.chat_models import NullChatModel
 from app.providers.chat_models.model_endpoint import ModelEndpoint
-from app.providers.chat_models.none import NullChatModel
 from app.providers.chat_models.openai import INTERRUPTED, MAX_ANSWER, OpenAIModel
 from app.providers.measured import MeasuredChatModel
 from app.providers.metrics import Metrics

@@ -10,8 +10,8 @@ from app.bootstrap import Doubles, build_application
 from app.bootstrap.administration import check_configuration, diagnose_installation
 from app.config.settings import Settings
 from app.domain.errors import ConfigError
-from app.providers.chat_models.none import NullChatModel
-from app.providers.rerankers.none import NullReranker
+from app.providers.chat_models import NullChatModel
+from app.providers.rerankers import NullReranker
 from app.storage.engine import Engine
 from app.storage.operations import administration as admin
 from app.storage.operations.schema import CHANGED

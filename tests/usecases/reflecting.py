@@ -14,8 +14,8 @@ from app.bootstrap.reflection import build_model_gateway
 from app.config.loader import CONFIG_DIR
 from app.config.settings import Settings
 from app.domain.reflection.model_usage import LlmPolicy
+from app.providers.chat_models import NullChatModel
 from app.providers.chat_models.model_endpoint import ModelEndpoint
-from app.providers.chat_models.none import NullChatModel
 from app.providers.chat_models.openai import OpenAIModel
 from app.storage.journal import Journal
 from app.storage.reflection.model_calls import ModelCallStorage

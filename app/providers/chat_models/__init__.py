@@ -5,11 +5,35 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from app.domain.errors import ConfigError
-from app.ports import ChatModel
+from app.domain.outages import NoChatModel
+from app.ports import Answer, AnswerListener, ChatModel, Prompt, Reply, refuse_inside_transaction
 from app.providers.addresses import check_endpoint, is_printable_ascii
 from app.providers.api_keys import open_key
-from app.providers.chat_models.none import NullChatModel
 from app.providers.chat_models.request_form import RequestForm
+
+
+class NullChatModel:
+    """A ChatModel that is never available."""
+
+    name = ""
+    is_available = False
+    thinking_tokens = 0
+
+    def describe(self) -> str:
+        """Return nothing."""
+        return ""
+
+    async def generate_reply(self, prompt: Prompt[Answer], listener: AnswerListener | None = None) -> Reply[Answer]:
+        """Raise NoChatModel."""
+        refuse_inside_transaction("chat model")
+        raise NoChatModel()
+
+    async def check_health(self) -> None:
+        """Return: there is nothing to fail."""
+
+    async def close(self) -> None:
+        """Return: there is nothing to release."""
+
 
 ChatModelKind: TypeAlias = Literal["none", "openai"]
 

@@ -11,7 +11,23 @@ from app.domain.recall.late_interaction import max_sim
 from app.ports import Embedder, Reranker, refuse_inside_transaction
 from app.providers.addresses import check_endpoint
 from app.providers.api_keys import open_key
-from app.providers.rerankers.none import NullReranker
+
+
+class NullReranker:
+    """A Reranker that gives every text the same score."""
+
+    reads_texts = False
+
+    async def score_texts(self, query: str, texts: Sequence[str]) -> list[float]:
+        """Return zeros."""
+        refuse_inside_transaction("reranker")
+        return [0.0] * len(texts)
+
+    async def check_health(self) -> None:
+        """Return: there is nothing to fail."""
+
+    async def close(self) -> None:
+        """Return: there is nothing to release."""
 
 
 class LateInteractionReranker:

@@ -18,7 +18,7 @@ from app.storage.retention.personal_data import SWEPT, TABLES
 from app.storage.rows import affected_rows, memory_columns, memory_from_row
 from app.storage.sources.sources import erase_sources
 from app.storage.statements import load_statements
-from app.storage.turn_memory.retention import ArtifactRetention, erase_artifacts
+from app.storage.turn_memory.artifacts import ArtifactRetention, erase_artifacts
 from app.storage.uow import ReadTx, UnitOfWork, WriteTx
 
 

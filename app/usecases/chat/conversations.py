@@ -19,7 +19,7 @@ from app.ports import Clock
 from app.storage.chat.conversations import ConversationStorage, Place, PlacedFact
 from app.storage.facts.facts import FactStorage
 from app.storage.journal import Journal
-from app.storage.turn_memory.retention import ArtifactRetention
+from app.storage.turn_memory.artifacts import ArtifactRetention
 from app.storage.uow import UnitOfWork
 from app.usecases.chat.retrieval import ReadSummary
 from app.usecases.facts.memories import EmbedFactMemories

@@ -224,13 +224,8 @@ class Readiness:
             return await self._uow.call_definer(statement, *args)
 
     async def _check_embedder(self) -> None:
-        try:
-            async with asyncio.timeout(self._patience_s):
-                vector = await self._embedder.embed_query("ready")
-        except EmbedderUnavailable as error:
-            raise EmbedderUnavailable(f"{error.detail} {EMBEDDER}") from error
-        except TimeoutError as error:
-            raise EmbedderUnavailable(f"The embedding model did not answer. {EMBEDDER}") from error
+        async with _answer_limit(self._patience_s, EmbedderUnavailable, "The embedding model", EMBEDDER):
+            vector = await self._embedder.embed_query("ready")
         if len(vector) != self._embedder.dimension:
             raise EmbedderUnavailable(
                 f"the model's vectors have {len(vector)} dimensions, not {self._embedder.dimension}:"
@@ -238,35 +233,32 @@ class Readiness:
             )
 
     async def _check_reranker(self) -> None:
-        try:
-            async with asyncio.timeout(self._patience_s):
-                await self._reranker.check_health()
-        except RerankerUnavailable as error:
-            raise RerankerUnavailable(f"{error.detail} {RERANKER}") from error
-        except TimeoutError as error:
-            raise RerankerUnavailable(f"The reranker did not answer. {RERANKER}") from error
+        async with _answer_limit(self._patience_s, RerankerUnavailable, "The reranker", RERANKER):
+            await self._reranker.check_health()
 
     async def _check_chat_model(self) -> str:
         if not self._chat.is_available:
             return NO_CHAT_MODEL
-        try:
-            async with asyncio.timeout(self._patience_s):
-                await self._chat.check_health()
-        except ChatModelUnavailable as error:
-            raise ChatModelUnavailable(f"{error.detail} {LLM}") from error
-        except TimeoutError as error:
-            raise ChatModelUnavailable(f"The chat model did not answer. {LLM}") from error
+        async with _answer_limit(self._patience_s, ChatModelUnavailable, "The chat model", LLM):
+            await self._chat.check_health()
         return "ok"
 
     async def _check_blobs(self) -> None:
         assert self._blobs is not None
-        try:
-            async with asyncio.timeout(self._patience_s):
-                await self._blobs.check_health()
-        except BlobStoreUnavailable as error:
-            raise BlobStoreUnavailable(f"{error.detail} {BLOBS}") from error
-        except TimeoutError as error:
-            raise BlobStoreUnavailable(f"The store of blobs did not answer. {BLOBS}") from error
+        async with _answer_limit(self._patience_s, BlobStoreUnavailable, "The store of blobs", BLOBS):
+            await self._blobs.check_health()
+
+
+@asynccontextmanager
+async def _answer_limit(patience_s: float, failure: type[MnemaError], what: str, advice: str) -> AsyncIterator[None]:
+    """Add the advice to a failure of the block. Raise one too if it takes longer than `patience_s` seconds."""
+    try:
+        async with asyncio.timeout(patience_s):
+            yield
+    except failure as error:
+        raise failure(f"{error.detail} {advice}") from error
+    except TimeoutError as error:
+        raise failure(f"{what} did not answer. {advice}") from error
 
 
 @asynccontextmanager

@@ -28,7 +28,7 @@ from app.storage.reflection.fact_extraction import Counter, ExtractionState, Tur
 from app.usecases.consent.generated_proposals import ProposeProfileFields
 from app.usecases.memory.merge import WriteResult
 from app.usecases.memory.write import WriteMemories
-from app.usecases.reflection.turn_agents import visible_categories, writable_categories
+from app.usecases.reflection.results import visible_categories, writable_categories
 from app.usecases.reflection.turn_writes import build_fact_draft, build_turn_event, turn_key
 
 ROUTE = "capture"

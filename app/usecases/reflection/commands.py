@@ -26,7 +26,7 @@ from app.storage.reflection.commands import CommandStorage, EarlierStatements
 from app.storage.reflection.fact_extraction import TurnFactStorage
 from app.usecases.memory.closing import deleting_change, ending_change, retracting_change, statement_of, told_as_ended
 from app.usecases.memory.write import RACE_LOST
-from app.usecases.reflection.turn_agents import visible_categories
+from app.usecases.reflection.results import visible_categories
 from app.usecases.reflection.turn_writes import turn_key
 
 ROUTE: Final = "commands"

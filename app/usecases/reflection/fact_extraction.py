@@ -34,7 +34,7 @@ from app.usecases.consent.generated_proposals import ProposeProfileFields
 from app.usecases.reflection.capture import ROUTE as CAPTURE
 from app.usecases.reflection.model_gateway import ModelGateway
 from app.usecases.reflection.reconcile import WRITE_ACTIONS, PlannedReconcile, Reconcile, ReconcileOutcome
-from app.usecases.reflection.turn_agents import visible_categories, writable_categories
+from app.usecases.reflection.results import visible_categories, writable_categories
 from app.usecases.reflection.turn_writes import build_fact_draft, build_turn_event, turn_key
 
 ROUTE = "multi_fact"

@@ -1,10 +1,12 @@
-"""The results and the bounds of reading conversations, shared by every kind of reflection."""
+"""The results and the bounds of reading conversations, and the categories that facts of a turn may have."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
+from app.domain.categories import CategoryPolicy
 from app.domain.reflection.transcript import Cooldown, ReadPosition, ReflectionKind
+from app.storage.reflection.fact_extraction import ExtractionState
 
 SkipReason: TypeAlias = Literal[
     "no_model", "off", "resting", "nothing_new", "nothing", "cap", "known", "erased", "overtaken", "unusable"
@@ -69,3 +71,16 @@ def summed_results(rounds: Sequence[ReflectionResult]) -> ReflectionResult:
     created = sum(result.created for result in stored)
     updated = sum(result.updated for result in stored)
     return replace(stored[-1], created=created, updated=updated, tokens=sum(result.tokens for result in rounds))
+
+
+def visible_categories(state: ExtractionState, policy: CategoryPolicy) -> frozenset[str] | None:
+    """Return the categories that the turn's agent, or its key's agents, may see. None means all."""
+    return None if state.agents is None else policy.visible_to(state.agents)
+
+
+def writable_categories(names: Iterable[str], state: ExtractionState, policy: CategoryPolicy) -> list[str]:
+    """Return those of `names` that the turn's agent may write. An agent without an allowlist may write to all."""
+    visible = visible_categories(state, policy)
+    if state.turn is not None and state.turn.agent_id not in (None, *policy.allowlists):
+        visible = None
+    return [name for name in names if visible is None or name in visible]

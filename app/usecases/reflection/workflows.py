@@ -25,7 +25,7 @@ from app.storage.reflection.fact_extraction import TurnFactStorage
 from app.usecases.memory.write import WriteMemories
 from app.usecases.reflection.generated_memories import cosine_similarity
 from app.usecases.reflection.model_gateway import ModelGateway
-from app.usecases.reflection.turn_agents import writable_categories
+from app.usecases.reflection.results import writable_categories
 from app.usecases.reflection.turn_writes import turn_key
 
 ROUTE = "workflow"

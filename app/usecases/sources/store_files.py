@@ -19,8 +19,7 @@ from app.storage.journal import Journal
 from app.storage.sources.files import FileRecord, FileStorage
 from app.storage.sources.index_jobs import IndexJobStorage
 from app.storage.uow import UnitOfWork, WriteTx
-from app.usecases.sources.chunk_changes import CHANGES_AT_ONCE, chunk_source, create_chunk
-from app.usecases.sources.embed_chunks import EmbedChunks
+from app.usecases.sources.embed_chunks import CHANGES_AT_ONCE, EmbedChunks, chunk_source, create_chunk
 from app.usecases.sources.index_run import HeldTransactions, IndexRun, QuotaTally
 from app.usecases.sources.read_files import ReadFile
 

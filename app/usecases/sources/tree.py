@@ -12,8 +12,7 @@ from app.domain.sources.patterns import PathRules, parse_rules
 from app.domain.sources.source import Source
 from app.domain.sources.tree import EntryState, FileOutcome, TreeEntry, TreePage
 from app.source_ports import SourceFolders
-from app.storage.sources.sources import SourceStorage
-from app.storage.sources.tree import TreeStorage
+from app.storage.sources.sources import SourceStorage, TreeStorage
 from app.storage.uow import UnitOfWork
 
 UNUSABLE: Final = re.compile("[\x00\ud800-\udfff]")

@@ -14,8 +14,7 @@ from app.storage.journal import Journal
 from app.storage.memory.memories import MemoryStorage
 from app.storage.sources.files import FileStorage
 from app.storage.uow import UnitOfWork
-from app.usecases.sources.chunk_changes import create_chunk
-from app.usecases.sources.embed_chunks import EmbedChunks
+from app.usecases.sources.embed_chunks import EmbedChunks, create_chunk
 
 NAME = "turn.md"
 """The name under which the parser gets a turn's text: people and models write Markdown."""

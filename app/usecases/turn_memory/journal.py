@@ -13,8 +13,7 @@ from app.domain.turn_memory.buckets import BucketStatus
 from app.domain.turn_memory.extraction import Journal
 from app.domain.turn_memory.turn_log import TurnLog
 from app.domain.turn_memory.views import ViewName, ViewRequest
-from app.usecases.turn_memory.buckets import ReadBuckets
-from app.usecases.turn_memory.context import ReadContext
+from app.usecases.turn_memory.context import ReadBuckets, ReadContext
 from app.usecases.turn_memory.turns import NO_SUCH_TURN, ChangeTurns
 
 MOST_BUCKETS = 24

@@ -33,11 +33,11 @@ from app.providers.broker import (
     report_worker,
     silence_limit_s,
 )
+from app.providers.chat_models import NullChatModel
 from app.providers.chat_models.model_endpoint import ModelEndpoint
-from app.providers.chat_models.none import NullChatModel
 from app.providers.chat_models.openai import OpenAIModel
 from app.providers.clock import SystemClock
-from app.providers.rerankers.none import NullReranker
+from app.providers.rerankers import NullReranker
 from app.storage.engine import Engine, refuse_privileged
 from app.storage.identity import new_id
 from app.storage.operations.schema import head_revision

@@ -5,8 +5,7 @@ from typing import Any
 
 from mnema_wire import turn_views as wire
 
-from app.usecases.turn_memory.buckets import BucketCards
-from app.usecases.turn_memory.context import View
+from app.usecases.turn_memory.context import BucketCards, View
 
 
 def context_view_body(view: View) -> wire.ContextView:
