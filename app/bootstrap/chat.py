@@ -57,9 +57,18 @@ def build_retrieval(parts: SharedParts) -> RetrieveForChat:
 
 def build_conversations(parts: SharedParts, forgetting: ForgetMemories) -> Conversations:
     """Build the use-cases that read and delete conversations."""
-    stored = ConversationStorage(), _build_summaries(parts), FactStorage(parts.uow), ArtifactRetention(parts.uow)
-    told = build_fact_memories(parts)
-    return Conversations(parts.uow, *stored, forgetting, parts.journal, told, parts.policies, parts.clock)
+    return Conversations(
+        uow=parts.uow,
+        storage=ConversationStorage(),
+        summaries=_build_summaries(parts),
+        facts=FactStorage(parts.uow),
+        artifacts=ArtifactRetention(parts.uow),
+        forgetting=forgetting,
+        journal=parts.journal,
+        fact_memories=build_fact_memories(parts),
+        policies=parts.policies,
+        clock=parts.clock,
+    )
 
 
 def build_turn_spool(parts: SharedParts) -> FileTurnSpool:

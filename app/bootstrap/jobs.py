@@ -41,8 +41,17 @@ def build_jobs(
 ) -> JobUseCases:
     """Build the use-cases of the capability. The runner has a handler for every kind of job."""
     embed = build_embed_missing(parts.uow, parts.space.name, parts.embedder, parts.policies.defaults.query.exact_up_to)
-    models = parts.chat, parts.embedder, parts.policies, parts.clock, write, consent.proposals
-    reflection = ReflectionParts(parts.uow, parts.space.name, parts.journal, *models)
+    reflection = ReflectionParts(
+        uow=parts.uow,
+        space=parts.space.name,
+        journal=parts.journal,
+        chat=parts.chat,
+        embedder=parts.embedder,
+        policies=parts.policies,
+        clock=parts.clock,
+        write=write,
+        proposals=consent.proposals,
+    )
     policy = adapt_job_policy(parts.policies.defaults.jobs, parts.chat)
     jobs = JobStorage(parts.uow, policy)
     afterwards = build_reflection_jobs(reflection, jobs)

@@ -2,7 +2,8 @@
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 from uuid import UUID
 
 from app.domain.outages import TokensSpent, UserTokensSpent
@@ -21,42 +22,33 @@ AT_ONCE = 200
 """The threads, or users, of one run."""
 
 
+@dataclass(frozen=True)
 class Reflect:
     """Facts, episodes, summaries, insights and workflows in one run. If one raises, the rest waits for the next run."""
 
-    KINDS: tuple[ReflectionKind, ...] = ("episode", "summary", "insight")
+    KINDS: ClassVar[tuple[ReflectionKind, ...]] = ("episode", "summary", "insight")
 
-    def __init__(
-        self,
-        gateway: ModelGateway,
-        facts: ExtractFacts,
-        episodes: CaptureEpisodes,
-        summaries: SummariseThreads,
-        insights: DrawInsights,
-        workflows: LearnWorkflows,
-        cursor: ReadCursor,
-    ) -> None:
-        self._gateway = gateway
-        self._facts = facts
-        self._episodes = episodes
-        self._summaries = summaries
-        self._insights = insights
-        self._workflows = workflows
-        self._cursor = cursor
+    gateway: ModelGateway
+    facts: ExtractFacts
+    episodes: CaptureEpisodes
+    summaries: SummariseThreads
+    insights: DrawInsights
+    workflows: LearnWorkflows
+    cursor: ReadCursor
 
     @property
     def has_model(self) -> bool:
         """True if a chat model is configured."""
-        return self._gateway.has_model
+        return self.gateway.has_model
 
     @property
     def model_name(self) -> str:
         """The name of the chat model."""
-        return self._gateway.model_name
+        return self.gateway.model_name
 
     async def probe_model(self, principal: Principal) -> None:
         """Send the model a test question. Raise ChatModelUnavailable or TokensSpent."""
-        await self._gateway.probe_model(principal)
+        await self.gateway.probe_model(principal)
 
     async def reflect_turn(
         self, principal: Principal, user_id: str, thread_id: str, turn_id: UUID, round_number: int = 0
@@ -65,15 +57,15 @@ class Reflect:
 
         Raise TokensSpent, ChatModelUnavailable or EmbedderUnavailable.
         """
-        facts = await self._facts.extract_from_turn(principal, turn_id, round_number=round_number)
+        facts = await self.facts.extract_from_turn(principal, turn_id, round_number=round_number)
         if facts.why == "spent":
             raise TokensSpent()
         report = {"multi_fact": facts.as_json()}
-        for part in (self._episodes, self._summaries):
+        for part in (self.episodes, self.summaries):
             result = summed_results([result async for result in self._read_rounds(part, principal, user_id, thread_id)])
             report[result.kind] = result.as_json()
-        drawn = await self._insights.draw_for_user(principal, user_id)
-        learnt = await self._workflows.learn_from_turn(principal, turn_id)
+        drawn = await self.insights.draw_for_user(principal, user_id)
+        learnt = await self.workflows.learn_from_turn(principal, turn_id)
         return {**report, drawn.kind: drawn.as_json(), "workflow": learnt.as_json()}
 
     async def reflect_waiting(
@@ -83,7 +75,7 @@ class Reflect:
 
         A user whose share of the tokens is spent is passed over.
         """
-        cursor = self._cursor
+        cursor = self.cursor
         policies = cursor.policies.of(principal)
         if kind == "insight":
             if not policies.draws_insights:
@@ -93,11 +85,11 @@ class Reflect:
                 users = await cursor.storage.list_insight_users(tx, principal, user_id, before, AT_ONCE)
             for user in users:
                 with suppress(UserTokensSpent):
-                    yield await self._insights.draw_for_user(principal, user, dry_run=dry_run)
+                    yield await self.insights.draw_for_user(principal, user, dry_run=dry_run)
             return
         if kind == "summary" and not policies.summaries.enable_summarization:
             return
-        part = self._episodes if kind == "episode" else self._summaries
+        part = self.episodes if kind == "episode" else self.summaries
         for user, thread in await cursor.list_waiting(principal, kind, part.read_bounds(principal), user_id, AT_ONCE):
             with suppress(UserTokensSpent):
                 async for result in self._read_rounds(part, principal, user, thread, dry_run=dry_run):
