@@ -143,7 +143,7 @@ async def get_own_key(tx: ReadTx, principal: Principal) -> OwnKey | None:
     return OwnKey(**dict(row)) if row else None
 
 
-_STATEMENTS: Final = load_statements("operations/relation_graph.sql")
+_GRAPH: Final = load_statements("operations/relation_graph.sql")
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,11 +173,11 @@ async def list_relations(
 ) -> list[StoredRelation]:
     """Return the strongest relations between active memories of the user, at most `limit`."""
     whose = principal.tenant_id, principal.category_list, user_id
-    rows = await tx.fetch(_STATEMENTS["edges"], *whose, min_strength, limit)
+    rows = await tx.fetch(_GRAPH["edges"], *whose, min_strength, limit)
     return [StoredRelation(**dict(row)) for row in rows]
 
 
 async def read_nodes(tx: ReadTx, principal: Principal, ids: Sequence[UUID], characters: int) -> list[RelatedMemory]:
     """Return these memories, oldest first."""
     arguments = principal.tenant_id, principal.category_list, list(ids), characters
-    return [RelatedMemory(**dict(row)) for row in await tx.fetch(_STATEMENTS["nodes"], *arguments)]
+    return [RelatedMemory(**dict(row)) for row in await tx.fetch(_GRAPH["nodes"], *arguments)]

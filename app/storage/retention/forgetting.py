@@ -168,7 +168,7 @@ def _traces_statement() -> str:
     return "SELECT " + " OR ".join(f"({statement})" for statement in [*owned, items])
 
 
-_SQL = load_statements("receipts/receipts.sql")
+_RECEIPTS = load_statements("receipts/receipts.sql")
 
 
 async def expire_receipts(
@@ -178,7 +178,7 @@ async def expire_receipts(
 
     If `dry_run`, only count them all.
     """
-    rows = await uow.call(principal, _SQL["expire"], before, usage_before, limit, dry_run)
+    rows = await uow.call(principal, _RECEIPTS["expire"], before, usage_before, limit, dry_run)
     counts: dict[str, int] = rows[0]["counts"]
     return counts
 
@@ -188,5 +188,5 @@ async def erase_receipts(tx: WriteTx, principal: Principal, user_id: str) -> dic
 
     Call it in the transaction of the erasure, before the memories are deleted.
     """
-    counts: dict[str, int] = await tx.fetchval(_SQL["erase"], principal.tenant_id, user_id)
+    counts: dict[str, int] = await tx.fetchval(_RECEIPTS["erase"], principal.tenant_id, user_id)
     return counts

@@ -154,7 +154,7 @@ def _format_statement(name: str) -> str:
     return load_statements("sources/sources.sql")[name].format(columns=columns)
 
 
-_SQL = load_statements("sources/tree.sql")
+_TREE = load_statements("sources/tree.sql")
 
 
 class TreeStorage:
@@ -164,7 +164,7 @@ class TreeStorage:
         self, tx: ReadTx, principal: Principal, source_id: UUID, paths: Sequence[str]
     ) -> dict[str, FileOutcome]:
         """Return the state of each file with one of these paths that is stored."""
-        rows = await tx.fetch(_SQL["files"], principal.tenant_id, source_id, list(paths))
+        rows = await tx.fetch(_TREE["files"], principal.tenant_id, source_id, list(paths))
         return {row["path"]: _outcome_from_row(row) for row in rows}
 
     async def list_uploads(
@@ -172,7 +172,7 @@ class TreeStorage:
     ) -> list[tuple[str, TreeEntry]]:
         """Return the entries of a folder of uploaded files, each with its key, after the key `after`."""
         prefix = f"{folder}/" if folder else ""
-        rows = await tx.fetch(_SQL["uploads"], principal.tenant_id, source_id, prefix, after, limit)
+        rows = await tx.fetch(_TREE["uploads"], principal.tenant_id, source_id, prefix, after, limit)
         return [(row["key"], _upload_from_row(prefix, row)) for row in rows]
 
 

@@ -181,7 +181,7 @@ def _format_statement(name: str) -> str:
     return load_statements("turn_memory/artifacts.sql")[name].format(columns=columns)
 
 
-_SQL = load_statements("turn_memory/blobs.sql")
+_DELETIONS = load_statements("turn_memory/blobs.sql")
 
 
 class ArtifactRetention:
@@ -194,14 +194,14 @@ class ArtifactRetention:
         """Delete at most `limit` artifacts made before a time; return how many. If `dry_run`, only count all."""
         if dry_run:
             async with self._uow.read(principal, timeout_s=LONG_S) as tx:
-                return int(await tx.fetchval(_SQL["count_expired"], principal.tenant_id, before))
-        [row] = await self._uow.call(principal, _SQL["expire_artifacts"], before, limit)
+                return int(await tx.fetchval(_DELETIONS["count_expired"], principal.tenant_id, before))
+        [row] = await self._uow.call(principal, _DELETIONS["expire_artifacts"], before, limit)
         expired: int = row["expired"]
         return expired
 
     async def purge_conversation(self, principal: Principal, conversation: Conversation) -> int:
         """Delete the artifacts of a conversation with their blobs; return how many artifacts."""
-        [row] = await self._uow.call(principal, _SQL["purge_artifacts"], *conversation)
+        [row] = await self._uow.call(principal, _DELETIONS["purge_artifacts"], *conversation)
         purged: int = row["purged"]
         return purged
 
@@ -211,5 +211,5 @@ async def erase_artifacts(tx: WriteTx, principal: Principal, user_id: str) -> di
 
     The contents of blobs outside PostgreSQL are deleted by a job that is queued in it.
     """
-    counts: dict[str, int] = await tx.fetchval(_SQL["erase_artifacts"], principal.tenant_id, user_id)
+    counts: dict[str, int] = await tx.fetchval(_DELETIONS["erase_artifacts"], principal.tenant_id, user_id)
     return counts
