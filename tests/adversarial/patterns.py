@@ -20,6 +20,7 @@ from typing import Final, NamedTuple
 
 import pytest
 
+from app.domain.phrasebooks import english
 from tests.adversarial.cpu import (
     SUSPICIOUS,
     Build,
@@ -35,6 +36,8 @@ ROOT: Final = Path(__file__).parents[2]
 SIZE: Final = 1000
 FLOOR: Final = 0.0004
 """CPU seconds on SIZE characters. A faster call is not looked at again: a quadratic search takes more."""
+ENGLISH: Final = "app/domain/phrasebooks/english.py"
+"""The module that compiles the patterns of the TOML files, which have names of their own."""
 WAYS: Final[Mapping[str, str]] = {
     **dict.fromkeys(("search", "finditer", "findall", "split", "sub", "subn"), "search"),
     **{"match": "match", "fullmatch": "fullmatch"},
@@ -47,12 +50,12 @@ HEAVY: Final = 0.05
 LOOKED_AT: Final = 8
 """The slowest calls of a pattern that are looked at again."""
 BOUNDED: Final[Mapping[str, int]] = {
-    "app/domain/facts/moves.py _REPLACED": 300,
-    "app/domain/facts/moves.py _REPLACED_BARE": 300,
-    "app/domain/facts/questions.py _TAIL": 600,
-    "app/domain/facts/statements.py _OWN_WORDS": 1000,
-    "app/domain/facts/values.py _TRAIL": 40,
-    "app/domain/facts/values.py _DANGLING": 8,
+    "facts.toml moves replaced": 300,
+    "facts.toml moves replaced_bare": 300,
+    "facts.toml questions tail": 600,
+    "facts.toml statements own_words": 1000,
+    "facts.toml values trail": 40,
+    "facts.toml values dangling": 8,
 }
 """The patterns that read no more than so many characters of a text: they may grow faster up to there."""
 UNITS: Final = (
@@ -132,7 +135,11 @@ class Uses(ast.NodeVisitor):
     def find_ways(self, file: str, line: int) -> frozenset[str]:
         """Return the ways in which the pattern of this place is used: all if they cannot be known."""
         name = self.names.get((file, line), "")
-        ways = self._methods[file, name] | self._methods["", name] if name else set()
+        return self.find_named_ways(name, file) if name else ALL_WAYS
+
+    def find_named_ways(self, name: str, file: str = "") -> frozenset[str]:
+        """Return the ways in which the patterns of this name are used: those of a file, and those of any attribute."""
+        ways = self._methods[file, name] | self._methods["", name]
         return frozenset(ways) if ways and "" not in ways else ALL_WAYS
 
     def visit_Attribute(self, node: ast.Attribute) -> None:
@@ -205,7 +212,13 @@ def find_patterns() -> Iterator[Compiled]:
     """Yield the patterns of the application."""
     compiled = import_recorded("app")
     uses = read_uses()
+    for capability, rule in english.all_rules():
+        for name, made in vars(english.forms(capability, rule)).items():
+            ways = uses.find_named_ways(name)
+            yield from (Compiled(f"{capability}.toml {rule} {name}", pattern, ways) for pattern in made)
     for pattern, (file, line) in compiled.items():
+        if file == ENGLISH:
+            continue
         name = uses.names.get((file, line), "")
         yield Compiled(f"{file} {name or line}", pattern, uses.find_ways(file, line))
     for file, line, way, called in uses.calls:

@@ -12,116 +12,17 @@ from app.domain.facts.mentions import Mention
 from app.domain.facts.orders import mark_ranks, read_order
 from app.domain.facts.ranked_lists import MARK, read_marks
 from app.domain.facts.values import cut_value, cut_values, read_value, split_values
+from app.domain.phrasebooks import english
+
+_EN: Final = english.patterns("facts", "clauses")
+_WORDS: Final = english.words("facts", "clauses")
 
 Op = Literal["put", "list", "set", "append", "remove", "swap", "insert", "move", "replace"]
 Block = Callable[[], tuple[list[tuple[int, str]], int]]
 """Reader of the list on the lines after a sentence: its ranks and values, and the number of the line after it."""
 
-_OWN_OPENING: Final = re.compile(
-    r"here(?: are|'s| is| come| they are,?| you (?:go|have)(?: with)?|,)|(?:these|those) are|this is"
-    r"|let me (?:share|list)(?: with you)?|(?:the|a) list of",
-    re.IGNORECASE,
-)
-_ONE_OF: Final = re.compile(r"(?:one|another|another one|some) of", re.IGNORECASE)
-_OF_MINE: Final = re.compile(r" of mine\b", re.IGNORECASE)
-_INVERTED: Final = re.compile(
-    r"(?:(?:^| )(?P<verb>is|are)|'(?P<short>s)(?= |$))(?P<lost>n't| not|nt)?"
-    r"(?P<adverbs>(?: (?:now|still|definitely|also|actually|currently|easily|both|all|by far|hands down"
-    r"|def|defo|totally|absolutely|certainly|clearly|obviously|really|simply|just|without a doubt|probs|always"
-    r"|no longer))*)"
-    r"(?P<of>(?: (?:one|two|three|some|another|another one|among) of| among)?)$",
-    re.IGNORECASE,
-)
-_POINTER: Final = re.compile(
-    r"(?:(?:all )?(?:of )?(?:these|those|they|them)(?: (?:all|\w{3,5}))?|(?:the|all the) above|th(?:at|is) list)?",
-    re.IGNORECASE,
-)
-"""Words for a list that stands before its sentence: "Those are my favorite colors."."""
-_ANAPHOR: Final = re.compile(
-    r"(?<=\w)(?: ?[,;:]| [-–—]) ?(?:these|those|they|all of (?:these|those|them))$", re.IGNORECASE
-)
-_LIKED: Final = re.compile(
-    r"(?:i (?:really |just |do |absolutely )?(?:love|like|adore) (?P<value>[^,;.]{1,60}?)(?: (?:the )?(?:most"
-    r"|best))?|(?P<short>[\w'-]{1,30}(?: [\w'-]{1,30})?))"
-    r"(?:,| [-–—]|;)?(?: (?:and|because|cause|cuz|since|as))? (?:it|that)",
-    re.IGNORECASE,
-)
-"""Words for a thing and a pronoun for it: "I love red, it's my favorite color"."""
-_ORDER: Final = (
-    r"(?:(?:ranked |sorted |listed )?in (?:this |that |no (?:particular |special )?)?order(?: of preference)?"
-    r"|from (?:the )?(?:best|first|top|most|favorite) to (?:the )?(?:worst|last|bottom|least)|ranked|sorted"
-    r"|by preference)"
-)
-_DIRECT: Final = re.compile(
-    rf"(?:,? \(?(?:{_ORDER}|of all[- ]time|ever|by far|now|currently|also|still|so far|both"
-    r"|right now|rn|atm|at the moment|at present|these days|lately|tbh|ngl|imo|to be honest|of course|lol"
-    r"|actually|honestly"
-    r"|this (?:week|month|year))\)?,?(?![\w'])){0,3}"
-    r"(?:(?: (?P<be>is|are)(?! (?:gotta|got to)\b)|(?P<short>'s)(?! (?:gotta|got to)\b)"
-    r"|(?P<modal>(?:'s| is| has| have)? (?:(?:got to|gotta|must|to) be|would have to be)))"
-    r"(?:(?P<gone> no longer)|(?P<negated>n't|nt| not))?"
-    r"|(?P<lost> no longer)?(?P<refused> (?:don't|doesn't|dont|doesnt|do not"
-    r"|does not))? (?P<include>include)s?)?(?![\w'])"
-    r"(?P<sign> ?(?:[-=]{1,2}>|→)| ?[:=](?!\S*[)(])| [-–—]{1,2}(?= |$))?",
-    re.IGNORECASE,
-)
-_LEAD_IN: Final = re.compile(
-    rf"[\s:,]*(?:as follows|the following(?: ones)?|\(?{_ORDER}\)?|these|like this|listed below"
-    rf"|below)[\s:,]*(?=$|[\w#\"'])",
-    re.IGNORECASE,
-)
-_END: Final = re.compile(
-    r"(?:,? (?:too|as well|also|now|of all[- ]time|ever|by far|please|pls|thanks|any ?more|hands down|again|instead|tbh"
-    r"|btw|for sure|list|then|lol|fr|ngl|rn|atm|haha|imo|imho|fyi|no doubt|period|tho|though|ofc|of course)(?![\w']))*"
-    r"(?: ?$| ?[.!?,;)…]| [-–—]|,? (?:and|but|because|so|since|cause|cuz|though|although|which|as)(?![\w'])"
-    r"| ?[^\w\s'\"(/&#@%$])",
-    re.IGNORECASE,
-)
-_CONDITION: Final = re.compile(
-    r",? (?:but )?(?:only )?(?:if|unless|when|whenever)\b(?! you(?:'re)? (?:ask|must|want|need|wonder|care|curious))",
-    re.IGNORECASE,
-)
-_REPORT: Final = re.compile(
-    r",? (?:or so |apparently|supposedly|allegedly|according to"
-    r"|as a (?:child|kid|teen|teenager|boy|girl|baby)"
-    r"|(?:[\w']+ ){0,2}(?:says?|said|claims?|claimed|thinks?|insists?)\b)",
-    re.IGNORECASE,
-)
-_ANYMORE: Final = re.compile(r" any ?more\b", re.IGNORECASE)
-_CORRECTED: Final = re.compile(
-    r"[\s,.;–—-]+(?:or )?(?:(?:no|wait|sorry|oops|scratch that|strike that|i mean|i meant|rather|make that|actually"
-    r"|correction)\b[\s,.:;–—-]*){1,4}(?=\S)(?!doubt|question)",
-    re.IGNORECASE,
-)
-"""Words after which the values before them are taken back: "red, no wait, blue"."""
 _MAX_CORRECTIONS: Final = 4
-_BUT: Final = re.compile(
-    r"[\s,;.–—-]*(?:but(?: (?:rather|now|also|instead))*|(?:it's|its|it is|they're|they are|now|rather|instead|make it)"
-    r"(?: now| actually)?)(?: (?:it's|its|it is|they're|they are))?[\s,:]+(?=\S)",
-    re.IGNORECASE,
-)
-"""Words between what a favorite is not and what it is: "isn't red, it's blue", "no longer red but blue"."""
-_NOT_MERELY: Final = re.compile(r"(?:just|only|merely|simply|really|about|always|an?) ")
-_LAPSED: Final = re.compile(r"(?<![\s,])[\s,]*+any ?(?:more|longer)\b", re.IGNORECASE)
-_FORGET: Final = re.compile(
-    r"(?:forget|ignore|disregard|unlearn|erase|delete|remove)(?: (?:that|the fact that))?", re.IGNORECASE
-)
-_ADVERBS: Final = re.compile(
-    r"(?: (?:right now|at the moment|in the (?:whole )?world|of all[- ]time|these days|so far|overall|currently|now))+",
-    re.IGNORECASE,
-)
-_NAMED: Final = re.compile(
-    r"[,;]? (?:namely|(?:and )?(?:which are|(?:they|those|these) are|they're))(?= |:)"
-    r"|(?: ?[:=]| [-–—]{1,2}(?= )|[,;])(?: namely)?| (?P<opened>\()(?=\w)",
-    re.IGNORECASE,
-)
-_WRAPPED: Final = re.compile(r"(?:,|,? and|,? &)\s*$", re.IGNORECASE)
-"""The end of a line that goes on in the next one."""
-_COMMA_BEFORE_RANK: Final = re.compile(r", (?=(?:first|number one|#1|1st|1[.):])(?!\w))", re.IGNORECASE)
-_SMALL_WORDS: Final = frozenset({"of", "the", "and", "a", "an", "in", "on", "to", "for", "de", "la", "&"})
-_NEXT_CLAUSE: Final = re.compile(r"[\s,;.!]*+(?:(?:and|but|so|because)(?: (?:my|i|it)\b.*)?)?\s*", re.IGNORECASE)
 _DASHES: Final = frozenset({" -", " –", " —", " --"})
-_VERB: Final = re.compile(r" (?:is|are) ")
 _MAX_BEFORE: Final = 1000
 """The longest text before "… are my favorite colors" that is read for values."""
 _MAX_INVERTED: Final = 8
@@ -171,7 +72,7 @@ class Clause:
     @property
     def ends(self) -> bool:
         """Tell whether the clause ends after the mention."""
-        return _END.match(self.after) is not None
+        return _EN.end.match(self.after) is not None
 
 
 def read_direct(clause: Clause) -> Statement | None:
@@ -179,7 +80,7 @@ def read_direct(clause: Clause) -> Statement | None:
     clause = _own_mine(clause)
     if clause.mention.owner == "have":
         return _read_counted(clause)
-    verb = _DIRECT.match(clause.after)
+    verb = _EN.direct.match(clause.after)
     if verb is None:
         return None
     mention = clause.mention
@@ -195,7 +96,7 @@ def read_direct(clause: Clause) -> Statement | None:
         return _read_include(clause, verb, rest)
     if verb["gone"] or verb["negated"]:
         return _read_negated(clause, rest, lapsed=verb["gone"] is not None)
-    if not named and (comma := _COMMA_BEFORE_RANK.match(clause.after)):
+    if not named and (comma := _EN.comma_before_rank.match(clause.after)):
         return _read_list(clause, verb, clause.after[comma.end() :])
     if not named:
         return _read_heading(clause)
@@ -204,27 +105,27 @@ def read_direct(clause: Clause) -> Statement | None:
 
 def read_inverted(clause: Clause) -> Statement | None:
     """Read "red and blue are my favorite colors" and "purple is also one of my favorite colors"."""
-    match = _INVERTED.search(clause.own)
+    match = _EN.inverted.search(clause.own)
     if match is None:
         return None
     mention = clause.mention
     text = clause.own[: match.start()]
     if len(text) > _MAX_BEFORE:
         return None
-    text = _ANAPHOR.sub("", text)
-    if liked := _LIKED.fullmatch(clause.own[: match.start()]):
+    text = _EN.anaphor.sub("", text)
+    if liked := _EN.liked.fullmatch(clause.own[: match.start()]):
         text = liked["value"] or liked["short"]
-    mine = _OF_MINE.match(clause.after) if mention.owner == "a" else None
+    mine = _EN.of_mine.match(clause.after) if mention.owner == "a" else None
     if mine:
         clause = replace(clause, after=clause.after[mine.end() :])
-    if match["lost"] and not _ANYMORE.match(clause.after):
+    if match["lost"] and not _EN.anymore.match(clause.after):
         return None
     if not clause.ends or casts_doubt(text) or (mention.owner == "a" and not mine) or mention.owner == "have":
         return None
     several = (match["verb"] or "").lower() == "are" or " and also " in text
     if several and (pairs := read_marks(text) if MARK.match(text) else read_order(text)):
         return _store_ranks(clause, pairs, 0)
-    if several and not match["of"] and _POINTER.fullmatch(text.strip()) and not clause.after.strip(" :.!"):
+    if several and not match["of"] and _EN.pointer.fullmatch(text.strip()) and not clause.after.strip(" :.!"):
         entries, next_line = clause.read_block()
         if entries and not clause.read_before():
             return replace(_store_ranks(clause, entries, len(clause.after)), next_line=next_line)
@@ -245,15 +146,15 @@ def read_inverted(clause: Clause) -> Statement | None:
 
 def read_forgetting(clause: Clause) -> Statement | None:
     """Read "forget that my favorite food is pizza" and "forget that Heat is one of my favorite movies"."""
-    if not (opened := _FORGET.match(clause.own)) or clause.mention.owner != "my":
+    if not (opened := _EN.forget.match(clause.own)) or clause.mention.owner != "my":
         return None
     own = clause.own[opened.end() :].strip()
-    verb = _DIRECT.match(clause.after)
+    verb = _EN.direct.match(clause.after)
     if not own and verb and verb["be"]:
         text, following = cut_values(clause.after[verb.end() :])
         values = split_values(text)
         return clause.state("remove", _unranked(values), used=len(clause.after) - len(following)) if values else None
-    inverted = _INVERTED.search(own)
+    inverted = _EN.inverted.search(own)
     if not inverted or not clause.ends or inverted["lost"]:
         return None
     values = _inverted_values(own[: inverted.start()], several=(inverted["verb"] or "").lower() == "are")
@@ -262,21 +163,21 @@ def read_forgetting(clause: Clause) -> Statement | None:
 
 def _own_mine(clause: Clause) -> Clause:
     """Return the clause of "favorite colors of mine …" as one of "my favorite colors …"."""
-    mine = _OF_MINE.match(clause.after) if clause.mention.owner in {"", "my"} else None
+    mine = _EN.of_mine.match(clause.after) if clause.mention.owner in {"", "my"} else None
     return replace(clause, after=clause.after[mine.end() :], mine=True) if mine else clause
 
 
 def _read_introduced(clause: Clause, verb: re.Match[str], rest: str) -> Statement | None:
     """Read "these are my favorite colors: …" and "one of my favorite colors is …"."""
-    if verb["sign"] and _OWN_OPENING.fullmatch(clause.own):
+    if verb["sign"] and _EN.own_opening.fullmatch(clause.own):
         return _read_list(clause, verb, rest)
-    return _read_another(clause, verb) if (verb["be"] or verb["sign"]) and _ONE_OF.fullmatch(clause.own) else None
+    return _read_another(clause, verb) if (verb["be"] or verb["sign"]) and _EN.one_of.fullmatch(clause.own) else None
 
 
 def _read_counted(clause: Clause) -> Statement | None:
     """Read "I have three favorite colors: red, blue and green"."""
-    adverbs = _ADVERBS.match(clause.after)
-    named = _NAMED.match(clause.after, adverbs.end() if adverbs else 0)
+    adverbs = _EN.adverbs.match(clause.after)
+    named = _EN.named.match(clause.after, adverbs.end() if adverbs else 0)
     if not named or not is_blank(clause.own) or not clause.mention.favorite:
         return None
     rest = clause.after[named.end() :].strip(" :")
@@ -306,7 +207,7 @@ def _read_include(clause: Clause, verb: re.Match[str], rest: str) -> Statement |
     used = len(clause.after) - len(following)
     if not values:
         return None
-    if verb["lost"] or (verb["refused"] and (_LAPSED.search(text) or _LAPSED.match(following))):
+    if verb["lost"] or (verb["refused"] and (_EN.lapsed.search(text) or _EN.lapsed.match(following))):
         return clause.state("remove", _unranked(values), used=used)
     return None if verb["refused"] else clause.state("append", _unranked(values), used=used)
 
@@ -314,10 +215,10 @@ def _read_include(clause: Clause, verb: re.Match[str], rest: str) -> Statement |
 def _read_negated(clause: Clause, rest: str, *, lapsed: bool) -> Statement | None:
     """Read "… is no longer red (but blue)", "… isn't red anymore" and "… isn't red, it's blue"."""
     text, following = cut_values(rest)
-    lapsed = lapsed or _LAPSED.search(text) is not None
-    old = split_values(_LAPSED.sub("", text))
-    but = _BUT.match(following)
-    if not old or not (but or lapsed) or _NOT_MERELY.match(text):
+    lapsed = lapsed or _EN.lapsed.search(text) is not None
+    old = split_values(_EN.lapsed.sub("", text))
+    but = _EN.but.match(following)
+    if not old or not (but or lapsed) or _EN.not_merely.match(text):
         return None
     if not but:
         return clause.state("remove", _unranked(old), used=len(clause.after) - len(following))
@@ -345,7 +246,7 @@ def _replace_values(clause: Clause, old: Sequence[str], new: Sequence[str], used
 
 def _read_list_before(clause: Clause, text: str) -> list[tuple[int, str]]:
     """Return the list on the lines before the clause, with `text` as its last value if that is one."""
-    if _POINTER.fullmatch(text.strip()):
+    if _EN.pointer.fullmatch(text.strip()):
         return clause.read_before()
     if clause.rank is None:
         return []
@@ -371,8 +272,8 @@ def _inverted_values(text: str, *, several: bool) -> list[str]:
 def _read_another(clause: Clause, verb: re.Match[str]) -> Statement | None:
     """Read "one of my favorite colors is …" and "some favorite foods of mine: …"."""
     if clause.mention.owner == "a":
-        mine = _OF_MINE.match(clause.after)
-        verb_after = _DIRECT.match(clause.after, mine.end()) if mine else None
+        mine = _EN.of_mine.match(clause.after)
+        verb_after = _EN.direct.match(clause.after, mine.end()) if mine else None
         named = verb_after and (verb_after["be"] or verb_after["sign"])
         if not verb_after or not named or verb_after["negated"] or not is_blank(clause.own):
             return None
@@ -388,7 +289,7 @@ def _read_another(clause: Clause, verb: re.Match[str]) -> Statement | None:
 
 def _read_heading(clause: Clause) -> Statement | None:
     """Read a line that is only a mention, with a list on the lines after it."""
-    verb = _DIRECT.match(clause.after)
+    verb = _EN.direct.match(clause.after)
     if (
         clause.after[verb.end() if verb else 0 :].strip(" :")
         or not clause.opens
@@ -401,7 +302,7 @@ def _read_heading(clause: Clause) -> Statement | None:
 
 def _read_list(clause: Clause, verb: re.Match[str], rest: str) -> Statement | None:
     """Read the ranks or values after "is", "are" or a colon."""
-    while lead_in := _LEAD_IN.match(rest):
+    while lead_in := _EN.lead_in.match(rest):
         rest = rest[lead_in.end() :]
     rest = mark_ranks(rest.lstrip(" ,"))
     if not rest.strip(" :,.…-–—"):
@@ -419,15 +320,19 @@ def _read_list(clause: Clause, verb: re.Match[str], rest: str) -> Statement | No
     single = one or len(mention.ranks) == 1
     text, following = cut_value(rest) if single else cut_values(rest)
     for _ in range(_MAX_CORRECTIONS):
-        if not (corrected := _CORRECTED.match(following)):
+        if not (corrected := _EN.corrected.match(following)):
             break
         rest = following[corrected.end() :]
         text, following = cut_value(rest) if single else cut_values(rest)
-    if _CONDITION.match(following) or _REPORT.match(following) or (verb["sign"] in _DASHES and _VERB.search(rest)):
+    if (
+        _EN.condition.match(following)
+        or _EN.report.match(following)
+        or (verb["sign"] in _DASHES and _EN.verb.search(rest))
+    ):
         return None
     values = [value for value in [read_value(text)] if value] if single else split_values(text)
     several = (verb["be"] or "").lower() == "are" and mention.plural and len(values) == 1
-    if not single and values and (_WRAPPED.search(rest[-20:]) or (several and not following.strip())):
+    if not single and values and (_EN.wrapped.search(rest[-20:]) or (several and not following.strip())):
         entries, next_line = clause.read_block()
         values += [value for _, value in entries]
         return replace(_store_values(clause, values, len(clause.after)), next_line=next_line)
@@ -453,8 +358,8 @@ def _read_further_ranks(clause: Clause, values: Sequence[str], following: str) -
 
 def _names_after_short(value: str, following: str) -> bool:
     """Tell whether a verb and a name follow "my favorite song", and no possessive as in "my favorite team's coach"."""
-    capital = all(word[:1].isupper() or word in _SMALL_WORDS for word in value.split())
-    return capital or _NEXT_CLAUSE.fullmatch(following) is not None
+    capital = all(word[:1].isupper() or word in _WORDS.small_words for word in value.split())
+    return capital or _EN.next_clause.fullmatch(following) is not None
 
 
 def _store_values(clause: Clause, values: Sequence[str], used: int) -> Statement:

@@ -6,12 +6,13 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from app.domain.facts.nouns import is_plural, read_noun
-from app.domain.facts.phrases import MY_FAVORITE, NUMBERED, to_rank
+from app.domain.facts.phrases import MY_FAVORITE, to_rank
 from app.domain.facts.topics import FactTopics
+from app.domain.phrasebooks import english
 
-_LATER_RANK: Final = re.compile(rf" (?P<rank>{NUMBERED})(?!\w)", re.IGNORECASE)
+_EN: Final = english.patterns("facts", "mentions")
+
 _PRONOUNS: Final = (("one",), ("ones",))
-_LIST: Final = re.compile(r" (?:list|ranking)\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +77,10 @@ def _read_mention(match: re.Match[str], text: str, topics: FactTopics) -> Mentio
     blank = favorite or text[match.end() - 1] != " "
     noun, end = read_noun(text, match.end() if blank else match.end() - 1)
     ranks = tuple(to_rank(words) for words in (match["rank"], match["other"]) if words)
-    if not ranks and (later := _LATER_RANK.match(text, end)):
+    if not ranks and (later := _EN.later_rank.match(text, end)):
         ranks = (to_rank(later["rank"]),)
         end = later.end()
-    if noun and (listed := _LIST.match(text, end)):
+    if noun and (listed := _EN.list.match(text, end)):
         end = listed.end()
     count = match["count"] or match["number"] or match["later"]
     return Mention(

@@ -6,48 +6,16 @@ from typing import Final
 from app.domain.facts.clauses import Clause, Statement
 from app.domain.facts.fact import Entry, FactOperation
 from app.domain.facts.nouns import has_one_form
-from app.domain.facts.phrases import NUMBER, RANK, to_rank
+from app.domain.facts.phrases import to_rank
 from app.domain.facts.values import read_value, split_values
+from app.domain.phrasebooks import english
+
+_FORMS: Final = english.forms("facts", "moves")
+_EN: Final = english.patterns("facts", "moves")
+_WORDS: Final = english.words("facts", "moves")
 
 _MAX_REQUEST: Final = 300
 _MAX_BARE: Final = 120
-_AT: Final = r"(?:(?:up |down |back )?(?:to|at|in|as|into|on) )?(?:(?:the|my) )?"
-_SPOT: Final = (
-    rf"(?:(?P<rank>{RANK})(?: (?:place|spot|position|slot|choice))?|(?:position|place|rank|spot"
-    rf"|slot) (?P<number>{NUMBER})"
-    r"|(?P<top>(?:very )?(?:top|start|beginning|front)(?: spot| place| position)?)"
-    r"|(?P<last>(?:very )?(?:bottom|end|last(?: place)?)))"
-)
-_IN: Final = r"(?:in|on|of|among|into|to|from|within|off)(?: (?:the|my) list of)?"
-_PUT: Final = r"(?:put|insert|place|add|slot|squeeze|list|rank|set|stick|have)"
-_MOVE: Final = r"(?:move|bump|shift|push|bring|promote|demote|drop)"
-_PLACED: Final = re.compile(
-    rf"(?:{_PUT}|(?P<move>{_MOVE})) (?P<value>.+?) {_AT}{_SPOT}(?: ones?)?(?: {_IN})?", re.IGNORECASE
-)
-_PUT_INTO: Final = re.compile(rf"{_PUT} (?P<value>.+?) (?:in|into|to|on|onto)(?: (?:the|my) list of)?", re.IGNORECASE)
-_THEN_AT: Final = re.compile(rf",? {_AT}{_SPOT}(?=$|[\s.,;!])", re.IGNORECASE)
-_MADE: Final = re.compile(
-    r"(?:make (?P<made>.+?)|(?:put|add|rank|list) (?P<put>.+?) as|(?:crown|declare|name|call) (?P<named>.+?))",
-    re.IGNORECASE,
-)
-_OLD_NEW: Final = (
-    r"(?:(?:replace|swap out|switch out) (?P<old>.+?) (?:with|by|for)|(?:swap|trade|exchange|change"
-    r"|switch) (?P<was>.+?)"
-    r" (?:for|to|into)) (?P<new>.+?)"
-)
-_NEW_OLD: Final = r"substitute (?P<new>.+?) for (?P<old>.+?)"
-_REPLACED: Final = tuple(re.compile(rf"{form} {_IN}", re.IGNORECASE) for form in (_OLD_NEW, _NEW_OLD))
-_REPLACED_BARE: Final = (
-    re.compile(r"(?:replace|swap out) (?P<old>.+?) (?:with|by|for) (?P<new>.+?)", re.IGNORECASE),
-    re.compile(r"swap (?P<old>.+?) for (?P<new>.+?)", re.IGNORECASE),
-    re.compile(_NEW_OLD, re.IGNORECASE),
-)
-_REPLACE_IN: Final = re.compile(rf"(?:replace|change|swap(?: out)?|switch) (?P<old>.+?) {_IN}", re.IGNORECASE)
-_WITH: Final = re.compile(r" (?:with|by|for|to) (?P<new>[^.!?,;]+)", re.IGNORECASE)
-_INSIDE: Final = re.compile(r"(?:in|on|from|within|for|of)", re.IGNORECASE)
-_AFTERWARDS: Final = re.compile(r",? (?:please |pls )?(?P<request>[^.!?]+)[.!]*$", re.IGNORECASE)
-_DETERMINER: Final = re.compile(r"(?:the|that|my) (?=\S)", re.IGNORECASE)
-_NO_VALUES: Final = frozenset({"it", "that", "this", "them", "these", "those", "everything", "one", "something"})
 _LONGEST: Final = 6
 
 
@@ -56,24 +24,24 @@ def read_move(clause: Clause) -> Statement | None:
     own = clause.own
     if len(own) > _MAX_REQUEST or clause.mention.owner != "my":
         return None
-    made = _MADE.fullmatch(own) if len(clause.mention.ranks) == 1 and clause.ends else None
+    made = _EN.made.fullmatch(own) if len(clause.mention.ranks) == 1 and clause.ends else None
     if made:
         return _insert(clause, "insert", made["made"] or made["put"] or made["named"], clause.mention.ranks[0])
     if not clause.mention.plural and not (clause.mention.noun and has_one_form(clause.mention.noun[-1])):
         return None
-    if _INSIDE.fullmatch(own) and clause.opens and (request := _AFTERWARDS.match(clause.after)):
+    if _EN.inside.fullmatch(own) and clause.opens and (request := _EN.afterwards.match(clause.after)):
         return _read_inner(clause, request["request"])
-    old = _REPLACE_IN.fullmatch(own)
+    old = _EN.replace_in.fullmatch(own)
     if old and (replaced := _read_replaced_in(clause, old["old"])):
         return replaced
-    if (into := _PUT_INTO.fullmatch(own)) and (spot := _THEN_AT.match(clause.after)):
+    if (into := _EN.put_into.fullmatch(own)) and (spot := _EN.then_at.match(clause.after)):
         return _insert(clause, "insert", into["value"], _spot_rank(spot), used=spot.end())
     if not clause.ends:
         return None
-    for form in _REPLACED:
+    for form in _FORMS.replaced:
         if match := form.fullmatch(own):
             return _replace(clause, match, len(clause.after))
-    if placed := _PLACED.fullmatch(own):
+    if placed := _EN.placed.fullmatch(own):
         return _insert(clause, "move" if placed["move"] else "insert", placed["value"], _spot_rank(placed))
     return None
 
@@ -82,10 +50,10 @@ def read_bare_move(text: str) -> FactOperation | None:
     """Return what a whole sentence without a topic asks for: "Move red to third." or "Replace red with blue."."""
     if len(text) > _MAX_BARE:
         return None
-    for form in _REPLACED_BARE:
+    for form in _FORMS.replaced_bare:
         if (match := form.fullmatch(text)) and (entries := _old_and_new(match["old"], match["new"])):
             return FactOperation("replace", None, entries)
-    placed = _PLACED.fullmatch(text)
+    placed = _EN.placed.fullmatch(text)
     if placed and (value := _read_thing(placed["value"])):
         return FactOperation("move", None, ((_spot_rank(placed), value),))
     return None
@@ -96,10 +64,10 @@ def _read_inner(clause: Clause, request: str) -> Statement | None:
     request = request.strip()
     if len(request) > _MAX_REQUEST:
         return None
-    for form in _REPLACED_BARE:
+    for form in _FORMS.replaced_bare:
         if match := form.fullmatch(request):
             return _replace(clause, match, len(clause.after))
-    placed = _PLACED.fullmatch(request)
+    placed = _EN.placed.fullmatch(request)
     if not placed:
         return None
     op = "move" if placed["move"] else "insert"
@@ -108,7 +76,7 @@ def _read_inner(clause: Clause, request: str) -> Statement | None:
 
 def _read_replaced_in(clause: Clause, old: str) -> Statement | None:
     """Read "replace red in my favorite colors with blue"."""
-    match = _WITH.match(clause.after)
+    match = _EN.with_word.match(clause.after)
     entries = _old_and_new(old, match["new"]) if match else None
     return clause.state("replace", entries, used=match.end()) if match and entries else None
 
@@ -128,8 +96,8 @@ def _old_and_new(old: str, new: str) -> tuple[Entry, Entry] | None:
 
 def _read_thing(words: str) -> str | None:
     """Return the one value that words name."""
-    value = read_value(_DETERMINER.sub("", words, count=1) if words[:1].islower() else words)
-    plain = value and len(value.split()) <= _LONGEST and value.lower() not in _NO_VALUES and to_rank(value) == 0
+    value = read_value(_EN.determiner.sub("", words, count=1) if words[:1].islower() else words)
+    plain = value and len(value.split()) <= _LONGEST and value.lower() not in _WORDS.no_values and to_rank(value) == 0
     return value if plain else None
 
 

@@ -4,49 +4,14 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from app.domain.facts.phrases import NUMBER, NUMBERED, ORDINAL, to_rank
+from app.domain.facts.phrases import to_rank
 from app.domain.facts.values import cut_values, read_value, split_values
+from app.domain.phrasebooks import english
 
-_ORDINALLY: Final = rf"(?:{ORDINAL}|\d{{1,2}}(?:st|nd|rd|th))"
-_SIGN: Final = r" ?[-–—:=.)/] ?"
-_DIGIT: Final = r"(?P<digit>\d{1,2})"
-_LINE_MARKS: Final = tuple(
-    re.compile(pattern, re.IGNORECASE)
-    for pattern in (
-        rf"{_DIGIT} ?(?:\.\)|\)\.|[.:]? ?[-–—=/>→]+ |\.-) ?(?=\S)",
-        rf"{_DIGIT}(?: ?[-–—=/>] ?| ?[\])] ?|, )(?=[^\W\d_]|[\"'(])",
-        rf"\[{_DIGIT}\] ?(?=\S)",
-        rf"{_DIGIT}\ufe0f?\u20e3 ?(?=\S)",
-        r"(?P<circled>[①-⑩]) ?(?=\S)",
-        rf"(?P<word>{_ORDINALLY})(?: place| choice| spot)?(?:{_SIGN}| is |, | )(?=\S)",
-        rf"(?P<number>(?:number|no\.?|nr\.?) {NUMBER}|# ?\d{{1,2}})(?:{_SIGN}| is |, | )(?=\S)",
-        rf"(?P<name>{NUMBER})(?: ?[:=.)] ?| [-–—] )(?=[^\W\d_]|[\"'(])",
-        r"\(?(?P<letter>[a-j])[.)] ?(?=\S)",
-        r"(?P<roman>i{1,3}|iv|vi{0,3}|ix|x)[.)] (?=\S)",
-        rf"{_DIGIT} (?=[^\W\d_]|[\"'(])",
-    )
-)
-"""The styles of the marks of lists. One list has one style, and its ranks count up."""
-_LINE_START: Final = re.compile(
-    rf"[\d\[(#①-⑩]|[a-jivx]{{1,4}}[.)]|(?:{ORDINAL}|number|no|nr|{NUMBER})\b", re.IGNORECASE
-)
+_FORMS: Final = english.forms("facts", "orders")
+_EN: Final = english.patterns("facts", "orders")
+
 _ROMAN: Final = ("i", "ii", "iii", "iv", "v", "vi", "vii", "viii", "ix", "x")
-_INLINE_BREAK: Final = re.compile(r"(?:[,;.]|(?<=\s))(?: ?(?:and|&))? ?")
-_PLACE: Final = r"(?: (?:place|one|up|spot|choice|pick|of all))?"
-_RANKED: Final = rf"(?:the |my )?(?P<rank>{_ORDINALLY}|{NUMBERED}){_PLACE}"
-_NEXT: Final = r"(?:then|next|after that|afterwards|followed by|finally|lastly|last but not least|last)"
-_BE: Final = r"(?:(?: ?[:=]| [-–—]|,)| (?:is|are|comes?|goes to|would be|has to be|must be|place goes to))"
-_OPENER: Final = re.compile(
-    rf"(?:^|[,;.!] (?:(?:and|&) )?| (?:and|&) | (?=(?:then|followed by) ))(?:{_RANKED}|(?P<next>{_NEXT}))"
-    rf"(?P<be>{_BE})?(?: (?:is|comes?|there's|we have|it's))? (?=\S)",
-    re.IGNORECASE,
-)
-_AFTER: Final = re.compile(
-    rf"(?P<value>[^,;]+?)(?: (?:is|comes|in|at|as|on|being|is in|comes in|is my|as my|my))?(?: the)?"
-    rf" (?:\((?P<digit>\d{{1,2}})\)|\(?(?P<rank>{_ORDINALLY}|{NUMBERED})\)?(?: place)?)$",
-    re.IGNORECASE,
-)
-_PIECE: Final = re.compile(r"(?:[,;](?: ?(?:and|&|then))?|(?<=[\w)])(?: and| &)(?= )) ?")
 _MAX_TEXT: Final = 4000
 _MAX_MARKS: Final = 12
 
@@ -57,9 +22,9 @@ def number_lines(lines: Sequence[str]) -> list[str]:
     A list has at least two lines, and its ranks count up. Blank lines may stand between them.
     """
     numbered = list(lines)
-    if sum(_LINE_START.match(line) is not None for line in lines) < 2:
+    if sum(_EN.line_start.match(line) is not None for line in lines) < 2:
         return numbered
-    for style in _LINE_MARKS:
+    for style in _FORMS.line_marks:
         for run in _find_runs(numbered, style):
             for at, rank, end in run:
                 numbered[at] = f"{rank}) {numbered[at][end:]}"
@@ -98,14 +63,14 @@ def _rank_of(match: re.Match[str]) -> int:
 
 def mark_ranks(text: str) -> str:
     """Return a text whose list counts in another style, "1 - red, 2 - blue", with marks such as `1)`. Linear."""
-    for style in _LINE_MARKS:
+    for style in _FORMS.line_marks:
         first = style.match(text)
         if not first or _rank_of(first) != 1:
             continue
         pieces = ["1) "]
         at = first.end()
         rank = 1
-        for joint in _INLINE_BREAK.finditer(text, first.end()):
+        for joint in _EN.inline_break.finditer(text, first.end()):
             mark = style.match(text, joint.end()) if joint.start() >= at else None
             if mark and _rank_of(mark) == rank + 1:
                 rank += 1
@@ -129,7 +94,7 @@ def read_order(text: str, after: int | None = None) -> list[tuple[int, str]]:
 def _read_openers(text: str, after: int | None = None) -> list[tuple[int, str]]:
     """Read "first is red, then blue, and finally green"."""
     text = text[:_MAX_TEXT]
-    openers = list(_OPENER.finditer(text))
+    openers = list(_EN.opener.finditer(text))
     if not openers or openers[0].start() or (openers[0]["next"] and after is None):
         return []
     if len(openers) < (2 if after is None else 1) and not openers[0]["be"]:
@@ -152,8 +117,8 @@ def _read_places(text: str) -> list[tuple[int, str]]:
     """Read "red first, blue second and green third"."""
     if len(text) > 1000:
         return []
-    pieces = [piece for piece in _PIECE.split(text.strip(" .!")) if piece]
-    found = [_AFTER.match(piece.strip()) for piece in pieces[:_MAX_MARKS]]
+    pieces = [piece for piece in _EN.piece.split(text.strip(" .!")) if piece]
+    found = [_EN.after.match(piece.strip()) for piece in pieces[:_MAX_MARKS]]
     pairs = [
         (to_rank(match["rank"] or match["digit"]), value)
         for match in found

@@ -10,13 +10,18 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from app.domain.facts import retraction_words as words_of
 from app.domain.facts.cleaning import clean_message
 from app.domain.facts.fact import FactOperation, value_key
 from app.domain.facts.look_alikes import hands_over_text, opens_fiction, tells_state
 from app.domain.facts.mentions import find_mentions
 from app.domain.facts.topics import FactTopics
 from app.domain.facts.values import cut_value, read_value
+from app.domain.phrasebooks import english
+
+_FORMS: Final = english.forms("facts", "retractions")
+_EN: Final = english.patterns("facts", "retractions")
+_WORDS: Final = english.words("facts", "retractions")
+_CUE_STEMS: Final = tuple(_WORDS.cue_stems)
 
 READ: Final = 4000
 """The characters of a message that are read. A retraction stands in a short message."""
@@ -30,15 +35,6 @@ _FUZZY: Final = 300
 """The longest message in which a misspelt value is recognised."""
 _FUZZY_WORD: Final = 6
 _MANY_SENTENCES: Final = 4
-_SENTENCE: Final = re.compile(r"[^.!?\n]*(?:[.!?]+(?=\s|$|[\"'])|\n|$|[.!?]+)")
-_QUOTED: Final = re.compile(r"\"[^\"]*\"|(?<!\w)'(?:[^']|(?<=\w)'(?=\w))*'(?!\w)|`[^`]*`")
-_ARTICLE: Final = re.compile(r"(?:the|an?|my) ", re.IGNORECASE)
-_MARK: Final = re.compile(r"[\x01\x02](\d+)[\x01\x02]")
-_ASKS_FOR: Final = re.compile(r"(?:can|could|would|will) you\b", re.IGNORECASE)
-_TOKEN: Final = re.compile(r"[^\W_]+(?:['-][^\W_]+)*")
-_OPENING: Final = re.compile(
-    r"^(?:(?:and|but|so|well|oh|ok|okay|btw|also|hey|hm+|honestly|thanks|please)[ ,.!]+)+", re.IGNORECASE
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +73,7 @@ def may_retract(text: str) -> bool:
     head = text[:READ].strip()
     if head[:1] == "*" or head[-1:] == "*":
         return True
-    return words_of.has_cue(head) or words_of.FOREIGN_NEGATION.search(head) is not None
+    return _has_cue(head) or _EN.foreign_negation.search(head) is not None
 
 
 def read_retractions(
@@ -94,13 +90,13 @@ def read_retractions(
     """
     if not known or not may_retract(text):
         return []
-    clean = _QUOTED.sub('""', clean_message(text[:READ]))
+    clean = _EN.quoted.sub('""', clean_message(text[:READ]))
     known = known[:MAX_KNOWN]
     reading = _Reading()
     sentences = list(_own_sentences(clean, known, topics, reading))
     whole = " ".join(sentence for sentence, _ in sentences)
     if len(sentences) > 1 and _is_short(whole) and not any(foreign for _, foreign in sentences):
-        reading.done = not words_of.HEDGE.search(whole) and _read_swap(_OPENING.sub("", whole), reading, topics)
+        reading.done = not _EN.hedge.search(whole) and _read_swap(_EN.opening.sub("", whole), reading, topics)
     if not reading.done:
         for sentence, foreign in sentences:
             if not foreign:
@@ -110,6 +106,14 @@ def read_retractions(
     if not reading.done:
         _read_afterthought(clean, reading, known)
     return list(_operations_of(reading, stated, thread_id))
+
+
+def _has_cue(text: str) -> bool:
+    """Tell whether a text has words of a negation, a change or a hedge: without one, it neither retracts nor doubts."""
+    words = _EN.word.findall(text.lower())
+    if not _WORDS.cue_words.isdisjoint(words) or any(word.startswith(_CUE_STEMS) for word in words):
+        return True
+    return _EN.cue_phrases.search(text) is not None
 
 
 def _is_short(clean: str) -> bool:
@@ -122,7 +126,7 @@ def _own_sentences(
     """Yield the sentences with marks, and whether each belongs to a story, a text to work on or another person."""
     foreign = False
     by_key = _group_values(known)
-    for match in _SENTENCE.finditer(clean):
+    for match in _EN.sentence.finditer(clean):
         sentence = " ".join(match[0].split())
         if not sentence:
             continue
@@ -135,7 +139,7 @@ def _group_values(known: Sequence[KnownFact]) -> dict[str, list[KnownFact]]:
     """Return the facts by the words of their value, longest first."""
     groups: dict[str, list[KnownFact]] = {}
     for fact in known:
-        bare = _ARTICLE.sub("", fact.value, count=1) if _ARTICLE.match(fact.value) else fact.value
+        bare = _EN.article.sub("", fact.value, count=1) if _EN.article.match(fact.value) else fact.value
         groups.setdefault(value_key(bare), []).append(fact)
     return dict(sorted(groups.items(), key=lambda item: -len(item[0])))
 
@@ -174,7 +178,7 @@ def _is_word(text: str, start: int, end: int) -> bool:
 
 def _misspelt(low: str, by_key: dict[str, list[KnownFact]]) -> Iterator[tuple[int, int, list[KnownFact]]]:
     """Yield the place of a value of one long word that is misspelt by one letter, the first one."""
-    words = [match for match in _TOKEN.finditer(low) if len(match[0]) >= _FUZZY_WORD - 1]
+    words = [match for match in _EN.token.finditer(low) if len(match[0]) >= _FUZZY_WORD - 1]
     for key, facts in by_key.items():
         if len(key) < _FUZZY_WORD or not key.isalpha():
             continue
@@ -213,7 +217,7 @@ def _mark_topics(sentence: str, topics: FactTopics, reading: _Reading, known: Se
         at = mention.end
     marked = "".join((*parts, sentence[at:]))
     stored = {fact.topic_key for fact in known}
-    for loose in words_of.LOOSE_TOPIC.finditer(marked):
+    for loose in _EN.loose_topic.finditer(marked):
         noun = (loose["noun"] or loose["thing"] or loose["group"]).casefold().split()
         found = next((key for n in (noun, noun[:1]) if (key := topics.find_topic(n)) in stored), None)
         if found:
@@ -224,27 +228,27 @@ def _mark_topics(sentence: str, topics: FactTopics, reading: _Reading, known: Se
 
 def _is_of_another(marked: str, sentence: str) -> bool:
     """Tell whether a sentence tells of another person before it names a value or a topic of the user."""
-    mark = _MARK.search(marked)
+    mark = _EN.mark.search(marked)
     lead = marked[: mark.start()] if mark else marked
-    if person := words_of.OTHER_PERSON.search(lead):
-        own = words_of.OWN.search(lead, person.end())
-        return own is None or words_of.REPORTS.search(lead, person.end(), own.start()) is not None
-    name = words_of.OTHER_NAME.match(marked)
+    if person := _EN.other_person.search(lead):
+        own = _EN.own.search(lead, person.end())
+        return own is None or _EN.reports.search(lead, person.end(), own.start()) is not None
+    name = _EN.other_name.match(marked)
     if name is None or name["name"] == "I" or mark is None:
         return False
-    return words_of.REPORTS.search(name[0]) is not None or not words_of.OWN.search(sentence)
+    return _EN.reports.search(name[0]) is not None or not _EN.own.search(sentence)
 
 
 def _read_sentence(marked: str, reading: _Reading, known: Sequence[KnownFact], topics: FactTopics) -> None:
     """Read the first form that a sentence has, else note what it puts in doubt."""
-    if not _MARK.search(marked) or words_of.STAYS.search(marked):
+    if not _EN.mark.search(marked) or _EN.stays.search(marked):
         return
-    if "\x02" not in marked and words_of.OTHER_TASK.match(marked):
+    if "\x02" not in marked and _EN.other_task.match(marked):
         return
-    text = _OPENING.sub("", marked)
+    text = _EN.opening.sub("", marked)
     asks = marked.rstrip().endswith("?")
-    hedges = words_of.HEDGE.search(text) is not None
-    readable = not hedges and (not asks or _ASKS_FOR.match(text) is not None)
+    hedges = _EN.hedge.search(text) is not None
+    readable = not hedges and (not asks or _EN.asks_for.match(text) is not None)
     if readable and (_read_swap(text, reading, topics) or _read_removal(text, reading, known)):
         reading.done = True
     elif _casts_doubt(marked, asks=asks, hedges=hedges):
@@ -253,23 +257,23 @@ def _read_sentence(marked: str, reading: _Reading, known: Sequence[KnownFact], t
 
 def _casts_doubt(marked: str, *, asks: bool, hedges: bool) -> bool:
     """Tell whether a sentence that was not read puts in doubt what it names. A plain question does not."""
-    if words_of.FOREIGN_NEGATION.search(marked):
+    if _EN.foreign_negation.search(marked):
         return True
-    if asks and "\x01" in marked and (hedges or ("\x02" in marked and words_of.ASKED_DOUBT.search(marked))):
+    if asks and "\x01" in marked and (hedges or ("\x02" in marked and _EN.asked_doubt.search(marked))):
         return True
-    return (hedges or not asks) and words_of.has_cue(_MARK.sub(" ", marked))
+    return (hedges or not asks) and _has_cue(_EN.mark.sub(" ", marked))
 
 
 def _read_swap(text: str, reading: _Reading, topics: FactTopics) -> bool:
-    for pattern in words_of.SWAPPED_VALUE:
+    for pattern in _FORMS.swapped_value:
         if (found := pattern.search(text)) is None:
             continue
         facts = reading.values[int(found["value"])]
         own = _facts_of_topic(text, reading, facts)
-        value = _new_value(_MARK.sub(_unmark(reading), found["new"]), facts[0].topic_key, topics)
+        value = _new_value(_EN.mark.sub(_unmark(reading), found["new"]), facts[0].topic_key, topics)
         if value is None or not own or value_key(value) == value_key(facts[0].value):
             continue
-        if pattern.pattern.startswith(r"\b(?:i've") and not words_of.NAMES_TOPIC.search(text):
+        if pattern.pattern.startswith(r"\b(?:i've") and not _EN.names_topic.search(text):
             return False  # a drink of the moment need not be the favorite
         reading.swapped.update(dict.fromkeys(own, value))
         return True
@@ -287,7 +291,7 @@ def _unmark(reading: _Reading) -> Callable[[re.Match[str]], str]:
 
 
 def _read_removal(text: str, reading: _Reading, known: Sequence[KnownFact]) -> bool:
-    for pattern in words_of.GONE_VALUE:
+    for pattern in _FORMS.gone_value:
         if found := pattern.search(text):
             named = [int(found["value"]), *_joined_values(text, found.end("value") + 1)]
             own = _facts_of_topic(text, reading, [fact for at in named for fact in reading.values[at]])
@@ -295,7 +299,7 @@ def _read_removal(text: str, reading: _Reading, known: Sequence[KnownFact]) -> b
                 return False  # "my favorite color isn't blue" need not remove blue from a list
             reading.gone.update(dict.fromkeys(own))
             return bool(own)
-    for pattern in words_of.GONE_TOPIC:
+    for pattern in _FORMS.gone_topic:
         if found := pattern.search(text):
             topic = reading.topics[int(found["topic"])]
             own = [fact for fact in known if fact.topic_key == topic]
@@ -306,38 +310,38 @@ def _read_removal(text: str, reading: _Reading, known: Sequence[KnownFact]) -> b
 
 def _joined_values(text: str, at: int) -> Iterator[int]:
     """Yield the numbers of the values that "or" or "and" joins to the one before `at`: "I don't like A or B"."""
-    while joined := words_of.JOINED_VALUE.match(text, at):
+    while joined := _EN.joined_value.match(text, at):
         yield int(joined["value"])
         at = joined.end()
 
 
 def _facts_of_topic(text: str, reading: _Reading, facts: Iterable[KnownFact]) -> list[KnownFact]:
     """Return the facts of the topics that a sentence names; all of them if it names none."""
-    named = {reading.topics[int(mark[1])] for mark in _MARK.finditer(text) if mark[0][0] == "\x02"} - {None}
+    named = {reading.topics[int(mark[1])] for mark in _EN.mark.finditer(text) if mark[0][0] == "\x02"} - {None}
     return [fact for fact in facts if fact.topic_key in named] if named else list(facts)
 
 
 def _doubt_marks(marked: str, reading: _Reading, known: Sequence[KnownFact]) -> None:
     """Put in doubt the values that a sentence names, or all values of a topic that it names without one."""
-    named = [reading.values[int(mark[1])] for mark in _MARK.finditer(marked) if mark[0][0] == "\x01"]
+    named = [reading.values[int(mark[1])] for mark in _EN.mark.finditer(marked) if mark[0][0] == "\x01"]
     facts = dict.fromkeys(fact for group in named for fact in group)
     reading.doubted.update(dict.fromkeys(_facts_of_topic(marked, reading, facts)))
-    if not named and not words_of.OTHER_VALUE.search(marked):
-        topics = {reading.topics[int(mark[1])] for mark in _MARK.finditer(marked)}
+    if not named and not _EN.other_value.search(marked):
+        topics = {reading.topics[int(mark[1])] for mark in _EN.mark.finditer(marked)}
         reading.doubted.update(dict.fromkeys(fact for fact in known if fact.topic_key in topics))
 
 
 def _read_afterthought(clean: str, reading: _Reading, known: Sequence[KnownFact]) -> None:
     """Put in doubt what a short message names in one sentence and takes back in another: "Titanic? I doubt it."."""
-    sentences = [one for one in _SENTENCE.findall(clean) if one.strip()]
-    if len(sentences) > _MANY_SENTENCES or words_of.STAYS.search(clean):
+    sentences = [one for one in _EN.sentence.findall(clean) if one.strip()]
+    if len(sentences) > _MANY_SENTENCES or _EN.stays.search(clean):
         return
-    if words_of.ALL_DOUBTED.search(clean):
+    if _EN.all_doubted.search(clean):
         reading.doubted.update(dict.fromkeys(known))
-    if words_of.AFTERTHOUGHT.search(clean):
+    if _EN.afterthought.search(clean):
         for facts in reading.values:
             reading.doubted.update(dict.fromkeys(facts))
-    if not reading.values and not reading.topics and words_of.LATEST_DOUBTED.search(clean):
+    if not reading.values and not reading.topics and _EN.latest_doubted.search(clean):
         reading.doubted.update(dict.fromkeys(fact for fact in known if fact.latest))
 
 
@@ -351,7 +355,7 @@ def _read_correction(
     """Read "Actually, it's navy.", which corrects what the message before it stated, or names its topic."""
     line = " ".join(clean.split())
     rest, corrects = _strip_openers(line)
-    if not corrects and (marked := words_of.MARKED_CORRECTION.match(line)):
+    if not corrects and (marked := _EN.marked_correction.match(line)):
         rest = marked["before"] or marked["after"] or marked["said"]
         corrects = True
     if not corrects or stated or not rest or rest.endswith("?"):
@@ -367,13 +371,13 @@ def _read_correction(
             return
     latest = [fact for fact in known if fact.latest]
     keys = {fact.topic_key for fact in latest}
-    named = [key for sentence in _SENTENCE.findall(rest)[1:] if (key := _topic_of(sentence, topics))]
+    named = [key for sentence in _EN.sentence.findall(rest)[1:] if (key := _topic_of(sentence, topics))]
     if named:
         latest = [fact for fact in known if fact.topic_key == named[0]]
         keys = {fact.topic_key for fact in latest}
-    copula = words_of.COPULA.match(rest)
+    copula = _EN.copula.match(rest)
     body = rest[copula.end() if copula else 0 :]
-    first = _SENTENCE.match(body)
+    first = _EN.sentence.match(body)
     if len(keys) != 1 or first is None or (first.end() < len(body) and not named):
         return
     topic = next(iter(keys))
@@ -397,11 +401,11 @@ def _strip_openers(text: str) -> tuple[str, bool]:
     at = 0
     corrects = False
     while True:
-        found = words_of.CORRECTS.match(text, at)
+        found = _EN.corrects.match(text, at)
         if found:
             corrects = True
         else:
-            found = words_of.OPENER.match(text, at)
+            found = _EN.opener.match(text, at)
         if found is None or found.end() == at:
             return text[at:].lstrip(" ,.:;!…–—-/"), corrects
         at = found.end()
@@ -410,23 +414,23 @@ def _strip_openers(text: str) -> tuple[str, bool]:
 def _without_trailing(text: str) -> str:
     """Return the words without those at the end that name nothing ("instead", "sorry")."""
     end = len(text)
-    while trailing := words_of.TRAILING.search(text, max(0, end - _LONGEST_TRAILING), end):
+    while trailing := _EN.trailing.search(text, max(0, end - _LONGEST_TRAILING), end):
         end = trailing.start()
     return text[:end]
 
 
 def _new_value(words: str, topic: str, topics: FactTopics) -> str | None:
     """Return the value that words name, or None if they may say something else."""
-    text = _MARK.sub(" ", _without_trailing(words.strip())).strip(" ,.!;:-–—")
+    text = _EN.mark.sub(" ", _without_trailing(words.strip())).strip(" ,.!;:-–—")
     text = (
         re.split(r",? (?:so|because|since|cause|and|but|which|that|though|as) (?=\S)|, ", text, maxsplit=1)[0] or text
     )
     value, rest = cut_value(text)
     value = read_value(value) or ""
-    bare = _ARTICLE.sub("", value, count=1) if value[:4].casefold() in ("the ", "a", "an ") else value
-    if not value or rest.strip(" ,.!") or len(value.split()) > _MAX_NEW_WORDS or words_of.NO_NAME.match(bare):
+    bare = _EN.article.sub("", value, count=1) if value[:4].casefold() in ("the ", "a", "an ") else value
+    if not value or rest.strip(" ,.!") or len(value.split()) > _MAX_NEW_WORDS or _EN.no_name.match(bare):
         return None
-    if value.islower() and words_of.POINTS.search(value):
+    if value.islower() and _EN.points.search(value):
         return None
     return None if tells_state(value, topics.singular_name(topic).split()[1:]) else value
 

@@ -1,6 +1,5 @@
 """Sentences of a message with what their context says, and the entries of lists that follow them."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -9,38 +8,20 @@ from typing import Final
 from app.domain.facts.fillers import drop_asides
 from app.domain.facts.look_alikes import hands_over_text, marks_joke, opens_fiction
 from app.domain.facts.orders import number_lines, read_order
-from app.domain.facts.phrases import to_rank, word_set
-from app.domain.facts.ranked_lists import BULLET, MARK, read_bullet, read_marks
+from app.domain.facts.phrases import to_rank
+from app.domain.facts.ranked_lists import MARK, read_bullet, read_marks
 from app.domain.facts.spelling import normalize_spelling
 from app.domain.facts.values import cut_values, read_value, split_values
+from app.domain.phrasebooks import english
 from app.domain.text_rules import sentence_ends
 
-_EMPHASIS: Final = re.compile(r"\*\*|(?<![\w*])[*_](?=[^\W_])|(?<=[^\W_])[*_](?![\w*])")
-_ITEM: Final = re.compile(rf"(?:{BULLET.pattern}|{MARK.pattern})", re.IGNORECASE)
-_INITIALS: Final = re.compile(r"(?:^|[\s(\"'])(?:[^\W\d_]\.){2,8}$")
-_NEW_SUBJECT: Final = re.compile(
-    r" (?:I|My|It|He|She|We|They|You|The|This|That|And|But|Also|Now|Please|Thanks)\b| [a-z]"
-)
-_FORM_LINE: Final = re.compile(r"(?!.{0,40}(?:fav|\btop ))[^\W\d_][\w ]{0,30}: \S", re.IGNORECASE)
-_MAIL_HEADER: Final = re.compile(r"(?:subject: |(?:from|to|cc): .{0,80}@)", re.IGNORECASE)
-_MENTIONS: Final = re.compile(r"f(?:av|[aov]{2})|\b(?:my|top)\b", re.IGNORECASE)
-_LINE_LEAD: Final = re.compile(r"^(?:[^\w\s\"'(\\[<{$#@/]{1,4} )?(?:and |& )?")
-"""A sign such as an emoji, and "and", before the value of a line."""
+_EN: Final = english.patterns("facts", "sentences")
+_WORDS: Final = english.words("facts", "sentences")
+
 _MAX_PLAIN: Final = 30
 _MAX_LINES: Final = 200
 _PLAIN_WORDS: Final = 8
 _NAME_WORDS: Final = 3
-_SMALL_WORDS: Final = word_set("of the and to a an in for with on at from by or vs & n de la le el der die das")
-_COURTESIES: Final = word_set("""
-    thanks thank thx please hi hello dear regards cheers yes no ok okay sure bye best sincerely anyway also note ps
-    """)
-FUNCTION_WORDS: Final = word_set("""
-    i me my you your we us it this that please thanks thank thx cheers can could what how is
-    are hi hello hey dear regards best love yes no ok okay sure now also but if when why who where do does did will
-    would should let let's i'm i'll i've it's that's there here make give show tell write find plan help
-    """)
-"""Words that stand in a sentence and seldom in a value."""
-_DOTTED: Final = re.compile(r"(?:^|[\s(,;:.])(\d{1,2})\.$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +44,9 @@ class Sentence:
 
 def split_message(clean: str) -> tuple[list[str], list[Sentence]]:
     """Return the lines of a clean message, and its sentences with single blanks."""
-    single_blanks = "\n".join(" ".join(_EMPHASIS.sub("", line).replace("`", '"').split()) for line in clean.split("\n"))
+    single_blanks = "\n".join(
+        " ".join(_EN.emphasis.sub("", line).replace("`", '"').split()) for line in clean.split("\n")
+    )
     lines = number_lines(drop_asides(normalize_spelling(single_blanks)).split("\n"))
     parts = [
         (number, at == len(pieces) - 1, piece)
@@ -84,9 +67,9 @@ def split_message(clean: str) -> tuple[list[str], list[Sentence]]:
         fiction = fiction or opens_fiction(piece)
         joke = marks_joke(piece) or (at + 1 < len(parts) and marks_joke(parts[at + 1][2]))
         sentences.append(Sentence(piece, number, last, quotes % 2 == 1, joke, foreign or fiction, form))
-        form = form or _FORM_LINE.match(piece) is not None
+        form = form or _EN.form_line.match(piece) is not None
         quotes += piece.count('"')
-        foreign = foreign or hands_over_text(piece) or _MAIL_HEADER.match(piece) is not None
+        foreign = foreign or hands_over_text(piece) or _EN.mail_header.match(piece) is not None
     return lines, sentences
 
 
@@ -97,7 +80,7 @@ def _split_line(line: str) -> list[str]:
     pieces = []
     counts_on = " 2." in line
     for end in sentence_ends(line):
-        mark = _DOTTED.search(line[max(0, end - 4) : end])
+        mark = _EN.dotted.search(line[max(0, end - 4) : end])
         if (
             mark
             and end < len(line)
@@ -105,7 +88,11 @@ def _split_line(line: str) -> list[str]:
         ):
             ranked = True
             continue
-        if _INITIALS.search(line[max(0, end - 20) : end]) and end < len(line) and not _NEW_SUBJECT.match(line, end):
+        if (
+            _EN.initials.search(line[max(0, end - 20) : end])
+            and end < len(line)
+            and not _EN.new_subject.match(line, end)
+        ):
             continue
         if line[end - 1] == "!" and line[end : end + 5] in {" and ", " at th"}:
             continue
@@ -117,13 +104,13 @@ def _split_line(line: str) -> list[str]:
 
 def _strip_item(line: str) -> str:
     """Return a line without a bullet or its only rank's mark at its start."""
-    match = _ITEM.match(line)
+    match = _EN.item.match(line)
     return line[match.end() :].strip() if match and not MARK.search(line, match.end()) else line
 
 
 def is_item(line: str) -> bool:
     """Tell whether a line is an entry of a list: it begins with a bullet or with a rank's mark."""
-    return _ITEM.match(line) is not None
+    return _EN.item.match(line) is not None
 
 
 def rank_of_line(line: str) -> int | None:
@@ -221,20 +208,20 @@ def read_lines_before(lines: Sequence[str], line: int) -> list[tuple[int, str]]:
 
 def _plain_value(line: str) -> str | None:
     """Return the value of a line that is nothing but one short value, else None."""
-    text = _LINE_LEAD.sub("", line.rstrip(" ,;"), count=1)
+    text = _EN.line_lead.sub("", line.rstrip(" ,;"), count=1)
     words = text.split()
     if text.endswith(".") and len(words) <= _NAME_WORDS:
         text = text[:-1]
     if not text or not 0 < len(words) <= _PLAIN_WORDS or text[-1] in ".?!:" or not _is_plain(text):
         return None
     whole, rest = cut_values(text)
-    return read_value(whole) if not rest and not _MENTIONS.search(text) else None
+    return read_value(whole) if not rest and not _EN.mentions.search(text) else None
 
 
 def read_enumeration(line: str) -> list[str]:
     """Return the values of a line that is nothing but an enumeration."""
     whole, rest = cut_values(line[:1000])
-    values = [] if rest.strip(" .!") or _MENTIONS.search(line) or "?" in line else split_values(whole)
+    values = [] if rest.strip(" .!") or _EN.mentions.search(line) or "?" in line else split_values(whole)
     short = all(len(value.split()) <= _PLAIN_WORDS and _is_plain(value) for value in values)
     return values if len(values) > 1 and short else []
 
@@ -242,10 +229,10 @@ def read_enumeration(line: str) -> list[str]:
 def _is_plain(value: str) -> bool:
     """Tell whether a line is a name and no sentence: a title, or words without a function word."""
     words = value.split()
-    title = all(word[:1].isupper() or word.lower() in _SMALL_WORDS for word in words) and words[0][:1].isupper()
-    if title and words[0].lower().strip(",!") not in _COURTESIES:
+    title = all(word[:1].isupper() or word.lower() in _WORDS.small_words for word in words) and words[0][:1].isupper()
+    if title and words[0].lower().strip(",!") not in _WORDS.courtesies:
         return True
-    return FUNCTION_WORDS.isdisjoint(_lowered(words))
+    return _WORDS.function_words.isdisjoint(_lowered(words))
 
 
 def _lowered(words: Sequence[str]) -> list[str]:

@@ -7,31 +7,13 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from app.domain.facts.phrases import FAVORITE, ORDINALS, one_of, word_set
+from app.domain.facts.phrases import ORDINALS
 from app.domain.near_names import slip_forms
+from app.domain.phrasebooks import english
 
-_LIKE_FAVORITE: Final = re.compile(r"(?<![\w'])[Ff](?=[avlo])\w{4,12}(?![\w'])")
-_EXACT: Final = re.compile(rf"{FAVORITE}(?!\w)", re.IGNORECASE)
-_OTHER_WORDS: Final = word_set("""
-    favor favour favors favours favored favoured favorer favourer favorited favourited favoriting favouriting
-    favorably favoritism favorito favoritos favorita favoritas favoriete favorieten favoriten favoriter favori favoris
-    favoriti favorevole favorable favourable favorise favorize flavorful flavored flavor flavors flavour flavours
-    """)
-"""English words that are near to "favorite", and its forms in other languages."""
-_SHORTENED: Final = re.compile(r"\bfav\.(?= [a-z])", re.IGNORECASE)
-_ORDINAL_BEFORE: Final = re.compile(rf"\bmy (?P<word>[a-z]{{4,8}})(?= {FAVORITE}\b)", re.IGNORECASE)
-_AND: Final = re.compile(r"(?<=[^\s,;] )n(?= [\w\"'])|(?<=[,;] )n(?= [\w\"'])")
-_ARE: Final = re.compile(r"(?<=[a-z\d] )r(?= [\w\"'#(])")
-_NAMES_WITH_LETTERS: Final = re.compile(
-    r"\b"
-    + one_of(
-        """mac n cheese|rock n roll|salt n \\w+|surf n turf|guns n roses|drum n bass|bread n butter|chips n \\w+
-        |fish n chips|ham n \\w+|bacon n \\w+|biscuits n gravy|cookies n (?:cream|creme)|toys r us|babies r us
-        |rhythm n blues|gin n tonic|peanut butter n \\w+|beans n rice|rice n \\w+"""
-    )
-    + r"\b",
-    re.IGNORECASE,
-)
+_EN: Final = english.patterns("facts", "spelling")
+_WORDS: Final = english.words("facts", "spelling")
+
 _FAVORITE_FORMS: Final = {
     word: frozenset(form for once in slip_forms(word) for form in slip_forms(once))
     for word in ("favorite", "favourite", "favorites", "favourites")
@@ -74,19 +56,19 @@ _ORDINAL_FORMS: Final = {word: slip_forms(word) for word in ORDINALS}
 
 def normalize_spelling(line: str) -> str:
     """Return lines in which "favrite" is "favorite", and a lone "n" or "r" of a chat is "and" or "are". Linear."""
-    line = _SHORTENED.sub("fav", line) if "." in line else line
-    line = _LIKE_FAVORITE.sub(_correct_favorite, line)
-    line = _ORDINAL_BEFORE.sub(_correct_ordinal, line)
-    for letter, pattern, word in ((" n ", _AND, "and"), (" r ", _ARE, "are")):
+    line = _EN.shortened.sub("fav", line) if "." in line else line
+    line = _EN.like_favorite.sub(_correct_favorite, line)
+    line = _EN.ordinal_before.sub(_correct_ordinal, line)
+    for letter, pattern, word in ((" n ", _EN.and_word, "and"), (" r ", _EN.are, "are")):
         if letter in line:  # few lines have one, and the search for names is slow
-            kept = [match.span() for match in _NAMES_WITH_LETTERS.finditer(line)]
+            kept = [match.span() for match in _EN.names_with_letters.finditer(line)]
             line = _replace_outside(line, pattern, word, kept)
     return line
 
 
 def _correct_favorite(match: re.Match[str]) -> str:
     word = match[0].lower()
-    if _EXACT.fullmatch(word) or word in _OTHER_WORDS or (word == "favorit" and not match.start()):
+    if _EN.exact.fullmatch(word) or word in _WORDS.other_words or (word == "favorit" and not match.start()):
         return match[0]  # "Favorit" alone is German, too
     plural = word.endswith("s")
     near = {name: forms for name, forms in _FAVORITE_FORMS.items() if name.endswith("s") == plural}

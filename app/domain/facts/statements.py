@@ -3,7 +3,6 @@
 The words are English. A doubt means "no": a fact that is not stored can be stated again.
 """
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
@@ -22,7 +21,6 @@ from app.domain.facts.look_alikes import (
     tells_state,
 )
 from app.domain.facts.mentions import Mention, find_mentions
-from app.domain.facts.phrases import ORDINAL, word_set
 from app.domain.facts.ranked_lists import MAX_RANK, first_ranks
 from app.domain.facts.requests import read_bare_request, read_request
 from app.domain.facts.sentences import (
@@ -37,55 +35,16 @@ from app.domain.facts.sentences import (
 )
 from app.domain.facts.topics import READ_LIMIT, FactTopics
 from app.domain.facts.values import read_value, split_values
+from app.domain.phrasebooks import english
 
-_HINT: Final = re.compile(
-    rf"f(?:av|[aov]{{2}})|\bmy (?:#|top\b|(?:no|nr|number)\b|{ORDINAL}\b|\d)|\b"
-    r"(?:swap|switch|exchange|remove|forget|delete|drop|replace|substitute)\b"
-    r"|\b(?:move|bump|shift|push|bring|promote|demote|put|place|rank|insert)\b[^.!?\n]{1,80}?"
-    rf"(?:#|\b(?:top|bottom|last|end|number|{ORDINAL}|\d{{1,2}}(?:st|nd|rd|th))\b)",
-    re.IGNORECASE,
-)
-"""Words without which no message states or changes a favorite."""
-_MENTIONED: Final = re.compile(r"fav|\bmy\b", re.IGNORECASE)
-"""Words without which a sentence names no favorite."""
+_EN: Final = english.patterns("facts", "statements")
+_WORDS: Final = english.words("facts", "statements")
+
 _MAX_UNSAID: Final = 300
-_SEPARATOR: Final = re.compile(
-    r"[,;] ?(?:(?:and|but|so|also|plus) )?|(?P<colon>: )| (?:and|but|so|plus|while|whereas) "
-    r"| i (?:just |also )?(?:noticed|realized|realised|decided|found out|discovered|figured out) (?:that )?"
-    r"| (?:[-–—]{1,3}|:-?[)(DP]|;-?\)|<3|\^\^|[\u2600-\u27bf\U0001f300-\U0001faff]+) ",
-    re.IGNORECASE,
-)
-_OWN_WORDS: Final = re.compile(
-    r"(?:^|.*[\s,])(?:i|i'm|i've|i'll) (?!am\b)\w.*"
-    r"|(?:(?:and|oh|ps|also|one|another|a|some|just) )*(?:\w+ ){0,2}(?:thing|note|fact|detail|update|reminder)s?"
-    r"(?: (?:before|for|about|to|i|you|while)\b.*)?",
-    re.IGNORECASE,
-)
-"""Words before a colon after which their user goes on speaking: "One thing before I forget"."""
-_JOINT: Final = re.compile(r"[ ,]*(?:(?:and|or|&) )?")
-_OVERRULING: Final = frozenset({"remove", "swap", "insert", "move", "replace"})
-"""The operations after which earlier statements of the message do not matter."""
-_ABOUT: Final = re.compile(
-    r"\b(?:as for|when it comes to|of|for|in terms of|regarding|with|about) (?:the "
-    r"|my )?(?P<noun>[a-z]+(?: [a-z]+)?),? *$",
-    re.IGNORECASE,
-)
 _MAX_LEAD: Final = 1000
 _MAX_ABOUT: Final = 60
 _ANY_THING: Final = ("thing",)
 _MAX_SEPARATORS: Final = 8
-_UNSAID: Final = re.compile(r"(?: (?:is|are)(?:n't| not) [^.!?,;]{1,80})?[\s.?!:…]*", re.IGNORECASE)
-"""The words after a favorite that do not say it. What it is not may stand there."""
-_ANSWER: Final = re.compile(
-    r"(?:oh,? |well,? |hm+,? |easy[:,] |definitely |that's easy[:,] )?"
-    r"(?P<pronoun>(?:they|it|that|those|these)(?:'re|'s|s| are| is"
-    r"| would be)(?: definitely)? )?(?P<values>[^?]{1,200})$",
-    re.IGNORECASE,
-)
-_ALSO: Final = re.compile(r"(?:oh,? )?(?:and )?also[,:]? (?P<values>[^.!?]{1,200})[.!]*$", re.IGNORECASE)
-_FUNCTION_WORDS: Final = word_set(
-    "i me my you your we us it this that the a an to for at in on of with please thanks can could what how is are"
-)
 
 
 def read_statements(text: str, topics: FactTopics, max_rank: int = MAX_RANK) -> tuple[FactOperation, ...]:
@@ -94,7 +53,7 @@ def read_statements(text: str, topics: FactTopics, max_rank: int = MAX_RANK) -> 
     Ranks outside 1 to `max_rank` are ignored. Of two values at one rank of a topic the first wins, unless the second
     corrects it ("actually …").
     """
-    if not _HINT.search(text, 0, READ_LIMIT):
+    if not _EN.hint.search(text, 0, READ_LIMIT):
         return ()
     settled = list(_settle_ranks(_read_message(clean_message(text[:READ_LIMIT]), topics), max_rank))
     ranked = {operation.topic_key for operation in settled if operation.op == "put"}
@@ -150,7 +109,7 @@ def read_sentence(
     if sentence.foreign or sentence.joke:
         return
     text = sentence.text
-    mentions = list(find_mentions(text, topics, continued=True)) if _MENTIONED.search(text) else []
+    mentions = list(find_mentions(text, topics, continued=True)) if _EN.mentioned.search(text) else []
     if not mentions and not sentence.quoted and (bare := read_bare_request(text)):
         yield Statement(bare, len(text))
     done = 0
@@ -189,7 +148,7 @@ def read_sentence(
 
 def _last_noun(lead: str, topics: FactTopics) -> str | None:
     """Return the canonical topic that words before "my favorite is" name: "as for songs, my favorite is …"."""
-    match = _ABOUT.search(lead[-_MAX_ABOUT:])
+    match = _EN.about.search(lead[-_MAX_ABOUT:])
     return topics.find_canonical(match["noun"].lower().split()) if match else None
 
 
@@ -235,12 +194,12 @@ def _read_before(sentence: Sentence, lines: Sequence[str], before: Sentence | No
 def _read_lead(clause: Clause, sentence: Sentence, failed: bool) -> Statement | None:
     """Read a clause whose own words are all words before its mention, or only those after a separator."""
     lead = clause.own
-    if failed and _JOINT.fullmatch(lead):
+    if failed and _EN.joint.fullmatch(lead):
         return None  # "my favorite color and my favorite food are …"
     if not failed and (found := _read_own(clause, sentence)):
         return found
     doubt = find_doubt(lead)
-    for separator in list(_SEPARATOR.finditer(lead))[-_MAX_SEPARATORS:]:
+    for separator in list(_EN.separator.finditer(lead))[-_MAX_SEPARATORS:]:
         if doubt is not None and doubt <= separator.start():
             return None
         if separator["colon"] and not _goes_on(lead[: separator.start()]):
@@ -252,7 +211,7 @@ def _read_lead(clause: Clause, sentence: Sentence, failed: bool) -> Statement | 
 
 def _goes_on(words: str) -> bool:
     """Tell whether the text after a colon is the user's own words, and no text to work on."""
-    return len(words) < _MAX_LEAD and _OWN_WORDS.fullmatch(words.strip()) is not None and not is_given_text(words)
+    return len(words) < _MAX_LEAD and _EN.own_words.fullmatch(words.strip()) is not None and not is_given_text(words)
 
 
 def _read_own(clause: Clause, sentence: Sentence) -> Statement | None:
@@ -286,7 +245,7 @@ def _may_lack_topic(clause: Clause, found: Statement, corrects: bool) -> bool:
 
 def _pending_mention(sentence: Sentence, topics: FactTopics) -> Mention | None:
     """Return the favorite that a sentence names without a value: "My favorite color?", "I have two favorites."."""
-    if sentence.joke or sentence.foreign or sentence.quoted or not _MENTIONED.search(sentence.text):
+    if sentence.joke or sentence.foreign or sentence.quoted or not _EN.mentioned.search(sentence.text):
         return None
     if len(sentence.text) > _MAX_UNSAID or not sentence.text.endswith(("?", ".", "!", "…")):
         return None
@@ -295,12 +254,12 @@ def _pending_mention(sentence: Sentence, topics: FactTopics) -> Mention | None:
         return None
     lead = sentence.text[: mention.start]
     after = sentence.text[mention.end :]
-    return mention if is_blank(strip_fillers(lead).rest) and _UNSAID.fullmatch(after) else None
+    return mention if is_blank(strip_fillers(lead).rest) and _EN.unsaid.fullmatch(after) else None
 
 
 def _read_answer(sentence: Sentence, lines: Sequence[str], asked: Sentence, mention: Mention) -> Statement | None:
     """Read "Green." after "My favorite color?", and "They are red and blue." after "I have two favorite colors."."""
-    match = _ANSWER.match(sentence.text)
+    match = _EN.answer.match(sentence.text)
     if not match or sentence.joke or sentence.foreign or sentence.line > asked.line + 1:
         return None
     question = asked.text.endswith("?")
@@ -322,9 +281,9 @@ def _read_also(sentence: Sentence, before: FactOperation | None) -> list[Stateme
     """Read "Also purple." after a statement that stored values."""
     if before is None or before.op not in {"list", "append", "set", "put"} or sentence.joke or sentence.foreign:
         return []
-    match = _ALSO.match(sentence.text)
+    match = _EN.also.match(sentence.text)
     values = split_values(match["values"]) if match else []
-    if not all(len(value.split()) <= 4 and _FUNCTION_WORDS.isdisjoint(value.split()) for value in values):
+    if not all(len(value.split()) <= 4 and _WORDS.function_words.isdisjoint(value.split()) for value in values):
         return []
     made = FactOperation("append", before.topic_key, tuple((None, value) for value in values))
     return [Statement(made, len(sentence.text))] if values else []
@@ -338,7 +297,7 @@ def _settle_ranks(statements: Iterator[Statement], max_rank: int) -> Iterator[Fa
         if operation is None:
             continue
         ranks = taken.setdefault(operation.topic_key, set())
-        if statement.corrects or operation.op in _OVERRULING:
+        if statement.corrects or operation.op in _WORDS.overruling:
             ranks.clear()
         if settled := _settle_one(operation, ranks, max_rank):
             yield settled

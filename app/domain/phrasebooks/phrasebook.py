@@ -61,18 +61,7 @@ class Phrasebook:
 
     def compile(self, pattern: str, **more: str) -> re.Pattern[str]:
         """Return a pattern with the named ones in their places. Raise ValueError for an unknown name."""
-        names = {**self.parts, **more}
-        for _depth in range(_MOST_NESTED):
-            filled = _PLACE.sub(lambda place: f"(?:{self._part(names, place[1])})", pattern)
-            if filled == pattern:
-                break
-            pattern = filled
-        return re.compile(_fold_pattern(_name_once(pattern)))
-
-    def _part(self, names: Mapping[str, str], name: str) -> str:
-        if name not in names:
-            raise ValueError(f"the phrasebook {self.code} has no pattern {name!r}")
-        return names[name]
+        return re.compile(_fold_pattern(_name_once(fill_places(pattern, {**self.parts, **more}, self.code))))
 
     @cached_property
     def doubt(self) -> re.Pattern[str]:
@@ -83,6 +72,22 @@ class Phrasebook:
     def voice(self) -> re.Pattern[str]:
         """Words that take a message back as a joke, give it to another voice, or make it a text to work on."""
         return self.compile(r"{word}(?:{voice}){end}")
+
+
+def fill_places(pattern: str, parts: Mapping[str, str], code: str) -> str:
+    """Return a pattern with the parts of a language in the places that name them. Raise ValueError for another name."""
+
+    def fill(place: re.Match[str]) -> str:
+        if place[1] not in parts:
+            raise ValueError(f"the phrasebook {code} has no pattern {place[1]!r}")
+        return f"(?:{parts[place[1]]})"
+
+    for _depth in range(_MOST_NESTED):
+        filled = _PLACE.sub(fill, pattern)
+        if filled == pattern:
+            break
+        pattern = filled
+    return pattern
 
 
 def _name_once(pattern: str) -> str:
@@ -138,19 +143,19 @@ _TAKEN_FOR: Final[Mapping[str, Set[str]]] = {
 
 
 def _read_file(path: Path) -> Phrasebook:
-    tables = _join_lines(tomllib.loads(path.read_text(encoding="utf-8")))
+    tables = join_lines(tomllib.loads(path.read_text(encoding="utf-8")))
     words = tables.pop("words")
     spaced = words.pop("spaced", True)
     edges = {"word": r"(?<!\w)", "end": r"(?!\w)"} if spaced else {"word": "", "end": ""}
     return Phrasebook(path.stem, {**edges, **words}, tables, spaced)
 
 
-def _join_lines(value: Any) -> Any:
+def join_lines(value: Any) -> Any:
     """Return tables in which a pattern of several lines is one line. The blanks around a line break do not count."""
     if isinstance(value, dict):
-        return {name: _join_lines(part) for name, part in value.items()}
+        return {name: join_lines(part) for name, part in value.items()}
     if isinstance(value, list):
-        return [_join_lines(part) for part in value]
+        return [join_lines(part) for part in value]
     if isinstance(value, str) and "\n" in value:
         return "".join(line.strip() for line in value.split("\n"))
     return value

@@ -1,0 +1,89 @@
+"""The English words and patterns of the rules: a TOML file of `en/` for each capability, a table for each rule.
+
+A table may have `parts`, `words`, `pairs` and `cased`; each other name in it is a pattern, or a list of patterns.
+`{name}` in a pattern stands for a part, of the table or of the file. Patterns ignore case, unless they are `cased`.
+"""
+
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, Final, Generic, TypeVar
+
+from app.domain.phrasebooks.phrasebook import fill_places, join_lines
+
+T = TypeVar("T")
+_FOLDER: Final = Path(__file__).with_name("en")
+_KINDS: Final = ("parts", "words", "pairs", "cased")
+
+
+class Named(Generic[T]):
+    """Values by name, as attributes."""
+
+    def __init__(self, values: Mapping[str, T]) -> None:
+        self.__dict__.update(values)
+
+    def __getattr__(self, name: str) -> T:
+        raise AttributeError(f"no English table has {name!r}")
+
+
+@cache
+def words(capability: str, rule: str) -> Named[frozenset[str]]:
+    """Return the sets of words of a rule."""
+    table = _read_table(capability, rule)
+    return Named({name: frozenset(text.split()) for name, text in table.get("words", {}).items()})
+
+
+@cache
+def pairs(capability: str, rule: str) -> Named[Mapping[str, str]]:
+    """Return the tables of a rule that give one word for another: "colour: color | flavour: flavor"."""
+    table = _read_table(capability, rule)
+    return Named({name: _read_pairs(text) for name, text in table.get("pairs", {}).items()})
+
+
+@cache
+def patterns(capability: str, rule: str) -> Named[re.Pattern[str]]:
+    """Return the patterns of a rule."""
+    return Named({name: made[0] for name, made in _compile_all(capability, rule).items() if len(made) == 1})
+
+
+@cache
+def forms(capability: str, rule: str) -> Named[tuple[re.Pattern[str], ...]]:
+    """Return the lists of patterns of a rule."""
+    return Named(_compile_all(capability, rule))
+
+
+def all_rules() -> Iterator[tuple[str, str]]:
+    """Yield the capability and the name of each rule that has a table."""
+    for path in sorted(_FOLDER.glob("*.toml")):
+        yield from ((path.stem, rule) for rule in _read_file(path.stem) if rule != "parts")
+
+
+@cache
+def _read_file(capability: str) -> Mapping[str, Any]:
+    return tomllib.loads((_FOLDER / f"{capability}.toml").read_text(encoding="utf-8"))
+
+
+def _read_table(capability: str, rule: str) -> Mapping[str, Any]:
+    table: Mapping[str, Any] = _read_file(capability)[rule]
+    return table
+
+
+def _read_pairs(text: str) -> dict[str, str]:
+    named = (pair.partition(":") for pair in text.split("|"))
+    return {" ".join(word.split()): " ".join(other.split()) for word, _, other in named}
+
+
+@cache
+def _compile_all(capability: str, rule: str) -> dict[str, tuple[re.Pattern[str], ...]]:
+    table = _read_table(capability, rule)
+    parts = join_lines({**_read_file(capability).get("parts", {}), **table.get("parts", {})})
+    plain = {name: value for name, value in table.items() if name not in _KINDS}
+    made = {name: _compile(value, parts, re.IGNORECASE) for name, value in plain.items()}
+    return made | {name: _compile(value, parts, 0) for name, value in table.get("cased", {}).items()}
+
+
+def _compile(value: str | list[str], parts: Mapping[str, str], flags: int) -> tuple[re.Pattern[str], ...]:
+    sources = [value] if isinstance(value, str) else value
+    return tuple(re.compile(fill_places(join_lines(source), parts, "en"), flags) for source in sources)

@@ -1,0 +1,66 @@
+"""The tables of English words and patterns: each name in them is used, and each use names one."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from app.domain.phrasebooks import english
+
+ROOT = Path(__file__).parents[2]
+KINDS = ("words", "pairs", "patterns", "forms")
+RULES = tuple(english.all_rules())
+
+
+class Use(NamedTuple):
+    """A table that a module loads, and the names that the module reads of it."""
+
+    kind: str
+    capability: str
+    rule: str
+    names: frozenset[str]
+
+
+def uses_of(source: str) -> Iterator[Use]:
+    tree = ast.parse(source)
+    for node in tree.body:
+        call = node.value if isinstance(node, ast.Assign | ast.AnnAssign) else None
+        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute) or call.func.attr not in KINDS:
+            continue
+        target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+        read = (n for n in ast.walk(tree) if isinstance(n, ast.Attribute) and isinstance(n.value, ast.Name))
+        names = frozenset(n.attr for n in read if isinstance(target, ast.Name) and n.value.id == target.id)
+        yield Use(call.func.attr, *(ast.literal_eval(argument) for argument in call.args), names)
+
+
+USES = tuple(use for path in sorted((ROOT / "app").rglob("*.py")) for use in uses_of(path.read_text()))
+
+
+def names_of(kind: str, capability: str, rule: str) -> set[str]:
+    return set(vars(getattr(english, kind)(capability, rule)))
+
+
+def test_each_use_names_what_its_table_has() -> None:
+    missing = {(use[:3], use.names - names_of(*use[:3])) for use in USES if use.names - names_of(*use[:3])}
+    assert USES
+    assert missing == set()
+
+
+@pytest.mark.parametrize(("capability", "rule"), RULES)
+def test_each_name_of_a_table_is_used(capability: str, rule: str) -> None:
+    used = {name for use in USES if use[1:3] == (capability, rule) for name in use.names}
+    there = {name for kind in KINDS for name in names_of(kind, capability, rule)}
+    assert there
+    assert there - used == set()
+
+
+def test_an_unknown_name_is_told() -> None:
+    with pytest.raises(AttributeError, match="nosuch"):
+        _ = english.words("facts", "nouns").nosuch
+
+
+def test_words_and_pairs_are_split_at_blanks_and_bars() -> None:
+    assert {"fish", "sheep"} <= english.words("facts", "nouns").invariable
+    assert english.pairs("facts", "nouns").irregular["person"] == "people"
