@@ -13,7 +13,7 @@ from typing import Final
 from app.domain.consent.profile_fields import ProfileField, sensitive_fields
 from app.domain.memory.memory import MemoryType
 from app.domain.memory.same_fact import content_stems, negation_words
-from app.domain.reflection import disclosure_words as words_of
+from app.domain.phrasebooks import english
 from app.domain.reflection.clauses import Clause, Sentence, split_statements
 from app.domain.reflection.grounding import find_foreign
 from app.domain.reflection.notes import Note, NoteForm, read_notes
@@ -24,11 +24,11 @@ from app.domain.reflection.third_person import USER, rewrite_clause
 from app.domain.reflection.writing_rules import broken_rule
 from app.domain.text_rules import TextLimits, one_line
 
+_EN: Final = english.patterns("reflection", "capture")
+_WORDS: Final = english.words("reflection", "capture")
+_DISCLOSURE: Final = english.words("reflection", "disclosure")
+
 MAX_PER_TURN: Final = 10
-_WORD: Final = re.compile(r"[\w'-]+")
-_GREETING: Final = re.compile(r"^(?:by the way|for the record|just so (?:we|you) know|from now on)\b")
-_CALL_ME: Final = re.compile(r"\b[Cc]all me (?P<name>[A-Z][\w'-]*(?: [A-Z][\w'-]*)?)(?:, not [\w'-]+)?$")
-_OWN: Final = re.compile(r"(?:my|our)\b", re.IGNORECASE)
 _INTRODUCTIONS: Final[Mapping[NoteForm, str]] = {
     "note": "The user's note",
     "order": "The user's rule",
@@ -39,10 +39,6 @@ _TAIL_WORDS: Final = 4
 """Maximum words of a part after a comma that belongs to the clause before it ("two daughters, Mia and Zoe")."""
 _READ_TAILS: Final = 12
 """Maximum tails of a clause: before each one it is read again, to see whether it still discloses a fact."""
-_TAIL_BARRED: Final = words_of.word_set(
-    "which who as or because if though although please right not no but he she it they"
-)
-_HEAD_ENDS: Final = words_of.word_set("to of in for with on by from who since at until and over than because than like")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +60,7 @@ class CaptureRule:
             raise ValueError(f"unknown form {self.form!r}; it is one of {', '.join(FORMS)}")
         if not 1 <= self.importance <= 5:
             raise ValueError("importance must be from 1 to 5")
-        if wrong := [word for word in self.words if word != word.casefold() or not _WORD.fullmatch(word)]:
+        if wrong := [word for word in self.words if word != word.casefold() or not _EN.word.fullmatch(word)]:
             raise ValueError(f"words must be single words in lower case: {', '.join(wrong)}")
 
     def applies_to(self, statement: "Statement") -> bool:
@@ -72,17 +68,6 @@ class CaptureRule:
         if self.form != statement.form or self.negated not in (None, statement.negated):
             return False
         return not self.words or not statement.heads.isdisjoint(self.words)
-
-
-_OTHER_VOICE: Final = re.compile(
-    r"\b(?:oh,? wait|just kidding|only kidding|scratch that|sorry,? i meant|i meant|or should we|should we\?)"
-    r"|\b(?:(?:that's|that is|this is) (?:what|my|from|how)|(?:in|as) character|scene \d+|e\.g\.)"
-    r"|\bfor (?:example|instance)\b"
-    r"|\b(?:(?:email|mail|message|letter|note|text) from|(?:he|she|they|somebody|someone) (?:wrote|says|said))"
-    r"|(?:^|[.!?]\s+)not\.",
-    re.IGNORECASE,
-)
-"""Words that take a statement back, or give it to another voice, anywhere in a turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +202,7 @@ def _says_no_more(text: str, quote: str, fact: CapturedFact) -> bool:
 
 def find_statements(message: str, policy: CapturePolicy, limits: TextLimits) -> list[Statement]:
     """Return the certain statements of a message, also those without a rule."""
-    if len(message) > policy.max_characters or "\n\n" in message or _OTHER_VOICE.search(message):
+    if len(message) > policy.max_characters or "\n\n" in message or _EN.other_voice.search(message):
         return []
     statements = [
         statement
@@ -236,14 +221,14 @@ def _read_note(note: Note, limits: TextLimits) -> Statement | None:
 
     The user's own words about a sensitive field are never kept: only the statement about the field is returned.
     """
-    if named := _CALL_ME.search(note.quote):
+    if named := _EN.call_me.search(note.quote):
         return Statement("belonging", f"{USER} is called {named['name']}.", note.quote, frozenset({"called"}), False)
     if (private := _find_private(note, limits)) is not None:
         return private
     if note.form == "note" and (plain := _read_statement(note.quote, limits)) is not None:
-        whole = _WORD.findall(plain.quote)[-1:] == _WORD.findall(note.quote)[-1:]
+        whole = _EN.word.findall(plain.quote)[-1:] == _EN.word.findall(note.quote)[-1:]
         return replace(plain, noted=True) if whole else _quote_note(note, limits)
-    if note.form == "family_date" and _OWN.match(note.quote):
+    if note.form == "family_date" and _EN.own.match(note.quote):
         text = rewrite_clause(note.quote, "belonging")
         if text is not None and broken_rule(text, MemoryType.semantic, limits) is None:
             return Statement(note.form, text, note.quote, _all_words(text), _is_negated(text))
@@ -323,14 +308,18 @@ def _join_tails(clauses: Iterable[Clause]) -> Iterator[Clause]:
 
 def _is_tail(clause: Clause) -> bool:
     words = clause.text.casefold().split()
-    if not 0 < len(words) <= _TAIL_WORDS or clause.joined or words[0] in _TAIL_BARRED | {"i", "i'm", "my", "we", "our"}:
+    if (
+        not 0 < len(words) <= _TAIL_WORDS
+        or clause.joined
+        or words[0] in _WORDS.tail_barred | {"i", "i'm", "my", "we", "our"}
+    ):
         return False
     return words[0] != "the" and classify_clause(clause.text) is None
 
 
 def _only_opens(text: str) -> bool:
-    low = _GREETING.sub("", text.casefold())
-    return all(word in words_of.OPENERS for word in _WORD.findall(low))
+    low = _EN.greeting.sub("", text.casefold())
+    return all(word in _DISCLOSURE.openers for word in _EN.word.findall(low))
 
 
 def _read_statement(clause: str, limits: TextLimits) -> Statement | None:
@@ -352,7 +341,7 @@ def _is_negated(text: str) -> bool:
 
 
 def _all_words(text: str) -> frozenset[str]:
-    return frozenset(word.casefold().removesuffix("'s") for word in _WORD.findall(text))
+    return frozenset(word.casefold().removesuffix("'s") for word in _EN.word.findall(text))
 
 
 def _without_opening(clause: str) -> str:
@@ -360,10 +349,10 @@ def _without_opening(clause: str) -> str:
     text = clause.strip()
     while True:
         low = text.casefold()
-        first = _WORD.match(low)
+        first = _EN.word.match(low)
         if low.startswith("by the way"):
             text = text[len("by the way") :].lstrip(" ,")
-        elif first is not None and first[0] in words_of.OPENERS:
+        elif first is not None and first[0] in _DISCLOSURE.openers:
             text = text[first.end() :].lstrip(" ,:!")
         else:
             return text
@@ -371,15 +360,15 @@ def _without_opening(clause: str) -> str:
 
 def _head_words(form: Form, text: str) -> frozenset[str]:
     """Return the words that decide the category: the head of the complement, the thing owned, or every word."""
-    words = [word.casefold().removesuffix("'s") for word in _WORD.findall(text)]
+    words = [word.casefold().removesuffix("'s") for word in _EN.word.findall(text)]
     rest = words[2:]
     if form == "belonging":
-        stop = next((n for n, word in enumerate(rest) if word in words_of.POSSESSION_VERBS and n), len(rest))
+        stop = next((n for n, word in enumerate(rest) if word in _DISCLOSURE.possession_verbs and n), len(rest))
         return frozenset(rest[:stop])
     if form not in ("trait", "possession"):
         return frozenset(words)
-    rest = [word for word in rest if word not in {"is", "has", "does", "not", "been", "have"} | words_of.ADVERBS]
+    rest = [word for word in rest if word not in {"is", "has", "does", "not", "been", "have"} | _DISCLOSURE.adverbs]
     if rest[:1] == ["on"]:
         return frozenset(rest)
-    stop = next((n for n, word in enumerate(rest) if word in _HEAD_ENDS and n), len(rest))
+    stop = next((n for n, word in enumerate(rest) if word in _WORDS.head_ends and n), len(rest))
     return frozenset(rest[:stop])

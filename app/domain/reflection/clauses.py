@@ -9,40 +9,11 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Final, NamedTuple
 
+from app.domain.phrasebooks import english
 from app.domain.text_rules import normalise_text
 
-_QUOTED: Final = re.compile(r"\"[^\"]*\"|(?<!\w)'[^']*'(?!\w)")
-_CODE: Final = re.compile(r"[{}=<>`\\]|;$|\w\(|\s--?\w+\s|\bSELECT\b|^(?:git|def|import|npm|pip|sudo)\s")
-_SENTENCE: Final = re.compile(r"(?<=[.!?])\s+|\n")
-_HEADING: Final = re.compile(r"^(?:update|fyi|note|decision|final decision|reminder|important)\s?:\s", re.IGNORECASE)
-"""Words that may stand before a colon without making the rest another's words or an example."""
-_SUPPOSED: Final = re.compile(
-    r"\b(?:if|whether|suppose|supposing|imagine|pretend|assume|unless|would have|hypothetically|maybe|perhaps|possibly"
-    r"|probably|apparently|i (?:guess|suppose|wonder|wish|doubt|hope(?! to))|i (?:think|believe|feel|heard|don't think)"
-    r"(?! of)|not (?:sure|true|saying)|let's say|for example|in case|provided that|as long as)\b"
-)
-_OPENING_SUPPOSED: Final = re.compile(r"(?:when|once|as soon as|say|were|had|should)\s(?:i|we|my|our|the)\b")
-_REPORTS: Final = re.compile(
-    r"\b(?:says?|said|tells?|told|claims?|claimed|thinks?|believes?|write (?:to|that)|writes|wrote|according|rumou?r"
-    r"|horoscope|wants? (?:us|me) to)\b"
-)
-_MATERIAL: Final = re.compile(
-    r"\b(?:translate|summari[sz]e|proofread|rewrite|paraphrase|act as|role-?play|complete the sentence|(?:my|the) draft"
-    r"|following (?:text|sentences?|paragraphs?)|(?:text|draft|email|mail|letter) below|this (?:dialogue|sentence)"
-    r"|(?:write|tell|make) (?:me )?an? (?:story|poem|song|joke|cover letter|dialogue)|we play|play a game"
-    r"|test message|in (?:this|the) (?:scenario|game|story|play))\b"
-)
-"""A turn that gives a text to work on, or plays a part: its sentences need not be the speaker's own."""
-_WITHDRAWN: Final = re.compile(
-    r"(?:no,? wait|wait|scratch that|not really|or rather|just kidding|actually,? no|that (?:is|was) (?:what|the old)"
-    r"|in my dreams|at least in|i mean\b(?! it)|correction)\b"
-)
-"""Words that open a sentence that takes back the one before it."""
-_JOKES: Final = re.compile(r"\b(?:haha\w*|lol|kidding|joking|jk)\b|[😂🤣🙄😜😉]")
-_CLAUSE: Final = re.compile(
-    r",(?!\d)\s*|;\s*|\s[-–—]+\s|\s(?:and|but|so|because|though|since|that|as)\s(?=(?:i|im|my|we|our)\b)", re.IGNORECASE
-)
-_JOINED: Final = re.compile(r"(?:and|but|so)\b", re.IGNORECASE)
+_EN: Final = english.patterns("reflection", "clauses")
+
 _CONNECTORS: Final = frozenset({"and", "but", "so"})
 
 
@@ -65,7 +36,7 @@ def states_nothing(text: str) -> bool:
     """Tell whether a turn has code, a joke or a text to work on: its sentences need not be the speaker's own."""
     plain = normalise_text(text)
     low = plain.casefold()
-    return any(pattern.search(read) for pattern, read in ((_CODE, plain), (_JOKES, low), (_MATERIAL, low)))
+    return any(pattern.search(read) for pattern, read in ((_EN.code, plain), (_EN.jokes, low), (_EN.material, low)))
 
 
 def split_statements(text: str) -> Iterator[Sentence]:
@@ -73,26 +44,26 @@ def split_statements(text: str) -> Iterator[Sentence]:
     if states_nothing(text):
         return
     plain = normalise_text(text)
-    sentences = [*_SENTENCE.split(_QUOTED.sub(' " ', plain)), ""]
+    sentences = [*_EN.sentence.split(_EN.quoted.sub(' " ', plain)), ""]
     for sentence, following in pairwise(sentences):
-        if not _WITHDRAWN.match(following.casefold()) and (read := read_sentence(sentence)) is not None:
+        if not _EN.withdrawn.match(following.casefold()) and (read := read_sentence(sentence)) is not None:
             yield read
 
 
 def read_sentence(sentence: str) -> Sentence | None:
     """Return the statement in a sentence, or None if it is a question, a supposition or a guess."""
-    heading = _HEADING.match(sentence)
+    heading = _EN.heading.match(sentence)
     body = sentence[heading.end() :] if heading else sentence
     stated, colon, _ = body.partition(":")
     if colon and re.search(r"\d$", stated) and re.match(r"\d", body[len(stated) + 1 :]):  # a time of day
         stated = body
         colon = ""
     low = stated.casefold()
-    if sentence.rstrip().endswith("?") or _SUPPOSED.search(low) or _OPENING_SUPPOSED.match(low):
+    if sentence.rstrip().endswith("?") or _EN.supposed.search(low) or _EN.opening_supposed.match(low):
         return None
     clauses = tuple(_split_clauses(stated))
     for at, clause in enumerate(clauses):
-        if _REPORTS.search(clause.text.casefold()):  # the rest of the sentence may be another's words
+        if _EN.reports.search(clause.text.casefold()):  # the rest of the sentence may be another's words
             clauses = clauses[:at] if clause.joined else ()
             break
     return Sentence(clauses, '"' in stated, bool(colon)) if clauses else None
@@ -101,8 +72,8 @@ def read_sentence(sentence: str) -> Sentence | None:
 def _split_clauses(stated: str) -> Iterator[Clause]:
     start = 0
     joined = False
-    for match in _CLAUSE.finditer(stated):
+    for match in _EN.clause.finditer(stated):
         yield Clause(stated[start : match.start()], joined)
         start = match.end()
-        joined = match[0].strip(" ,;").lower() in _CONNECTORS or _JOINED.match(stated, start) is not None
+        joined = match[0].strip(" ,;").lower() in _CONNECTORS or _EN.joined.match(stated, start) is not None
     yield Clause(stated[start:], joined)

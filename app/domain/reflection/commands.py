@@ -18,7 +18,7 @@ from app.domain.recall.statements import roots_of
 from app.domain.recall.supersession import Statement
 from app.domain.reflection import command_words as words_of
 from app.domain.reflection.clauses import read_sentence, states_nothing
-from app.domain.reflection.note_words import FICTION
+from app.domain.reflection.notes import FICTION
 from app.domain.text_rules import one_line, sentence_ends
 
 MAX_CHARACTERS: Final = 600

@@ -11,8 +11,12 @@ from typing import Final, Literal
 
 from app.domain.memory import word_lists as words
 from app.domain.memory.spellings import canonical_spelling
-from app.domain.reflection import evidence_words as lists
+from app.domain.phrasebooks import english
 from app.domain.text_rules import normalise_text
+
+_PAIRS: Final = english.pairs("reflection", "evidence")
+_EN: Final = english.patterns("reflection", "evidence")
+_WORDS: Final = english.words("reflection", "evidence")
 
 Refusal = Literal[
     "no_statement", "other_person", "second_thing", "unrelated", "value_not_said", "part_lost", "not_ended"
@@ -23,88 +27,7 @@ MAX_EVIDENCE: Final = 8000
 MAX_BEFORE: Final = 4
 """Maximum earlier messages that are read."""
 
-_SENTENCE: Final = re.compile(r"[^.!?;\n]+(?:[.!?;\n](?=\S)(?<=\d[.])[^.!?;\n]*)*[.!?;\n]*")
-_CLAUSE: Final = re.compile(r",(?=\s)|\s[-–—]\s|—|:(?=\s)|\b(?:but|so|because|and now)\b", re.IGNORECASE)
-_TOKEN: Final = re.compile(r"\d+(?::\d\d)?|[^\W\d_]+(?:['-][^\W\d_]+)*|[^\W_]+")
-_ABBREVIATION: Final = re.compile(r"\b(St|Mr|Mrs|Ms|Dr|Prof|No|Jr|Sr)\.")
-_THOUSANDS: Final = re.compile(r"(?<=\d),(?=\d{3}\b)")
-_ORDINAL: Final = re.compile(r"(?<=\d)(?:st|nd|rd|th|h)\b")
-_OPENING: Final = re.compile('["“«]')
 _CLOSING: Final[Mapping[str, str]] = {'"': '"', "“": "”", "«": "»"}
-_OTHERS_TEXT: Final = re.compile(
-    r"\b(?:translate|proofread|proof-read|rewrite|rephrase|paraphrase|summari[sz]e|lyrics?|quote|quotes|"
-    r"(?:correct|fix|check)"
-    r" (?:this|the|my) (?:\w+ )?(?:sentence|text|grammar|spelling|email|letter|paragraph)|the (?:novel|"
-    r"story|movie|film|song|"
-    r"book|article|poem|email) (?:says|goes|reads)|character|role-?play|example sentence)\b",
-    re.IGNORECASE,
-)
-_ASKS: Final = re.compile(
-    r"(?:(?:and|but|so|hmm|hm|oh|well|hey|ok|okay)\s+)*(?:what|who|whom|whose|which|where|why|how|should|"
-    r"would|could|can|"
-    r"do|does|did|is|are|am|was|were|will|has|have|any|shall|may|what's|who's|how's|isn't|aren't|don't|"
-    r"didn't)\b(?! can\b)",
-    re.IGNORECASE,
-)
-_SUPPOSES: Final = re.compile(
-    r"\b(?:(?:thinking|dreaming|talking) (?:of|about)|thought about|(?:i|we)'d (?:love|like|move|rather|be|"
-    r"drive|go|take|"
-    r"have)|what if|as if|were to|no plans?|one day|we'll see|planning on|plan to|plans to|offered|"
-    r"offers me|asked me to|"
-    r"wants me to|invited|should i|not sure|in case|only if|keep thinking|toying|could have|would have|used to)\b",
-    re.IGNORECASE,
-)
-_REMAINS: Final = re.compile(
-    r"\b(?:kept (?:it|them|my|the|him|her)|stay(?:ing|ed)? (?:put|with|at|in)|decided against|turn(?:ed|"
-    r"ing) (?:it|them|that|"
-    r"him|her|\w+) down|turned down|changed my mind|after all|never (?:left|moved|changed|switched|quit|stopped)|"
-    r"(?:not|n't|never) (?:\w+ )?(?:leav|mov|chang|switch|quit|cancel|sell|sold|buy|bought|accept|swap|"
-    r"renam|reschedul|"
-    r"postpon|giv|stop|tak|join|sign|drop|marry|break|end|replac)\w*)\b",
-    re.IGNORECASE,
-)
-_NO_MORE: Final = re.compile(r"\b(?:any ?more|any longer|no longer|these days|nowadays)\b", re.IGNORECASE)
-_ENDS: Final = re.compile(
-    r"\b(?:cancel\w*|call(?:ed|ing)? (?:it |\w+ )?off|scrap\w*|quit|quits|stop|stopped|given? up|gave up|"
-    r"giving up|ended|end of|"
-    r"finish\w*|no longer|any ?more|any longer|never|not|no|sold|sell|lost|left|leaving|forget|delete|erase|"
-    r"remove|don't keep|"
-    r"died|dead|passed away|goodbye|put down|put to sleep|broke up|break up|broken up|split|divorc\w*|"
-    r"separated|over|done|"
-    r"gone|stolen|stole|nicked|pinched|let me go|sacked|fired|laid off|redundant|resigned|retired|healed|"
-    r"cured|recovered|"
-    r"over with|without|threw|thrown|gave (?:it |him |her |them |\w+ )?away|dropped|ditched|packed in|"
-    r"unsubscribed|expired|"
-    r"closed|wrong|free of|instead|old|ex|off)\b|n't\b|'s off\b|'re off\b",
-    re.IGNORECASE,
-)
-_LINKS_BACK: Final = re.compile(
-    r"\b(?:it|it's|that|that's|them|they|they've|they're|she|she's|he|he's|this|there|one|those|"
-    r"these)\b",
-    re.IGNORECASE,
-)
-_SECOND_THING: Final = re.compile(
-    r"\b(?:as well|in addition|on top of|on the side|one more|too(?= ?,|$)|little (?:brother|"
-    r"sister))\b",
-    re.IGNORECASE,
-)
-_OTHER_SUBJECT: Final = re.compile(
-    r"(?:(?:and|but|so|oh|well|hey|now|yes|no|guess what)\s+)*(?:(?:my|our|his|her|their|the|your|a|an|some|"
-    r"this|that)\s+)?"
-    r"(?:(?:best|old|new|younger|older|little|big|late|poor|eldest|youngest)\s+)?([\w-]+)(?:'s?)?",
-    re.IGNORECASE,
-)
-_NAMED_SUBJECT: Final = re.compile(
-    r"([A-Z][\w-]+)(?:'s (?:moved|moving|got|been|left|now|quit|started|\w+ing|\w+ed|a|an|the|in|at|on|no|not)\b|"
-    r" (?:has|had|is|was|lives|works|moved|left|got|started|bought|sold|quit|drives|says|said|told|wants|"
-    r"doesn't|isn't|won't|"
-    r"can't|switched|eats|plays|runs|takes|just|now|and (?!i\b))\b)"
-)
-_PRONOUN_SUBJECT: Final = re.compile(r"(?:and |but |so |now )*(?:he|she|they)(?:'\w+)?\b", re.IGNORECASE)
-_ABOUT_USER: Final = re.compile(r"\b(?:me|us|i|i'm|i've|we|we've|my own)\b", re.IGNORECASE)
-_HEAD: Final = re.compile(r"(?:the )?user's ((?:[\w-]+ ){1,3})", re.IGNORECASE)
-_CLOCK: Final = re.compile(r"\b(?:(half|quarter) (past|to) (\w+)|(\w+) o'clock|(\d{1,2})(?::(\d\d))?\b)", re.IGNORECASE)
-_NOT_BEFORE: Final = frozenset({"not", "never", "than", "without", "isn't", "wasn't", "don't", "didn't", "doesn't"})
 _RATHER: Final = frozenset({"instead", "rather"})
 
 
@@ -146,8 +69,8 @@ def is_english(text: str) -> bool:
     if sum(char.isascii() for char in letters) < 0.9 * len(letters):
         return False
     tokens = _tokens(text)
-    foreign = sum(token in lists.FOREIGN for token in tokens)
-    english = sum(token in lists.ENGLISH for token in tokens)
+    foreign = sum(token in _WORDS.foreign for token in tokens)
+    english = sum(token in _WORDS.english for token in tokens)
     return english > foreign or (not foreign and len(tokens) <= 4)
 
 
@@ -168,7 +91,7 @@ def _refuse_deletion(memory: str, reading: _Reading) -> Refusal | None:
     if not _is_linked(memory, reading):
         return "unrelated"
     topic = _topic_roots(memory)
-    for clause in filter(_ENDS.search, reading.text.split(" , ")):
+    for clause in filter(_EN.ends.search, reading.text.split(" , ")):
         roots = {_root(token) for token in _tokens(clause)} | reading.around
         if not topic or any(_is_known(root, roots) for root in topic):
             return None  # one clause names the matter and its end
@@ -195,9 +118,9 @@ def _refuse_update(memory: str, text: str, reading: _Reading) -> Refusal | None:
         return "unrelated"
     if len(lost - reading.roots - reading.around) > len(added) or _lost_people(memory, text) - reading.roots:
         return "part_lost"
-    if _endings(text) - _endings(memory) and not _ENDS.search(reading.text):
+    if _endings(text) - _endings(memory) and not _EN.ends.search(reading.text):
         return "not_ended"
-    if not (added or soft) and not (_ENDS.search(reading.text) or _reports_change(reading)):
+    if not (added or soft) and not (_EN.ends.search(reading.text) or _reports_change(reading)):
         return "not_ended"
     return None
 
@@ -205,7 +128,7 @@ def _refuse_update(memory: str, text: str, reading: _Reading) -> Refusal | None:
 def _adds_second_thing(text: str) -> bool:
     """Tell whether a statement adds a second thing instead of replacing the first."""
     said = set(_tokens(text))
-    return bool(lists.SECOND & said or _SECOND_THING.search(text)) and not _RATHER & said
+    return bool(_WORDS.second & said or _EN.second_thing.search(text)) and not _RATHER & said
 
 
 def _read_evidence(memory: str, text: str, evidence: Evidence) -> _Reading:
@@ -216,11 +139,11 @@ def _read_evidence(memory: str, text: str, evidence: Evidence) -> _Reading:
     before = [message for message in evidence.before if message.text][-MAX_BEFORE:]
     if before and before[-1].role == "assistant" and _confirms(evidence.text):
         clauses += [
-            clause for sentence in _sentences(before[-1].text) for clause in _CLAUSE.split(sentence.rstrip("?"))
+            clause for sentence in _sentences(before[-1].text) for clause in _EN.clause.split(sentence.rstrip("?"))
         ]
     said = " , ".join(clauses)
     around: set[str] = set()
-    if _LINKS_BACK.search(said) or len(_tokens(evidence.text)) <= 6 or _answers(evidence.text):
+    if _EN.links_back.search(said) or len(_tokens(evidence.text)) <= 6 or _answers(evidence.text):
         around = {_root(token) for message in before for token in _tokens(message.text)}
     for message in before:
         if message.role == "user" and around:
@@ -234,7 +157,7 @@ def _read_evidence(memory: str, text: str, evidence: Evidence) -> _Reading:
 
 def _own_statements(text: str, known: frozenset[str], new: frozenset[str]) -> tuple[list[str], bool]:
     """Return the clauses that state something of the user, and True if other clauses speak of another person."""
-    if _OTHERS_TEXT.search(text[:MAX_EVIDENCE]):
+    if _EN.others_text.search(text[:MAX_EVIDENCE]):
         return [], False
     clauses = []
     others = False
@@ -242,7 +165,7 @@ def _own_statements(text: str, known: frozenset[str], new: frozenset[str]) -> tu
     for sentence in _sentences(_drop_quotations(text)):
         if _is_no_statement(sentence):
             continue
-        for clause in filter(str.strip, _CLAUSE.split(sentence)):
+        for clause in filter(str.strip, _EN.clause.split(sentence)):
             is_other = _is_of_another(clause.strip(), known, new, is_other)
             others = others or is_other
             if not is_other:
@@ -259,7 +182,7 @@ def _drop_quotations_in_line(line: str) -> str:
     kept = []
     at = 0
     unclosed = set()
-    for opening in _OPENING.finditer(line):
+    for opening in _EN.opening.finditer(line):
         if opening.start() < at or opening[0] in unclosed:
             continue
         end = line.find(_CLOSING[opening[0]], opening.end())
@@ -273,48 +196,48 @@ def _drop_quotations_in_line(line: str) -> str:
 
 
 def _sentences(text: str) -> Iterator[str]:
-    clean = _ABBREVIATION.sub(r"\1", normalise_text(text[:MAX_EVIDENCE]).replace("’", "'"))
-    return (sentence[0].strip() for sentence in _SENTENCE.finditer(clean) if sentence[0].strip())
+    clean = _EN.abbreviation.sub(r"\1", normalise_text(text[:MAX_EVIDENCE]).replace("’", "'"))
+    return (sentence[0].strip() for sentence in _EN.sentence.finditer(clean) if sentence[0].strip())
 
 
 def _is_no_statement(sentence: str) -> bool:
     """Tell whether a sentence asks, supposes, or says that something stays as it is."""
-    if sentence.rstrip().endswith("?") or _ASKS.match(sentence):
+    if sentence.rstrip().endswith("?") or _EN.asks.match(sentence):
         return True
-    said = {word.lower() for word in set(_TOKEN.findall(sentence)) - {"May"}}
-    if lists.NO_CHANGE & said or _SUPPOSES.search(sentence):
+    said = {word.lower() for word in set(_EN.token.findall(sentence)) - {"May"}}
+    if _WORDS.no_change & said or _EN.supposes.search(sentence):
         return True
-    return bool(_REMAINS.search(sentence)) and not _NO_MORE.search(sentence)
+    return bool(_EN.remains.search(sentence)) and not _EN.no_more.search(sentence)
 
 
 def _is_of_another(clause: str, known: frozenset[str], new: frozenset[str], before: bool) -> bool:
     """Tell whether a clause speaks of another person than the memory does. `before`: the clause before it did."""
-    if before and _PRONOUN_SUBJECT.match(clause):
+    if before and _EN.pronoun_subject.match(clause):
         return True
-    if _ABOUT_USER.search(clause):
+    if _EN.about_user.search(clause):
         return False
-    named = _NAMED_SUBJECT.match(clause)
-    if named and named[1].lower() not in known | new | lists.STOP | {"it", "that", "there"}:
+    named = _EN.named_subject.match(clause)
+    if named and named[1].lower() not in known | new | _WORDS.stop | {"it", "that", "there"}:
         return named[1].lower() not in words.IS_AFTER
-    subject = _OTHER_SUBJECT.match(clause)
+    subject = _EN.other_subject.match(clause)
     if subject is None:
         return False
     person = subject[1].lower().removesuffix("'s")
-    if person in lists.OTHERS:
+    if person in _WORDS.others:
         return person not in known and _root(person) not in known
     owned = re.match(r"(?:(?:my|our|the) )?[\w-]+(?:'s|s') ([\w-]+)", clause, re.IGNORECASE)
-    return owned is not None and owned[1].lower() in lists.OTHERS and owned[1].lower() not in known
+    return owned is not None and owned[1].lower() in _WORDS.others and owned[1].lower() not in known
 
 
 def _confirms(text: str) -> bool:
     tokens = _tokens(text)
     if not tokens or text.rstrip().endswith("?") or {"but", "not", "no", "don't"} & set(tokens):
         return False
-    return tokens[0] in lists.CONFIRMS or (tokens[:1] == ["that's"] and not lists.CONFIRMS.isdisjoint(tokens[1:3]))
+    return tokens[0] in _WORDS.confirms or (tokens[:1] == ["that's"] and not _WORDS.confirms.isdisjoint(tokens[1:3]))
 
 
 def _answers(text: str) -> bool:
-    return (_tokens(text) or [""])[0] in lists.CONFIRMS | {"no", "nope", "not", "nah"}
+    return (_tokens(text) or [""])[0] in _WORDS.confirms | {"no", "nope", "not", "nah"}
 
 
 def _is_linked(memory: str, reading: _Reading) -> bool:
@@ -323,7 +246,7 @@ def _is_linked(memory: str, reading: _Reading) -> bool:
     For "The user's thesis is …", they must name the thesis. For other memories it is enough that the user reports a
     change.
     """
-    head = _HEAD.match(memory)
+    head = _EN.head.match(memory)
     whole = _topic_roots(memory)
     topic = _topic_roots(head[1] if head else memory) or whole
     if not topic or any(_is_known(root, reading.roots) for root in topic):
@@ -338,7 +261,7 @@ def _is_linked(memory: str, reading: _Reading) -> bool:
 
 
 def _reports_change(reading: _Reading) -> bool:
-    return not lists.CHANGES.isdisjoint(_tokens(reading.text)) or bool(_NO_MORE.search(reading.text))
+    return not _WORDS.changes.isdisjoint(_tokens(reading.text)) or bool(_EN.no_more.search(reading.text))
 
 
 def _is_said(value: str, reading: _Reading) -> bool:
@@ -355,15 +278,15 @@ def _is_known(root: str, said: Iterable[str]) -> bool:
 
 
 def _tokens(text: str) -> list[str]:
-    clean = _THOUSANDS.sub("", normalise_text(text[:MAX_EVIDENCE]).replace("’", "'"))
-    return _TOKEN.findall(_ORDINAL.sub("", canonical_spelling(clean)).lower())
+    clean = _EN.thousands.sub("", normalise_text(text[:MAX_EVIDENCE]).replace("’", "'"))
+    return _EN.token.findall(_EN.ordinal.sub("", canonical_spelling(clean)).lower())
 
 
 def _affirmed_tokens(clause: str) -> Iterator[str]:
     """Yield the words of a clause, without a negation and the two words after it."""
     denied = 0
     for token in _tokens(clause):
-        denied = 3 if token in _NOT_BEFORE or (token in {"of", "than"} and denied < 0) else denied - (denied > 0)
+        denied = 3 if token in _WORDS.not_before or (token in {"of", "than"} and denied < 0) else denied - (denied > 0)
         if not denied:
             yield token
         if token in _RATHER:
@@ -373,11 +296,11 @@ def _affirmed_tokens(clause: str) -> Iterator[str]:
 def _root(token: str) -> str:
     """Return a word without its endings, so that "moved", "moving" and "moves" agree."""
     token = token.removesuffix("'s").removesuffix("'")
-    token = lists.IRREGULAR.get(token, token)
+    token = _PAIRS.irregular.get(token, token)
     if token in words.NUMBERS:
         return str(words.NUMBERS[token])
-    if token in lists.ORDINALS:
-        return lists.ORDINALS[token]
+    if token in _PAIRS.ordinals:
+        return _PAIRS.ordinals[token]
     if token.isdecimal():
         return token.lstrip("0") or "0"
     for suffix, instead in (("ies", "y"), ("ied", "y"), ("ing", ""), ("ers", ""), ("er", ""), ("ed", ""), ("es", "")):
@@ -391,14 +314,14 @@ def _root(token: str) -> str:
 
 
 def _value_roots(text: str) -> set[str]:
-    return {_root(token) for token in _tokens(text) if token not in lists.STOP}
+    return {_root(token) for token in _tokens(text) if token not in _WORDS.stop}
 
 
 def _hard_values(text: str) -> set[str]:
     """Return the roots of names, numbers, weekdays and months."""
-    tokens = _TOKEN.findall(_THOUSANDS.sub("", normalise_text(text).replace("’", "'")))
-    names = {token.lower() for token in tokens[1:] if token[:1].isupper() and token.lower() not in lists.STOP}
-    dates = words.DATES - words.ONLY_ORDER - words.VAGUE_TIMES - lists.UNITS
+    tokens = _EN.token.findall(_EN.thousands.sub("", normalise_text(text).replace("’", "'")))
+    names = {token.lower() for token in tokens[1:] if token[:1].isupper() and token.lower() not in _WORDS.stop}
+    dates = words.DATES - words.ONLY_ORDER - words.VAGUE_TIMES - _WORDS.units
     found = {t for t in _tokens(text) if t[:1].isdigit() or t in words.NUMBERS or (t in dates and t != "now")}
     return {_root(token) for token in names | found} - {"1"}
 
@@ -407,7 +330,7 @@ def _topic_roots(text: str) -> set[str]:
     return {
         _root(token)
         for token in _tokens(text)
-        if token not in lists.STOP | lists.UNITS | words.DATES | words.OCCASIONS and not token[:1].isdigit()
+        if token not in _WORDS.stop | _WORDS.units | words.DATES | words.OCCASIONS and not token[:1].isdigit()
         if token not in words.NUMBERS
     }
 
@@ -419,12 +342,12 @@ def _lost_people(memory: str, text: str) -> set[str]:
 
 
 def _endings(text: str) -> set[str]:
-    return {token for token in _tokens(text) if token in lists.ENDINGS or token.endswith("n't")}
+    return {token for token in _tokens(text) if token in _WORDS.endings or token.endswith("n't")}
 
 
 def _times(clause: str) -> Iterator[int]:
     """Yield the times of the day in a clause, in minutes of a twelve-hour clock."""
-    for found in _CLOCK.finditer(_ORDINAL.sub("", canonical_spelling(clause)).lower()):
+    for found in _EN.clock.finditer(_EN.ordinal.sub("", canonical_spelling(clause)).lower()):
         part, way, hour, full, digits, minutes = found.groups()
         name = hour or full or digits
         value = int(name) if name.isdecimal() else int(words.NUMBERS.get(name, 99))
@@ -439,6 +362,6 @@ def _minutes(value: str) -> int | None:
     return (int(hour) * 60 + int(minute)) % 720 if colon and hour.isdecimal() and minute.isdecimal() else None
 
 
-_ENDING_ROOTS: Final = frozenset(map(_root, lists.ENDINGS))
-_PEOPLE_ROOTS: Final = frozenset(map(_root, (lists.OTHERS | words.PEOPLE) - {"twin", "ex", "people", "mate"}))
-_GROUP_ROOTS: Final = tuple(frozenset(map(_root, group)) for group in lists.GROUPS)
+_ENDING_ROOTS: Final = frozenset(map(_root, _WORDS.endings))
+_PEOPLE_ROOTS: Final = frozenset(map(_root, (_WORDS.others | words.PEOPLE) - {"twin", "ex", "people", "mate"}))
+_GROUP_ROOTS: Final = tuple(frozenset(map(_root, (word, *others.split()))) for word, others in _PAIRS.groups.items())

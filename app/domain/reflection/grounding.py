@@ -7,8 +7,11 @@ from typing import Final, Literal
 from app.domain.languages import ENGLISH, UNDETERMINED, detect_language, is_surely_english
 from app.domain.memory.memory import MemoryType
 from app.domain.memory.same_fact import whole_numbers
+from app.domain.phrasebooks import english
 from app.domain.reflection import writing_rules as writing
 from app.domain.text_rules import TextLimits, normalise_text
+
+_EN: Final = english.patterns("reflection", "grounding")
 
 ForeignRule = Literal["foreign_name", "foreign_number"]
 COMPLAINTS: Final[Mapping[str, str]] = {
@@ -17,19 +20,8 @@ COMPLAINTS: Final[Mapping[str, str]] = {
     "foreign_number": "has a number that is not there",
 }
 
-_MONTH: Final = r"(?:January|February|March|April|May|June|July|August|September|October|November|December)"
-_DATES: Final = re.compile(
-    rf"\b\d{{1,2}}(?:st|nd|rd|th)? {_MONTH}(?:,? \d{{4}})?\b|\b{_MONTH}(?: \d{{1,2}}(?:st|nd|rd|th)?)?(?:,? \d{{4}})?\b"
-    r"|\b\d{4}-\d\d-\d\d\b|\b(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)days?\b"
-)
-_NAME: Final = re.compile(r"\b[^\W\d_a-zªº][\w-]*")
-_SENTENCE_START: Final = re.compile(r"(?:^|[.!?…]\s+)[\W_]*$")
 _GERMAN: Final = frozenset({"de", "lb"})
 """Languages that write each noun with a capital."""
-_DETERMINER: Final = re.compile(
-    r"\b(?:[Dd](?:er|ie|as|en|em|es)|[Kk]?[Ee]in(?:e[nmrs]?)?|(?:[Mm]ein|[Dd]ein|[Ss]ein|[Ii]hr|[Uu]nser)(?:e[nmrs]?)?"
-    r"|[Ii]m|[Aa]m|[Zz]u[mr]|[Vv]om|[Bb]eim)\s$"
-)
 _LEAST_STEM: Final = 3
 _ENDING: Final = 2
 """The letters that an ending may take in a language that bends names: "Андрея" is "Андрей"."""
@@ -50,7 +42,7 @@ class Source:
         self._low = text.casefold()
         self._foreign = detect_language(text) not in (ENGLISH, UNDETERMINED)
         counts = {_COUNTS[word] for word in re.findall(r"[a-z]+", self._low) if word in _COUNTS}
-        self.numbers = whole_numbers(_DATES.sub(" ", text)) | counts
+        self.numbers = whole_numbers(_EN.dates.sub(" ", text)) | counts
 
     def has_name(self, name: str) -> bool:
         """Return True if the text has the name as a word, in any case, or bent by an ending."""
@@ -73,7 +65,7 @@ def find_foreign(text: str, source: str) -> ForeignRule | None:
 
 def find_foreign_to(text: str, *sources: Source) -> ForeignRule | None:
     """Return the rule that `text` breaks if it has a name or number that all sources lack, else None."""
-    undated = _DATES.sub(" ", normalise_text(text))
+    undated = _EN.dates.sub(" ", normalise_text(text))
     if any(not any(source.has_name(name) for source in sources) for name in _capitalised_names(undated)):
         return "foreign_name"
     numbers = whole_numbers(undated)
@@ -103,11 +95,13 @@ def _capitalised_names(text: str) -> Iterator[str]:
     """
     language = detect_language(text)
     is_foreign = language not in (ENGLISH, UNDETERMINED) and not is_surely_english(text)
-    for match in _NAME.finditer(text):
+    for match in _EN.name.finditer(text):
         if not match[0][0].isupper() or match[0].casefold() in _OPENERS:
             continue
         before = text[max(0, match.start() - _REACH) : match.start()]
-        if is_foreign and (_SENTENCE_START.search(before) or (language in _GERMAN and _DETERMINER.search(before))):
+        if is_foreign and (
+            _EN.sentence_start.search(before) or (language in _GERMAN and _EN.determiner.search(before))
+        ):
             continue
         yield match[0]
 

@@ -10,9 +10,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from app.domain.reflection import note_words as words_of
+from app.domain.phrasebooks import english
 from app.domain.reflection.clauses import states_nothing
 from app.domain.text_rules import one_line, sentence_ends
+
+_FORMS: Final = english.forms("reflection", "notes")
+_EN: Final = english.patterns("reflection", "notes")
+_DISCLOSURE: Final = english.words("reflection", "disclosure")
+FICTION: Final = _EN.fiction
+_OF_CONVERSATION: Final = re.compile(
+    rf"\b(?:the|this|that|these|those|your|its) (?:{'|'.join(sorted(_DISCLOSURE.conversation_nouns))})\b", re.IGNORECASE
+)
 
 NoteForm = Literal["note", "order", "family_date"]
 MAX_NOTE: Final = 200
@@ -30,7 +38,7 @@ class Note:
 
 def read_notes(message: str) -> Iterator[Note]:
     """Yield the notes of a message, in order. A message with code, a joke or a text to work on has none."""
-    if states_nothing(message) or words_of.FICTION.search(message):
+    if states_nothing(message) or _EN.fiction.search(message):
         return
     start = 0
     text = one_line(message)
@@ -45,7 +53,7 @@ def _read_sentence(sentence: str) -> Note | None:
     if words := _read_remember(sentence):
         return Note("note", words)
     if sentence.endswith("?"):
-        tail = words_of.ASKING_TAIL.search(sentence)
+        tail = _EN.asking_tail.search(sentence)
         dated = _read_family_date(sentence[: tail.start()]) if tail else None
         return Note("family_date", dated) if dated else None
     plain = sentence.rstrip(" .!")
@@ -57,7 +65,7 @@ def _read_sentence(sentence: str) -> Note | None:
 
 def _read_remember(sentence: str) -> str | None:
     """Return the words that a request to remember names."""
-    found = words_of.REMEMBER.match(sentence.rstrip(" .!"))
+    found = _EN.remember.match(sentence.rstrip(" .!"))
     if found is None:
         return None
     what = found["what"].strip()
@@ -65,19 +73,14 @@ def _read_remember(sentence: str) -> str | None:
     if what.endswith("?") and not asks:
         return None
     what = what.rstrip("?").strip()
-    if (
-        found["bare"]
-        and not found["joint"].strip()
-        and not words_of.OWN_START.match(what)
-        and not words_of.STATES.search(what)
-    ):
+    if found["bare"] and not found["joint"].strip() and not _EN.own_start.match(what) and not _EN.states.search(what):
         return None  # "remember the milk", "remember when …"
-    while trailing := words_of.TRAILING.search(what):
+    while trailing := _EN.trailing.search(what):
         what = what[: trailing.start()]
     if (
         len(what.replace("'", " ").split()) < _MIN_WORDS  # "I'm vegan" has three
         or len(what) > MAX_NOTE
-        or (words_of.NO_CONTENT.match(what) and not found["joint"].strip(" ,"))
+        or (_EN.no_content.match(what) and not found["joint"].strip(" ,"))
     ):
         return None
     if (
@@ -85,33 +88,29 @@ def _read_remember(sentence: str) -> str | None:
         and found["joint"] != ":"
     ):
         return None
-    if words_of.OF_CONVERSATION.search(what) and not re.search(r"\d", what):
+    if _OF_CONVERSATION.search(what) and not re.search(r"\d", what):
         return None
     return what
 
 
 def _read_order(sentence: str) -> str | None:
     """Return the words of a standing order to the agent. An order for the task at hand is none."""
-    for pattern in words_of.ORDER:
+    for pattern in _FORMS.order:
         if (found := pattern.match(sentence)) is None:
             continue
         order = found["order"].strip(" ,")
-        while trailing := words_of.TRAILING.search(order):
+        while trailing := _EN.trailing.search(order):
             order = order[: trailing.start()]
-        head = words_of.STANDS.sub("", order.partition(",")[0])
+        head = _EN.stands.sub("", order.partition(",")[0])
         if (
-            words_of.MOMENT.search(head)
-            or words_of.NO_ORDER.search(head)
-            or words_of.OF_CONVERSATION.search(head)
+            _EN.moment.search(head)
+            or _EN.no_order.search(head)
+            or _OF_CONVERSATION.search(head)
             or len(order) > MAX_NOTE
         ):
             return None
-        used = words_of.USED.match(order)
-        if (
-            used
-            and not re.match(r"(?:always|never)\b", order, re.IGNORECASE)
-            and not words_of.MANNER.search(used["object"])
-        ):
+        used = _EN.used.match(order)
+        if used and not re.match(r"(?:always|never)\b", order, re.IGNORECASE) and not _EN.manner.search(used["object"]):
             return None
         return order
     return None
@@ -119,15 +118,15 @@ def _read_order(sentence: str) -> str | None:
 
 def _read_family_date(sentence: str) -> str | None:
     """Return the words that give an event of the user's family a date."""
-    if words_of.UNREAL.search(sentence):
+    if _EN.unreal.search(sentence):
         return None
-    for pattern in words_of.FAMILY:
+    for pattern in _FORMS.family:
         found = pattern.match(sentence)
-        date = words_of.DATE.search(sentence, found.start("said")) if found else None
+        date = _EN.date.search(sentence, found.start("said")) if found else None
         if found is None or date is None:
             continue
-        aside = words_of.ASIDE.search(sentence, date.end())
+        aside = _EN.aside.search(sentence, date.end())
         said = sentence[found.start("said") : aside.start() if aside else len(sentence)].strip(" ,")
-        if words_of.EVENT.search(said) and len(said) <= MAX_NOTE:
+        if _EN.event.search(said) and len(said) <= MAX_NOTE:
             return said
     return None

@@ -4,7 +4,6 @@ A model may only name the facts and memories of its question, and its decisions 
 the memory stays and the fact is added.
 """
 
-import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Final, Literal
@@ -12,11 +11,14 @@ from typing import Annotated, Final, Literal
 from app.domain.memory.memory import MemoryType
 from app.domain.memory.same_fact import content_stems, negation_words, number_and_date_keys
 from app.domain.memory.veto import VetoReason, find_veto
+from app.domain.phrasebooks import english
 from app.domain.reflection import grounding
 from app.domain.reflection import writing_rules as writing
 from app.domain.reflection.evidence import Evidence, Refusal, find_refusal, is_english
 from app.domain.settable import SETTABLE
 from app.domain.text_rules import TextLimits, normalise_text, text_key
+
+_EN: Final = english.patterns("reflection", "reconcile")
 
 Rule = Literal["unknown_ids", "ids_twice", "ids_missing", "no_fact"]
 MAX_NEIGHBOURS: Final = 10
@@ -26,11 +28,6 @@ _TOLD_BY_FACT: Final = frozenset({None, "unrelated", "not_ended"})
 """Reasons against a deletion that do not count if the fact itself denies the memory."""
 MAX_NEW_WORDS: Final = 3
 """Maximum words of a composed text that neither of its two sources has ("previously", "moved")."""
-
-_ENDS: Final = re.compile(
-    r"\b(?:left|sold|lost|moved|gave|gone|resigned|closed|expired|replaced|recovered|cured|outgrew|outgrown|instead)\b",
-    re.IGNORECASE,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,7 +321,7 @@ def checked_composition(text: str, memory: str, fact: str, limits: TextLimits) -
 def _denies_memory(fact: str, memory: str) -> bool:
     """Tell whether only one text denies something, or only the fact states an end, and both speak of one thing."""
     denied = bool(negation_words(fact)) != bool(negation_words(memory))
-    if not denied and not (_ENDS.search(fact) and not _ENDS.search(memory)):
+    if not denied and not (_EN.ends.search(fact) and not _EN.ends.search(memory)):
         return False
     return find_veto(memory, fact, "new_value", numeric_update=False, is_denial=True) is None
 

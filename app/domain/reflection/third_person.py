@@ -7,26 +7,19 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from app.domain.reflection import disclosure_words as words_of
+from app.domain.phrasebooks import english
 from app.domain.reflection.self_disclosure import Form
+
+_PAIRS: Final = english.pairs("reflection", "third_person")
+_WORDS: Final = english.words("reflection", "third_person")
+_EN: Final = english.patterns("reflection", "third_person")
+_DISCLOSURE: Final = english.words("reflection", "disclosure")
 
 USER: Final = "The user"
 RULE: Final = "The user's rule is"
-_POINTS: Final = re.compile(
-    r"\b(?:it|its|this|these|those|that|he|she|they|him|her|his|hers|them|their|theirs|you|yours?|us|we|myself"
-    r"|ourselves|here|there|something|everything|someone|somebody|anybody|anyone|what|which|who|whose|how|why"
-    r"|where|when|then|ones|same|i)\b|\bone\s*$|\b(?:first|second|last|other|next|previous) one\b",
-    re.IGNORECASE,
-)
-_PAST: Final = (
-    words_of.CHANGES
-    | words_of.DONE
-    | words_of.word_set("got had grew came went studied worked lived decided settled agreed opted chose picked dropped")
-)
+_PAST: Final = _DISCLOSURE.changes | _DISCLOSURE.done | _WORDS.past
 _UNCHANGED: Final = _PAST | {"will", "would", "must", "can", "cannot", "could"}
-_IRREGULAR: Final = {"have": "has", "am": "is", "are": "is", "do": "does", "go": "goes", "be": "is"}
-_SKIPPED: Final = words_of.ADVERBS - {"do", "does", "did", "not"}
-_TRAILING: Final = re.compile(r",? (?:by the way|though|please|too|as well|btw|thanks)$", re.IGNORECASE)
+_SKIPPED: Final = _DISCLOSURE.adverbs - {"do", "does", "did", "not"}
 _STARTS: Final = tuple(
     (re.compile(pattern, re.IGNORECASE), full)
     for pattern, full in (
@@ -49,13 +42,6 @@ _DECISIONS: Final = tuple(
         (r"^(?:i|we)(?:'ve| have)? (?:finally )?decided\s", "decided "),
     )
 )
-_RULE: Final = re.compile(
-    r"^(?:from (?:now on|on now),?\s)?(?:please\s)?(?P<always>never ever|never|always|don't ever|do not ever)?\s?"
-    r"(?P<verb>[\w-]+)\s(?P<rest>.+)$",
-    re.IGNORECASE,
-)
-_BEFORE_YOU: Final = re.compile(r"\bbefore you ([a-z]+)\b")
-_YOUR: Final = re.compile(r"\byour (?=(?:answers|replies|texts|summaries)\b)")
 _OWN: Final = ((re.compile(r"\b(?:my|our)\b", re.IGNORECASE), "the user's"), (re.compile(r"\bme\b"), "the user"))
 
 
@@ -64,12 +50,12 @@ def rewrite_clause(clause: str, form: Form) -> str | None:
     rewrite: Callable[[str], str | None] = {"rule": _rewrite_rule, "schedule": _rewrite_schedule}.get(
         form, _rewrite_decision if form == "decision" else _rewrite_own
     )
-    text = rewrite(_TRAILING.sub("", clause.strip().rstrip(".!;, ")))
+    text = rewrite(_EN.trailing.sub("", clause.strip().rstrip(".!;, ")))
     if text is None:
         return None
     for pattern, full in _OWN:
         text = pattern.sub(full, text)
-    return None if _POINTS.search(text) else f"{text}."
+    return None if _EN.points.search(text) else f"{text}."
 
 
 def _rewrite_own(clause: str) -> str | None:
@@ -91,8 +77,8 @@ def _inflect(verb: str) -> str:
     low = verb.casefold()
     if low in _UNCHANGED or (low.endswith("ed") and low not in {"need", "feed", "breed"}):
         return low
-    if low in _IRREGULAR:
-        return _IRREGULAR[low]
+    if low in _PAIRS.irregular:
+        return _PAIRS.irregular[low]
     if low.endswith(("s", "sh", "ch", "x", "z", "o")):
         return f"{low}es"
     return f"{low[:-1]}ies" if low.endswith("y") and low[-2:-1] not in set("aeiou") else f"{low}s"
@@ -112,11 +98,11 @@ def _rewrite_schedule(clause: str) -> str | None:
 
 
 def _rewrite_rule(clause: str) -> str | None:
-    read = _RULE.match(clause)
+    read = _EN.rule_word.match(clause)
     if read is None:
         return None
     verb = read["verb"] if read["verb"].isupper() else read["verb"].lower()
-    rest = _YOUR.sub("", _BEFORE_YOU.sub(lambda match: f"before {_participle(match[1])}", read["rest"]))
+    rest = _EN.your.sub("", _EN.before_you.sub(lambda match: f"before {_participle(match[1])}", read["rest"]))
     kind = (read["always"] or "").casefold()
     often = "" if not kind else "always " if kind == "always" else "never "
     return f"{RULE} {often}to {verb} {rest}"

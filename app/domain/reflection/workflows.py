@@ -1,8 +1,11 @@
 """Workflows that a user lays down in a turn: the turns worth asking about, and the procedure that a model drew."""
 
-import re
 from dataclasses import dataclass
 from typing import Final
+
+from app.domain.phrasebooks import english
+
+_EN: Final = english.patterns("reflection", "workflows")
 
 MIN_CONFIDENCE: Final = 0.8
 """The least confidence with which a model's procedure is stored."""
@@ -12,11 +15,6 @@ SAME_AT: Final = 0.9
 """The least cosine of two titles at which a procedure counts as known."""
 MIN_STEPS: Final = 2
 MAX_STEPS: Final = 20
-_LIST_ITEM: Final = re.compile(r"(?m)^[ \t]*(?:\d{1,2}[.)]|[-*•])[ \t]+\S")
-_INLINE_ITEM: Final = re.compile(r"(?<![\w.])(\d{1,2})[.)][ \t]+\w")
-_SEQUENCE: Final = re.compile(
-    r"\b(?:first|second(?:ly)?|then|next|after that|afterwards|finally|lastly|last of all)\b", re.IGNORECASE
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +33,8 @@ def tells_steps(message: str) -> bool:
 
     Lists count in any language. A message without either is never sent to the model for this.
     """
-    if sum(1 for _ in _LIST_ITEM.finditer(message)) >= MIN_STEPS:
+    if sum(1 for _ in _EN.list_item.finditer(message)) >= MIN_STEPS:
         return True
-    if {"1", "2"} <= {item[1] for item in _INLINE_ITEM.finditer(message)}:
+    if {"1", "2"} <= {item[1] for item in _EN.inline_item.finditer(message)}:
         return True
-    return len({word[0].casefold() for word in _SEQUENCE.finditer(message)}) >= MIN_STEPS
+    return len({word[0].casefold() for word in _EN.sequence.finditer(message)}) >= MIN_STEPS

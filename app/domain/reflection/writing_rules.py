@@ -10,7 +10,10 @@ from typing import Final, Literal
 
 from app.domain.memory import word_lists as words
 from app.domain.memory.memory import MemoryType
+from app.domain.phrasebooks import english
 from app.domain.text_rules import TextLimits, normalise_text, sentence_ends, trim_text
+
+_EN: Final = english.patterns("reflection", "writing_rules")
 
 Rule = Literal[
     "empty",
@@ -75,25 +78,7 @@ COMPLAINTS: Final[Mapping[str, str]] = {
     "too_long": "is too long",
 }
 
-_QUOTED: Final = re.compile(r'"[^"]*"')
 _MARKUP: Final = re.compile(r"^[^\S\n]*+(?:[-*•#>{\[|]|\d++[.)]\s)|```|\*\*|^\w++(?: \w++)?+:\s", re.MULTILINE)
-_INSTRUCTION: Final = re.compile(
-    r"\b(?:ignore|disregard|forget|override)\b[^.]{0,40}\b(?:instructions?|rules?|prompts?|guidelines)\b"
-    r"|\bsystem prompt\b|<\|",
-    re.IGNORECASE,
-)
-_LEADING: Final = re.compile(
-    r"(?:he|she|they|it|this|that|these|those|his|her|hers|their|its|him|them|there|someone|somebody|who|which|both)\b",
-    re.IGNORECASE,
-)
-_SUBJECTLESS: Final = re.compile(
-    r"(?:likes|prefers|loves|enjoys|hates|dislikes|wants|needs|works|lives|owns|has|is|was|plays|plans|drinks|eats|uses"
-    r"|allergic|interested|born|married|vegan|vegetarian|going|working|living)\b",
-    re.IGNORECASE,
-)
-_NUMERAL: Final = re.compile(
-    r"\b(War|Type|Phase|Part|Volume|Chapter|Class|Level|Stage|Grade|Calculus|Elizabeth|Charles|James|Francis) I\b"
-)
 _ADVERB: Final = "also|always|just|never|now|often|really|still|usually"
 _AUXILIARY: Final = "was|were|had|will|would|can|could|should|must|might|do not|don't|did not|didn't"
 _VERB: Final = "|".join(sorted(words.VERBS - words.NOT_AFTER_I | {"am"}))
@@ -106,45 +91,6 @@ _FIRST_PERSON: Final = re.compile(
     r"\bI(?='|\s|,|$)|\b(?:[Mm]y|[Mm]yself|[Ww]e|[Oo]urs?|[Oo]urselves|[Yy]ou|[Yy]ours?|[Yy]ourself|me|us|[Ll]et's)\b"
     rf"|\b(?:MY|WE|YOU|YOUR)\b|{_LOWER_I}"
 )
-_NOT_MENTIONED: Final = re.compile(
-    r"\bnot (?:yet |been |explicitly |specifically |further |currently )*"
-    r"(?:mentioned|specified|stated|provided(?! by)|disclosed|known|indicated)\b"
-    r"|\b(?:unspecified|unclear|unknown)\b|\bn/a\b"
-    r"|\bno (?:new |further |other |personal )*(?:information|details?|mention|facts?)\b"
-    r"|\b(?:did|does|has|was|were) not (?:mention|specify|say|indicate|disclose)",
-    re.IGNORECASE,
-)
-_ABOUT: Final = re.compile(
-    r"\bas an ai\b|\blanguage model\b|\bchatbot\b|\bI cannot\b|\b(?:json|null|undefined)\b"
-    r"|\bthe (?:conversation|message|text|note|turn|input|prompt|transcript)\b[^.]{0,20}"
-    r"\b(?:mentions?|says?|shows?|indicates?|contains?|suggests?|is about|does)\b",
-    re.IGNORECASE,
-)
-_ASSISTANT: Final = re.compile(
-    r"\bthe (?:ai|bot|ai assistant|assistant)\b"
-    r"|(?:^|[.!?;] )(?:an? |this |that |its |our )?(?:ai|a\.i\.|artificial intelligence|bots?|chatbots?|llms?"
-    r"|assistants?|language models?)(?= |'s |[.,;:!?]|$)",
-    re.IGNORECASE,
-)
-_REPORTED: Final = re.compile(
-    r"the user (?:has |had |just |also )*(?:said|says|mentioned|mentions|stated|states|told|tells|asked|asks|noted"
-    r"|notes|shared|shares|explained|explains|indicated|indicates|expressed|is asking|wants to know)\b",
-    re.IGNORECASE,
-)
-_RELATIVE: Final = re.compile(
-    r"\b(?:yesterday|today|tomorrow|tonight)\b|\b(?:last|next|this) (?:week|weekend|month|year|night|morning|afternoon"
-    r"|evening|summer|winter|spring|autumn|fall|monday|tuesday|wednesday|thursday|friday|saturday|sunday)\b"
-    r"|\b(?:recently|just now|a while ago|(?:days?|weeks?|months?|years?) ago)\b",
-    re.IGNORECASE,
-)
-_ENGLISH: Final = re.compile(r"\b(?:the|user|and|to|of|a|was|were|had|is)\b", re.IGNORECASE)
-_PAST: Final = re.compile(
-    r"\b(?!(?:need|feed|speed|bed|red|hundred|shed|seed|breed|embed|proceed|exceed|succeed)\b)\w+ed\b"
-    r"|\b(?:was|were|had|did|went|said|met|told|chose|bought|sold|saw|made|took|gave|got|came|found|left|began|ran|wrote"
-    r"|spoke|thought|felt|kept|held|paid|sent|built|lost|won|led|read|set|put|cut|drove|ate|drank|slept|swam|flew|grew"
-    r"|knew|taught|brought|caught|spent|broke|rode|wore|drew|sang|became|understood|fell|heard|hurt|quit|rose|shot|stood)\b",
-    re.IGNORECASE,
-)
 
 RuleTest = Callable[[str], object]
 
@@ -155,26 +101,26 @@ def _is_short(text: str) -> bool:
 
 
 _COMMON_RULES: Final[tuple[tuple[Rule, RuleTest], ...]] = (
-    ("instruction", _INSTRUCTION.search),
-    ("leading_pronoun", _LEADING.match),
-    ("fragment", lambda text: _is_short(text) or _SUBJECTLESS.match(text)),
+    ("instruction", _EN.instruction.search),
+    ("leading_pronoun", _EN.leading.match),
+    ("fragment", lambda text: _is_short(text) or _EN.subjectless.match(text)),
     ("question", lambda text: text.endswith("?")),
-    ("first_person", lambda text: _FIRST_PERSON.search(_NUMERAL.sub(r"\1", text))),
-    ("not_mentioned", _NOT_MENTIONED.search),
-    ("about_the_text", _ABOUT.search),
+    ("first_person", lambda text: _FIRST_PERSON.search(_EN.numeral.sub(r"\1", text))),
+    ("not_mentioned", _EN.not_mentioned.search),
+    ("about_the_text", _EN.about.search),
 )
 _RULES_BY_TYPE: Final[Mapping[MemoryType, tuple[tuple[Rule, RuleTest], ...]]] = {
     MemoryType.semantic: (
-        ("about_the_text", _ASSISTANT.search),
-        ("reported", _REPORTED.match),
-        ("relative_time", _RELATIVE.search),
+        ("about_the_text", _EN.assistant.search),
+        ("reported", _EN.reported.match),
+        ("relative_time", _EN.relative.search),
     ),
     MemoryType.episodic: (
-        ("relative_time", _RELATIVE.search),
-        ("not_past", lambda text: _ENGLISH.search(text) and not _PAST.search(text)),
+        ("relative_time", _EN.relative.search),
+        ("not_past", lambda text: _EN.english.search(text) and not _EN.past.search(text)),
     ),
-    MemoryType.insight: (("about_the_text", _ASSISTANT.search), ("relative_time", _RELATIVE.search)),
-    MemoryType.summary: (("relative_time", _RELATIVE.search),),
+    MemoryType.insight: (("about_the_text", _EN.assistant.search), ("relative_time", _EN.relative.search)),
+    MemoryType.summary: (("relative_time", _EN.relative.search),),
 }
 _EXEMPT: Final[Mapping[MemoryType, frozenset[str]]] = {
     MemoryType.summary: frozenset({"question", "not_mentioned", "about_the_text"}),  # a summary includes open questions
@@ -188,7 +134,7 @@ def broken_rule(text: str, type_: MemoryType, limits: TextLimits) -> Rule | None
         return "empty"
     if _MARKUP.search(text.strip()):
         return "not_prose"
-    unquoted = _QUOTED.sub('""', clean)
+    unquoted = _EN.quoted.sub('""', clean)
     for rule, breaks in (*_COMMON_RULES, *_RULES_BY_TYPE.get(type_, ())):
         if rule not in _EXEMPT.get(type_, ()) and breaks(unquoted):
             return rule
