@@ -64,3 +64,10 @@ def test_an_unknown_name_is_told() -> None:
 def test_words_and_pairs_are_split_at_blanks_and_bars() -> None:
     assert {"fish", "sheep"} <= english.words("facts", "nouns").invariable
     assert english.pairs("facts", "nouns").irregular["person"] == "people"
+
+
+def test_no_line_ends_with_a_blank() -> None:
+    """Lines of a pattern are joined without the blanks around the break, so a blank there would be lost."""
+    lines = [line for path in english.FOLDER.glob("*.toml") for line in path.read_text().splitlines()]
+    assert len(lines) > 1000
+    assert [line for line in lines if line != line.rstrip()] == []

@@ -1,7 +1,11 @@
 """Lists of single nouns or names in a sentence, such as "likes tea and milk". Their order says nothing."""
 
-from app.domain.memory import word_lists as words
+from typing import Final
+
 from app.domain.memory.phrases import Kind, Word
+from app.domain.phrasebooks import english
+
+_LISTED: Final = english.words("memory", "word_lists")
 
 _NAMES = frozenset({Kind.NAME, Kind.CAPITAL})
 
@@ -13,7 +17,7 @@ def keys_with_sorted_lists(text: tuple[Word, ...]) -> list[str]:
     order says who is 3.
     """
     keys = [word.key for word in text]
-    if any(word.kind is Kind.NEGATION or word.key in words.IN_ORDER for word in text):
+    if any(word.kind is Kind.NEGATION or word.key in _LISTED.in_order for word in text):
         return keys
     if keys.count("and") > 1 and any(word.kind in _NAMES | {Kind.NUMBER, Kind.FIXED, Kind.DATE} for word in text):
         return keys
@@ -32,7 +36,7 @@ def keys_with_sorted_lists(text: tuple[Word, ...]) -> list[str]:
 def _is_element(text: tuple[Word, ...], at: int) -> bool:
     if at >= len(text) or "'" in text[at].key:  # "Ana and Ben's dog"
         return False
-    return text[at].kind in _NAMES or (text[at].kind is Kind.CONTENT and text[at].key not in words.VERBS)
+    return text[at].kind in _NAMES or (text[at].kind is Kind.CONTENT and text[at].key not in _LISTED.verbs)
 
 
 def _is_free_list(text: tuple[Word, ...], start: int, stop: int) -> bool:
@@ -47,12 +51,12 @@ def _is_subject(rest: tuple[Word, ...], named: bool) -> bool:
     """Tell whether `rest` goes on with a verb after a list at the start: "Ana and Ben run", "Tea and milk are fine"."""
     if not rest:
         return False
-    return rest[0].kind is Kind.BE or rest[0].key in words.VERBS or (named and rest[0].kind is Kind.CONTENT)
+    return rest[0].kind is Kind.BE or rest[0].key in _LISTED.verbs or (named and rest[0].kind is Kind.CONTENT)
 
 
 def _opens_list(before: Word, named: bool) -> bool:
     """Tell whether a list may follow. After a noun it may not: in "aunt Ana and Ben" one is the aunt."""
-    if before.kind in {Kind.POSITIVE, Kind.PREPOSITION} or before.key in words.VERBS or before.key == "to":
+    if before.kind in {Kind.POSITIVE, Kind.PREPOSITION} or before.key in _LISTED.verbs or before.key == "to":
         return True
     return named and (before.kind is Kind.BE or (before.kind is Kind.CONTENT and before.key.endswith("ed")))
 

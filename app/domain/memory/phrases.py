@@ -9,7 +9,13 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from app.domain.memory import word_lists as words
+from app.domain.phrasebooks import english
 from app.domain.text_rules import normalise_text
+
+_FULL_FORMS: Final = english.pairs("memory", "word_lists")
+_LISTED: Final = english.words("memory", "word_lists")
+
+_EN: Final = english.patterns("memory", "phrases")
 
 
 class Kind(Enum):
@@ -43,23 +49,22 @@ PLAIN: Final = GRAMMAR | {Kind.CONTENT}
 
 _LISTS: Final = (
     (words.NEGATIONS, Kind.NEGATION),
-    (words.DIRECTIONS, Kind.DIRECTION),
-    (words.DATES | words.OCCASIONS, Kind.DATE),
-    (words.TIME_UNITS, Kind.TIME_UNIT),
-    (words.GUARDED, Kind.GUARDED),
-    (words.QUANTIFIERS, Kind.QUANTIFIER),
-    (words.POSITIVE, Kind.POSITIVE),
-    (words.PREPOSITIONS, Kind.PREPOSITION),
-    (words.FIXED_NUMBERS, Kind.FIXED),
-    (words.FUNCTION, Kind.FUNCTION),
-    (words.PRONOUNS, Kind.PRONOUN),
+    (_LISTED.directions, Kind.DIRECTION),
+    (_LISTED.dates | _LISTED.occasions, Kind.DATE),
+    (_LISTED.time_units, Kind.TIME_UNIT),
+    (_LISTED.guarded, Kind.GUARDED),
+    (_LISTED.quantifiers, Kind.QUANTIFIER),
+    (_LISTED.positive, Kind.POSITIVE),
+    (_LISTED.prepositions, Kind.PREPOSITION),
+    (_LISTED.fixed_numbers, Kind.FIXED),
+    (_LISTED.function, Kind.FUNCTION),
+    (_LISTED.pronouns, Kind.PRONOUN),
 )
 _INTEGER: Final = re.compile(r"[-+]?(?:0|[1-9]\d{0,17}|[1-9]\d{0,2}(?:,\d{3}){1,5})", re.ASCII)
 _DECIMAL: Final = re.compile(r"[-+]?\d+\.\d+", re.ASCII)
 _YEAR: Final = re.compile(r"(?:19|20)\d\d", re.ASCII)
 _MEASURE: Final = re.compile(r"([-+]?\d[\d.,]*)([a-z]+)", re.ASCII)
-_PLAIN_RUN: Final = re.compile(r"[0-9A-Za-z]++")
-_NO_NOUN: Final = words.PREPOSITIONS | words.COUNTED | {"and", "or"}
+_NO_NOUN: Final = _LISTED.prepositions | _LISTED.counted | {"and", "or"}
 _INSIDE_WORD: Final = frozenset("'.@")
 _INSIDE_NUMBER: Final = frozenset("'.,:/-")
 _BREAKS: Final = frozenset(",;:()[]{}–—….!。、，")
@@ -100,7 +105,7 @@ def every_word(text: str) -> list[Word]:
     for at, token in enumerate(tokens):
         following = tokens[at + 1].text.casefold() if at + 1 < len(tokens) else ""
         if _is_dropped(token, following):
-            indefinite = indefinite or token.text.casefold() in words.INDEFINITE
+            indefinite = indefinite or token.text.casefold() in _LISTED.indefinite
             definite = token.text.casefold() == words.DEFINITE
             continue
         for word in _classify_token(token, result[-1].key if result else ""):
@@ -129,7 +134,7 @@ def _split_tokens(text: str) -> Iterator[_Token]:
 
 
 def _token_end(text: str, start: int) -> int:
-    run = _PLAIN_RUN.match(text, start)
+    run = _EN.plain_run.match(text, start)
     if run and text[run.end() : run.end() + 1] in {" ", ""}:
         return run.end()  # nearly every word ends here
     end = start + 1
@@ -140,7 +145,7 @@ def _token_end(text: str, start: int) -> int:
             end += 1
         return end
     while end < len(text):
-        if run := _PLAIN_RUN.match(text, end):
+        if run := _EN.plain_run.match(text, end):
             end = run.end()
             continue
         if not _is_word_char(text[end]):
@@ -160,11 +165,11 @@ def _expand_contraction(token: _Token) -> Iterator[_Token]:
     """Yield a contraction in full: "doesn't" is "do not", "she's" is "she is"."""
     low = token.text.casefold()
     stem, _, ending = low.rpartition("'")
-    if low in words.CONTRACTIONS:
-        parts = words.CONTRACTIONS[low].split()
+    if low in _FULL_FORMS.contractions:
+        parts = _FULL_FORMS.contractions[low].split()
     elif low.endswith("n't") and low != "n't":
         parts = [low[:-3], "not"]
-    elif stem and (ending in {"re", "m"} or (ending == "s" and stem in words.IS_AFTER)):
+    elif stem and (ending in {"re", "m"} or (ending == "s" and stem in _LISTED.is_after)):
         parts = [stem, "is"]
     elif stem and ending in {"ve", "ll", "d"}:
         parts = [stem, {"ve": "have", "ll": "will", "d": "would"}[ending]]
@@ -180,7 +185,7 @@ def _is_dropped(token: _Token, following: str) -> bool:
     low = token.text.casefold()
     if token.text != low and not token.initial:
         return False
-    if low in words.INDEFINITE:
+    if low in _LISTED.indefinite:
         return following[:1].isalnum() and following not in _NO_NOUN
     return low == words.DEFINITE or (low in {"do", "does"} and following == "not")
 
@@ -193,9 +198,9 @@ def _classify_token(token: _Token, before: str) -> tuple[Word, ...]:
         return (_number_word(str(words.NUMBERS[low]), before),)
     if not low.isalpha() and any(char.isdigit() for char in low):
         return _with_digits(low, before)
-    if low in words.USER or low in words.USERS:
-        return (Word("user's" if low in words.USERS else "user", Kind.USER),)
-    if low in words.BE:
+    if low in _LISTED.user or low in _LISTED.users:
+        return (Word("user's" if low in _LISTED.users else "user", Kind.USER),)
+    if low in _LISTED.be:
         return (Word("be", Kind.BE),)
     if low == "and":
         return (Word("and", Kind.SEPARATOR),)
@@ -226,11 +231,11 @@ def _listed_word(low: str) -> Word | None:
 
 @lru_cache(maxsize=8192)
 def _lexical_word(text: str, low: str, initial: bool) -> Word:
-    low = words.MONTHS.get(low, low)
+    low = _FULL_FORMS.months.get(low, low)
     if listed := _listed_word(low):
         return listed
     stem = stem_of(low)
-    known = stem in words.VERBS or low in words.STARTERS
+    known = stem in _LISTED.verbs or low in _LISTED.starters
     if text != text.lower() and not (initial and known):
         inner = text[1:] != text[1:].lower()
         return Word(low, Kind.CAPITAL if initial and not inner else Kind.NAME)
@@ -245,20 +250,20 @@ def _with_digits(low: str, before: str) -> tuple[Word, ...]:
     if _DECIMAL.fullmatch(low):
         return (_number_word(low, before),)
     measure = _MEASURE.fullmatch(low)
-    if measure and measure[2] in words.UNITS and (_INTEGER.fullmatch(measure[1]) or _DECIMAL.fullmatch(measure[1])):
+    if measure and measure[2] in _LISTED.units and (_INTEGER.fullmatch(measure[1]) or _DECIMAL.fullmatch(measure[1])):
         return (_number_word(measure[1].replace(",", ""), before), Word(measure[2], Kind.CONTENT))
     return (Word(low, Kind.FIXED),)
 
 
 def _number_word(key: str, before: str) -> Word:
-    return Word(key, Kind.FIXED if before in words.LABELLED else Kind.NUMBER)
+    return Word(key, Kind.FIXED if before in _LISTED.labelled else Kind.NUMBER)
 
 
 def stem_of(low: str) -> str:
     """Cut the -s of a plural or of the third person, and nothing else: "worked" stays."""
     if low in words.IRREGULAR:
         return words.IRREGULAR[low]
-    if low in words.NO_STEM or len(low) < 4 or not low.isascii() or not low.isalpha():
+    if low in _LISTED.no_stem or len(low) < 4 or not low.isascii() or not low.isalpha():
         return low
     if low.endswith(("ches", "shes", "sses", "xes", "zes")):
         return low[:-2]
@@ -274,7 +279,7 @@ def breaks_fixed_pair(left: Sequence[Word], right: Sequence[Word]) -> bool:
 
 @lru_cache(maxsize=1)
 def _fixed_pairs() -> frozenset[frozenset[str]]:
-    return frozenset(frozenset(map(stem_of, pair.split())) for pair in words.FIXED_PAIRS)
+    return frozenset(frozenset(map(stem_of, pair.split("+"))) for pair in _LISTED.fixed_pairs)
 
 
 def _has_half(text: Sequence[Word], other: Sequence[Word]) -> bool:
@@ -298,6 +303,6 @@ def _trim_edges(text: list[Word]) -> tuple[Word, ...]:
         result.pop()
     if result and result[0].kind is Kind.USER and not (len(result) > 1 and result[1].kind is Kind.SEPARATOR):
         result = result[1:]  # but "User and Ana" keeps both
-    if len(result) > 1 and result[0].kind is Kind.BE and result[1].key in words.STATES:
+    if len(result) > 1 and result[0].kind is Kind.BE and result[1].key in _LISTED.states:
         result = result[1:]
     return tuple(result)

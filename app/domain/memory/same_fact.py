@@ -11,12 +11,16 @@ from itertools import groupby
 from typing import Final, Literal
 
 from app.domain.languages import ENGLISH, UNDETERMINED, detect_language, is_surely_english
-from app.domain.memory import word_lists as words
 from app.domain.memory.enumerations import keys_with_sorted_lists
 from app.domain.memory.phrasebook_words import same_words
 from app.domain.memory.phrases import GRAMMAR, PLAIN, Kind, Word, breaks_fixed_pair, read_words, stem_of
 from app.domain.memory.spellings import canonical_spelling, has_ambiguous_date, hyphens_clash
+from app.domain.phrasebooks import english
 from app.domain.text_rules import text_key
+
+_LISTED: Final = english.words("memory", "word_lists")
+
+_WORDS: Final = english.words("memory", "same_fact")
 
 SameFact = Literal["same_words", "contains", "numeric"]
 
@@ -29,8 +33,6 @@ _NOT_NARROWED: Final = frozenset(
     {Kind.NEGATION, Kind.GUARDED, Kind.QUANTIFIER, Kind.DATE, Kind.DIRECTION, Kind.FIXED, Kind.SYMBOL}
 )
 _SCOPED: Final = frozenset({Kind.NEGATION, Kind.GUARDED, Kind.QUANTIFIER, Kind.DIRECTION})
-_ADDED_BY_ORDER: Final = frozenset({",", "and", "user", "user's"})
-"""The keys that another order of the same words may add or leave out."""
 Words = tuple[Word, ...]
 
 
@@ -94,7 +96,7 @@ def content_stems(text: str) -> set[str]:
 def number_and_date_keys(text: str) -> set[str]:
     """Return the keys of the numbers, dates and occasions; the key of "two" is "2"."""
     figured = (word for word in read_words(text) if word.kind in {Kind.NUMBER, Kind.FIXED, Kind.DATE})
-    return {word.key for word in figured} - words.ONLY_ORDER
+    return {word.key for word in figured} - _LISTED.only_order
 
 
 def merge_text(incoming: str, existing: str, rule: str) -> str:
@@ -108,7 +110,7 @@ def _has_own_words(left: Words, right: Words) -> bool:
     """Tell whether each text has a word that the other has not. Then neither contains or reorders the other."""
     keys = {word.key for word in left}
     others = {word.key for word in right}
-    return bool(keys - others - _ADDED_BY_ORDER and others - keys - _ADDED_BY_ORDER)
+    return bool(keys - others - _WORDS.added_by_order and others - keys - _WORDS.added_by_order)
 
 
 def _word_keys(text: Words) -> list[str]:
@@ -143,7 +145,7 @@ def _numbers_clash(left: Words, right: Words) -> bool:
     """Tell whether a noun is singular in one text and plural in the other ("son", "sons"). A verb's -s is ignored."""
     singles = [{word.key for word in text if not word.plural} for text in (left, right)]
     plurals = [{word.key for word in text if word.plural} for text in (left, right)]
-    return bool((singles[0] & plurals[1] | singles[1] & plurals[0]) - words.VERBS)
+    return bool((singles[0] & plurals[1] | singles[1] & plurals[0]) - _LISTED.verbs)
 
 
 def only_amounts_differ(left: Sequence[Word], right: Sequence[Word]) -> bool:
@@ -188,7 +190,7 @@ def _is_fronted(plain: Words, fronted: Words) -> bool:
         head = keys[:at]
         rest = _keys_after(keys[at:], other)
         if rest == head or (rest[:1] in (["user"], ["user's"]) and rest[1:] == head):
-            return (keys[at] in words.ADJUNCTS and at + 1 < len(plain)) or _is_time_only(plain[at:])
+            return (keys[at] in _LISTED.adjuncts and at + 1 < len(plain)) or _is_time_only(plain[at:])
     return False
 
 
@@ -204,14 +206,14 @@ def _is_time_fronted(plain: Words, fronted: Words) -> bool:
         if plain[at - 1].kind not in PLAIN:
             return False
         if _keys_after(keys[at:], other) == keys[:at]:
-            return _is_time_only(plain[at + 1 :] if keys[at] in words.ADJUNCTS else plain[at:])
+            return _is_time_only(plain[at + 1 :] if keys[at] in _LISTED.adjuncts else plain[at:])
     return False
 
 
 def _is_time_only(text: Words) -> bool:
     """Tell whether all words are times and none is an occasion."""
     kinds = {Kind.DATE, Kind.TIME_UNIT}
-    return bool(text) and all(word.kind in kinds and word.key not in words.OCCASIONS for word in text)
+    return bool(text) and all(word.kind in kinds and word.key not in _LISTED.occasions for word in text)
 
 
 def _keys_after(opening: list[str], keys: list[str]) -> list[str]:
@@ -274,7 +276,7 @@ def _has_swapped_clauses(left: Words, right: Words) -> bool:
         return False
     first = _word_keys(left[: at[0]])
     second = _word_keys(left[at[0] + 1 :])
-    if not {*first[:1], *second[:1]} <= words.VERBS:
+    if not {*first[:1], *second[:1]} <= _LISTED.verbs:
         return False
     return _word_keys(right) == [*second, left[at[0]].key, *first]
 
@@ -293,7 +295,7 @@ def _is_contained(small: Words, large: Words) -> bool:
             return _is_detail(large[at:])
         if word.key == small[matched].key:
             matched += 1
-        elif word.key not in words.DESCRIPTIVE or word.kind is not Kind.CONTENT:
+        elif word.key not in _LISTED.descriptive or word.kind is not Kind.CONTENT:
             return False
     return matched == len(small)
 

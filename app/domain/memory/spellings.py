@@ -11,32 +11,23 @@ from typing import Final
 
 from app.domain.english_words import MONTHS
 from app.domain.memory import word_lists as words
+from app.domain.phrasebooks import english
 from app.domain.text_rules import normalise_text
 
-_MONTH: Final = rf"(?P<month>{'|'.join((*MONTHS, *words.MONTHS, 'mar'))})\b"
+_FULL_FORMS: Final = english.pairs("memory", "word_lists")
+_LISTED: Final = english.words("memory", "word_lists")
+
+_EN: Final = english.patterns("memory", "spellings")
+
+_MONTH: Final = rf"(?P<month>{'|'.join((*MONTHS, *_FULL_FORMS.months, 'mar'))})\b"
 _DAY: Final = r"(?P<day>3[01]|[12]\d|0?[1-9])(?:st|nd|rd|th)?"
 _FREE: Final = r"(?<![\w.,:/+-])"
 """No match starts inside a number or a range."""
-_DIGIT: Final = re.compile(r"\d")
-"""A digit, which every time and every date has."""
-_TWELVE_HOURS: Final = re.compile(
-    _FREE + r"(?P<hour>1[0-2]|0?[1-9])(?:[:.](?P<minute>[0-5]\d))? ?(?P<half>[ap])(?:\.m\b\.?|m\b)", re.IGNORECASE
-)
-_FULL_DAY: Final = re.compile(_FREE + r"(?P<hour>0\d|1[3-9]|2[0-3]):(?P<minute>[0-5]\d)(?!\w|[:-]\d| ?[ap]\.?m\b)")
-_NOON: Final = re.compile(_FREE + r"12 (?=(?:noon|midnight)\b)", re.IGNORECASE)
 _MONTH_FIRST: Final = re.compile(
     rf"\b{_MONTH}\.? {_DAY}(?!\w|[-–/:.]\d)(?:,? (?P<year>(?:19|20)\d\d)(?!\w|[-–/:.]\d))?", re.IGNORECASE
 )
 _DAY_FIRST: Final = re.compile(rf"{_FREE}{_DAY}(?: of)? {_MONTH}", re.IGNORECASE)
-_ISO_DATE: Final = re.compile(_FREE + r"(?P<year>\d{4})-(?P<month>0[1-9]|1[0-2])-(?P<day>[0-3]\d)(?![\w-])")
-_NUMERIC_DATE: Final = re.compile(
-    _FREE + r"(?P<first>\d{1,2})(?:/(?P<second>\d{1,2})(?:/(?P<year>\d{4}|\d\d))?"
-    r"|(?P<sign>[.-])(?P<other>\d{1,2})(?P=sign)(?P<full_year>\d{4}))(?![\w/-])"
-)
-_WORD: Final = re.compile(r"[A-Za-z]++(?:-[A-Za-z]++)*+")  # possessive: a long word is read once
-_COMPOUND: Final = re.compile(r"(?<![\w-])\w++(?:-\w++)++")
-_ENDING_IN_ISE: Final = re.compile(r"(?P<stem>[a-z]{4,})is(?P<ending>e|es|ed|er|ers|ing|ation|ations)")
-_DOUBLED: Final = re.compile(rf"(?P<stem>{'|'.join(words.DOUBLED_L)})l(?P<ending>ed|ing|er|ers)")
+_DOUBLED: Final = re.compile(rf"(?P<stem>{'|'.join(_LISTED.doubled_l)})l(?P<ending>ed|ing|er|ers)")
 
 
 @lru_cache(maxsize=4096)  # a write reads its neighbours, and the same neighbours are read again
@@ -44,16 +35,16 @@ def canonical_spelling(text: str) -> str:
     """Return `text` with 24-hour times ("15:00h"), dates as "12 march 2026" and American spelling. Linear time."""
     clean = normalise_text(text)
     clean = clean.lower() if clean.isupper() and " " in clean else clean
-    if _DIGIT.search(clean):
-        clean = _FULL_DAY.sub(r"\g<hour>:\g<minute>h", _TWELVE_HOURS.sub(_clock_time, _NOON.sub("", clean)))
-        for pattern in (_ISO_DATE, _MONTH_FIRST, _DAY_FIRST, _NUMERIC_DATE):
+    if _EN.digit.search(clean):
+        clean = _EN.full_day.sub(r"\g<hour>:\g<minute>h", _EN.twelve_hours.sub(_clock_time, _EN.noon.sub("", clean)))
+        for pattern in (_EN.iso_date, _MONTH_FIRST, _DAY_FIRST, _EN.numeric_date):
             clean = pattern.sub(_plain_date, clean)
-    return _WORD.sub(_american_words, clean)
+    return _EN.word.sub(_american_words, clean)
 
 
 def has_ambiguous_date(text: str) -> bool:
     """Tell whether a text has a numeric date, such as "03/04", that does not tell its day from its month."""
-    dates = ((int(found["first"]), int(found["second"] or found["other"])) for found in _NUMERIC_DATE.finditer(text))
+    dates = ((int(found["first"]), int(found["second"] or found["other"])) for found in _EN.numeric_date.finditer(text))
     return any(min(date) >= 1 and max(date) <= 12 for date in dates)
 
 
@@ -63,13 +54,13 @@ def hyphens_clash(a: str, b: str) -> bool:
     "part-time" is "part time". But "twenty two-hour" is not "twenty-two hour", a man eating shark is no man-eating
     shark, and Anne-Marie is one person.
     """
-    left, right = (Counter(_COMPOUND.findall(text.casefold())) for text in (a, b))
+    left, right = (Counter(_EN.compound.findall(text.casefold())) for text in (a, b))
     only_left = left - right
     only_right = right - left
     if only_left and only_right:
         return True
     text, extra = (a, only_left) if only_left else (b, only_right)
-    return any(found.casefold() in extra and _is_bound(found, text) for found in _COMPOUND.findall(text))
+    return any(found.casefold() in extra and _is_bound(found, text) for found in _EN.compound.findall(text))
 
 
 def _is_bound(compound: str, text: str) -> bool:
@@ -115,7 +106,7 @@ def _plain_date(match: re.Match[str]) -> str:
 
 
 def _month_number(name: str) -> int:
-    full = "march" if name == "mar" else words.MONTHS.get(name, name)
+    full = "march" if name == "mar" else _FULL_FORMS.months.get(name, name)
     return MONTHS.index(full) + 1
 
 
@@ -123,9 +114,9 @@ def _american_words(match: re.Match[str]) -> str:
     """Return the word in American spelling, in lower case. A name keeps its spelling: Mr Grey is not Mr Gray."""
     word = match[0]
     low = word.lower()
-    if low in words.JOINED:
-        return words.JOINED[low]
-    if word != low and (match.start() or low in words.SPELT_AS_NAMES):
+    if low in _FULL_FORMS.joined:
+        return _FULL_FORMS.joined[low]
+    if word != low and (match.start() or low in _LISTED.spelt_as_names):
         return word
     spelt = "-".join(map(_american_word, low.split("-")))
     return word if spelt == low else spelt.capitalize() if word[0].isupper() else spelt
@@ -133,15 +124,15 @@ def _american_words(match: re.Match[str]) -> str:
 
 @lru_cache(maxsize=4096)
 def _american_word(low: str) -> str:
-    if low in words.AMERICAN:
-        return words.AMERICAN[low]
-    for british, american in words.AMERICAN_STEMS.items():
+    if low in _FULL_FORMS.american:
+        return _FULL_FORMS.american[low]
+    for british, american in _FULL_FORMS.american_stems.items():
         if british in low:
             return low.replace(british, american)
-    if low in words.KEEPS_ISE:
+    if low in _LISTED.keeps_ise:
         return low
     if found := _DOUBLED.fullmatch(low):
         return found["stem"] + found["ending"]
-    if found := _ENDING_IN_ISE.fullmatch(low):
+    if found := _EN.ending_in_ise.fullmatch(low):
         return f"{found['stem']}iz{found['ending']}"
     return low

@@ -9,40 +9,26 @@ from collections.abc import Iterable, Sequence
 from operator import itemgetter
 from typing import Final, Literal, TypeAlias
 
+from app.domain.english_words import MONTHS
 from app.domain.memory import word_lists as words
 from app.domain.memory.phrases import Kind, Word, breaks_fixed_pair, every_word, stem_of
 from app.domain.memory.same_fact import content_stems, negation_words, only_amounts_differ
 from app.domain.memory.spellings import canonical_spelling
+from app.domain.phrasebooks import english
 from app.domain.text_rules import normalise_text
+
+_FULL_FORMS: Final = english.pairs("memory", "word_lists")
+_LISTED: Final = english.words("memory", "word_lists")
+
+_EN: Final = english.patterns("memory", "veto")
 
 ModelVerdict: TypeAlias = Literal["same", "new_value"]
 """A model's verdict on two texts: both say the same, or the newer one gives an attribute another value."""
 VetoReason: TypeAlias = Literal["negation", "fixed_pair", "names", "dates", "numbers", "possessives"]
 
-_MONTHS: Final = (
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
-)
 _ISO_DATE: Final = re.compile(r"\b(\d{4})-(0[1-9]|1[0-2])-([0-3]\d)\b", re.ASCII)
 _ORDINAL: Final = re.compile(r"(\d+)(?:st|nd|rd|th)", re.ASCII)
-_POSSESSIVE: Final = re.compile(
-    r"\b(?:(my|our|your|his|her|their|its)|(?<!\w-)(\w++(?:-\w++)*+)'s|(\w+s)')\s+(\w++(?:-\w++)*)"
-)
-_USER: Final = re.compile(r"(?:the )?user\b(?!'| and\b|,)|i(?: |')")
-_RELATED_PERSON: Final = re.compile(r"(?:(?:the )?\w++'s|my) (?:\w++ )??([\w-]++)")
-_WORD_PATTERN: Final = re.compile(r"[\w-]+")
 _LONGEST_ENDING: Final = 3
-_MORNING: Final = re.compile(r"(?<=\d) ?a\.?m\b\.?", re.IGNORECASE)
 
 
 def find_veto(
@@ -84,13 +70,13 @@ def _negations_differ(a: str, b: str, verdict: ModelVerdict) -> bool:
 
 def _count_negations(negations: Sequence[str]) -> int:
     """Return the number of negations. "No longer" and "not anymore" are one each."""
-    return sum(word not in words.NEGATION_ENDS for word in negations)
+    return sum(word not in _LISTED.negation_ends for word in negations)
 
 
 def _has_own_words(text: str, other: str) -> bool:
     """Tell whether a text has a word that is no form of a word of the other ("passed" is one of "pass")."""
     taken = content_stems(other)
-    own = content_stems(text) - words.NEGATIONS - words.SAY_LITTLE
+    own = content_stems(text) - words.NEGATIONS - _LISTED.say_little
     return any(not any(_is_form(word, known) for known in taken) for word in own)
 
 
@@ -115,8 +101,8 @@ def _find_difference(a: str, b: str, verdict: ModelVerdict, numeric_update: bool
 
 def _spell_out_dates(text: str) -> str:
     """Replace ISO dates and "am" by words: "2026-03-14" becomes "14 March 2026"."""
-    text = _MORNING.sub(" in the morning", normalise_text(text))
-    return _ISO_DATE.sub(lambda date: f"{int(date[3])} {_MONTHS[int(date[2]) - 1]} {date[1]}", text)
+    text = _EN.morning.sub(" in the morning", normalise_text(text))
+    return _ISO_DATE.sub(lambda date: f"{int(date[3])} {MONTHS[int(date[2]) - 1].capitalize()} {date[1]}", text)
 
 
 def _keys_differ(a: Sequence[str], b: Sequence[str]) -> bool:
@@ -134,7 +120,7 @@ def _shared_in_order(a: Iterable[str], b: Iterable[str]) -> list[str]:
 
 def _date_keys(text: Sequence[Word]) -> list[str]:
     """Return the keys of weekdays, months, seasons and times of the day."""
-    keys = (words.DAYS.get(word.key, word.key) for word in text if word.kind is Kind.DATE)
+    keys = (_FULL_FORMS.days.get(word.key, word.key) for word in text if word.kind is Kind.DATE)
     return [stem_of(key) for key in keys if key not in words.UNDATED and not key.isdecimal()]
 
 
@@ -143,7 +129,7 @@ def _number_keys(text: Sequence[Word]) -> list[str]:
     keys = []
     for word in text:
         year = word.kind is Kind.DATE and word.key.isdecimal()
-        if year or word.kind in {Kind.NUMBER, Kind.FIXED} or word.key in words.TIMES:
+        if year or word.kind in {Kind.NUMBER, Kind.FIXED} or word.key in _LISTED.times:
             ordinal = _ORDINAL.fullmatch(word.key)
             keys.append(ordinal[1] if ordinal else word.key)
     return keys
@@ -199,7 +185,7 @@ def _begins_value(text: Sequence[Word], at: int, other: Sequence[Word]) -> bool:
     while at and text[at - 1].kind is Kind.NAME:  # "Mei Tan"
         at -= 1
     before = text[at - 1].key if at else "with"
-    return before not in words.PARTAKING and not any(
+    return before not in _LISTED.partaking and not any(
         word.key in shared for word in text[at:] if word.kind not in {Kind.NAME, Kind.SEPARATOR}
     )
 
@@ -220,24 +206,24 @@ def _owners_differ(a: str, b: str) -> bool:
 
 def _is_about_another(person: str | None, text: str, theirs: str | None) -> bool:
     """Tell whether `text` is about `theirs` or the user, and does not mention `person`."""
-    if person is None or (theirs is None and not _USER.match(text)):
+    if person is None or (theirs is None and not _EN.user.match(text)):
         return False
-    return person not in {words.KIN.get(word, word) for word in _WORD_PATTERN.findall(text)}
+    return person not in {_FULL_FORMS.kin.get(word, word) for word in _EN.word_pattern.findall(text)}
 
 
 def _owners_by_thing(text: str) -> dict[str, set[str]]:
     """Return the owners, names or pronouns, of each owned thing."""
     owners: dict[str, set[str]] = {}
-    for pronoun, single, plural, thing in _POSSESSIVE.findall(text):
+    for pronoun, single, plural, thing in _EN.possessive.findall(text):
         owner = pronoun or single or plural
-        if owner not in words.IS_AFTER:
+        if owner not in _LISTED.is_after:
             owners.setdefault(stem_of(thing), set()).add("user" if owner == "my" else owner)
     return owners
 
 
 def _described_person(text: str) -> str | None:
     """Return the related person that the text starts with ("the user's younger sister": "sister"), or None."""
-    if (match := _RELATED_PERSON.match(text)) is None:
+    if (match := _EN.related_person.match(text)) is None:
         return None
-    person = words.KIN.get(match[1], match[1])
-    return person if {person, stem_of(person), person.rpartition("-")[2]} & words.PEOPLE else None
+    person = _FULL_FORMS.kin.get(match[1], match[1])
+    return person if {person, stem_of(person), person.rpartition("-")[2]} & _LISTED.people else None

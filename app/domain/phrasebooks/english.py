@@ -14,7 +14,7 @@ from typing import Any, Final, Generic, TypeVar
 from app.domain.phrasebooks.phrasebook import fill_places, join_lines
 
 T = TypeVar("T")
-_FOLDER: Final = Path(__file__).with_name("en")
+FOLDER: Final = Path(__file__).with_name("en")
 _KINDS: Final = ("parts", "words", "pairs", "cased")
 
 
@@ -56,13 +56,13 @@ def forms(capability: str, rule: str) -> Named[tuple[re.Pattern[str], ...]]:
 
 def all_rules() -> Iterator[tuple[str, str]]:
     """Yield the capability and the name of each rule that has a table."""
-    for path in sorted(_FOLDER.glob("*.toml")):
+    for path in sorted(FOLDER.glob("*.toml")):
         yield from ((path.stem, rule) for rule in _read_file(path.stem) if rule != "parts")
 
 
 @cache
 def _read_file(capability: str) -> Mapping[str, Any]:
-    return tomllib.loads((_FOLDER / f"{capability}.toml").read_text(encoding="utf-8"))
+    return tomllib.loads((FOLDER / f"{capability}.toml").read_text(encoding="utf-8"))
 
 
 def _read_table(capability: str, rule: str) -> Mapping[str, Any]:

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from app.domain.memory.phrases import Kind, Word
-from app.domain.recall import change_words as change
+from app.domain.phrasebooks import english
 from app.domain.recall.statements import Parsed, is_numeric, roots_of
+
+_CHANGE: Final = english.words("memory", "change_words")
 
 _MAX_VALUE: Final = 6
 _AMOUNT: Final = frozenset({Kind.NUMBER, Kind.FIXED})
@@ -31,7 +33,7 @@ def differs_in_value(older: Parsed, newer: Parsed) -> bool:
         return False  # a longer value that contains the shorter one only adds detail
     lead = first[:start]
     tail = first[len(first) - end :] if end else []
-    subject = len([w for w in older.subject if w.key not in change.TIMELESS])
+    subject = len([w for w in older.subject if w.key not in _CHANGE.timeless])
     if len(lead) < subject:
         return _is_limit(lead, values, tail)
     return _has_one_value(older, lead[subject:], values, tail)
@@ -39,13 +41,13 @@ def differs_in_value(older: Parsed, newer: Parsed) -> bool:
 
 def _plain_words(side: Parsed) -> list[Word]:
     """Return the words without those that tell of the change, and without a clause of reason at the end."""
-    kept = [w for w in side.all_words if w.key not in change.TIMELESS]
+    kept = [w for w in side.all_words if w.key not in _CHANGE.timeless]
     reason = next((at for at, w in enumerate(kept) if at > 3 and w.key in {"since", "because"}), len(kept))
     return kept[:reason]
 
 
 def _first_key(side: Parsed) -> str:
-    return next((w.key for w in side.all_words if w.key not in change.TIMELESS), "")
+    return next((w.key for w in side.all_words if w.key not in _CHANGE.timeless), "")
 
 
 def _common_length(first: Words, second: Words) -> int:
@@ -72,9 +74,9 @@ def _statuses_differ(older: Parsed, newer: Parsed) -> bool:
     """Tell whether the same thing has two statuses: open and closed, unpaid and paid."""
     if [w.key for w in older.subject] != [w.key for w in newer.subject]:
         return False
-    if not all(side.said[0].key in change.COPULAS for side in (older, newer)):
+    if not all(side.said[0].key in _CHANGE.copulas for side in (older, newer)):
         return False
-    found = [{w.key for w in side.said[1:4]} & change.STATUSES for side in (older, newer)]
+    found = [{w.key for w in side.said[1:4]} & _CHANGE.statuses for side in (older, newer)]
     return all(found) and found[0] != found[1]
 
 
@@ -86,25 +88,25 @@ def _has_one_value(side: Parsed, link: Words, values: Sequence[Words], tail: Wor
         not keys
         or numeric[0] != numeric[1]
         or is_past(keys)
-        or side.nouns & change.MANY
+        or side.nouns & _CHANGE.many
         or any(w.key == "1" for w in side.subject)
     ):
         return False
     amounts = all(any(w.kind in _AMOUNT for w in value) for value in values)
     dated = any(w.kind is Kind.DATE and w.key.isalpha() for value in values for w in value)
-    if keys[0] in change.HOLDING:
-        return len(keys) == 1 + (keys[0] not in change.BARE)
-    if keys[0] in change.COPULAS:
+    if keys[0] in _CHANGE.holding:
+        return len(keys) == 1 + (keys[0] not in _CHANGE.bare)
+    if keys[0] in _CHANGE.copulas:
         return _is_definition(side, keys, numeric[0], values)
-    if numeric[0] and (keys[0] in change.LIMITING or keys[:2] in (["take", "place"], ["run", "until"])):
+    if numeric[0] and (keys[0] in _CHANGE.limiting or keys[:2] in (["take", "place"], ["run", "until"])):
         return True
-    if keys[0] in change.ROUTINES and numeric[0]:
+    if keys[0] in _CHANGE.routines and numeric[0]:
         return not dated
     if amounts and not dated and _units(values[0]) == _units(values[1]):
         return True
     if keys[0] in {"prefer", "want"} and len(link) > 1 and link[1].kind is Kind.CONTENT:
         return True
-    return keys[0] in change.CHOOSING and max(map(len, values)) <= 3 and any(w.kind is Kind.CONTENT for w in tail)
+    return keys[0] in _CHANGE.choosing and max(map(len, values)) <= 3 and any(w.kind is Kind.CONTENT for w in tail)
 
 
 def _units(value: Words) -> list[str]:
@@ -117,7 +119,7 @@ def is_past(keys: Sequence[str]) -> bool:
         return True
     if keys[0] == "have" and len(keys) > 1:
         return True
-    return keys[0] != "be" and ((len(keys[0]) > 4 and keys[0].endswith("ed")) or keys[0] in change.IRREGULAR)
+    return keys[0] != "be" and ((len(keys[0]) > 4 and keys[0].endswith("ed")) or keys[0] in _CHANGE.irregular)
 
 
 def _is_definition(side: Parsed, keys: Sequence[str], numeric: bool, values: Sequence[Words]) -> bool:
@@ -132,9 +134,9 @@ def _is_definition(side: Parsed, keys: Sequence[str], numeric: bool, values: Seq
         if any(_is_participle(value[0].key) for value in values):
             return False
         return not plural and (numeric or named or bool(side.owners) or "favourite" in side.nouns)
-    passive = _is_participle(keys[1]) or keys[1] in change.SCHEDULED
+    passive = _is_participle(keys[1]) or keys[1] in _CHANGE.scheduled
     return len(keys) <= 4 and (passive or numeric or (len(keys) == 2 and keys[1] in {"in", "at", "on"}))
 
 
 def _is_participle(key: str) -> bool:
-    return (len(key) > 4 and key.endswith("ed")) or key in change.PARTICIPLES
+    return (len(key) > 4 and key.endswith("ed")) or key in _CHANGE.participles

@@ -1,6 +1,5 @@
 """The parser of the rule for replaced statements: subject, what is said of it, and words that tell of a change."""
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -9,34 +8,37 @@ from typing import Final
 
 from app.domain.memory import word_lists as words
 from app.domain.memory.phrases import Kind, Word, every_word
+from app.domain.phrasebooks import english
 from app.domain.recall import change_words as change
+
+_CHANGE: Final = english.words("memory", "change_words")
+_LISTED: Final = english.words("memory", "word_lists")
+
+_EN: Final = english.patterns("memory", "statements")
 
 MAX_CHARACTERS: Final = 500
 """The number of characters read of a statement. A fact is shorter."""
 SILENT: Final = frozenset({Kind.SEPARATOR, Kind.BE, Kind.FUNCTION, Kind.PREPOSITION, Kind.DIRECTION, Kind.PRONOUN})
 """The kinds of words that tell neither subject nor value."""
 NUMERIC: Final = frozenset({Kind.NUMBER, Kind.FIXED, Kind.DATE})
-CHANGES: Final = change.CUES | change.PAIR_WORDS
+CHANGES: Final = _CHANGE.cues | change.PAIR_WORDS
 """Words that tell of a change."""
 _NAMES: Final = frozenset({Kind.NAME, Kind.CAPITAL, Kind.USER})
 _VERBS: Final = (
-    words.VERBS
-    | change.AUXILIARIES
-    | change.COPULAS
-    | change.ADVERBS
-    | change.IRREGULAR
+    _LISTED.verbs
+    | _CHANGE.auxiliaries
+    | _CHANGE.copulas
+    | _CHANGE.adverbs
+    | _CHANGE.irregular
     | CHANGES
-    | change.HOLDING
-    | change.LIMITING
-    | change.CHOOSING
-    | change.OTHER_VERBS
+    | _CHANGE.holding
+    | _CHANGE.limiting
+    | _CHANGE.choosing
+    | _CHANGE.other_verbs
 )
 _MAX_SUBJECT: Final = 8
 _MAX_OPENING: Final = 10
-_OWN: Final = re.compile(r"\b(?:i|i'm|i've|my|we|our|we're)\b", re.IGNORECASE)
-_FROM_ON: Final = re.compile(r"\bfrom (?:\w+ ){1,3}on(?=$|[.,;])|\A\s*from (?:\w+ ){1,3}on\b", re.IGNORECASE)
 _ENDINGS: Final = ("ment", "ing", "ed", "ly", "y", "e")
-_LABEL: Final = re.compile(r"(?:(?<!\s)\s++|(?<![\s\w]))\w++: ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +75,7 @@ def parse_statement(text: str) -> Parsed:
 
 @lru_cache(maxsize=4096)  # an answer compares each of its candidates with many others
 def _parse_start(text: str) -> Parsed:
-    text = _LABEL.sub("", text, count=1)
+    text = _EN.label.sub("", text, count=1)
     found = every_word(text)
     keys = [word.key for word in found]
     pairs = set(pairwise(keys))
@@ -84,7 +86,7 @@ def _parse_start(text: str) -> Parsed:
     names, owners, nouns = _subject_keys(subject)
     negates = bool({"anymore", "stopped", "stop", "quit"} & set(keys)) or ("no", "longer") in pairs
     changes = bool(
-        any(_is_cue(found, at) for at in range(len(found))) or change.CUE_PAIRS & pairs or _FROM_ON.search(text)
+        any(_is_cue(found, at) for at in range(len(found))) or change.CUE_PAIRS & pairs or _EN.from_on.search(text)
     )
     return Parsed(
         subject=subject,
@@ -92,9 +94,9 @@ def _parse_start(text: str) -> Parsed:
         names=names,
         owners=owners,
         nouns=nouns,
-        is_own=_OWN.search(text) is not None,
+        is_own=_EN.own.search(text) is not None,
         is_open=text.rstrip().endswith("?") or _only_considers(found),
-        adds=bool(change.ADDITIONS & set(keys)),
+        adds=bool(_CHANGE.additions & set(keys)),
         changes=changes or negates or any(word.key == "new" for word in subject),
         negates=negates,
     )
@@ -136,7 +138,7 @@ def is_verb(word: Word) -> bool:
 
 def _without_opening(found: Sequence[Word]) -> Sequence[Word]:
     """Drop a first clause that only says when or why: "As of January", "Since the move, "."""
-    if not found or found[0].key not in change.OPENINGS:
+    if not found or found[0].key not in _CHANGE.openings:
         return found
     cut = next((at for at, word in enumerate(found[:_MAX_OPENING]) if word.kind is Kind.SEPARATOR), 0)
     if not cut:
@@ -162,14 +164,14 @@ def _is_cue(found: Sequence[Word], at: int) -> bool:
     if key == "left":
         return at == 1 or before in {"and", "has", "have", ",", "already", "now"}
     if key == "since":
-        return at + 1 < len(found) and not is_numeric(found[at + 1]) and found[at + 1].key not in change.POINTS
-    return key in change.CUES
+        return at + 1 < len(found) and not is_numeric(found[at + 1]) and found[at + 1].key not in _CHANGE.points
+    return key in _CHANGE.cues
 
 
 def _only_considers(found: Sequence[Word]) -> bool:
     beside = zip(found, [*found[1:], None], [None, *found], strict=False)
     return any(
-        w.key in change.HEDGES or (w.key == "may" and not any(o and is_numeric(o) for o in (after, before)))
+        w.key in _CHANGE.hedges or (w.key == "may" and not any(o and is_numeric(o) for o in (after, before)))
         for w, after, before in beside
     )
 
@@ -189,6 +191,6 @@ def _subject_keys(subject: Sequence[Word]) -> tuple[frozenset[str], frozenset[st
             owners.add(word.key.removesuffix("'s"))
         elif word.kind in _NAMES:
             (nouns if following is not None and following.kind is Kind.CONTENT else names).add(word.key)
-        elif word.kind not in SILENT and not is_numeric(word) and word.key not in change.CUES:
+        elif word.kind not in SILENT and not is_numeric(word) and word.key not in _CHANGE.cues:
             nouns.add(word.key)
     return frozenset(names), frozenset(owners), frozenset(nouns)

@@ -13,8 +13,8 @@ from datetime import datetime
 from itertools import pairwise
 from typing import Final
 
-from app.domain.memory import word_lists as words
 from app.domain.memory.phrases import Kind, Word
+from app.domain.phrasebooks import english
 from app.domain.recall import change_words as change
 from app.domain.recall.late_interaction import pairwise_closeness
 from app.domain.recall.single_values import differs_in_value, is_past
@@ -29,11 +29,14 @@ from app.domain.recall.statements import (
     roots_of,
 )
 
+_CHANGE: Final = english.words("memory", "change_words")
+_LISTED: Final = english.words("memory", "word_lists")
+
 LEAST_CLOSENESS: Final = 0.45
 """Minimum symmetric MaxSim of two statements of one attribute (all-MiniLM-L6-v2). Below it words agree by chance."""
 _AMOUNT: Final = frozenset({Kind.NUMBER, Kind.FIXED})
 _NAMES: Final = frozenset({Kind.NAME, Kind.CAPITAL, Kind.USER})
-_HELPING: Final = change.AUXILIARIES | change.ADVERBS | change.COPULAS
+_HELPING: Final = _CHANGE.auxiliaries | _CHANGE.adverbs | _CHANGE.copulas
 _VALUES: Final = _NAMES | NUMERIC | {Kind.CONTENT}
 
 
@@ -120,7 +123,7 @@ def _stands_in(one: Parsed, other: Parsed) -> bool:
     if not subjects.issuperset(map(root_of, one.names)):
         return False
     said = roots_of(other.all_words)
-    if one.nouns & words.PEOPLE and not one.names & other.names and not said.issuperset(one.nouns & words.PEOPLE):
+    if one.nouns & _LISTED.people and not one.names & other.names and not said.issuperset(one.nouns & _LISTED.people):
         return False
     if one.names:
         return True
@@ -141,13 +144,13 @@ def _tells_change(older: Parsed, newer: Parsed) -> bool:
     shared = [w for w in plain[0] if root_of(w.key) in again]
     if older.names and is_past([w.key for w in older.said]) and not newer.negates:
         return _names_old_value(older, newer)
-    replaces = newer.negates or bool(change.EXCHANGES & {w.key for w in newer.all_words})
+    replaces = newer.negates or bool(_CHANGE.exchanges & {w.key for w in newer.all_words})
     if all(numbers) and not replaces:
         return _numbers_move(older, newer, bool(shared))
     if roots_of(after) <= roots_of(before) and not newer.negates:
         return False  # no other value
     verbs = {_main_verb(older), _main_verb(newer)} if older.names else set()
-    things = [w for w in shared if w.key not in verbs or w.key in change.HOLDING]
+    things = [w for w in shared if w.key not in verbs or w.key in _CHANGE.holding]
     ended = newer.negates and 2 * len(shared) >= len(plain[0])
     if len(shared) > 1 or (shared and ended) or (things and not older.names):
         return True
@@ -210,7 +213,7 @@ def _names_old_value(older: Parsed, newer: Parsed, kinds: Set[Kind] = _VALUES) -
     values = roots_of(w for w in said if w.kind in kinds)
     for at, word in enumerate(text[1:], start=1):
         before = text[at - 1].key
-        leaves = before in change.LEAVING or (before == "of" and at > 1 and text[at - 2].key == "instead")
+        leaves = before in _CHANGE.leaving or (before == "of" and at > 1 and text[at - 2].key == "instead")
         if leaves and root_of(word.key) in values:
             return True
     return False
@@ -239,11 +242,11 @@ def _changes_hands(older: Parsed, newer: Parsed) -> bool:
     """Tell whether a duty passes from the older statement's person to the newer one's."""
     keys = [[w.key for w in side.all_words] for side in (older, newer)]
     taken = any(pair in change.TAKING for pair in pairwise(keys[1]))
-    duties = [bool(change.DUTIES & set(side)) for side in keys]
+    duties = [bool(_CHANGE.duties & set(side)) for side in keys]
     if not (duties[0] and (taken or duties[1])):
         return False
     things = [
-        [w for w in _value_words(s.all_words) if w.key not in change.DUTIES and w.kind is Kind.CONTENT]
+        [w for w in _value_words(s.all_words) if w.key not in _CHANGE.duties and w.kind is Kind.CONTENT]
         for s in (older, newer)
     ]
     before, after = map(roots_of, things)

@@ -1,6 +1,5 @@
 """The words of an English statement in one wording: synonyms, the user's person, and phrases in one form."""
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -9,19 +8,23 @@ from app.domain.equal_texts import find_signs
 from app.domain.memory import word_lists as words
 from app.domain.memory.phrases import Kind, Word, every_word, stem_of
 from app.domain.memory.spellings import canonical_spelling, has_ambiguous_date, hyphens_clash
-from app.domain.recall import same_words as same
+from app.domain.phrasebooks import english
 
-_SHORT_IS: Final = re.compile(r"(?<=\w)'s (?=(?:an?|the|not|no|also|allergic|afraid|married|vegan|vegetarian)\b)")
-"""The "is" of "Nora's a nurse"."""
-_FIRST_PERSON: Final = re.compile(r"\b(?:i|me|my|mine|myself)\b", re.IGNORECASE)
-_THIRD_PERSON: Final = re.compile(r"\busers?\b", re.IGNORECASE)
-_PLAIN_WORD: Final = re.compile(r"[A-Za-z]++(?:'[A-Za-z]++)*+")
+_LISTED: Final = english.words("memory", "word_lists")
+
+_PAIRS: Final = english.pairs("memory", "wording")
+_EN: Final = english.patterns("memory", "wording")
+_WORDS: Final = english.words("memory", "wording")
+
 _NAMES: Final = frozenset({Kind.NAME, Kind.CAPITAL})
 _TIMES: Final = frozenset({Kind.DATE, Kind.TIME_UNIT, Kind.NUMBER, Kind.FIXED})
 _SCOPED: Final = frozenset({Kind.NEGATION, Kind.GUARDED, Kind.QUANTIFIER})
 """Words that say something about other words, depending on their place."""
-_PHRASE_STARTS: Final = frozenset(phrase[0] for phrase in same.PHRASES)
-_FOCUS: Final = words.QUANTIFIERS | {"just", "such", "quite"}
+_OPENINGS: Final = [tuple(opening.split()) for opening in _PAIRS.openings]
+_PHRASES: Final = {tuple(phrase.split()): plain.split() for phrase, plain in _PAIRS.phrases.items()}
+_LONGEST_PHRASE: Final = max(map(len, _PHRASES))
+_PHRASE_STARTS: Final = frozenset(phrase[0] for phrase in _PHRASES)
+_FOCUS: Final = _LISTED.quantifiers | {"just", "such", "quite"}
 """Words beside which an article counts: "an only child" is not "only a child"."""
 
 
@@ -56,12 +59,12 @@ class Wording:
 def read_wording(text: str) -> Wording:
     """Return the wording of an English statement. Takes linear time."""
     spelt = canonical_spelling(text)
-    found = every_word(_SHORT_IS.sub(" is ", spelt))
+    found = every_word(_EN.short_is.sub(" is ", spelt))
     found = _without_opening(_without_edges(found))
     found = _with_active_voice(_with_genitive(_replace_phrases(_replace_words(found))))
     found = _with_times_last(_without_user(_without_edges(_without_also(found))))
     keys = tuple(word.key for word in found)
-    mixes_persons = bool(_FIRST_PERSON.search(text) and _THIRD_PERSON.search(text))
+    mixes_persons = bool(_EN.first_person.search(text) and _EN.third_person.search(text))
     return Wording(
         text=spelt,
         words=keys,
@@ -95,8 +98,8 @@ def _without_opening(found: list[Word]) -> list[Word]:
     while at < len(found):
         keys = tuple(word.key for word in found[at : at + 5])
         comma = len(keys) > 1 and keys[1] == ","
-        size = next((len(opening) for opening in same.OPENINGS if keys[: len(opening)] == opening), 0)
-        if not size and not (comma and keys[0] in same.CALLS):
+        size = next((len(opening) for opening in _OPENINGS if keys[: len(opening)] == opening), 0)
+        if not size and not (comma and keys[0] in _WORDS.calls):
             break
         at += size or 1
         while at < len(found) and found[at].key == ",":
@@ -106,7 +109,7 @@ def _without_opening(found: list[Word]) -> list[Word]:
 
 def _replace_words(found: Sequence[Word]) -> list[Word]:
     return [
-        word if word.kind is Kind.NAME or word.key not in same.SYNONYMS else _changed(word, same.SYNONYMS[word.key])
+        word if word.kind is Kind.NAME or word.key not in _PAIRS.synonyms else _changed(word, _PAIRS.synonyms[word.key])
         for word in found
     ]
 
@@ -124,11 +127,11 @@ def _replace_phrases(found: Sequence[Word]) -> list[Word]:
             result.append(found[at])
             at += 1
             continue
-        keys = tuple(word.key for word in found[at : at + same.LONGEST_PHRASE])
-        size = next((size for size in range(len(keys), 1, -1) if keys[:size] in same.PHRASES), 0)
+        keys = tuple(word.key for word in found[at : at + _LONGEST_PHRASE])
+        size = next((size for size in range(len(keys), 1, -1) if keys[:size] in _PHRASES), 0)
         if size:
             kind = Kind.NEGATION if any(word.kind is Kind.NEGATION for word in found[at : at + size]) else Kind.CONTENT
-            result += [Word(key, kind) for key in same.PHRASES[keys[:size]]]
+            result += [Word(key, kind) for key in _PHRASES[keys[:size]]]
         else:
             result.append(found[at])
         at += size or 1
@@ -171,7 +174,7 @@ def _without_user(found: list[Word]) -> list[Word]:
         if found[1].kind is Kind.SEPARATOR:
             return found  # "The user and Ana"
         found = found[1:]
-    if len(found) > 1 and found[0].kind is Kind.BE and found[1].key in words.STATES:
+    if len(found) > 1 and found[0].kind is Kind.BE and found[1].key in _LISTED.states:
         found = found[1:]
     return found
 
@@ -181,10 +184,10 @@ def _with_times_last(found: list[Word]) -> list[Word]:
     end = 1
     while end < len(found) and found[end].kind in _TIMES:
         end += 1
-    if end == 1 or end >= len(found) or found[0].key not in same.PLACING:
+    if end == 1 or end >= len(found) or found[0].key not in _WORDS.placing:
         return found
     rest = found[end + 1 :] if found[end].key == "," else found[end:]
-    if any(word.key in same.REPORTING or word.kind is Kind.SEPARATOR for word in rest):
+    if any(word.key in _WORDS.reporting or word.kind is Kind.SEPARATOR for word in rest):
         return found
     return [*rest, *found[:end]]
 
@@ -201,11 +204,11 @@ def _marks_of(text: str, found: Sequence[Word]) -> tuple[str, ...]:
 def _plurals_of(text: str) -> Iterator[str]:
     """Yield the words with an -s. Behind the subject it may be that of a verb: "I like", "the user likes"."""
     before = ""
-    for found in _PLAIN_WORD.finditer(text):
+    for found in _EN.plain_word.finditer(text):
         low = found[0].lower()
         stem = stem_of(low)
         opens = not before or before != before.lower() or before in {"user", "and"}
-        is_verb = opens and (stem in words.VERBS or stem in words.POSITIVE or stem in words.GUARDED)
+        is_verb = opens and (stem in _LISTED.verbs or stem in _LISTED.positive or stem in _LISTED.guarded)
         if stem != low and not is_verb and low not in words.IRREGULAR:
             yield low
         before = found[0]
@@ -213,7 +216,7 @@ def _plurals_of(text: str) -> Iterator[str]:
 
 def _phrases_of(found: Sequence[Word]) -> tuple[tuple[str, ...], ...]:
     """Return the start of the statement and its phrases, or nothing if it has more than one clause."""
-    if any(word.kind in _SCOPED or word.kind is Kind.SEPARATOR or word.key in same.REPORTING for word in found):
+    if any(word.kind in _SCOPED or word.kind is Kind.SEPARATOR or word.key in _WORDS.reporting for word in found):
         return ()
     parts: list[list[Word]] = [[]]
     for word in found:
@@ -222,9 +225,9 @@ def _phrases_of(found: Sequence[Word]) -> tuple[tuple[str, ...], ...]:
         parts[-1].append(word)
     openings = tuple(part[0].key for part in parts[1:] if part)
     moves = set(openings) == {"from", "to"}
-    if len(parts) != 3 or len(parts[0]) < 1 or not (moves or set(openings) <= same.PLACING):
+    if len(parts) != 3 or len(parts[0]) < 1 or not (moves or set(openings) <= _WORDS.placing):
         return ()
     timed = any(all(word.kind in _TIMES for word in part[1:]) for part in parts[1:])
-    if not (moves or timed or parts[0][-1].key in words.VERBS):
+    if not (moves or timed or parts[0][-1].key in _LISTED.verbs):
         return ()
     return tuple(tuple(word.key for word in part) for part in parts)

@@ -14,6 +14,8 @@ from app.domain.memory.spellings import canonical_spelling
 from app.domain.phrasebooks import english
 from app.domain.text_rules import normalise_text
 
+_LISTED: Final = english.words("memory", "word_lists")
+
 _PAIRS: Final = english.pairs("reflection", "evidence")
 _EN: Final = english.patterns("reflection", "evidence")
 _WORDS: Final = english.words("reflection", "evidence")
@@ -218,7 +220,7 @@ def _is_of_another(clause: str, known: frozenset[str], new: frozenset[str], befo
         return False
     named = _EN.named_subject.match(clause)
     if named and named[1].lower() not in known | new | _WORDS.stop | {"it", "that", "there"}:
-        return named[1].lower() not in words.IS_AFTER
+        return named[1].lower() not in _LISTED.is_after
     subject = _EN.other_subject.match(clause)
     if subject is None:
         return False
@@ -321,7 +323,7 @@ def _hard_values(text: str) -> set[str]:
     """Return the roots of names, numbers, weekdays and months."""
     tokens = _EN.token.findall(_EN.thousands.sub("", normalise_text(text).replace("’", "'")))
     names = {token.lower() for token in tokens[1:] if token[:1].isupper() and token.lower() not in _WORDS.stop}
-    dates = words.DATES - words.ONLY_ORDER - words.VAGUE_TIMES - _WORDS.units
+    dates = _LISTED.dates - _LISTED.only_order - _LISTED.vague_times - _WORDS.units
     found = {t for t in _tokens(text) if t[:1].isdigit() or t in words.NUMBERS or (t in dates and t != "now")}
     return {_root(token) for token in names | found} - {"1"}
 
@@ -330,7 +332,7 @@ def _topic_roots(text: str) -> set[str]:
     return {
         _root(token)
         for token in _tokens(text)
-        if token not in _WORDS.stop | _WORDS.units | words.DATES | words.OCCASIONS and not token[:1].isdigit()
+        if token not in _WORDS.stop | _WORDS.units | _LISTED.dates | _LISTED.occasions and not token[:1].isdigit()
         if token not in words.NUMBERS
     }
 
@@ -363,5 +365,5 @@ def _minutes(value: str) -> int | None:
 
 
 _ENDING_ROOTS: Final = frozenset(map(_root, _WORDS.endings))
-_PEOPLE_ROOTS: Final = frozenset(map(_root, (_WORDS.others | words.PEOPLE) - {"twin", "ex", "people", "mate"}))
+_PEOPLE_ROOTS: Final = frozenset(map(_root, (_WORDS.others | _LISTED.people) - {"twin", "ex", "people", "mate"}))
 _GROUP_ROOTS: Final = tuple(frozenset(map(_root, (word, *others.split()))) for word, others in _PAIRS.groups.items())

@@ -7,9 +7,10 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from app.domain.memory import word_lists
 from app.domain.phrasebooks import english
 from app.domain.reflection.self_disclosure import DATE, Form
+
+_LISTED: Final = english.words("memory", "word_lists")
 
 _EN: Final = english.patterns("reflection", "plain_forms")
 _DISCLOSURE: Final = english.words("reflection", "disclosure")
@@ -21,7 +22,7 @@ def is_plain(form: Form, text: str) -> bool:
     low = text.casefold()
     if form == "event" or _EN.uncertain.search(low) or _EN.current.search(low) or " used to " in low:
         return False
-    if form != "rule" and any(match[1] in word_lists.VERBS for match in _EN.second_verb.finditer(low)):
+    if form != "rule" and any(match[1] in _LISTED.verbs for match in _EN.second_verb.finditer(low)):
         return False  # "works nights and sleep badly": the second verb stays in the first person
     test = _TESTS.get(form)
     return test is None or test(text.rstrip("."))

@@ -8,10 +8,11 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Final, Literal
 
-from app.domain.memory import word_lists as words
 from app.domain.memory.memory import MemoryType
 from app.domain.phrasebooks import english
 from app.domain.text_rules import TextLimits, normalise_text, sentence_ends, trim_text
+
+_LISTED: Final = english.words("memory", "word_lists")
 
 _EN: Final = english.patterns("reflection", "writing_rules")
 
@@ -81,7 +82,7 @@ COMPLAINTS: Final[Mapping[str, str]] = {
 _MARKUP: Final = re.compile(r"^[^\S\n]*+(?:[-*•#>{\[|]|\d++[.)]\s)|```|\*\*|^\w++(?: \w++)?+:\s", re.MULTILINE)
 _ADVERB: Final = "also|always|just|never|now|often|really|still|usually"
 _AUXILIARY: Final = "was|were|had|will|would|can|could|should|must|might|do not|don't|did not|didn't"
-_VERB: Final = "|".join(sorted(words.VERBS - words.NOT_AFTER_I | {"am"}))
+_VERB: Final = "|".join(sorted(_LISTED.verbs - _LISTED.not_after_i | {"am"}))
 # a lower-case "i" counts only before English words: in other languages it means "in", "and" or "the"
 _LOWER_I: Final = (
     rf"\bi(?:'(?:m|ve|d|ll)| (?:{_AUXILIARY}) \w++| (?:(?:{_ADVERB}) )?(?:{_VERB}))\b|\b(?:and|or) i\b"
