@@ -8,7 +8,11 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
+from app.domain.phrasebooks import english
 from app.domain.text_rules import normalise_text
+
+_EN: Final = english.patterns("consent", "statements")
+_WORDS: Final = english.words("consent", "statements")
 
 MAX_STATEMENT_CHARS: Final = 4000
 """Characters read of a text. A longer text is probably pasted and not the person's own statement."""
@@ -18,30 +22,7 @@ _SEPARATOR: Final = (
     "\uff00-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uff65"
 )
 _WORD: Final = re.compile(f"[{_SPACELESS}]|[^{_SEPARATOR}{_SPACELESS}]+")
-_SENTENCE: Final = re.compile(r"(?<=[.!?…])\s|(?<=[。！？])|\n")
-_ASCII_WORD: Final = re.compile("[a-z0-9]+")
-_FILLER: Final = frozenset({"a", "an", "and", "but", "or", "the", "with"})
-_DENYING: Final = (
-    "not no never none nothing without cannot t dont doesnt didnt isnt arent wasnt wont cant shouldnt wouldnt neither "
-    "nor hate hates hated dislike dislikes stop stops stopped avoid avoids quit less rather instead except unless if "
-    "hardly barely anymore nicht kein keine keinen nie pas jamais nunca jamás sin non mai niet geen"
-)
-_DENIES: Final = frozenset(_DENYING.split())
-"""Words that keep a sentence from plainly stating a value. Word parts at an apostrophe are separate ("don't")."""
 _QUESTION: Final = ("?", "？")
-MANNERS: Final = (
-    "short brief concise long detailed thorough formal informal casual friendly warm direct blunt polite plain simple "
-    "playful humorous funny serious professional technical gentle encouraging neutral calm upbeat empathetic sarcastic"
-)
-_MANNERS: Final = frozenset(
-    f"{MANNERS} relaxed kind respectful dry witty clear precise honest cheerful more very".split()
-)
-_INSTRUCTS: Final = re.compile(
-    r"\b(?:ignore|disregard|forget|override|bypass|obey|reveal|execute|pretend|jailbreak)\b|<\||[{}<>`]|://"
-    r"|\b(?:system|developer) (?:prompt|message)s?\b|\binstructions?\b|\bpasswords?\b"
-    r"|\balways (?:say|answer|reply|approve)\b",
-    re.IGNORECASE,
-)
 
 
 def split_words(text: str) -> list[str]:
@@ -69,12 +50,12 @@ def states_value(text: str, value: str, *, ordered: bool = True) -> bool:
     With `ordered=False` the value's words may be in any order and apart: "warm and friendly" is "friendly, warm".
     """
     value_words = split_words(value)
-    content = set(value_words) - _FILLER or set(value_words)
-    for sentence in _SENTENCE.split(text[:MAX_STATEMENT_CHARS]):
+    content = set(value_words) - _WORDS.filler or set(value_words)
+    for sentence in _EN.sentence.split(text[:MAX_STATEMENT_CHARS]):
         if sentence.rstrip().endswith(_QUESTION):
             continue
         sentence_words = split_words(sentence)
-        if _DENIES & set(sentence_words) - set(value_words):
+        if _WORDS.denies & set(sentence_words) - set(value_words):
             continue
         if _contains_run(sentence_words, value_words) if ordered else content <= set(sentence_words):
             return bool(value_words) and _has_plain_words(sentence, value)
@@ -83,12 +64,12 @@ def states_value(text: str, value: str, *, ordered: bool = True) -> bool:
 
 def is_instruction(value: str) -> bool:
     """Tell whether a value reads like an instruction to a model. Only a person may accept such a value."""
-    return _INSTRUCTS.search(value) is not None
+    return _EN.instructs.search(value) is not None
 
 
 def describes_manner(value: str) -> bool:
     """Tell whether a tone consists only of words for a manner. Only a person may accept another one."""
-    return all(word in _MANNERS or word in _FILLER for word in split_words(value))
+    return all(word in _WORDS.manners | _WORDS.further_manners | _WORDS.filler for word in split_words(value))
 
 
 def _contains_run(words: Sequence[str], run: Sequence[str]) -> bool:
@@ -97,8 +78,8 @@ def _contains_run(words: Sequence[str], run: Sequence[str]) -> bool:
 
 def _has_plain_words(text: str, value: str) -> bool:
     """Apply the same check as the database function `has_words`."""
-    words = set(_ASCII_WORD.findall(_ascii_lower(text)))
-    return set(_ASCII_WORD.findall(_ascii_lower(value))) - _FILLER <= words
+    words = set(_EN.ascii_word.findall(_ascii_lower(text)))
+    return set(_EN.ascii_word.findall(_ascii_lower(value))) - _WORDS.filler <= words
 
 
 def _ascii_lower(text: str) -> str:
