@@ -11,14 +11,15 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
-from app.domain import english_words as english
+from app.domain import english
 
 _OTHER_LETTER: Final = re.compile(r"[^\W\d_A-Za-zªµº²³¹À-ÖØ-öø-ɏḀ-ỿ]")
 """A letter that is not Latin."""
 _WORD: Final = re.compile(r"[^\W\d_]++(?:['’][^\W\d_]++)*+")  # possessive: a long word is read once
 _SENTENCE_ENDS: Final = frozenset(".!?:;\n")
-_PLAIN: Final = english.GRAMMAR | english.VERBS | english.NOUNS | english.QUALITIES
-_PROOFS: Final = (_PLAIN - english.SHARED) | english.VERBS
+_ENGLISH: Final = english.words("languages", "english")
+_PLAIN: Final = _ENGLISH.grammar | _ENGLISH.verbs | _ENGLISH.nouns | _ENGLISH.qualities
+_PROOFS: Final = (_PLAIN - _ENGLISH.shared) | _ENGLISH.verbs
 _ENDINGS: Final = ("'s", "ing", "ed", "es", "ly", "s")
 _LONGEST: Final = 24
 """The number of letters of the longest word that is looked up."""
@@ -139,15 +140,15 @@ def is_surely_english(text: str) -> bool:
 @lru_cache(maxsize=8192)
 def _kind_of(low: str) -> str:
     """Return "foreign", "proof" (a word that is hardly found in other languages), "known" or "unknown"."""
-    if low in english.FOREIGN:
+    if low in _ENGLISH.foreign:
         return "foreign"
-    if low in english.SHARED:
+    if low in _ENGLISH.shared:
         return "known"
     kind = "unknown"
     for base in _base_forms(low):
         if base in _PROOFS:
             return "proof"
-        if base in english.SHARED:
+        if base in _ENGLISH.shared:
             kind = "known"
     return kind
 

@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 
 import pytest
 
-from app.domain.phrasebooks import english
+from app.domain import english
 from tests.adversarial.cpu import (
     SUSPICIOUS,
     Build,
@@ -36,7 +36,7 @@ ROOT: Final = Path(__file__).parents[2]
 SIZE: Final = 1000
 FLOOR: Final = 0.0004
 """CPU seconds on SIZE characters. A faster call is not looked at again: a quadratic search takes more."""
-ENGLISH: Final = "app/domain/phrasebooks/english.py"
+ENGLISH: Final = "app/domain/english.py"
 """The module that compiles the patterns of the TOML files, which have names of their own."""
 WAYS: Final[Mapping[str, str]] = {
     **dict.fromkeys(("search", "finditer", "findall", "split", "sub", "subn"), "search"),

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
-from app.domain.phrasebooks import english
+from app.domain import english
 
 ROOT = Path(__file__).parents[2]
 KINDS = ("words", "pairs", "patterns", "forms")

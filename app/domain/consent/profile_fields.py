@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from app.domain import english
 from app.domain.consent.statements import contains_words
-from app.domain.phrasebooks import english
 from app.domain.text_rules import one_line
 
 _EN: Final = english.patterns("consent", "profile_fields")

@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from app.domain.phrasebooks import english
+from app.domain import english
 from app.domain.text_rules import normalise_text
 
 _EN: Final = english.patterns("consent", "statements")

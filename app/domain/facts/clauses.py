@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
+from app.domain import english
 from app.domain.facts.fact import Entry, FactOperation
 from app.domain.facts.fillers import is_blank
 from app.domain.facts.look_alikes import casts_doubt, tells_state
@@ -12,7 +13,6 @@ from app.domain.facts.mentions import Mention
 from app.domain.facts.orders import mark_ranks, read_order
 from app.domain.facts.ranked_lists import MARK, read_marks
 from app.domain.facts.values import cut_value, cut_values, read_value, split_values
-from app.domain.phrasebooks import english
 
 _EN: Final = english.patterns("facts", "clauses")
 _WORDS: Final = english.words("facts", "clauses")

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-from app.domain.phrasebooks import english
+from app.domain import english
 
 _EN: Final = english.patterns("facts", "fillers")
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from app.domain.phrasebooks import english
+from app.domain import english
 
 _EN: Final = english.patterns("facts", "look_alikes")
 _WORDS: Final = english.words("facts", "look_alikes")

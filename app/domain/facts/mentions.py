@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
+from app.domain import english
 from app.domain.facts.nouns import is_plural, read_noun
 from app.domain.facts.phrases import MY_FAVORITE, to_rank
 from app.domain.facts.topics import FactTopics
-from app.domain.phrasebooks import english
 
 _EN: Final = english.patterns("facts", "mentions")
 

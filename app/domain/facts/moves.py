@@ -3,12 +3,12 @@
 import re
 from typing import Final
 
+from app.domain import english
 from app.domain.facts.clauses import Clause, Statement
 from app.domain.facts.fact import Entry, FactOperation
 from app.domain.facts.nouns import has_one_form
 from app.domain.facts.phrases import to_rank
 from app.domain.facts.values import read_value, split_values
-from app.domain.phrasebooks import english
 
 _FORMS: Final = english.forms("facts", "moves")
 _EN: Final = english.patterns("facts", "moves")

@@ -3,7 +3,7 @@
 import unicodedata
 from typing import Final
 
-from app.domain.phrasebooks import english
+from app.domain import english
 
 _PAIRS: Final = english.pairs("facts", "nouns")
 _EN: Final = english.patterns("facts", "nouns")

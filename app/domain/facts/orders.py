@@ -4,9 +4,9 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from app.domain import english
 from app.domain.facts.phrases import to_rank
 from app.domain.facts.values import cut_values, read_value, split_values
-from app.domain.phrasebooks import english
 
 _FORMS: Final = english.forms("facts", "orders")
 _EN: Final = english.patterns("facts", "orders")

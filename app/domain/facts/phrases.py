@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from app.domain.phrasebooks import english
+from app.domain import english
 
 _EN: Final = english.patterns("facts", "phrases")
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import Final, Literal
 
+from app.domain import english
 from app.domain.facts.cleaning import clean_message
 from app.domain.facts.fact import FactOperation, QuestionPart
 from app.domain.facts.mentions import Mention, find_mentions
@@ -16,7 +17,6 @@ from app.domain.facts.spelling import QUESTION_WORDS, find_slip, normalize_spell
 from app.domain.facts.statements import read_statements
 from app.domain.facts.topics import FactTopics
 from app.domain.near_names import slip_forms
-from app.domain.phrasebooks import english
 from app.domain.text_rules import sentence_ends
 
 _EN: Final = english.patterns("facts", "questions")

@@ -4,9 +4,9 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
+from app.domain import english
 from app.domain.facts.phrases import to_rank
 from app.domain.facts.values import cut_values, read_value
-from app.domain.phrasebooks import english
 
 _EN: Final = english.patterns("facts", "ranked_lists")
 

@@ -3,13 +3,13 @@
 import re
 from typing import Final
 
+from app.domain import english
 from app.domain.facts.clauses import Clause, Statement
 from app.domain.facts.fact import FactOperation
 from app.domain.facts.fillers import strip_fillers
 from app.domain.facts.moves import read_bare_move, read_move
 from app.domain.facts.phrases import to_rank
 from app.domain.facts.values import cut_value, cut_values, read_value, split_values
-from app.domain.phrasebooks import english
 
 _EN: Final = english.patterns("facts", "requests")
 

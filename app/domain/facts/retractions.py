@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from app.domain import english
 from app.domain.facts.cleaning import clean_message
 from app.domain.facts.fact import FactOperation, value_key
 from app.domain.facts.look_alikes import hands_over_text, opens_fiction, tells_state
 from app.domain.facts.mentions import find_mentions
 from app.domain.facts.topics import FactTopics
 from app.domain.facts.values import cut_value, read_value
-from app.domain.phrasebooks import english
 
 _FORMS: Final = english.forms("facts", "retractions")
 _EN: Final = english.patterns("facts", "retractions")

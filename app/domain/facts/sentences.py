@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
+from app.domain import english
 from app.domain.facts.fillers import drop_asides
 from app.domain.facts.look_alikes import hands_over_text, marks_joke, opens_fiction
 from app.domain.facts.orders import number_lines, read_order
@@ -12,7 +13,6 @@ from app.domain.facts.phrases import to_rank
 from app.domain.facts.ranked_lists import MARK, read_bullet, read_marks
 from app.domain.facts.spelling import normalize_spelling
 from app.domain.facts.values import cut_values, read_value, split_values
-from app.domain.phrasebooks import english
 from app.domain.text_rules import sentence_ends
 
 _EN: Final = english.patterns("facts", "sentences")

@@ -7,9 +7,9 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
+from app.domain import english
 from app.domain.facts.phrases import ORDINALS
 from app.domain.near_names import slip_forms
-from app.domain.phrasebooks import english
 
 _EN: Final = english.patterns("facts", "spelling")
 _WORDS: Final = english.words("facts", "spelling")

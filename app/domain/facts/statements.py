@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
+from app.domain import english
 from app.domain.facts.clauses import Clause, Statement, read_direct, read_forgetting, read_inverted
 from app.domain.facts.cleaning import clean_message
 from app.domain.facts.fact import FactOperation
@@ -35,7 +36,6 @@ from app.domain.facts.sentences import (
 )
 from app.domain.facts.topics import READ_LIMIT, FactTopics
 from app.domain.facts.values import read_value, split_values
-from app.domain.phrasebooks import english
 
 _EN: Final = english.patterns("facts", "statements")
 _WORDS: Final = english.words("facts", "statements")

@@ -3,9 +3,9 @@
 import re
 from typing import Final
 
+from app.domain import english
 from app.domain.facts.names import hide_separators, show_separators
 from app.domain.facts.spelling import QUESTION_WORDS
-from app.domain.phrasebooks import english
 
 _EN: Final = english.patterns("facts", "values")
 _WORDS: Final = english.words("facts", "values")

@@ -2,8 +2,8 @@
 
 from typing import Final
 
+from app.domain import english
 from app.domain.memory.phrases import Kind, Word
-from app.domain.phrasebooks import english
 
 _LISTED: Final = english.words("memory", "word_lists")
 

@@ -8,8 +8,8 @@ from enum import Enum, auto
 from functools import lru_cache
 from typing import Final, NamedTuple
 
+from app.domain import english
 from app.domain.memory import word_lists as words
-from app.domain.phrasebooks import english
 from app.domain.text_rules import normalise_text
 
 _FULL_FORMS: Final = english.pairs("memory", "word_lists")

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Final, Literal
 
+from app.domain import english
 from app.domain.languages import ENGLISH, UNDETERMINED, detect_language, is_surely_english
 from app.domain.memory.enumerations import keys_with_sorted_lists
 from app.domain.memory.phrasebook_words import same_words
 from app.domain.memory.phrases import GRAMMAR, PLAIN, Kind, Word, breaks_fixed_pair, read_words, stem_of
 from app.domain.memory.spellings import canonical_spelling, has_ambiguous_date, hyphens_clash
-from app.domain.phrasebooks import english
 from app.domain.text_rules import text_key
 
 _LISTED: Final = english.words("memory", "word_lists")

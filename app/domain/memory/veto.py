@@ -9,12 +9,12 @@ from collections.abc import Iterable, Sequence
 from operator import itemgetter
 from typing import Final, Literal, TypeAlias
 
+from app.domain import english
 from app.domain.english_words import MONTHS
 from app.domain.memory import word_lists as words
 from app.domain.memory.phrases import Kind, Word, breaks_fixed_pair, every_word, stem_of
 from app.domain.memory.same_fact import content_stems, negation_words, only_amounts_differ
 from app.domain.memory.spellings import canonical_spelling
-from app.domain.phrasebooks import english
 from app.domain.text_rules import normalise_text
 
 _FULL_FORMS: Final = english.pairs("memory", "word_lists")

@@ -5,7 +5,7 @@ A list never makes two texts the same fact. It only says how careful the rule mu
 
 from typing import Final
 
-from app.domain.phrasebooks import english
+from app.domain import english
 
 _WORDS: Final = english.words("memory", "word_lists")
 

@@ -13,11 +13,10 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Final
 
+from app.domain.english import fill_places, join_lines
 from app.domain.languages import ENGLISH, UNDETERMINED, detect_language
 
 _FOLDER: Final = Path(__file__).parent
-_PLACE: Final = re.compile(r"\{([a-z_]+)\}")
-_MOST_NESTED: Final = 8
 _QUOTED: Final = re.compile(r'"[^"]*"|“[^“”]*”|„[^„“”"]*[“”"]|«[^«»]*»|‹[^‹›]*›|「[^「」]*」|『[^『』]*』')
 _SENTENCE: Final = re.compile(r"[^.!?…。！？\n]*(?:[.!?…。！？]+|\n|$)")
 _GOES_ON: Final = re.compile(r"\s?[^\W\d_A-ZÀ-ÖØ-Þ]|\d|\s\d")
@@ -45,6 +44,13 @@ def fold(text: str) -> str:
     return text.translate(_FOLDING)
 
 
+class Shape(cached_property[re.Pattern[str]]):
+    """A pattern with named parts in a class. Its owner's `compile` fills it when it is first read."""
+
+    def __init__(self, pattern: str) -> None:
+        super().__init__(lambda owner: owner.compile(pattern))
+
+
 @dataclass(frozen=True, eq=False)
 class Phrasebook:
     """The phrases of one language.
@@ -63,31 +69,11 @@ class Phrasebook:
         """Return a pattern with the named ones in their places. Raise ValueError for an unknown name."""
         return re.compile(_fold_pattern(_name_once(fill_places(pattern, {**self.parts, **more}, self.code))))
 
-    @cached_property
-    def doubt(self) -> re.Pattern[str]:
-        """Words that make a sentence uncertain, or that say it of another time."""
-        return self.compile(r"{word}(?:{doubt}){end}")
+    doubt = Shape(r"{word}(?:{doubt}){end}")
+    """Words that make a sentence uncertain, or that say it of another time."""
 
-    @cached_property
-    def voice(self) -> re.Pattern[str]:
-        """Words that take a message back as a joke, give it to another voice, or make it a text to work on."""
-        return self.compile(r"{word}(?:{voice}){end}")
-
-
-def fill_places(pattern: str, parts: Mapping[str, str], code: str) -> str:
-    """Return a pattern with the parts of a language in the places that name them. Raise ValueError for another name."""
-
-    def fill(place: re.Match[str]) -> str:
-        if place[1] not in parts:
-            raise ValueError(f"the phrasebook {code} has no pattern {place[1]!r}")
-        return f"(?:{parts[place[1]]})"
-
-    for _depth in range(_MOST_NESTED):
-        filled = _PLACE.sub(fill, pattern)
-        if filled == pattern:
-            break
-        pattern = filled
-    return pattern
+    voice = Shape(r"{word}(?:{voice}){end}")
+    """Words that take a message back as a joke, give it to another voice, or make it a text to work on."""
 
 
 def _name_once(pattern: str) -> str:
@@ -148,17 +134,6 @@ def _read_file(path: Path) -> Phrasebook:
     spaced = words.pop("spaced", True)
     edges = {"word": r"(?<!\w)", "end": r"(?!\w)"} if spaced else {"word": "", "end": ""}
     return Phrasebook(path.stem, {**edges, **words}, tables, spaced)
-
-
-def join_lines(value: Any) -> Any:
-    """Return tables in which a pattern of several lines is one line. The blanks around a line break do not count."""
-    if isinstance(value, dict):
-        return {name: join_lines(part) for name, part in value.items()}
-    if isinstance(value, list):
-        return [join_lines(part) for part in value]
-    if isinstance(value, str) and "\n" in value:
-        return "".join(line.strip() for line in value.split("\n"))
-    return value
 
 
 def split_sentences(text: str) -> list[str]:

@@ -6,8 +6,8 @@
 from collections.abc import Sequence
 from typing import Final
 
+from app.domain import english
 from app.domain.memory.phrases import Kind, Word
-from app.domain.phrasebooks import english
 from app.domain.recall.statements import Parsed, is_numeric, roots_of
 
 _CHANGE: Final = english.words("memory", "change_words")

@@ -6,9 +6,9 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Final
 
+from app.domain import english
 from app.domain.memory import word_lists as words
 from app.domain.memory.phrases import Kind, Word, every_word
-from app.domain.phrasebooks import english
 from app.domain.recall import change_words as change
 
 _CHANGE: Final = english.words("memory", "change_words")

@@ -13,8 +13,8 @@ from datetime import datetime
 from itertools import pairwise
 from typing import Final
 
+from app.domain import english
 from app.domain.memory.phrases import Kind, Word
-from app.domain.phrasebooks import english
 from app.domain.recall import change_words as change
 from app.domain.recall.late_interaction import pairwise_closeness
 from app.domain.recall.single_values import differs_in_value, is_past

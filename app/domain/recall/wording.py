@@ -4,11 +4,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from app.domain import english
 from app.domain.equal_texts import find_signs
 from app.domain.memory import word_lists as words
 from app.domain.memory.phrases import Kind, Word, every_word, stem_of
 from app.domain.memory.spellings import canonical_spelling, has_ambiguous_date, hyphens_clash
-from app.domain.phrasebooks import english
 
 _LISTED: Final = english.words("memory", "word_lists")
 

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from app.domain import english
 from app.domain.consent.profile_fields import ProfileField, sensitive_fields
 from app.domain.memory.memory import MemoryType
 from app.domain.memory.same_fact import content_stems, negation_words
-from app.domain.phrasebooks import english
 from app.domain.reflection.clauses import Clause, Sentence, split_statements
 from app.domain.reflection.grounding import find_foreign
 from app.domain.reflection.notes import Note, NoteForm, read_notes

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from app.domain.phrasebooks import english
+from app.domain import english
 from app.domain.text_rules import normalise_text
 
 _EN: Final = english.patterns("reflection", "clauses")

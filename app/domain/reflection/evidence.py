@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+from app.domain import english
 from app.domain.memory import word_lists as words
 from app.domain.memory.spellings import canonical_spelling
-from app.domain.phrasebooks import english
 from app.domain.text_rules import normalise_text
 
 _LISTED: Final = english.words("memory", "word_lists")

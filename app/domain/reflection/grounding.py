@@ -4,10 +4,10 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final, Literal
 
+from app.domain import english
 from app.domain.languages import ENGLISH, UNDETERMINED, detect_language, is_surely_english
 from app.domain.memory.memory import MemoryType
 from app.domain.memory.same_fact import whole_numbers
-from app.domain.phrasebooks import english
 from app.domain.reflection import writing_rules as writing
 from app.domain.text_rules import TextLimits, normalise_text
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from app.domain.phrasebooks import english
+from app.domain import english
 from app.domain.reflection.clauses import states_nothing
 from app.domain.text_rules import one_line, sentence_ends
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from app.domain.phrasebooks import english
+from app.domain import english
 from app.domain.reflection.self_disclosure import DATE, Form
 
 _LISTED: Final = english.words("memory", "word_lists")

@@ -8,10 +8,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Final, Literal
 
+from app.domain import english
 from app.domain.memory.memory import MemoryType
 from app.domain.memory.same_fact import content_stems, negation_words, number_and_date_keys
 from app.domain.memory.veto import VetoReason, find_veto
-from app.domain.phrasebooks import english
 from app.domain.reflection import grounding
 from app.domain.reflection import writing_rules as writing
 from app.domain.reflection.evidence import Evidence, Refusal, find_refusal, is_english

@@ -12,7 +12,7 @@ from collections.abc import Collection, Sequence
 from itertools import dropwhile, takewhile
 from typing import Final, Literal, get_args
 
-from app.domain.phrasebooks import english
+from app.domain import english
 from app.domain.reflection.clauses import split_statements
 
 _EN: Final = english.patterns("reflection", "disclosure")

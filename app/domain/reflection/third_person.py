@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from app.domain.phrasebooks import english
+from app.domain import english
 from app.domain.reflection.self_disclosure import Form
 
 _PAIRS: Final = english.pairs("reflection", "third_person")

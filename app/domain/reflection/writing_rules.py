@@ -8,8 +8,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Final, Literal
 
+from app.domain import english
 from app.domain.memory.memory import MemoryType
-from app.domain.phrasebooks import english
 from app.domain.text_rules import TextLimits, normalise_text, sentence_ends, trim_text
 
 _LISTED: Final = english.words("memory", "word_lists")

@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.domain import english
 from app.domain.memory.phrases import read_words
 from app.domain.memory.same_fact import same_fact
 from app.domain.memory.spellings import canonical_spelling, has_ambiguous_date, hyphens_clash
 from app.domain.memory.veto import find_veto
-from app.domain.phrasebooks import english
 
 
 @pytest.mark.parametrize(

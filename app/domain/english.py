@@ -1,4 +1,4 @@
-"""The English words and patterns of the rules: a TOML file of `en/` for each capability, a table for each rule.
+"""The English words and patterns of the rules, from the TOML files of `phrasebooks/en`, a table for each rule.
 
 A table may have `parts`, `words`, `pairs` and `cased`; each other name in it is a pattern, or a list of patterns.
 `{name}` in a pattern stands for a part, of the table or of the file. Patterns ignore case, unless they are `cased`.
@@ -11,10 +11,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
 
-from app.domain.phrasebooks.phrasebook import fill_places, join_lines
-
 T = TypeVar("T")
-FOLDER: Final = Path(__file__).with_name("en")
+FOLDER: Final = Path(__file__).parent / "phrasebooks" / "en"
+_PLACE: Final = re.compile(r"\{([a-z_]+)\}")
+_MOST_NESTED: Final = 8
 _KINDS: Final = ("parts", "words", "pairs", "cased")
 
 
@@ -87,3 +87,30 @@ def _compile_all(capability: str, rule: str) -> dict[str, tuple[re.Pattern[str],
 def _compile(value: str | list[str], parts: Mapping[str, str], flags: int) -> tuple[re.Pattern[str], ...]:
     sources = [value] if isinstance(value, str) else value
     return tuple(re.compile(fill_places(join_lines(source), parts, "en"), flags) for source in sources)
+
+
+def fill_places(pattern: str, parts: Mapping[str, str], code: str) -> str:
+    """Return a pattern with the parts of a language in the places that name them. Raise ValueError for another name."""
+
+    def fill(place: re.Match[str]) -> str:
+        if place[1] not in parts:
+            raise ValueError(f"the phrasebook {code} has no pattern {place[1]!r}")
+        return f"(?:{parts[place[1]]})"
+
+    for _depth in range(_MOST_NESTED):
+        filled = _PLACE.sub(fill, pattern)
+        if filled == pattern:
+            break
+        pattern = filled
+    return pattern
+
+
+def join_lines(value: Any) -> Any:
+    """Return tables in which a pattern of several lines is one line. The blanks around a line break do not count."""
+    if isinstance(value, dict):
+        return {name: join_lines(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [join_lines(part) for part in value]
+    if isinstance(value, str) and "\n" in value:
+        return "".join(line.strip() for line in value.split("\n"))
+    return value
