@@ -9,7 +9,7 @@ from app.domain.facts.fact import Entry, FactOperation, QuestionPart
 from app.domain.facts.phrasebook_forms import MY, OLD_MARK, Marked, Mention
 from app.domain.facts.phrasebook_statements import ENDS, LONGEST_SENTENCE, MOST_SENTENCES, READ, FactStatements
 from app.domain.facts.retractions import KnownFact, ThreadOperation
-from app.domain.phrasebooks.phrasebook import all_phrasebooks, fold, split_sentences
+from app.domain.phrasebooks.phrasebook import Shape, all_phrasebooks, fold, split_sentences
 
 _LONGEST_QUESTION: Final = 300
 
@@ -17,21 +17,20 @@ _LONGEST_QUESTION: Final = 300
 class FactLanguage(FactStatements):
     """The reader of one language: statements, questions and retractions of favorites."""
 
+    _requests = Shape(r"(?:{word}{open}{end}[ ,.!:]*)*{request}{end}|.*{request_end}[\s.!。！]*$")
+    """A request without a question mark: its first words, or its last ones."""
+    _numbers = Shape("{number}")
+    cue = Shape(r"{word}(?:{cue}){end}")
+    """Words without which a message takes nothing back."""
+    _others = Shape(r"(?:{word}{open}{end}[ ,.!:]*)*{others}{end}")
+    _polite_request = Shape(r"(?:{open}[ ,]*)*(?:{polite_request}){end}")
+
     @cached_property
     def _asking(self) -> re.Pattern[str]:
         """A question: a mention and nothing but words that ask for it."""
         between = r"[\s,.?!？。！、¿¡:~〜…'’-]*"
         pieces = f"{{number}}|(?P<last>{{last}})|(?P<all>{{all}})|{{ask}}|{{bare}}|{MY}"
         return self.compile(rf"{between}(?:(?:{{word}}(?:{pieces}){{end}}){between})*")
-
-    @cached_property
-    def _requests(self) -> re.Pattern[str]:
-        """A request without a question mark: its first words, or its last ones."""
-        return self.compile(r"(?:{word}{open}{end}[ ,.!:]*)*{request}{end}|.*{request_end}[\s.!。！]*$")
-
-    @cached_property
-    def _numbers(self) -> re.Pattern[str]:
-        return self.compile("{number}")
 
     def read_question(self, text: str) -> QuestionPart | None:
         """Return what a question asks for, None for any other text."""
@@ -57,11 +56,6 @@ class FactLanguage(FactStatements):
     @cached_property
     def _retractions(self) -> list[tuple[str, re.Pattern[str]]]:
         return [(name, form) for name in ("value_gone", "topic_gone", "corrected") for form in self.forms(name)]
-
-    @cached_property
-    def cue(self) -> re.Pattern[str]:
-        """Words without which a message takes nothing back."""
-        return self.compile(r"{word}(?:{cue}){end}")
 
     def read_doubt(self, text: str, known: Sequence[KnownFact]) -> list[ThreadOperation]:
         """Return the facts that a message may take back in words that no form has: they answer nothing from now on.
@@ -91,10 +85,6 @@ class FactLanguage(FactStatements):
             return False
         return self.book.doubt.search(low) is None and self._others.match(low) is None
 
-    @cached_property
-    def _others(self) -> re.Pattern[str]:
-        return self.compile(r"(?:{word}{open}{end}[ ,.!:]*)*{others}{end}")
-
     def may_retract(self, text: str) -> bool:
         """Tell whether a message has a word without which it takes nothing back."""
         return self.cue.search(fold(text[:READ])) is not None
@@ -115,10 +105,6 @@ class FactLanguage(FactStatements):
 
     def _asks_to(self, sentence: str) -> bool:
         return self._polite_request.match(fold(sentence)) is not None
-
-    @cached_property
-    def _polite_request(self) -> re.Pattern[str]:
-        return self.compile(r"(?:{open}[ ,]*)*(?:{polite_request}){end}")
 
     def _retract(self, marked: Marked, known: Sequence[KnownFact]) -> list[ThreadOperation]:
         low = self.tail.sub("", marked.low.rstrip(f"{ENDS}?？")).rstrip(f"{ENDS},;")

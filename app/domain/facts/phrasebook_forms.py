@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any, Final
 
 from app.domain.facts.retractions import KnownFact
-from app.domain.phrasebooks.phrasebook import Phrasebook, fold, hide_quotes, quoted_parts, unquote
+from app.domain.phrasebooks.phrasebook import Phrasebook, Shape, fold, hide_quotes, quoted_parts, unquote
 
 LONGEST_VALUE: Final = 80
 _MOST_WORDS: Final = 7
@@ -57,6 +57,11 @@ class FactForms:
     """The mentions and values of favorites in one language."""
 
     book: Phrasebook
+
+    _not_value = Shape(r"{word}(?:{not_value}){end}")
+    _article = Shape(r"(?:{articles})")
+    tail = Shape(r"{word}(?:{tail})$")
+    """The words at the end of a sentence that say nothing more."""
 
     @cached_property
     def section(self) -> Mapping[str, Any]:
@@ -126,10 +131,6 @@ class FactForms:
         return [self.compile(rf"(?:{{word}}{{open}}{{end}}[ ,.!:、。！]*)*{form}") for form in forms]
 
     @cached_property
-    def _not_value(self) -> re.Pattern[str]:
-        return self.compile(r"{word}(?:{not_value}){end}")
-
-    @cached_property
     def joining(self) -> re.Pattern[str]:
         """The signs and words between the values of a list."""
         if not self.book.spaced:  # one kana more makes another word: "と" and "や" part only after other signs
@@ -137,17 +138,8 @@ class FactForms:
         return self.compile(r"\s*[,;]\s*(?:(?:{and})\s+)?|\s+(?:{and})\s+|\s*&\s*")
 
     @cached_property
-    def _article(self) -> re.Pattern[str]:
-        return self.compile(r"(?:{articles})")
-
-    @cached_property
     def _and_word(self) -> re.Pattern[str]:
         return self.compile(r"\s(?:{and})\s" if self.book.spaced else r"(?!)")
-
-    @cached_property
-    def tail(self) -> re.Pattern[str]:
-        """The words at the end of a sentence that say nothing more."""
-        return self.compile(r"{word}(?:{tail})$")
 
     def rank_in(self, found: re.Match[str]) -> int | None:
         """Return the rank that a form names besides its mention."""

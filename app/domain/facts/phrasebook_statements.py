@@ -13,7 +13,7 @@ from typing import Final
 from app.domain.facts.cleaning import clean_message
 from app.domain.facts.fact import Entry, FactOperation
 from app.domain.facts.phrasebook_forms import EDGES, LONGEST_VALUE, MY, FactForms, Mention
-from app.domain.phrasebooks.phrasebook import fold, split_sentences
+from app.domain.phrasebooks.phrasebook import Shape, fold, split_sentences
 
 READ: Final = 4000
 LONGEST_SENTENCE: Final = 400
@@ -28,6 +28,8 @@ _LEADING: Final = frozenset({"is_mine", "also", "removed"})
 
 class FactStatements(FactForms):
     """The reader of what a message in one language states about favorites."""
+
+    _opening = Shape(r"(?:{word}{open}{end}[ ,.!:、。！]*)*")
 
     @cached_property
     def _statements(self) -> list[tuple[str, re.Pattern[str]]]:
@@ -93,10 +95,6 @@ class FactStatements(FactForms):
     def _may_start(self, low: str, found: re.Match[str]) -> bool:
         """Tell whether the user goes on speaking: before a colon may stand nothing but an opening."""
         return found[0].lstrip()[:1] not in ":：" or self._opening.fullmatch(low, 0, found.start()) is not None
-
-    @cached_property
-    def _opening(self) -> re.Pattern[str]:
-        return self.compile(r"(?:{word}{open}{end}[ ,.!:、。！]*)*")
 
     def _read_clause(
         self, text: str, low: str, mention: Mention, below: Sequence[str], max_rank: int

@@ -11,7 +11,7 @@ from functools import cache, cached_property
 from typing import Any, Final
 
 from app.domain.languages import UNDETERMINED, detect_language
-from app.domain.phrasebooks.phrasebook import Phrasebook, fold, phrasebooks_for, split_sentences
+from app.domain.phrasebooks.phrasebook import Phrasebook, Shape, fold, phrasebooks_for, split_sentences
 
 _LONGEST_SENTENCE: Final = 400
 _LONGEST_CLAUSE: Final = 160
@@ -48,6 +48,16 @@ class CaptureLanguage:
 
     book: Phrasebook
 
+    _barred = Shape(r"{word}(?:{barred}|{doubt}){end}")
+    """Words of a clause that is no lasting fact: of a moment, a wish, or of what no longer holds."""
+    _voice = Shape(r"{word}(?:{voice}){end}")
+    _conditional = Shape(r"{word}(?:{uncertain}){end}")
+    """Words that make a whole sentence uncertain, wherever they stand."""
+    _parting = Shape(r"{part}")
+    _opening = Shape(r"(?:(?!{no}{end}){word}(?:{open}|{and}|{also}){end}[ ,.!:、。！]*)*")
+    _refused = Shape(r"{word}(?:{refused}){end}")
+    _others = Shape(r"{others}{end}")
+
     @cached_property
     def _section(self) -> Mapping[str, Any]:
         return self.book.sections["capture"]
@@ -55,7 +65,7 @@ class CaptureLanguage:
     @cached_property
     def _rules(self) -> list[tuple[re.Pattern[str], str, int]]:
         return [
-            (self._compile(f"(?:{pattern})"), rule["category"], rule.get("importance", 2))
+            (self.compile(f"(?:{pattern})"), rule["category"], rule.get("importance", 2))
             for rule in self._section["rules"]
             for pattern in rule["patterns"]
         ]
@@ -63,52 +73,23 @@ class CaptureLanguage:
     @cached_property
     def _fields(self) -> list[tuple[re.Pattern[str], str]]:
         """The forms of what only the user's own decision sets: a name, a city, a language."""
-        return [(self._compile(form), rule["field"]) for rule in self._section["fields"] for form in rule["patterns"]]
+        return [(self.compile(form), rule["field"]) for rule in self._section["fields"] for form in rule["patterns"]]
 
-    def _compile(self, pattern: str) -> re.Pattern[str]:
+    def compile(self, pattern: str) -> re.Pattern[str]:
+        """Return a pattern with the named ones of the language and of its section."""
         words = {name: value for name, value in self._section.items() if isinstance(value, str)}
         name = r"[\w.'-]+(?: (?!{stop}{end})[\w.'-]+){0,3}" if self.book.spaced else r"[^、。はがをにで]{1,12}"
         return self.book.compile(pattern, value=f"(?P<value>{name})", **words)
-
-    @cached_property
-    def _barred(self) -> re.Pattern[str]:
-        """Words of a clause that is no lasting fact: of a moment, a wish, or of what no longer holds."""
-        return self._compile(r"{word}(?:{barred}|{doubt}){end}")
-
-    @cached_property
-    def _voice(self) -> re.Pattern[str]:
-        return self._compile(r"{word}(?:{voice}){end}")
-
-    @cached_property
-    def _conditional(self) -> re.Pattern[str]:
-        """Words that make a whole sentence uncertain, wherever they stand."""
-        return self._compile(r"{word}(?:{uncertain}){end}")
 
     @cached_property
     def _raw_barred(self) -> re.Pattern[str]:
         """Words that only an accent tells from one of the user's own: "trabajó" from "trabajo"."""
         return re.compile(self._section.get("raw_barred", "(?!)"))
 
-    @cached_property
-    def _parting(self) -> re.Pattern[str]:
-        return self._compile(r"{part}")
-
-    @cached_property
-    def _opening(self) -> re.Pattern[str]:
-        return self._compile(r"(?:(?!{no}{end}){word}(?:{open}|{and}|{also}){end}[ ,.!:、。！]*)*")
-
     def _is_barred(self, message: str) -> bool:
         """Tell whether a message is code or of another voice, or asks to remember nothing."""
         low = fold(message)
         return bool(_CODE.search(message) or self._voice.search(low) or self._refused.search(low))
-
-    @cached_property
-    def _refused(self) -> re.Pattern[str]:
-        return self._compile(r"{word}(?:{refused}){end}")
-
-    @cached_property
-    def _others(self) -> re.Pattern[str]:
-        return self._compile(r"{others}{end}")
 
     def read_message(self, message: str) -> list[Disclosure]:
         """Return the disclosures of a message, in order."""
