@@ -1,7 +1,7 @@
 """The user's answer to a question about a proposal. Only a plain yes or no decides (docs/security.md, Consent)."""
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cache
 from typing import Final, Literal
@@ -9,44 +9,18 @@ from uuid import UUID
 
 from mnema_wire.limits import MAX_CONSENT_QUESTION
 
+from app.domain import english
 from app.domain.consent.patches import Question
 from app.domain.consent.statements import ends_with_words
-from app.domain.phrasebooks.phrasebook import Phrasebook, all_phrasebooks, find_phrasebook, fold
+from app.domain.phrasebooks.phrasebook import all_phrasebooks, find_phrasebook, fold
 from app.domain.text_rules import normalise_text
 
 Verdict = Literal["yes", "no", "unclear", "open"]
 MAX_ANSWER: Final = 60
 USER: Final = "user"
 ASSISTANT: Final = "assistant"
-
-_YES: Final = (
-    "yes|yeah|yep|yup|sure|absolutely|definitely|certainly|ok|okay|of course|please do|go ahead|you may|you can|do that"
-    "|remember it|remember that|remember this|do remember it|save it|that's right|that's fine|that is fine"
-    "|that is right|i agree|i do|i'd like that|with pleasure|sounds good"
-    "|ja|jawohl|gern|gerne|klar|natürlich|selbstverständlich|einverstanden|sí|claro|por supuesto|de acuerdo|vale"
-    "|oui|bien sûr|d'accord|sì|certo|va bene|sim|com certeza|tuurlijk|natuurlijk|да|конечно|はい|好的|是的"
-)
-_NO: Final = (
-    "no|nope|nah|never|please don't|please do not|don't|do not|not now|no way|don't remember it|do not remember it"
-    "|please don't remember it|please do not remember it"
-    "|don't remember that|do not remember that|don't do that|i'd rather not|rather not|better not"
-    "|i don't want that|i do not want that"
-    "|nein|auf keinen fall|lieber nicht|bitte nicht|non|não|nee|nej|nei|нет|いいえ|不|不要"
-)
-_POLITE: Final = (
-    "please|thanks|thank you|thank you very much|many thanks|bitte|danke|vielen dank|gracias|por favor|merci"
-    "|s'il te plaît|s'il vous plaît|grazie|per favore|obrigado|obrigada|graag|tack|tak|спасибо|пожалуйста"
-)
-
-
-def _phrase_verdicts() -> Mapping[str, str]:
-    phrases_by_verdict = (("yes", _YES), ("no", _NO), ("", _POLITE))
-    return {phrase: verdict for verdict, phrases in phrases_by_verdict for phrase in phrases.split("|")}
-
-
-PHRASES: Final = _phrase_verdicts()
-"""The phrases that an answer may consist of, each with its verdict. A polite phrase has the empty verdict."""
-_LONGEST: Final = max(phrase.count(" ") + 1 for phrase in PHRASES)
+_EN: Final = english.patterns("consent", "answers")
+_VERDICTS: Final = ("polite", "yes", "no")
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,30 +78,37 @@ def classify_answer(answer: str) -> Literal["yes", "no", "unclear"]:
     """
     if len(answer) > MAX_ANSWER or re.search("[?？¿;؟]", answer):
         return "unclear"
-    verdicts = {_classify_plain(answer), *(_classify_in(book, answer) for book in all_phrasebooks())}
-    decided = verdicts - {"unclear"}
-    return "yes" if decided == {"yes"} else "no" if decided == {"no"} else "unclear"
+    verdicts = {_read_phrases(_plain_words(normalise_text(answer).lower()), *_english_phrases())}
+    verdicts |= {_read_phrases(_plain_words(fold(answer)), *_phrases_of(book.code)) for book in all_phrasebooks()}
+    return _decide(verdicts - {"unclear"})
 
 
-def _classify_in(book: Phrasebook, answer: str) -> str:
-    """Classify an answer by the phrases of one language. Of two phrases that begin alike the longer counts."""
-    low = _plain_words(answer)
-    phrases, pattern = _phrases_of(book.code)
+def _decide(verdicts: Set[str]) -> Literal["yes", "no", "unclear"]:
+    return "yes" if verdicts == {"yes"} else "no" if verdicts == {"no"} else "unclear"
+
+
+def _read_phrases(words: str, phrases: Mapping[str, str], pattern: re.Pattern[str]) -> str:
+    """Return the verdict of words that are phrases of one kind. Of two phrases that begin alike the longer counts."""
     verdicts: set[str] = set()
     at = 0
-    while at < len(low):
-        found = pattern.match(low, at)
+    while at < len(words):
+        found = pattern.match(words, at)
         if found is None:
             return "unclear"
         verdicts.add(phrases[found["phrase"]])
         at = found.end()
-    decided = verdicts - {"polite"}
-    return "yes" if decided == {"yes"} else "no" if decided == {"no"} else "unclear"
+    return _decide(verdicts - {"polite"})
 
 
 def _plain_words(text: str) -> str:
-    """Return the folded words of a text without the signs between them."""
-    return " ".join(re.sub(r"[^\w']+", " ", fold(text)).split())
+    """Return the words of a text without the signs between them."""
+    return " ".join(re.sub(r"[^\w']+", " ", text).split())
+
+
+@cache
+def _english_phrases() -> tuple[Mapping[str, str], re.Pattern[str]]:
+    phrases = _verdicts_of({"polite": _EN.polite.pattern, "yes": _EN.yes.pattern, "no": _EN.no.pattern})
+    return phrases, re.compile(rf"{_any_of(phrases)}(?!\w)\s*")
 
 
 @cache
@@ -135,29 +116,20 @@ def _phrases_of(code: str) -> tuple[Mapping[str, str], re.Pattern[str]]:
     """Return the verdict of each phrase of a language, and the pattern of a phrase with the blank behind it."""
     book = find_phrasebook(code)
     assert book is not None
-    section = book.sections["consent"]
-    named = ((_plain_words(phrase), name) for name in ("polite", "yes", "no") for phrase in section[name].split("|"))
-    phrases = {phrase: name for phrase, name in named if phrase}
+    named = {name: fold(phrases) for name, phrases in book.sections["consent"].items() if name in _VERDICTS}
+    phrases = _verdicts_of(named)
+    return phrases, book.compile(rf"{_any_of(phrases)}{{end}}\s*")
+
+
+def _verdicts_of(named: Mapping[str, str]) -> dict[str, str]:
+    """Return the verdict of each phrase. `named` has the phrases of each verdict, which `|` separates."""
+    pairs = ((_plain_words(phrase), name) for name in _VERDICTS for phrase in named[name].split("|"))
+    return {phrase: name for phrase, name in pairs if phrase}
+
+
+def _any_of(phrases: Collection[str]) -> str:
     longest_first = sorted(phrases, key=lambda phrase: -len(phrase))
-    pieces = "|".join(map(re.escape, longest_first))
-    return phrases, book.compile(rf"(?P<phrase>{pieces}){{end}}\s*")
-
-
-def _classify_plain(answer: str) -> Literal["yes", "no", "unclear"]:
-    words = re.sub(r"[^\w']+", " ", normalise_text(answer).lower()).split()
-    verdicts: set[str] = set()
-    while words:
-        for length in range(min(_LONGEST, len(words)), 0, -1):
-            verdict = PHRASES.get(" ".join(words[:length]))
-            if verdict is not None:
-                verdicts.add(verdict)
-                words = words[length:]
-                break
-        else:
-            return "unclear"
-    if verdicts - {""} == {"yes"}:
-        return "yes"
-    return "no" if verdicts - {""} == {"no"} else "unclear"
+    return f"(?P<phrase>{'|'.join(map(re.escape, longest_first))})"
 
 
 def evaluate_reply(
