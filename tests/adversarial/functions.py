@@ -23,9 +23,9 @@ from app.domain.chat.dialects.messages import MESSAGES
 from app.domain.chat.dialects.responses import RESPONSES
 from app.domain.consent import answers as consent_answers
 from app.domain.facts import cleaning, fillers, orders, questions, ranked_lists, retractions, spelling
-from app.domain.facts import names as fact_names
 from app.domain.facts import statements as fact_statements
 from app.domain.facts import topics as fact_topics
+from app.domain.facts import values as fact_values
 from app.domain.memory import listing, procedures, same_fact, spellings
 from app.domain.memory.memory import MemoryType
 from app.domain.recall import closing, near_duplicates, statements, supersession, wording
@@ -240,7 +240,7 @@ FUNCTIONS: Final[Mapping[str, Work]] = {
     "read_order": lambda text: orders.read_order(f"first is {text[:32_000]}"),
     "normalize_spelling": lambda text: spelling.normalize_spelling(text[:32_000]),
     "drop_asides": lambda text: fillers.drop_asides(text[:32_000]),
-    "hide_separators": lambda text: fact_names.hide_separators(text[:32_000]),
+    "hide_separators": lambda text: fact_values.hide_separators(text[:32_000]),
     "read_retractions": lambda text: retractions.read_retractions(text, KNOWN, TOPICS),
     "read_retractions, a correction": lambda text: retractions.read_retractions(f"Actually, {text}", KNOWN, TOPICS),
     "strip_thoughts": lambda text: (thoughts.strip_thoughts(text), thoughts.shorten_thoughts(f"<think>{text}")),

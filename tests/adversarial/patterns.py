@@ -108,11 +108,16 @@ class Uses(ast.NodeVisitor):
         self._imported: dict[str, tuple[str, str]] = {}
         self._containers: dict[str, set[tuple[str, str]]] = {}
         self._looped: set[ast.expr] = set()
+        self._tables: dict[str, str] = {}
+        self._aliases: dict[tuple[str, str], set[tuple[str, str]]] = collections.defaultdict(set)
 
     def read_file(self, file: str, source: str) -> None:
         """Add a module's source."""
         self._file, self._imported, self._containers, self._looped = file, {}, collections.defaultdict(set), set()
+        self._tables = {}
         tree = ast.parse(source)
+        for statement in tree.body:
+            self._read_table(statement)
         for node in ast.walk(tree):
             if isinstance(node, ast.ImportFrom):
                 module = f"{(node.module or '').replace('.', '/')}.py"
@@ -121,9 +126,7 @@ class Uses(ast.NodeVisitor):
                 self._looped.add(node.iter)
                 for target in ast.walk(node.target):
                     if isinstance(target, ast.Name):
-                        self._containers[target.id].add(
-                            self._key_of(name) if isinstance(node.iter, ast.Name) else ("", name)
-                        )
+                        self._containers[target.id].add(self._container_key(node.iter))
         for statement in tree.body:
             targets = [statement.target] if isinstance(statement, ast.AnnAssign) else getattr(statement, "targets", [])
             lines = range(statement.lineno, (statement.end_lineno or statement.lineno) + 1)
@@ -132,14 +135,31 @@ class Uses(ast.NodeVisitor):
             )
         self.visit(tree)
 
+    def _read_table(self, statement: ast.stmt) -> None:
+        """Note the name of a table of English patterns, and that of one of its patterns."""
+        if not isinstance(statement, ast.AnnAssign) or not isinstance(statement.target, ast.Name):
+            return
+        value = statement.value
+        if isinstance(value, ast.Call) and _name_of(value.func) in {"patterns", "forms"}:
+            capability, rule = map(ast.literal_eval, value.args)
+            self._tables[statement.target.id] = f"{capability}.toml {rule}"
+        elif isinstance(value, ast.Attribute) and (key := self._table_key(value)):
+            self._aliases[key].add((self._file, statement.target.id))
+            self._looped.add(value)
+
+    def _table_key(self, node: ast.Attribute) -> tuple[str, str] | None:
+        table = self._tables.get(_name_of(node.value)) if isinstance(node.value, ast.Name) else None
+        return (table, node.attr) if table else None
+
     def find_ways(self, file: str, line: int) -> frozenset[str]:
         """Return the ways in which the pattern of this place is used: all if they cannot be known."""
         name = self.names.get((file, line), "")
-        return self.find_named_ways(name, file) if name else ALL_WAYS
+        ways = self._methods[file, name] | self._methods["", name] if name else set()
+        return frozenset(ways) if ways and "" not in ways else ALL_WAYS
 
-    def find_named_ways(self, name: str, file: str = "") -> frozenset[str]:
-        """Return the ways in which the patterns of this name are used: those of a file, and those of any attribute."""
-        ways = self._methods[file, name] | self._methods["", name]
+    def find_table_ways(self, table: str, name: str) -> frozenset[str]:
+        """Return the ways in which the patterns of a table's name are used."""
+        ways = self._methods[table, name].union(*(self._methods[alias] for alias in self._aliases[table, name]))
         return frozenset(ways) if ways and "" not in ways else ALL_WAYS
 
     def visit_Attribute(self, node: ast.Attribute) -> None:
@@ -163,12 +183,17 @@ class Uses(ast.NodeVisitor):
         self.generic_visit(node)
 
     def _add(self, node: ast.expr, way: str) -> None:
-        if isinstance(node, ast.Attribute):  # a name of a module, which is not looked up
-            self._methods["", node.attr].add(way)
+        if isinstance(node, ast.Attribute):  # a name of a table, or of a module, which is not looked up
+            self._methods[self._table_key(node) or ("", node.attr)].add(way)
             return
         name = _name_of(node)
         for key in (self._key_of(name), *self._containers.get(name, ())):
             self._methods[key].add(way)
+
+    def _container_key(self, node: ast.expr) -> tuple[str, str]:
+        if isinstance(node, ast.Attribute):
+            return self._table_key(node) or ("", node.attr)
+        return self._key_of(_name_of(node))
 
     def _key_of(self, name: str) -> tuple[str, str]:
         return self._imported.get(name, (self._file, name))
@@ -214,8 +239,9 @@ def find_patterns() -> Iterator[Compiled]:
     uses = read_uses()
     for capability, rule in english.all_rules():
         for name, made in vars(english.forms(capability, rule)).items():
-            ways = uses.find_named_ways(name)
-            yield from (Compiled(f"{capability}.toml {rule} {name}", pattern, ways) for pattern in made)
+            table = f"{capability}.toml {rule}"
+            ways = uses.find_table_ways(table, name)
+            yield from (Compiled(f"{table} {name}", pattern, ways) for pattern in made)
     for pattern, (file, line) in compiled.items():
         if file == ENGLISH:
             continue

@@ -89,6 +89,21 @@ def test_a_pattern_is_tried_in_the_ways_that_the_source_uses() -> None:
     assert [(line, way) for _, line, way, _ in uses.calls] == [(10, "search")]
 
 
+def test_a_pattern_of_a_table_is_tried_in_the_ways_that_its_rule_uses() -> None:
+    uses = Uses()
+    uses.read_file(
+        "app/a.py",
+        "_EN: Final = english.patterns('x', 'one')\n_FORMS: Final = english.forms('x', 'one')\n"
+        "A: Final = _EN.a\n_EN.b.search(x)\n[form.fullmatch(x) for form in _FORMS.c]\ncall(_EN.d)\n",
+    )
+    uses.read_file(
+        "app/b.py", "from app.a import A\n_EN: Final = english.patterns('x', 'two')\nA.match(x)\n_EN.b.match(x)\n"
+    )
+    ways = [uses.find_table_ways("x.toml one", name) for name in ("a", "b", "c", "d")]
+    assert ways == [{"match"}, {"search"}, {"fullmatch"}, {"search", "fullmatch"}]
+    assert uses.find_table_ways("x.toml two", "b") == {"match"}
+
+
 def test_each_unit_is_combined_once_in_a_round() -> None:
     combined = list(combined_units("seed", 1))
     assert sorted(unit for hostile in combined for unit in hostile.units) == sorted([*UNITS, *FURTHER])

@@ -12,7 +12,6 @@ _EN: Final = english.patterns("facts", "ranked_lists")
 
 MAX_RANK: Final = 10
 MARK: Final = _EN.mark
-BULLET: Final = _EN.bullet
 _EXPLANATION: Final = re.compile(r"(?<=\w): (?=[a-z]+ ?\w).*$", re.DOTALL)
 
 

@@ -129,10 +129,10 @@ def read_block(lines: Sequence[str], start: int) -> tuple[list[str], bool, int]:
     """
     end = min(len(lines), start + _MAX_LINES)
     at = start + 1 if start < end and not lines[start] else start
-    ranked = at < end and _has_mark(lines[at])
+    ranked = at < end and _find_mark(lines[at]) is not None
     block: list[str] = []
     while at < end and _is_known_item(lines[at]):
-        marked = _has_mark(lines[at])
+        marked = _find_mark(lines[at]) is not None
         if marked and not ranked:
             break
         if marked == ranked:  # bullets below a ranked entry describe it
@@ -146,21 +146,9 @@ def read_block(lines: Sequence[str], start: int) -> tuple[list[str], bool, int]:
 # cached, because a line is read again for the list of each line before it
 _keep = lru_cache(maxsize=512)
 _is_known_item = _keep(is_item)
-
-
-@_keep
-def _has_mark(line: str) -> bool:
-    return MARK.match(line) is not None
-
-
-@_keep
-def _read_marks(line: str) -> tuple[tuple[int, str], ...]:
-    return tuple(read_marks(line))
-
-
-@_keep
-def _read_bullet(line: str) -> str | None:
-    return read_bullet(line)
+_find_mark = _keep(MARK.match)
+_read_marks = _keep(read_marks)
+_read_bullet = _keep(read_bullet)
 
 
 def read_entries(block: list[str], *, ranked: bool) -> list[tuple[int, str]]:

@@ -4,15 +4,37 @@ import re
 from typing import Final
 
 from app.domain import english
-from app.domain.facts.names import hide_separators, show_separators
 from app.domain.facts.spelling import QUESTION_WORDS
 
 _EN: Final = english.patterns("facts", "values")
+_NAMES: Final = english.patterns("facts", "names")
 _WORDS: Final = english.words("facts", "values")
 
 MAX_VALUE: Final = 200
 _MAX_WORDS: Final = 12
 _EDGES: Final = " \t.,;:!?…\"'`*_~"
+_KEPT_BLANK: Final = "\ue000"
+"""The blank after a comma or an "and" inside a name, while values are separated."""
+_MAX_NAMED: Final = 2000
+"""The characters in which names are looked for. More than the values of a statement need."""
+_SIGNS: Final = (",", ";", "&", '"', "+", " and ", " n ", " AND ", " And ", "'n'")
+"""The separators of values, without which there is nothing to hide."""
+
+
+def hide_separators(text: str) -> str:
+    """Return a text in which no separator of values stands inside a known name or a quotation. Linear."""
+    if not any(sign in text for sign in _SIGNS):
+        return text
+    head = text[:_MAX_NAMED]
+    tail = text[_MAX_NAMED:]
+    for pattern in (_NAMES.name, _NAMES.place, _NAMES.quoted):
+        head = pattern.sub(lambda match: _NAMES.inside.sub(_KEPT_BLANK, match[0]), head)
+    return head + tail
+
+
+def show_separators(text: str) -> str:
+    """Return a text as it was before `hide_separators`."""
+    return text.replace(_KEPT_BLANK, " ")
 
 
 def cut_values(text: str) -> tuple[str, str]:

@@ -62,7 +62,7 @@ def read_wording(text: str) -> Wording:
     found = every_word(_EN.short_is.sub(" is ", spelt))
     found = _without_opening(_without_edges(found))
     found = _with_active_voice(_with_genitive(_replace_phrases(_replace_words(found))))
-    found = _with_times_last(_without_user(_without_edges(_without_also(found))))
+    found = _with_times_last(_without_user(_without_edges([word for word in found if word.key != "also"])))
     keys = tuple(word.key for word in found)
     mixes_persons = bool(_EN.first_person.search(text) and _EN.third_person.search(text))
     return Wording(
@@ -162,10 +162,6 @@ def _with_active_voice(found: Sequence[Word]) -> list[Word]:
     if done.key.endswith("ed") and done.kind is Kind.CONTENT and by.key == "by" and doer.kind in _NAMES:
         return [doer, done, *found[:at]]
     return list(found)
-
-
-def _without_also(found: Sequence[Word]) -> list[Word]:
-    return [word for word in found if word.key != "also"]
 
 
 def _without_user(found: list[Word]) -> list[Word]:

@@ -223,7 +223,10 @@ def plan_writes(
             forgets.append(MemoryDeletion(decision.id, number))
     known = _known_facts(facts, stored, answer, joins)
     new_facts = [fact for fact in order if fact not in known]
-    writes = [_build_write(fact, joins.get(fact)) for fact in new_facts[:room]]
+    writes = [
+        FactWrite(fact, join.id, join.text) if (join := joins.get(fact)) else FactWrite(fact)
+        for fact in new_facts[:room]
+    ]
     return ReconcilePlan(writes, forgets[: max(0, room - len(writes))], known, new_facts[room:], vetoed)
 
 
@@ -333,10 +336,6 @@ def _covers_fact(memory: str, fact: str) -> bool:
     if grounding.find_foreign(fact, memory) or not number_and_date_keys(fact) <= number_and_date_keys(memory):
         return False
     return bool(negation_words(fact)) == bool(negation_words(memory))
-
-
-def _build_write(fact: int, join: MemoryDecision | None) -> FactWrite:
-    return FactWrite(fact) if join is None else FactWrite(fact, join.id, join.text)
 
 
 def _keeps_denials(text: str, memory: str, fact: str) -> bool:
