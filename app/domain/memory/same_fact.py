@@ -19,7 +19,6 @@ from app.domain.memory.spellings import canonical_spelling, has_ambiguous_date, 
 from app.domain.text_rules import text_key
 
 _LISTED: Final = english.words("memory", "word_lists")
-
 _WORDS: Final = english.words("memory", "same_fact")
 
 SameFact = Literal["same_words", "contains", "numeric"]

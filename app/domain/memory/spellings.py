@@ -16,7 +16,6 @@ from app.domain.text_rules import normalise_text
 
 _FULL_FORMS: Final = english.pairs("memory", "word_lists")
 _LISTED: Final = english.words("memory", "word_lists")
-
 _EN: Final = english.patterns("memory", "spellings")
 
 _MONTH: Final = rf"(?P<month>{'|'.join((*MONTHS, *_FULL_FORMS.months, 'mar'))})\b"
@@ -27,7 +26,7 @@ _MONTH_FIRST: Final = re.compile(
     rf"\b{_MONTH}\.? {_DAY}(?!\w|[-–/:.]\d)(?:,? (?P<year>(?:19|20)\d\d)(?!\w|[-–/:.]\d))?", re.IGNORECASE
 )
 _DAY_FIRST: Final = re.compile(rf"{_FREE}{_DAY}(?: of)? {_MONTH}", re.IGNORECASE)
-_DOUBLED: Final = re.compile(rf"(?P<stem>{'|'.join(_LISTED.doubled_l)})l(?P<ending>ed|ing|er|ers)")
+_DOUBLED: Final = re.compile(rf"(?P<stem>{'|'.join(sorted(_LISTED.doubled_l))})l(?P<ending>ed|ing|er|ers)")
 
 
 @lru_cache(maxsize=4096)  # a write reads its neighbours, and the same neighbours are read again

@@ -19,7 +19,6 @@ from app.domain.text_rules import normalise_text
 
 _FULL_FORMS: Final = english.pairs("memory", "word_lists")
 _LISTED: Final = english.words("memory", "word_lists")
-
 _EN: Final = english.patterns("memory", "veto")
 
 ModelVerdict: TypeAlias = Literal["same", "new_value"]

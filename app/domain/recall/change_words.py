@@ -6,7 +6,6 @@ from app.domain import english
 
 _WORDS: Final = english.words("memory", "change_words")
 
-
 CUE_PAIRS: Final = frozenset(tuple(pair.split("+")) for pair in _WORDS.cue_pairs)
 IRREGULAR: Final = _WORDS.irregular
 TIMELESS: Final = _WORDS.timeless

@@ -13,7 +13,6 @@ from app.domain.recall import change_words as change
 
 _CHANGE: Final = english.words("memory", "change_words")
 _LISTED: Final = english.words("memory", "word_lists")
-
 _EN: Final = english.patterns("memory", "statements")
 
 MAX_CHARACTERS: Final = 500

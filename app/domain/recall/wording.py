@@ -11,7 +11,6 @@ from app.domain.memory.phrases import Kind, Word, every_word, stem_of
 from app.domain.memory.spellings import canonical_spelling, has_ambiguous_date, hyphens_clash
 
 _LISTED: Final = english.words("memory", "word_lists")
-
 _PAIRS: Final = english.pairs("memory", "wording")
 _EN: Final = english.patterns("memory", "wording")
 _WORDS: Final = english.words("memory", "wording")

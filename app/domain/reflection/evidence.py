@@ -15,7 +15,6 @@ from app.domain.memory.spellings import canonical_spelling
 from app.domain.text_rules import normalise_text
 
 _LISTED: Final = english.words("memory", "word_lists")
-
 _PAIRS: Final = english.pairs("reflection", "evidence")
 _EN: Final = english.patterns("reflection", "evidence")
 _WORDS: Final = english.words("reflection", "evidence")

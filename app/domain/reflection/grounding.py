@@ -8,6 +8,7 @@ from app.domain import english
 from app.domain.languages import ENGLISH, UNDETERMINED, detect_language, is_surely_english
 from app.domain.memory.memory import MemoryType
 from app.domain.memory.same_fact import whole_numbers
+from app.domain.memory.word_lists import NUMBERS
 from app.domain.reflection import writing_rules as writing
 from app.domain.text_rules import TextLimits, normalise_text
 
@@ -29,10 +30,8 @@ _OPENERS: Final = frozenset(
     {"the", "a", "an", "user", "users", "in", "on", "at", "since", "until", "before", "after", "every", "each", "for"}
     | {"from", "to", "with", "during", "both", "i", "perhaps", "maybe", "possibly", "when", "while", "although", "as"}
 )
-_COUNTS: Final[Mapping[str, int]] = {
-    **{"zero": 0, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6},
-    **{"seven": 7, "eight": 8, "nine": 9, "ten": 10, "eleven": 11, "twelve": 12},
-}
+_COUNTS: Final = {word: number for word, number in NUMBERS.items() if number <= 12}
+"""The numbers that a source may spell out."""
 
 
 class Source:

@@ -11,7 +11,6 @@ from app.domain import english
 from app.domain.reflection.self_disclosure import DATE, Form
 
 _LISTED: Final = english.words("memory", "word_lists")
-
 _EN: Final = english.patterns("reflection", "plain_forms")
 _DISCLOSURE: Final = english.words("reflection", "disclosure")
 _WORDS: Final = english.words("reflection", "plain_forms")

@@ -13,7 +13,6 @@ from app.domain.memory.memory import MemoryType
 from app.domain.text_rules import TextLimits, normalise_text, sentence_ends, trim_text
 
 _LISTED: Final = english.words("memory", "word_lists")
-
 _EN: Final = english.patterns("reflection", "writing_rules")
 
 Rule = Literal[
