@@ -46,6 +46,10 @@ FROZEN: Mapping[str, Frozen] = {
         files="ab8cca534e37c1e0433e0ece9025fd3c84ac4ef060c1eed691da959c01bb42ef",
         fingerprint="2eb2ff10ed77f1699761979e2b054c5aa3ddec1cd2a3ed42b03868b1c0061e9a",
     ),
+    "0007": Frozen(
+        files="25d39e86ee92a199759c9cb3355e81c2d7c7838d46f7cbe0aeb71b9d75e121da",
+        fingerprint="343147a974e16eb1c39d5b2acd8fb4118e820b471070c25e7e05a0aee99aa8db",
+    ),
 }
 """The published revisions."""
 

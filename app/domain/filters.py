@@ -1,40 +1,46 @@
 """Filters of a query or a list. They are ANDed, and the database applies them before ranking."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from typing import TypedDict, cast
+from typing import Any, Final, TypedDict, cast
 
 from app.domain.errors import InvalidInput
+from app.domain.where.paths import render_where
+from app.domain.where.tree import Leaf, Node, Operator, all_of, conjuncts_of, join_parts
 
 
 class Conditions(TypedDict, total=False):
     """Conditions on a memory for the database function `memory_matches()`, which is given them as JSON.
 
     `type`: one type or several. `shared_thread`: what is in this thread, in none, or known in every one. `embedded`:
-    only memories with a vector. `before_seq`: of the thread `before_thread`, only turns before this one.
+    only memories with a vector. `before_seq`: of the thread `before_thread`, only turns before this one. `where`: a
+    path into the list of `where_fields`, with the variables `where_values`; `where_labels`: its path into the index of
+    labels (`app/domain/where/paths.py::WherePath`).
     """
 
     agent_id: str
     run_id: str
     actor_id: str
     role: str
-    language: str
     pinned: bool
     importance_min: int
     importance_max: int
+    created_after: str
+    created_before: str
     updated_after: str
     updated_before: str
-    expires_after: str
-    expires_before: str
     thread_id: str
     shared_thread: str
     type: str | Sequence[str]
-    tag: str
     embedded: bool
     exclude_ids: Sequence[str]
     before_seq: int
     before_thread: str
+    where: str
+    where_values: Mapping[str, Any]
+    where_fields: Sequence[str]
+    where_labels: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +48,8 @@ class Filters:
     """Conditions on a memory; None means no condition.
 
     `user_id` None searches the whole tenant. `pinned` False selects unpinned memories only. `updated_after` is
-    inclusive, `updated_before` exclusive; so are `expires_after` and `expires_before`, and no memory without
-    `expires_at` meets them.
+    inclusive, `updated_before` exclusive; so are the limits of `created` and `expires`, and no memory without
+    `expires_at` meets the latter. `where` is a tree that must be true too.
     """
 
     user_id: str | None = None
@@ -61,32 +67,75 @@ class Filters:
     expires_after: datetime | None = None
     expires_before: datetime | None = None
     thread_id: str | None = None
-    type: str | None = None
     tag: str | None = None
+    created_after: datetime | None = None
+    created_before: datetime | None = None
+    where: Node | None = None
 
     def __post_init__(self) -> None:
-        if self.updated_after and self.updated_before and self.updated_after > self.updated_before:
-            raise InvalidInput("filters.updated_after is later than filters.updated_before")
-        if self.expires_after and self.expires_before and self.expires_after > self.expires_before:
-            raise InvalidInput("filters.expires_after is later than filters.expires_before")
+        for name in ("updated", "expires", "created"):
+            after, before = getattr(self, f"{name}_after"), getattr(self, f"{name}_before")
+            if after and before and after > before:
+                raise InvalidInput(f"{name}_after is later than {name}_before")
         if self.importance_min and self.importance_max and self.importance_min > self.importance_max:
-            raise InvalidInput("filters.importance_min is greater than filters.importance_max")
+            raise InvalidInput("importance_min is greater than importance_max")
 
-    def row_conditions(self) -> Conditions:
-        """Return the conditions for the database function `memory_matches()`.
+    def named_leaves(self) -> dict[str, Leaf]:
+        """Return the comparisons that the conditions with a name of their own are, without user and category."""
+        given = {name: getattr(self, name) for name in _LEAVES}
+        return {name: Leaf(*_LEAVES[name], (value,)) for name, value in given.items() if value is not None}
+
+    def row_conditions(self, *more: Node) -> Conditions:
+        """Return these conditions and `more` of them for the database function `memory_matches()`.
 
         User and category are missing: they are separate arguments, because they are the indexes' first columns.
         """
-        values = {name: getattr(self, name) for name in _ROW_FILTERS}
-        named = {
-            name: value.isoformat() if isinstance(value, datetime) else value
-            for name, value in values.items()
-            if value is not None
-        }
-        return cast(Conditions, named)
+        return _conditions_of(all_of([*self.named_leaves().values(), self.where, *more]))
 
 
-_ROW_FILTERS = tuple(f.name for f in fields(Filters) if f.name not in ("user_id", "category"))
+_LEAVES: Final[Mapping[str, tuple[str, Operator]]] = {
+    "agent_id": ("agent_id", "eq"),
+    "run_id": ("run_id", "eq"),
+    "actor_id": ("actor_id", "eq"),
+    "role": ("role", "eq"),
+    "language": ("language", "eq"),
+    "pinned": ("pinned", "eq"),
+    "importance_min": ("importance", "gte"),
+    "importance_max": ("importance", "lte"),
+    "created_after": ("created_at", "gte"),
+    "created_before": ("created_at", "lt"),
+    "updated_after": ("updated_at", "gte"),
+    "updated_before": ("updated_at", "lt"),
+    "expires_after": ("expires_at", "gte"),
+    "expires_before": ("expires_at", "lt"),
+    "thread_id": ("thread_id", "eq"),
+    "tag": ("tags", "contains"),
+}
+"""The comparison that each condition with a name stands for."""
+_INDEXED: Final[Mapping[tuple[str, Operator], str]] = {
+    leaf: name for name, leaf in _LEAVES.items() if name in Conditions.__annotations__
+}
+"""The comparisons that `memory_matches()` knows by name, so that indexes serve them."""
+
+
+def _conditions_of(tree: Node | None) -> Conditions:
+    """Return the tree for the database: comparisons that all must be true by name, as far as it knows them."""
+    named: dict[str, Any] = {}
+    others: list[Node] = []
+    for part in conjuncts_of(tree):
+        name = _INDEXED.get((part.field, part.operator)) if isinstance(part, Leaf) else None
+        if isinstance(part, Leaf) and name and name not in named and not isinstance(part.values[0], float):
+            value = part.values[0]
+            named[name] = value.isoformat() if isinstance(value, datetime) else value
+        else:
+            others.append(part)
+    conditions = cast(Conditions, named)
+    if others:
+        rendered = render_where(join_parts("and", others))
+        conditions |= Conditions(where=rendered.path, where_values=rendered.values, where_fields=rendered.fields)
+        if rendered.labels is not None:
+            conditions["where_labels"] = rendered.labels
+    return conditions
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from mnema_cli.client import (
     AsOf,
     Columns,
     ValidAt,
+    Where,
     exit_with_error,
     open_client,
     out,
@@ -35,6 +36,7 @@ def list_memories(
     tag: Annotated[str | None, typer.Option()] = None,
     language: Annotated[str | None, typer.Option(help="a code such as de")] = None,
     state: Annotated[str, typer.Option(help="active, superseded or soft_deleted (the bin)")] = "active",
+    where: Where = None,
     as_of: AsOf = None,
     valid_at: ValidAt = None,
     limit: Limit = 50,
@@ -51,6 +53,7 @@ def list_memories(
         "tag": tag,
         "language": language,
         "state": state,
+        "where": where,
         "as_of": as_of,
         "valid_at": valid_at,
     }

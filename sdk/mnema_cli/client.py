@@ -19,6 +19,9 @@ out = Console(soft_wrap=True, emoji=False)
 err = Console(stderr=True, soft_wrap=True, emoji=False)
 AsOf = Annotated[str | None, typer.Option("--as-of", help="what Mnema knew at this time")]
 ValidAt = Annotated[str | None, typer.Option("--valid-at", help="what was so at this time")]
+Where = Annotated[
+    str | None, typer.Option("--where", help="""conditions as JSON, such as '{"tags": {"contains": "work"}}'""")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="print the server's answer as JSON")]
 Columns: TypeAlias = Mapping[str, Callable[[Any], object]]
 """The columns of a table: a title and a function of an item for each."""
@@ -29,6 +32,14 @@ TIMEOUT_S = 60
 
 USAGE = 2
 """Exit code of a command with wrong arguments."""
+
+
+def read_where(where: str | None) -> Any:
+    """Return the conditions of `--where`, None for None. Exit if they are no JSON."""
+    try:
+        return None if where is None else json.loads(where)
+    except (ValueError, RecursionError):
+        exit_with_error("--where takes an object as JSON", USAGE)
 
 
 def show_text(text: str) -> str:

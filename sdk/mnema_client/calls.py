@@ -43,6 +43,7 @@ from mnema_client.requests import (
     Moment,
     QuestionFields,
     TurnFields,
+    encode_json,
     metadata_pairs,
     param_text,
 )
@@ -95,6 +96,8 @@ def page(*, cursor: str | None = None, **fields: Unpack[ListFields]) -> Call[Pag
     given: dict[str, Any] = {**fields}
     if (pairs := given.get("metadata")) is not None:
         given["metadata"] = metadata_pairs(pairs)
+    if (where := given.get("where")) is not None:
+        given["where"] = encode_json(where).decode()
     return get_call("/memory", Page[Memory], cursor=cursor, **given)
 
 

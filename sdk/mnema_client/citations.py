@@ -1,7 +1,7 @@
 """Search with citations, and the replay of a thread: requests, results and calls."""
 
-from collections.abc import Sequence
-from typing import TypedDict, Unpack
+from collections.abc import Mapping, Sequence
+from typing import Any, TypedDict, Unpack
 from uuid import UUID
 
 from mnema_wire.bases import Page
@@ -16,6 +16,7 @@ class SearchFields(TypedDict, total=False):
     """Keywords of `search` besides the query; `SearchRequest` explains each."""
 
     user_id: str | None
+    where: Mapping[str, Any] | None
     thread_id: str | None
     top_k: int | None
     types: Sequence[SearchedType] | None

@@ -111,6 +111,7 @@ class QuestionFields(TypedDict, total=False):
     agent: Required[str]
     categories: Sequence[str] | None
     filters: Filters | Mapping[str, Any] | None
+    where: Mapping[str, Any] | None
     top_k: int | None
     returns: Literal["bullets", "full"] | None
     budget_tokens: int | None
@@ -158,6 +159,7 @@ class ListFields(TypedDict, total=False):
     created_after: Moment | None
     created_before: Moment | None
     metadata: Mapping[str, str | float | bool] | None
+    where: Mapping[str, Any] | None
     sort: Literal["created_at", "updated_at", "importance"] | None
     order: Literal["desc", "asc"] | None
     as_of: Moment | None

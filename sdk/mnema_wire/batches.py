@@ -7,7 +7,7 @@ from uuid import UUID
 from pydantic import BeforeValidator, ConfigDict, Field
 
 from mnema_wire.bases import Answered, Page, Request, words
-from mnema_wire.fields import Identifier, Importance, Json, MetadataPair, Moment, Tags, TypeName, Whole, Words
+from mnema_wire.fields import Identifier, Importance, Json, MetadataPair, Moment, Tags, TypeName, Where, Whole, Words
 from mnema_wire.memory import Memory
 from mnema_wire.recall import RowFilters
 
@@ -52,6 +52,7 @@ class BatchFilters(RowFilters):
     )
     created_after: Moment | None = Field(default=None, description="inclusive; a date without a time is midnight UTC")
     created_before: Moment | None = Field(default=None, description="exclusive; a date without a time is midnight UTC")
+    where: Where | None = None
 
 
 class BatchChanges(Request):
@@ -121,7 +122,7 @@ class Batch(Answered):
     undone_by: UUID | None = Field(description="the newest undo of this batch")
     user_id: str | None = Field(description="the only user of its memories; null if there were several")
     filters: dict[str, Any] = Field(
-        description="the filters, without the text of `q` and `metadata`: `not_kept` names those of both that were set"
+        description="the filters, without the text of `q`, `metadata` and `where`: `not_kept` names those that were set"
     )
     changes: dict[str, Any] = Field(
         alias="set", description="what it set; `not_kept` names what the erasure of a user took"

@@ -4,7 +4,7 @@ The module uses the standard library alone, because the domain of the server use
 """
 
 import json
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, time
 from typing import Any
 
 from mnema_wire.limits import MAX_IDENTIFIER, MAX_JSON_BYTES, MAX_JSON_DEPTH
@@ -40,6 +40,25 @@ def check_moment(moment: datetime) -> datetime:
     if moment.tzinfo is None or not _CALENDAR[0] <= moment <= _CALENDAR[1]:
         raise ValueError("a time needs a zone and a year from 1 to 9999")
     return moment
+
+
+def parse_moment(value: str | date) -> datetime:
+    """Return a datetime in UTC for an ISO 8601 text or a date; a datetime unchanged. Raise ValueError.
+
+    A date without a time is midnight UTC. A time without a zone is UTC.
+    """
+    if isinstance(value, datetime):
+        return value
+    try:
+        if isinstance(value, date) or len(value) == len("2026-01-31"):
+            day = value if isinstance(value, date) else date.fromisoformat(value)
+            return check_moment(datetime.combine(day, time(), UTC))
+        moment = datetime.fromisoformat(value)
+        # PostgreSQL takes zone offsets of up to 16 hours, ISO 8601 allows 24: convert to UTC here
+        return check_moment(moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
+    except ValueError:
+        # the message does not repeat the value
+        raise ValueError("expected an ISO 8601 date or time in the years 1 to 9999") from None
 
 
 def check_json(value: Any, max_bytes: int = MAX_JSON_BYTES, max_depth: int = MAX_JSON_DEPTH) -> Any:

@@ -1,7 +1,7 @@
 """Field types shared by the schemas."""
 
 import contextlib
-from datetime import UTC, date, datetime, time
+from datetime import date, datetime
 from typing import Annotated, Any, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -9,8 +9,8 @@ from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 from pydantic_core import to_jsonable_python
 
 from mnema_wire.bases import words
-from mnema_wire.checks import check_identifier, check_json, check_moment, check_storable
-from mnema_wire.limits import MAX_IDENTIFIER
+from mnema_wire.checks import check_identifier, check_json, check_storable, parse_moment
+from mnema_wire.limits import MAX_IDENTIFIER, MAX_JSON_BYTES
 
 
 def _valid_json(value: Any) -> Any:
@@ -30,25 +30,12 @@ def _valid_zone(value: str) -> str:
 
 
 def _parse_moment(value: Any) -> Any:
-    """Return a datetime in UTC for an ISO 8601 text or a date. Raise ValueError for a number or any other type.
-
-    A date without a time is midnight UTC. A time without a zone is UTC.
-    """
-    if value is None or isinstance(value, datetime):
-        return value
-    if isinstance(value, date):
-        return datetime.combine(value, time(), UTC)
-    if not isinstance(value, str):
-        raise ValueError("expected an ISO 8601 date or time as a string")  # noqa: TRY004 - pydantic reports ValueError
-    try:
-        if len(value) == len("2026-01-31"):
-            return check_moment(datetime.combine(date.fromisoformat(value), time(), UTC))
-        moment = datetime.fromisoformat(value)
-        # PostgreSQL takes zone offsets of up to 16 hours, ISO 8601 allows 24: convert to UTC here
-        return check_moment(moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
-    except ValueError:
-        # the message does not repeat the value
-        raise ValueError("expected an ISO 8601 date or time in the years 1 to 9999") from None
+    """Return a datetime in UTC for an ISO 8601 text or a date. Raise ValueError for a number or any other type."""
+    if value is None:
+        return None
+    if isinstance(value, str | date):
+        return parse_moment(value)
+    raise ValueError("expected an ISO 8601 date or time as a string")
 
 
 def _parse_expiry(value: Any) -> Any:
@@ -106,6 +93,14 @@ Identifier = Annotated[
     Field(min_length=1, max_length=MAX_IDENTIFIER, description=AN_IDENTIFIER, json_schema_extra=_IDENTIFIER),
 ]
 Json = Annotated[dict[str, Any], AfterValidator(_valid_json)]
+Where = Annotated[
+    dict[str, Any],
+    Field(min_length=1, description="conditions on the memories: `{field: {operator: value}}`, `and`, `or`, `not`"),
+]
+WhereText = Annotated[
+    str,
+    Field(min_length=1, max_length=MAX_JSON_BYTES, description="the conditions of `where` as JSON"),
+]
 Moment = Annotated[
     datetime,
     BeforeValidator(_parse_moment),

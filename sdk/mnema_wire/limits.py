@@ -17,3 +17,10 @@ MAX_PATTERN: Final = 200
 """Characters of a pattern of paths."""
 SHARED_USER: Final = "_shared"
 """The user of documents that queries for any user find."""
+MAX_WHERE_DEPTH: Final = 8
+"""Levels of a filter, and keys of a path into the metadata."""
+MAX_WHERE_NODES: Final = 100
+"""Comparisons, groups and negations of a filter."""
+MAX_WHERE_VALUES: Final = 200
+MAX_WHERE_TEXT: Final = 1000
+"""Characters of a value, and of a path into the metadata."""

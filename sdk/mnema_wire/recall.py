@@ -9,7 +9,7 @@ from pydantic import ConfigDict, Field
 
 from mnema_wire.bases import Answered, Page, Request, is_absent, words
 from mnema_wire.facts import FactAnswer
-from mnema_wire.fields import Identifier, Importance, Language, Moment, Sequence, TypeWord, Whole, Zone
+from mnema_wire.fields import Identifier, Importance, Language, Moment, Sequence, TypeWord, Where, Whole, Zone
 
 QUERY_EXAMPLE: Final[dict[str, Any]] = {
     "agent": "planner",
@@ -63,6 +63,7 @@ class Question(Request):
         default=None, description="absent or empty: all categories of the agent except procedural"
     )
     filters: Filters | None = None
+    where: Where | None = None
     top_k: Annotated[int, Field(ge=1, le=50, strict=True), Whole] | None = None
     returns: Literal["bullets", "full"] = Field(default="bullets", alias="return")
     budget_tokens: Annotated[int, Field(ge=1, le=8192, strict=True), Whole] | None = Field(
@@ -254,6 +255,7 @@ class SearchRequest(Request):
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [SEARCH_EXAMPLE]})
     query: Annotated[str, Field(min_length=1, max_length=8000)]
     user_id: Identifier | None = Field(default=None, description="absent: all users of the tenant")
+    where: Where | None = None
     thread_id: Identifier | None = Field(default=None, description="decides near ties; never filters")
     top_k: TopK | None = Field(default=None, description="maximum number of results, by default 5")
     types: Annotated[list[SearchedType], Field(max_length=3)] | None = Field(

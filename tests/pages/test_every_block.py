@@ -20,6 +20,7 @@ HELD: dict[str, str] = {
     "docs/evaluation.md 2": EVALUATION,
     "docs/evaluation.md 3": EVALUATION,
     "docs/evaluation.md 4": "tests/cli/evaluation/test_resumed.py",
+    "docs/filters.md 1": "tests/domain/where/test_parsing.py",
     "docs/mcp.md 1": DATA,
     "docs/mcp.md 2": DATA,
     "docs/mcp.md 3": DATA,

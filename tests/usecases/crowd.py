@@ -165,9 +165,18 @@ def _row(rng: np.random.Generator, number: int, category: str, user: str) -> dic
     }
 
 
-async def settle(sql: asyncpg.Connection, tenant_id: UUID, size: int, seed: int = 7) -> Crowd:
-    """Store a crowd in one transaction with the history that the tripwire requires, as a superuser."""
-    rows = make_rows(size, seed)
+async def settle(
+    sql: asyncpg.Connection,
+    tenant_id: UUID,
+    size: int,
+    seed: int = 7,
+    vary: Callable[[], dict[str, Any]] = dict,
+) -> Crowd:
+    """Store a crowd in one transaction with the history that the tripwire requires, as a superuser.
+
+    `vary` returns further values of each row.
+    """
+    rows = [row | vary() for row in make_rows(size, seed)]
     vectors = np.random.default_rng(seed + 1).standard_normal((size, DIMENSION))
     vectors = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float16)
     await sql.execute(f"ALTER TABLE memories ALTER COLUMN stored_at SET DEFAULT '{START.isoformat()}'")

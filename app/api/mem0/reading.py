@@ -1,14 +1,13 @@
 """Reading for mem0's clients: selections of memories, searches, entities and history."""
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
 from functools import partial
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
-from mnema_wire.limits import MAX_JSON_BYTES, SHARED_USER
+from mnema_wire.limits import SHARED_USER
 
-from app.api.mem0.filters import Selection
 from app.api.mem0.identities import EntityType, split_stand_in
 from app.api.mem0.schemas import Mem0ChangeOut, Mem0EntityOut, Mem0FoundOut, Mem0SearchIn
 from app.bootstrap import Application
@@ -18,15 +17,12 @@ from app.domain.memory.listing import MemoryListing
 from app.domain.memory.memory import Memory, MemoryType
 from app.domain.paging import Page
 from app.domain.principal import Principal
-from app.usecases.offload import offload_if_large
 from app.usecases.recall.search import SearchQuery, SearchResult
 
 T = TypeVar("T")
 PAGE: Final = 200
 MOST_READ: Final = 10_000
 """Memories that one list reads at most, and entities of each type."""
-MOST_RANKED: Final = 50
-"""Results of a search among which conditions choose that the database does not know."""
 SNIPPET: Final = 32_000
 TYPES: Final = frozenset(MemoryType) - {MemoryType.chunk, MemoryType.procedural}
 """The types that mem0's clients see. Chunks are parts of documents, procedures are for agents that ask for them."""
@@ -35,56 +31,24 @@ _EVENTS: Final = {"ADD": "ADD", "RESTORE": "ADD", "UPDATE": "UPDATE", "MERGE": "
 )
 
 
-async def list_selected(app: Application, principal: Principal, selection: Selection) -> list[Memory]:
-    """Return the selected memories, newest first. Read at most MOST_READ, of each scope equally many."""
-    found: dict[UUID, Memory] = {}
-    most = MOST_READ // max(1, len(selection.scopes))
-    for reader, filters in _searched(selection, principal):
-        listing = MemoryListing(filters, types=tuple(sorted(TYPES)))
-        read = await _read_pages(partial(app.memory.read.list_memories, reader, listing, limit=PAGE), most)
-        for part in (read[start : start + PAGE] for start in range(0, len(read), PAGE)):
-            found |= {memory.id: memory for memory in await _passing(selection, part)}
-    return sorted(found.values(), key=lambda memory: (memory.created_at, memory.id), reverse=True)
+async def list_selected(app: Application, principal: Principal, filters: Filters) -> list[Memory]:
+    """Return the selected memories, newest first, at most MOST_READ."""
+    listing = MemoryListing(filters, types=tuple(sorted(TYPES)))
+    return await _read_pages(partial(app.memory.read.list_memories, principal, listing, limit=PAGE))
 
 
 async def search_selected(app: Application, principal: Principal, body: Mem0SearchIn) -> list[Mem0FoundOut]:
     """Return the best selected memories, in Mnema's order; scores are cosine similarities. Raise InvalidInput."""
-    selection = body.selection()
-    found: dict[UUID, SearchResult] = {}
-    for reader, filters in _searched(selection, principal):
-        query = SearchQuery(
-            body.query,
-            filters,
-            types=TYPES,
-            top_k=body.top_k if selection.exact else MOST_RANKED,
-            min_relevance=0.0,
-            threshold=body.threshold,
-            snippet=SNIPPET,
-        )
-        results = (await app.recall.search.search_memories(reader, query)).results
-        passing = {memory.id for memory in await _passing(selection, [result.memory for result in results])}
-        found |= {result.memory.id: result for result in results if result.memory.id in passing}
-    best = sorted(found.values(), key=lambda result: -_rank(result)) if len(selection.scopes) > 1 else found.values()
-    return [_found(result) for result in list(best)[: body.top_k]]
-
-
-def _searched(selection: Selection, principal: Principal) -> Iterator[tuple[Principal, Filters]]:
-    """Yield the scopes of a selection in which the key may see anything: the narrowed key, and the scope's ids."""
-    for scope in selection.scopes:
-        if (reader := scope.narrow(principal)) is not None:
-            yield reader, scope.ids.to_filters()
-
-
-async def _passing(selection: Selection, memories: list[Memory]) -> list[Memory]:
-    """Return the memories that pass the selection's test, which may compare every value with every text of a memory."""
-    size = selection.values * sum(len(memory.text) + MAX_JSON_BYTES * bool(memory.metadata) for memory in memories)
-    return await offload_if_large(size, lambda: list(filter(selection.test, memories)))
-
-
-def _rank(result: SearchResult) -> float:
-    """Return the number by which results of several searches are ordered."""
-    scored = result.ranked.scored
-    return scored.total if scored.relevance is None else scored.relevance
+    query = SearchQuery(
+        body.query,
+        body.conditions(),
+        types=TYPES,
+        top_k=body.top_k,
+        min_relevance=0.0,
+        threshold=body.threshold,
+        snippet=SNIPPET,
+    )
+    return [_found(result) for result in (await app.recall.search.search_memories(principal, query)).results]
 
 
 def _found(result: SearchResult) -> Mem0FoundOut:
@@ -154,11 +118,11 @@ def _text(image: Mapping[str, Any]) -> str | None:
     return text if isinstance(text, str) else None
 
 
-async def _read_pages(read_page: Callable[[str | None], Awaitable[Page[T]]], most: int = MOST_READ) -> list[T]:
-    """Return the items of all pages, at most `most`."""
+async def _read_pages(read_page: Callable[[str | None], Awaitable[Page[T]]]) -> list[T]:
+    """Return the items of all pages, at most MOST_READ."""
     page = await read_page(None)
     items = list(page.items)
-    while page.next_cursor is not None and len(items) < most:
+    while page.next_cursor is not None and len(items) < MOST_READ:
         page = await read_page(page.next_cursor)
         items += page.items
-    return items[:most]
+    return items[:MOST_READ]

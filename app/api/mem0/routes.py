@@ -81,7 +81,7 @@ async def list_page(
     app: App, principal: Reader, body: Mem0ListIn, page: PageNumber = 1, page_size: PageSize = 100
 ) -> Mem0PageOut:
     """List the memories that match, newest first."""
-    found = await list_selected(app, principal, body.selection())
+    found = await list_selected(app, principal, body.conditions())
     shown = found[(page - 1) * page_size : page * page_size]
     return Mem0PageOut(
         count=len(found),
@@ -93,10 +93,7 @@ async def list_page(
 @router.post("/v3/memories/search/", response_model=Mem0SearchOut, responses=_FOUND)
 @router.post("/v2/memories/search/", name="search_v2", response_model=Mem0SearchOut, responses=_FOUND)
 async def search(app: App, principal: Reader, body: Mem0SearchIn) -> Mem0SearchOut:
-    """Find the memories that help to answer a query, best first.
-
-    Conditions on ids and categories hold before the ranking, all others among its 50 best.
-    """
+    """Find the memories that help to answer a query, best first. All conditions hold before the ranking."""
     return Mem0SearchOut(results=await search_selected(app, principal, body))
 
 

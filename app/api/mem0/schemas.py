@@ -9,9 +9,10 @@ from mnema_wire.fields import NOT_EMPTY, Identifier, Json, Moment, TypeName, Who
 from mnema_wire.recall import Share
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.api.mem0.filters import Selection, read_filters
+from app.api.mem0.filters import read_filters
 from app.api.mem0.identities import NAMES, EntityType, Identities, identities_of
 from app.domain.errors import InvalidInput
+from app.domain.filters import Filters
 from app.domain.memory.memory import Memory
 
 LAST_SECOND: Final = 253_402_041_600
@@ -109,8 +110,8 @@ class Mem0ListIn(_SelectingIn):
     start_date: Moment | None = Field(default=None, description="created then or later")
     end_date: Moment | None = Field(default=None, description="created then or earlier")
 
-    def selection(self) -> Selection:
-        """Return the selected memories. Raise InvalidInput."""
+    def conditions(self) -> Filters:
+        """Return the conditions on the selected memories. Raise InvalidInput."""
         limits = {"gte": self.start_date, "lte": self.end_date}
         created = {operator: moment.isoformat() for operator, moment in limits.items() if moment is not None}
         return read_filters(self.filters, self.identities(), self.categories, created_at=created)
@@ -131,8 +132,8 @@ class Mem0SearchIn(_SelectingIn):
     rerank: Flag | None = Field(default=None, description=_IGNORED)
     keyword_search: Flag | None = Field(default=None, description=_IGNORED)
 
-    def selection(self) -> Selection:
-        """Return the selected memories. Raise InvalidInput."""
+    def conditions(self) -> Filters:
+        """Return the conditions on the selected memories. Raise InvalidInput."""
         return read_filters(self.filters, self.identities(), self.categories, metadata=self.metadata)
 
 

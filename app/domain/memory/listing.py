@@ -13,12 +13,10 @@ from app.domain.ids import check_moment
 from app.domain.memory.memory import Memory
 from app.domain.memory.moments import NOW, Moments
 from app.domain.paging import decode_cursor, decode_parts, encode_cursor, encode_place
+from app.domain.where.tree import Leaf, Value
 
 SortName: TypeAlias = Literal["created_at", "updated_at", "importance"]
 OrderName: TypeAlias = Literal["desc", "asc"]
-MetadataForms: TypeAlias = tuple[Mapping[str, Any], ...]
-"""Objects of which a memory's metadata must contain one."""
-
 _NUMBER: Final = re.compile(r"-?[0-9]{1,15}([.][0-9]{1,15})?")
 _WORDS: Final[Mapping[str, bool | None]] = {"true": True, "false": False, "null": None}
 _IMPORTANCE: Final = re.compile("[1-5]")
@@ -31,8 +29,7 @@ class MemoryListing:
     """Conditions on a list of memories, all of which must match, and its order.
 
     `words`: words that the text has, "phrases", `or`, and -words that it has not. `categories`, `types`: empty for all.
-    `metadata`: one of each. `created_after` is inclusive, `created_before` exclusive. `moments`: the times that it
-    is about.
+    `metadata`: comparisons of single keys. `moments`: the times that it is about.
     """
 
     filters: Filters = field(default_factory=Filters)
@@ -40,16 +37,10 @@ class MemoryListing:
     words: str | None = None
     categories: tuple[str, ...] = ()
     types: tuple[str, ...] = ()
-    metadata: tuple[MetadataForms, ...] = ()
-    created_after: datetime | None = None
-    created_before: datetime | None = None
+    metadata: tuple[Leaf, ...] = ()
     sort: SortName = "created_at"
     order: OrderName = "desc"
     moments: Moments = NOW
-
-    def __post_init__(self) -> None:
-        if self.created_after and self.created_before and self.created_after > self.created_before:
-            raise InvalidInput("created_after is later than created_before")
 
     @property
     def named_categories(self) -> list[str]:
@@ -58,7 +49,7 @@ class MemoryListing:
 
     def row_conditions(self) -> Conditions | None:
         """Return the conditions for the database function `memory_matches()`; None if there are none."""
-        conditions = self.filters.row_conditions()
+        conditions = self.filters.row_conditions(*self.metadata)
         if self.types:
             conditions["type"] = self.types
         return conditions or None
@@ -71,40 +62,30 @@ class MemoryListing:
         return sorted(chosen if seen is None else chosen.intersection(seen))
 
     def order_conditions(self, after: Mapping[str, str] | None) -> dict[str, Any]:
-        """Return the state, the order and the other conditions for the database function `list_memories()`."""
-        conditions = self._list_conditions() | {"sort": self.sort, "ascending": self.order == "asc"}
+        """Return the state and the order for the database function `list_memories()`."""
+        conditions: dict[str, Any] = {"state": self.state, "sort": self.sort, "ascending": self.order == "asc"}
         return conditions if after is None else conditions | {"after": dict(after)}
 
     def id_conditions(self, after: UUID | None) -> dict[str, Any]:
         """Return what `order_conditions` does, for the order of ids, behind `after`."""
-        conditions = self._list_conditions() | {"sort": "id", "ascending": True}
+        conditions: dict[str, Any] = {"state": self.state, "sort": "id", "ascending": True}
         return conditions if after is None else conditions | {"after": {"value": str(after)}}
 
     def named_conditions(self) -> dict[str, Any]:
         """Return the conditions that are set, as JSON for a record that outlives memories.
 
-        The words and the metadata may be words of a person, which an erasure could not find in the record. So only the
-        names of these two are recorded, in `not_kept`.
+        The words, the metadata and the values of `where` may be words of a person, which an erasure could not find in
+        the record. So only the names of these are recorded, in `not_kept`.
         """
         filters = self.filters
         named: dict[str, Any] = {"user_id": filters.user_id, "category": _one_or_all(self.named_categories)}
-        named |= filters.row_conditions()
+        leaves = filters.named_leaves()
+        named |= {name: _recorded(leaf.values[0]) for name, leaf in leaves.items()}
         named |= {"type": _one_or_all(self.types)} if self.types else {}
-        named |= {name: moment.isoformat() for name, moment in self._created()}
-        withheld = [name for name, value in (("metadata", self.metadata), ("q", self.words)) if value]
+        kinds = (("metadata", self.metadata), ("q", self.words), ("where", filters.where))
+        withheld = [name for name, value in kinds if value]
         named |= {"not_kept": withheld} if withheld else {}
         return {name: value for name, value in named.items() if value is not None}
-
-    def _list_conditions(self) -> dict[str, Any]:
-        conditions: dict[str, Any] = {"state": self.state}
-        if self.metadata:
-            conditions["metadata"] = [[dict(form) for form in forms] for forms in self.metadata]
-        return conditions | {name: moment.isoformat() for name, moment in self._created()}
-
-    def _created(self) -> list[tuple[str, datetime]]:
-        """Return the names and values of the limits of the time of creation."""
-        limits = ("created_after", self.created_after), ("created_before", self.created_before)
-        return [(name, moment) for name, moment in limits if moment is not None]
 
     def encode_position(self, last: Memory) -> str:
         """Return the cursor behind a row. That of a list in time keeps its times."""
@@ -171,22 +152,27 @@ def _decode_moments(cursor: str) -> tuple[Moments, str]:
         raise InvalidCursor() from error
 
 
+def _recorded(value: Value) -> Value:
+    """Return the value as JSON has it."""
+    return value.isoformat() if isinstance(value, datetime) else value
+
+
 def _one_or_all(names: Sequence[str]) -> str | list[str] | None:
     """Return the only name, or the list of several; None for none."""
     return list(names) if len(names) > 1 else next(iter(names), None)
 
 
-def parse_metadata(pair: str) -> MetadataForms:
-    """Return the forms of `key:value`: the value as a text, and as a number or a JSON word if it can be one.
+def parse_metadata(pair: str) -> Leaf:
+    """Return the comparison of `key:value`: with the value as a text, and as a number or a JSON word if it can be one.
 
     Raise InvalidInput if there is no key or no colon.
     """
     key, colon, value = pair.partition(":")
     if not colon or not key:
         raise InvalidInput("metadata takes key:value, such as metadata=source:import")
-    forms: list[Mapping[str, Any]] = [{key: value}]
+    values: list[Value] = [value]
     if value in _WORDS:
-        forms.append({key: _WORDS[value]})
+        values.append(_WORDS[value])
     elif _NUMBER.fullmatch(value):
-        forms.append({key: float(value) if "." in value else int(value)})
-    return tuple(forms)
+        values.append(float(value) if "." in value else int(value))
+    return Leaf("metadata", "in", tuple(values), (key,))

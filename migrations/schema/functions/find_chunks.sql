@@ -73,7 +73,7 @@ BEGIN
     IF p_filters ?| '{before_seq,exclude_ids}' THEN  -- a chunk goes with its turn
         v_part := ARRAY(SELECT c.memory_id FROM chunks c JOIN memories t ON t.tenant_id = p_tenant AND t.id = c.turn_id
                         WHERE c.tenant_id = p_tenant AND c.memory_id = ANY (near || worded)
-                            AND NOT memory_matches(t, p_filters - 'type'));
+                            AND NOT memory_matches(t, turn_filters(p_filters)));
         near := ARRAY(SELECT i.id FROM unnest(near) WITH ORDINALITY AS i(id, at) WHERE i.id <> ALL (v_part)
             ORDER BY i.at);
         SELECT array_agg(w.id), array_agg(w.rank) INTO worded, ranks

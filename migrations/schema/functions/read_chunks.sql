@@ -26,7 +26,7 @@ BEGIN
             LEFT JOIN memories t ON t.tenant_id = p_tenant AND t.id = c.turn_id
             WHERE CASE WHEN c.memory_id IS NULL THEN NOT coalesce(m.source ?| '{file_id,turn_id}', false)
                        WHEN c.turn_id IS NULL THEN s.removed_at IS NULL AND length(m.text) = c.end_at - c.start_at
-                       ELSE t.state = 'active' AND memory_matches(t, p_filters - 'type')
+                       ELSE t.state = 'active' AND memory_matches(t, turn_filters(p_filters))
                             AND substr(t.text, c.start_at + 1, c.end_at - c.start_at) = m.text END)
         SELECT p.hit, n.ordinal, n.start_at, n.end_at, n.page, n.heading, n.gap, p.source_id, p.file_id, p.path,
             p.turn_id, m.id, m.user_id,

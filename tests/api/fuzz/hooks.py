@@ -74,10 +74,10 @@ ONLY_THE_SERVER_KNOWS = {
             "body: Value error, give text or facts, and not both",  # two fields
             "rank needs topic_key",  # two fields
             "a time needs a zone and a year .*",  # the first and last day of the calendar, in some zones outside it
-            "filters.updated_after is later than .*",  # two fields
+            "updated_after is later than .*",  # two fields
             "since is later than until",  # two fields
             "created_after is later than created_before",  # two fields
-            "filters.importance_min is greater than .*",
+            "importance_min is greater than .*",
             "before_seq needs thread_id",
             ".* are names of one field and differ; .*",  # two fields
             ".*: Value error, at most [0-9]+ bytes",  # names that become keys: a pattern counts characters

@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.api.mem0.filters import Scope, read_filters
-from app.api.mem0.identities import Identities, identities_of, split_stand_in
+from app.api.mem0.filters import read_filters
+from app.api.mem0.identities import Identities
 from app.domain.errors import InvalidInput
+from app.domain.filters import Filters
 from app.domain.memory.memory import Memory, MemoryState, MemoryType
-from app.domain.principal import Principal
+from tests.where_trees import as_json, matches
 
 MAY, JUNE = datetime(2026, 5, 1, tzinfo=UTC), datetime(2026, 6, 1, tzinfo=UTC)
 
@@ -24,8 +25,14 @@ def memory(user: str = "alex", **fields: Any) -> Memory:
     return Memory(id=uuid4(), user_id=user, **values | fields)
 
 
+def selects(filters: Filters, stored: Memory) -> bool:
+    """Return whether the filters select a memory, which a plain evaluation decides."""
+    assert filters.where is not None
+    return matches(as_json(filters.where), {name: getattr(stored, name) for name in Memory.__dataclass_fields__})
+
+
 @pytest.mark.parametrize(
-    ("condition", "matches"),
+    ("condition", "wanted"),
     [
         ({}, True),
         ({"user_id": {"eq": "alex"}}, True),
@@ -61,26 +68,29 @@ def memory(user: str = "alex", **fields: Any) -> Memory:
         ({"AND": [{"OR": [{"run_id": "trip"}, {"run_id": "other"}]}, {"NOT": [{"app_id": "work"}]}]}, True),
     ],
 )
-def test_a_condition_selects_by_what_the_memory_has(condition: dict[str, Any], matches: bool) -> None:
+def test_a_condition_selects_by_what_the_memory_has(condition: dict[str, Any], wanted: bool) -> None:
     stored = memory(agent_id="tutor", thread_id="trip", tags=("app:school",))
-    selection = read_filters({"AND": [{"user_id": "alex"}, *([condition] if condition else [])]}, Identities())
-    assert selection.test(stored) is matches
-    assert not selection.test(memory("ben", agent_id="tutor", thread_id="trip", tags=("app:school",)))
+    filters = read_filters({"AND": [{"user_id": "alex"}, *([condition] if condition else [])]}, Identities())
+    assert selects(filters, stored) is wanted
+    assert filters.user_id == "alex" or "user_id" in condition
+    assert not selects(filters, memory("ben", agent_id="tutor", thread_id="trip", tags=("app:school",)))
 
 
-def test_ids_and_categories_narrow_the_search_and_nothing_else_does() -> None:
-    ids = {"OR": [{"user_id": "alex", "run_id": "trip"}, {"agent_id": {"in": ["a", "b"]}}]}
-    selection = read_filters({"AND": [ids, {"categories": ["tasks"]}]}, Identities())
-    assert [scope.ids for scope in selection.scopes] == [
-        Identities("alex", run_id="trip"),
-        Identities(agent_id="a"),
-        Identities(agent_id="b"),
-    ]
-    assert {scope.categories for scope in selection.scopes} == {frozenset({"tasks"})}
-    assert selection.exact
-    assert not read_filters({"user_id": "alex", "keywords": {"contains": "x"}}, Identities()).exact
-    assert not read_filters({"user_id": "alex", "agent_id": "*"}, Identities()).exact
-    assert read_filters({"user_id": "alex"}, Identities("ben")).scopes == ()
+def test_the_only_user_of_all_that_matches_is_searched_alone() -> None:
+    assert read_filters({"AND": [{"user_id": "alex"}, {"text": "x"}]}, Identities()).user_id == "alex"
+    assert read_filters({"OR": [{"user_id": "alex"}, {"agent_id": "a"}]}, Identities()).user_id is None
+    assert read_filters({"user_id": "alex"}, Identities("ben")).user_id is None
+    assert not selects(read_filters({"user_id": "alex"}, Identities("ben")), memory())
+
+
+def test_any_id_is_neither_a_stand_in_nor_a_default() -> None:
+    anybody = read_filters({"user_id": "*"}, Identities())
+    assert selects(anybody, memory())
+    assert not selects(anybody, memory("agent:tutor", agent_id="tutor"))
+    any_run = read_filters({"run_id": "*"}, Identities())
+    assert selects(any_run, memory(thread_id="trip"))
+    assert not selects(any_run, memory(thread_id="mem0"))
+    assert not selects(any_run, memory())
 
 
 @pytest.mark.parametrize(
@@ -104,8 +114,6 @@ def test_ids_and_categories_narrow_the_search_and_nothing_else_does() -> None:
         ({"AND": ["alex"]}, "filters.AND: expected an object"),
         ({"OR": []}, "filters.OR: expected a list of conditions"),
         ({"metadata": "vegan"}, "filters.metadata: expected an object"),
-        ({"user_id": {"in": [str(n) for n in range(11)]}}, "at most 10 ids"),
-        ({"OR": [{"user_id": str(n)} for n in range(11)]}, "at most 10 combinations of ids"),
     ],
 )
 def test_what_is_no_filter_is_refused_with_its_place(filters: dict[str, Any], detail: str) -> None:
@@ -130,47 +138,10 @@ NODES: st.SearchStrategy[Any] = st.recursive(
 
 @pytest.mark.long
 @given(NODES)
-def test_any_json_is_a_filter_or_refused_and_its_scopes_hold_what_it_selects(node: Any) -> None:
+def test_any_json_is_a_filter_of_the_user_or_refused(node: Any) -> None:
     try:
-        selection = read_filters({"user_id": "alex", "AND": [node]}, Identities())
+        filters = read_filters({"user_id": "alex", "AND": [node]}, Identities())
     except InvalidInput:
         return
-    for stored in (memory(), memory("ben")):
-        inside = any(scope.ids.user_id in (None, stored.user_id) for scope in selection.scopes)
-        assert inside or not selection.test(stored)
-    assert not selection.test(memory("ben"))
-
-
-def test_a_key_bound_to_agents_searches_only_its_own_categories() -> None:
-    bound = Principal(uuid4(), categories=frozenset({"tasks", "goals"}))
-    narrowed = Scope(categories=frozenset({"tasks", "profile"})).narrow(bound)
-    assert narrowed is not None
-    assert narrowed.categories == frozenset({"tasks"})
-    assert Scope(categories=frozenset({"profile"})).narrow(bound) is None
-    assert Scope().narrow(bound) is bound
-
-
-@pytest.mark.parametrize(
-    ("ids", "owner", "entity"),
-    [
-        (Identities("alex", "tutor"), "alex", ("user", "alex")),
-        (Identities(None, "tutor", "school", "trip"), "agent:tutor", ("agent", "tutor")),
-        (Identities(None, None, "school", "trip"), "run:trip", ("run", "trip")),
-        (Identities(app_id="school"), "app:school", ("app", "school")),
-        (Identities("team:blue"), "team:blue", ("user", "team:blue")),
-    ],
-)
-def test_a_memory_without_a_user_has_a_stand_in_that_no_client_sees(
-    ids: Identities, owner: str, entity: tuple[str, str]
-) -> None:
-    assert ids.owner == owner
-    assert split_stand_in(owner) == entity
-    stored = memory(owner, agent_id=ids.agent_id, thread_id=ids.run_id, tags=ids.tags)
-    assert identities_of(stored) == ids
-
-
-def test_a_memory_needs_an_id_and_a_stand_in_that_fits() -> None:
-    with pytest.raises(InvalidInput, match="name at least one of"):
-        _ = Identities().owner
-    with pytest.raises(InvalidInput, match="an identifier has"):
-        _ = Identities(agent_id="a" * 200).owner
+    selects(filters, memory())
+    assert not selects(filters, memory("ben"))

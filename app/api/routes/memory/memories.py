@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from uuid import UUID
 
 from fastapi import APIRouter, Header, Query, Response
-from mnema_wire.fields import Identifier, Language, Limit, MetadataPair, Moment, StateName, TypeName, Words
+from mnema_wire.fields import Identifier, Language, Limit, MetadataPair, Moment, StateName, TypeName, WhereText, Words
 from mnema_wire.memory import (
     Changes,
     HistoryEntry,
@@ -31,6 +31,7 @@ from app.domain.errors import InvalidInput, ScopeRequired
 from app.domain.filters import Filters
 from app.domain.memory.listing import MemoryListing, OrderName, SortName, parse_metadata
 from app.domain.memory.moments import Moments
+from app.domain.where.parsing import read_where
 
 router = APIRouter(prefix="/memory", tags=["memory"], route_class=StrictRoute)
 Trim = Annotated[bool, Query(description="shorten a text that is too long at a sentence or word end")]
@@ -98,6 +99,7 @@ async def page(
     created_after: Annotated[Moment | None, Query()] = None,
     created_before: Annotated[Moment | None, Query()] = None,
     metadata: Annotated[list[MetadataPair] | None, Query(max_length=10, description="key:value; all of them")] = None,
+    where: Annotated[WhereText | None, Query()] = None,
     sort: Annotated[SortName, Query()] = "created_at",
     order: Annotated[OrderName, Query()] = "desc",
     as_of: AsOf = None,
@@ -114,12 +116,12 @@ async def page(
     changed: dict[str, Any] = {"updated_after": updated_after, "updated_before": updated_before}
     expiring: dict[str, Any] = {"expires_after": expires_after, "expires_before": expires_before}
     important: dict[str, Any] = {"importance_min": importance_min, "importance_max": importance_max}
-    filters = Filters(**whose, **which, **changed, **expiring, **important)
+    created: dict[str, Any] = {"created_after": created_after, "created_before": created_before}
+    filters = Filters(**whose, **which, **changed, **expiring, **important, **created, where=read_where(where))
     pairs = tuple(map(parse_metadata, metadata or ()))
-    created = (created_after, created_before)
     kinds = tuple(category or ()), tuple(type or ())
     moments = Moments(as_of, valid_at)
-    listing = MemoryListing(filters, state, q, *kinds, pairs, *created, sort, order, moments)
+    listing = MemoryListing(filters, state, q, *kinds, pairs, sort, order, moments)
     memories = await app.memory.read.list_memories(principal, listing, cursor, limit)
     return MemoryPage(items=[memory_body(m) for m in memories.items], next_cursor=memories.next_cursor)
 

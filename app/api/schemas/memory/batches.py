@@ -7,21 +7,21 @@ from app.api.schemas.memory.memories import memory_body
 from app.domain.filters import Filters
 from app.domain.memory.batches import BatchEdit
 from app.domain.memory.listing import MemoryListing, parse_metadata
+from app.domain.where.parsing import parse_where
 from app.usecases.memory.batch_plans import MatchingBatch
 from app.usecases.memory.batches import BatchResult
 
 
 def _to_listing(body: wire.BatchFilters) -> MemoryListing:
     """Return the list that the batch matches. Raise InvalidInput for an empty range."""
-    names = (*RowFilters.model_fields, "thread_id", "tag")
+    names = (*RowFilters.model_fields, "thread_id", "tag", "created_after", "created_before")
+    where = parse_where(body.where, "filters.where")
     return MemoryListing(
-        filters=Filters(**{name: getattr(body, name) for name in names}),
+        filters=Filters(**{name: getattr(body, name) for name in names}, where=where),
         words=body.q,
         categories=tuple(body.category or ()),
         types=tuple(body.type or ()),
         metadata=tuple(map(parse_metadata, body.metadata or ())),
-        created_after=body.created_after,
-        created_before=body.created_before,
     )
 
 

@@ -12,22 +12,24 @@ from app.domain.memory.moments import Moments
 from app.domain.recall.candidates import Candidate
 from app.domain.recall.scoring import ScoredCandidate
 from app.domain.recall.selection import DropReason
+from app.domain.where.parsing import parse_where
+from app.domain.where.tree import Node
 from app.usecases.recall.answer import Answer, AnswerItem
 from app.usecases.recall.request import Query
 
 
-def to_filters(body: wire.Filters) -> Filters:
+def to_filters(body: wire.Filters, where: Node | None = None) -> Filters:
     """Return the domain object. Raise InvalidInput for an empty range."""
-    return Filters(**{name: getattr(body, name) for name in type(body).model_fields})
+    return Filters(**{name: getattr(body, name) for name in type(body).model_fields}, where=where)
 
 
 def to_query(body: wire.Question) -> Query:
-    """Return the query that the use-case takes. Raise InvalidInput for an empty range in the filters."""
+    """Return the query that the use-case takes. Raise InvalidInput for an empty range, or a wrong `where`."""
     return Query(
         agent=body.agent,
         query=body.query,
         categories=tuple(body.categories or ()),
-        filters=to_filters(body.filters or wire.Filters()),
+        filters=to_filters(body.filters or wire.Filters(), parse_where(body.where)),
         top_k=body.top_k,
         budget_tokens=body.budget_tokens,
         threshold=body.threshold,

@@ -11,6 +11,7 @@ from app.domain.errors import InvalidInput
 from app.domain.filters import Filters
 from app.domain.memory.memory import Memory, MemoryType
 from app.domain.memory.moments import Moments
+from app.domain.where.parsing import parse_where
 from app.usecases.recall.search import SearchAnswer, SearchQuery, SearchResult
 
 _APART: Final = frozenset({MemoryType.turn, MemoryType.chunk})
@@ -22,10 +23,13 @@ _TYPES: Final[dict[str, frozenset[MemoryType]]] = {
 
 
 def to_search(body: wire.SearchRequest) -> SearchQuery:
-    """Return the query that the use-case takes. Raise InvalidInput if two names of a field disagree."""
+    """Return the query that the use-case takes. Raise InvalidInput if two names of a field disagree.
+
+    Raise it also for a wrong `where`.
+    """
     return SearchQuery(
         query=body.query,
-        filters=Filters(user_id=body.user_id),
+        filters=Filters(user_id=body.user_id, where=parse_where(body.where)),
         thread_id=_one_of(body, "thread_id", "chat_id"),
         types=frozenset().union(*(_TYPES[kind] for kind in body.types or ())),
         top_k=_one_of(body, "top_k", "limit"),

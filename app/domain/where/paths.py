@@ -1,0 +1,120 @@
+"""The tree of a filter as paths of SQL/JSON, which the database function `memory_matches()` applies.
+
+A path can only read the values that it is given, so it needs no trust. Values are its variables; names of keys, the
+texts of `contains` and the values of an index's path stand in it as quoted JSON texts.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from app.domain.where.tree import FIELDS, Group, Leaf, Node, Not, Value, leaves_of
+
+_SIGNS: Final[Mapping[str, str]] = {"gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
+_PLACES: Final[Mapping[str, int]] = {name: place for place, name in enumerate(FIELDS)}
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class WherePath:
+    """A filter for the database. `path` reads the list of the values of `fields`; `values` are its variables.
+
+    `labels`: a path into an object with `tags` and `metadata`, which every matching memory fulfils and an index
+    serves; None if there is none.
+    """
+
+    path: str
+    values: Mapping[str, Any]
+    fields: tuple[str, ...]
+    labels: str | None
+
+
+def render_where(node: Node) -> WherePath:
+    """Return the filter as paths."""
+    writer = _Writer()
+    path = writer.write_node(node)
+    fields = sorted({leaf.field for leaf in leaves_of(node)})
+    return WherePath(path, writer.values, tuple(fields), _write_labels(node))
+
+
+@dataclass(slots=True)
+class _Writer:
+    """Writes one path and collects its variables."""
+
+    values: dict[str, Any] = field(default_factory=dict)
+
+    def write_node(self, node: Node) -> str:
+        if isinstance(node, Not):
+            return f"!({self.write_node(node.part)})"
+        if isinstance(node, Group):
+            sign = " && " if node.operator == "and" else " || "
+            return sign.join(f"({self.write_node(part)})" for part in node.parts)
+        return self._write_leaf(node)
+
+    def _write_leaf(self, leaf: Leaf) -> str:
+        """Return a predicate that is true or false: `exists` of a filter is never unknown."""
+        target = f"$[{_PLACES[leaf.field]}]{_write_keys(leaf.keys)}"
+        if leaf.operator == "exists":
+            found = f"exists({target})" if leaf.keys else f"exists({target} ? (@ != null))"
+            return found if leaf.values[0] else f"!({found})"
+        if leaf.operator in ("contains", "icontains"):
+            return self._write_contains(leaf, target)
+        if leaf.operator == "starts":
+            return f"exists({target} ? (@ starts with {_quote(str(leaf.values[0]))}))"
+        sign = _SIGNS.get(leaf.operator, "==")
+        found = f"exists({target} ? (@ {sign} {self._bind(leaf.values)}[*]))"
+        return f"!({found})" if leaf.operator in ("ne", "nin") else found
+
+    def _write_contains(self, leaf: Leaf, target: str) -> str:
+        """Return the predicate: a text has these characters, or a list this element."""
+        given = leaf.values[0]
+        found = []
+        if isinstance(given, str) and FIELDS[leaf.field] != "texts":
+            # with q, the pattern is a literal text
+            flag = "iq" if leaf.operator == "icontains" else "q"
+            has = f'exists({target} ? (@ like_regex {_quote(given)} flag "{flag}"))'
+            found.append(f'{target}.type() == "string" && {has}' if leaf.keys else has)
+        if FIELDS[leaf.field] in ("texts", "json"):
+            found.append(f"exists({target} ? (@ == {self._bind(leaf.values)}[*]))")
+        return " || ".join(f"({part})" for part in found) if len(found) > 1 else found[0]
+
+    def _bind(self, values: tuple[Value, ...]) -> str:
+        name = f"v{len(self.values)}"
+        self.values[name] = [_write_value(value) for value in values]
+        return f"${name}"
+
+
+def _write_value(value: Value) -> str | int | float | bool | None:
+    """Return a value as JSON; a time in microseconds since 1970."""
+    return (value - _EPOCH) // timedelta(microseconds=1) if isinstance(value, datetime) else value
+
+
+def _write_keys(keys: tuple[str, ...]) -> str:
+    return "".join(f".{_quote(key)}" for key in keys)
+
+
+def _quote(text: str) -> str:
+    """Return a text as a literal of a path, which has the escapes of JSON."""
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _write_labels(node: Node) -> str | None:
+    """Return a predicate on tags and metadata that is true wherever the node is; None if no index can serve it.
+
+    An index knows which texts, numbers and words of JSON stand at which path, so it serves what compares for equality.
+    """
+    if isinstance(node, Group):
+        parts = [_write_labels(part) for part in node.parts]
+        known = [part for part in parts if part is not None]
+        if not known or (node.operator == "or" and len(known) < len(parts)):
+            return None
+        return (" && " if node.operator == "and" else " || ").join(f"({part})" for part in known)
+    if isinstance(node, Leaf) and node.field in ("tags", "metadata"):
+        is_element = node.field == "tags" or not isinstance(node.values[0], str)
+        if node.operator in ("eq", "in") or (node.operator == "contains" and is_element):
+            target = f"@.{node.field}{_write_keys(node.keys)}"
+            # an index reads no variables
+            return " || ".join(f"exists({target} ? (@ == {json.dumps(v, ensure_ascii=False)}))" for v in node.values)
+    return None

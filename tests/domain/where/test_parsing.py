@@ -1,0 +1,172 @@
+"""Filters are read once, within bounds, and each error names its place."""
+
+import json
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.domain.errors import InvalidInput
+from app.domain.filters import Filters
+from app.domain.where.parsing import parse_where, read_where
+from app.domain.where.paths import render_where
+from app.domain.where.tree import Group, Leaf, Not
+from tests.where_trees import random_where
+
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "filters.md"
+
+
+def test_the_example_of_the_page_is_a_filter() -> None:
+    block = PAGE.read_text(encoding="utf-8").partition("```json\n")[2].partition("```")[0]
+    assert isinstance(parse_where(json.loads(block)), Group)
+
+
+def test_a_tree_is_what_it_says() -> None:
+    read = parse_where({"not": {"or": [{"tags": "a"}, {"metadata.x\\.y.z": [1, None]}]}, "importance": {"gte": 3}})
+    assert read == Group(
+        "and",
+        (
+            Not(Group("or", (Leaf("tags", "eq", ("a",)), Leaf("metadata", "in", (1, None), ("x.y", "z"))))),
+            Leaf("importance", "gte", (3,)),
+        ),
+    )
+
+
+def test_json_text_is_read_and_nothing_is_no_filter() -> None:
+    assert read_where('{"pinned": true}') == Leaf("pinned", "eq", (True,))
+    assert (read_where(None), parse_where(None)) == (None, None)
+
+
+ERRORS: list[tuple[Any, str]] = [
+    ([], "where: expected an object with at least one condition"),
+    ({}, "where: expected an object with at least one condition"),
+    ({"and": []}, "where.and: expected a list of conditions"),
+    ({"or": {}}, "where.or: expected a list of conditions"),
+    ({"not": []}, "where.not: expected an object with at least one condition"),
+    ({"and": [{"pinned": True}, 3]}, "where.and[1]: expected an object with at least one condition"),
+    (
+        {"and": [{"pinned": True}, {"importanse": 3}]},
+        "where.and[1].importanse: unknown field; did you mean 'importance'?",
+    ),
+    ({"entity": "Maya"}, "where.entity: unknown field; "),
+    ({"state": "active"}, "where.state: unknown field; "),
+    ({"metadata": {"eq": {}}}, "where.metadata: unknown field; did you mean 'metadata.KEY'?"),
+    ({"metadata.": 1}, "where.metadata.: expected 1 to 8 keys"),
+    ({"metadata.a..b": 1}, "where.metadata.a..b: expected 1 to 8 keys"),
+    ({"importance": {}}, "where.importance: expected an operator: "),
+    ({"importance": {"gtee": 3}}, "where.importance.gtee: no operator of this field; did you mean 'gte'?"),
+    ({"importance": {"contains": 3}}, "where.importance.contains: no operator of this field; it takes: eq, exists, gt"),
+    ({"importance": {"gte": "3"}}, "where.importance.gte: expected a number"),
+    ({"importance": {"gte": True}}, "where.importance.gte: expected a number"),
+    ({"importance": {"gte": 10**400}}, "where.importance.gte: expected a number up to 1e+300"),
+    ({"importance": {"gte": float("nan")}}, "where.importance.gte: expected a number up to 1e+300"),
+    ({"importance": {"in": []}}, "where.importance.in: expected a list with at least one value"),
+    ({"importance": {"in": 3}}, "where.importance.in: expected a list with at least one value"),
+    ({"pinned": 1}, "where.pinned.eq: expected true or false"),
+    ({"role": None}, "where.role.eq: expected a text; null is no value: use exists"),
+    ({"role": {"exists": "yes"}}, "where.role.exists: expected true or false"),
+    ({"role": "x" * 1001}, "where.role.eq: expected a text of 0 to 1000 characters"),
+    ({"text": {"contains": ""}}, "where.text.contains: expected a text of 1 to 1000 characters"),
+    ({"role": "a\x00b"}, "where.role.eq: A NUL character"),
+    ({"role": "\ud800"}, "where.role.eq: A NUL character"),
+    ({"metadata.a\x00": 1}, "where.metadata.a\x00: A NUL character"),
+    ({"metadata.k": {"gt": None}}, "where.metadata.k.gt: expected a text or a number"),
+    ({"metadata.k": {"gt": True}}, "where.metadata.k.gt: expected a text or a number"),
+    ({"metadata.k": {"eq": {"a": 1}}}, "where.metadata.k.eq: expected a text, a number, true or false"),
+    ({"created_at": "soon"}, "where.created_at.eq: expected an ISO 8601 date or time"),
+    ({"created_at": {"lt": 7}}, "where.created_at.lt: expected an ISO 8601 date or time"),
+]
+
+
+@pytest.mark.parametrize(("given", "message"), ERRORS)
+def test_an_error_names_the_place_and_what_would_be_right(given: Any, message: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        parse_where(given)
+    assert str(refused.value).startswith(message)
+    assert refused.value.extra["param"] == message.partition(": ")[0]
+
+
+@pytest.mark.parametrize("text", ["", "{", "null and void", "[" * 100_000, '"x"', "3"])
+def test_a_text_that_is_no_object_is_refused(text: str) -> None:
+    with pytest.raises(InvalidInput, match="where: expected an object"):
+        read_where(text)
+
+
+def nested(depth: int) -> dict[str, Any]:
+    return {"not": nested(depth - 1)} if depth > 1 else {"pinned": True}
+
+
+@pytest.mark.parametrize(
+    ("fits", "is_too_large", "problem"),
+    [
+        (nested(8), nested(9), "at most 8 levels"),
+        ({"and": [{"pinned": True}] * 99}, {"and": [{"pinned": True}] * 100}, "at most 100 conditions"),
+        ({"role": ["x"] * 200}, {"and": [{"role": ["x"] * 100}, {"role": ["x"] * 101}]}, "at most 200 values"),
+        ({"metadata.a.b.c.d.e.f.g.h": 1}, {"metadata.a.b.c.d.e.f.g.h.i": 1}, "1 to 8 keys"),
+    ],
+)
+def test_a_filter_has_bounds(fits: dict[str, Any], is_too_large: dict[str, Any], problem: str) -> None:
+    parse_where(fits)
+    with pytest.raises(InvalidInput, match=problem):
+        parse_where(is_too_large)
+
+
+def spoiled(tree: Any, rng: random.Random) -> Iterator[Any]:
+    """Yield copies of a tree in each of which one part is no filter."""
+    for wrong in (7, "x", [], {}, None, {"nosuch": 1}, {"role": {"like": "x"}}, {"pinned": "yes"}):
+        name = rng.choice(sorted(tree))
+        yield tree | {name: {"and": wrong} if isinstance(wrong, dict) else {"nosuch": wrong}}
+
+
+def test_three_hundred_malformed_trees_are_refused() -> None:
+    rng, refused = random.Random(3), 0
+    while refused < 300:
+        for tree in spoiled(random_where(rng), rng):
+            with pytest.raises(InvalidInput):
+                parse_where(tree)
+            refused += 1
+
+
+HOSTILE = ('") || true', "'; DROP TABLE memories; --", '"', "\\", '\\" || 1 == 1', "$v0", "[*]", "{tenant}", "\n", "%s")
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_a_hostile_text_stays_a_value(text: str) -> None:
+    """Values are variables of the path; where they stand in it, they are quoted as JSON."""
+    leaf = Leaf("metadata", "contains", (text,), (text,))
+    path = render_where(leaf).path
+    assert path.replace(json.dumps(text, ensure_ascii=False), "?") == (
+        '($[5].?.type() == "string" && exists($[5].? ? (@ like_regex ? flag "q"))) || (exists($[5].? ? (@ == $v0[*])))'
+    )
+
+
+def test_conditions_with_an_index_are_named_and_all_others_form_one_path() -> None:
+    where = parse_where(
+        {"and": [{"agent_id": "a"}, {"importance": {"gte": 2}}, {"tags": "x"}], "importance": {"lte": 2.5}}
+    )
+    conditions = Filters(role="user", agent_id="b", where=where).row_conditions()
+    assert {name: value for name, value in conditions.items() if not name.startswith("where")} == {
+        "role": "user",
+        "agent_id": "b",
+        "importance_min": 2,
+    }
+    assert conditions["where_values"] == {"v0": ["a"], "v1": ["x"], "v2": [2.5]}
+    assert list(conditions["where_fields"]) == ["agent_id", "importance", "tags"]
+
+
+def test_an_index_serves_what_must_be_equal() -> None:
+    def labels(where: dict[str, Any]) -> str | None:
+        node = parse_where(where)
+        assert node is not None
+        return render_where(node).labels
+
+    assert labels({"tags": "a", "importance": 3}) == '(exists(@.tags ? (@ == "a")))'
+    assert (
+        labels({"metadata.a.b": [1, None]})
+        == 'exists(@.metadata."a"."b" ? (@ == 1)) || exists(@.metadata."a"."b" ? (@ == null))'
+    )
+    assert labels({"or": [{"tags": "a"}, {"tags": {"contains": "b"}}]}) is not None
+    for where in ({"or": [{"tags": "a"}, {"pinned": True}]}, {"not": {"tags": "a"}}, {"metadata.k": {"contains": "a"}}):
+        assert labels(where) is None
