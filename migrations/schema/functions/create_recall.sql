@@ -6,24 +6,16 @@ DECLARE
     v_all text := $all$vec_{space} v WHERE v.tenant_id = p_tenant AND v.state = 'active' AND v.type <> 'chunk'
         AND v.category = ANY (p_categories)$all$;
     v_few text := 'unnest(v_found) AS f(id) JOIN vec_{space} v ON v.tenant_id = p_tenant AND v.memory_id = f.id';
-    v_matching text :=
-        $matching$memories m JOIN vec_{space} v ON v.tenant_id = p_tenant AND v.memory_id = m.id AND v.state = 'active'
-        WHERE m.tenant_id = p_tenant AND m.category = ANY (p_categories) AND m.state = 'active'
-            AND m.type <> 'chunk'
-        AND memory_matches(m, p_filters)$matching$;
     -- filters that the vectors' own index can apply, which is four times as fast
     v_threads text := v_all || $threads$ AND v.user_pk = v_user AND (v_thread IS NULL OR v.thread_key = v_thread)
         AND (v_shared IS NULL OR v.thread_key IS NULL OR v.thread_key = v_shared
             OR v.type IN ('semantic', 'episodic', 'insight'))
         AND (v_types IS NULL OR v.type = ANY (v_types))$threads$;
-    v_active text := $active$SELECT m.id FROM memories m WHERE m.tenant_id = p_tenant
-        AND m.category = ANY (p_categories) AND m.state = 'active' AND m.type <> 'chunk'
-        AND memory_matches(m, p_filters)$active$;
     v_places jsonb := search_places(p_name) || jsonb_build_object(
-        'matching_memories', v_active,
+        'all_memories', $active$SELECT m.id FROM memories m WHERE m.tenant_id = p_tenant
+            AND m.category = ANY (p_categories) AND m.state = 'active' AND m.type <> 'chunk'$active$,
         'nearest_of_user', nearest_sql(p_name, v_all || ' AND v.user_pk = v_user'),
         'nearest_of_tenant', nearest_sql(p_name, v_all),
-        'nearest_matching', nearest_sql(p_name, v_matching),
         'nearest_found', nearest_sql(p_name, v_few),
         'nearest_of_threads', nearest_sql(p_name, v_threads));
 BEGIN
@@ -121,21 +113,14 @@ BEGIN
                     AND memory_matches(m, p_filters)) END;
         END IF;
     ELSIF v_user IS NOT NULL THEN
-        v_found := ARRAY(SELECT m.id FROM memories m WHERE m.tenant_id = p_tenant AND m.user_pk = v_user
-                         AND m.state = 'active' AND m.type <> 'chunk' AND m.category = ANY (p_categories)
-                         AND memory_matches(m, p_filters));
+        v_found := matching_memories(p_tenant, v_user, p_categories, p_filters, NULL);
         v_dense := ARRAY({nearest_found});
     ELSE
         IF p_filters ?| '{run_id,thread_id}' THEN  -- these have indexes
             v_few := greatest(v_few, least(p_exact, 5000));
         END IF;
-        IF p_filters ? 'run_id' THEN
-            v_found := ARRAY({matching_memories} AND m.run_id = p_filters->>'run_id' LIMIT v_few + 1);
-        ELSIF p_filters ? 'thread_id' THEN
-            v_found := ARRAY({matching_memories} AND m.thread_id = p_filters->>'thread_id' LIMIT v_few + 1);
-        ELSE
-            v_found := ARRAY({matching_memories} LIMIT v_few + 1);
-        END IF;
+        v_found := CASE WHEN p_filters IS NULL THEN ARRAY({all_memories} LIMIT v_few + 1)
+                        ELSE matching_memories(p_tenant, NULL, p_categories, p_filters, v_few + 1) END;
         IF cardinality(v_found) <= v_few THEN
             v_all := v_found;
             v_dense := ARRAY({nearest_found});
@@ -146,11 +131,13 @@ BEGIN
                                       AND m.state = 'active' AND m.type <> 'chunk'
                                       LIMIT p_exact + 1) counted) > p_exact THEN
                 v_dense := near_{space}(p_tenant, p_vector, p_categories, p_filters, p_dense);
-            ELSIF p_filters IS NULL THEN
-                v_dense := ARRAY({nearest_of_tenant});
             END IF;
-            IF v_dense IS NULL OR cardinality(v_dense) < p_dense THEN
-                v_dense := ARRAY({nearest_matching});  -- a small tenant, or the approximate search found too few
+            -- a small tenant, or the approximate search found too few
+            IF (v_dense IS NULL OR cardinality(v_dense) < p_dense) AND p_filters IS NULL THEN
+                v_dense := ARRAY({nearest_of_tenant});
+            ELSIF v_dense IS NULL OR cardinality(v_dense) < p_dense THEN
+                v_found := matching_memories(p_tenant, NULL, p_categories, p_filters, NULL);
+                v_dense := ARRAY({nearest_found});
             END IF;
         END IF;
     END IF;

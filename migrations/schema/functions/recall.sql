@@ -55,27 +55,15 @@ BEGIN
                     AND memory_matches(m, p_filters)) END;
         END IF;
     ELSIF v_user IS NOT NULL THEN
-        v_found := ARRAY(SELECT m.id FROM memories m WHERE m.tenant_id = p_tenant AND m.user_pk = v_user
-                         AND m.state = 'active' AND m.type <> 'chunk' AND m.category = ANY (p_categories)
-                         AND memory_matches(m, p_filters));
+        v_found := matching_memories(p_tenant, v_user, p_categories, p_filters, NULL);
         v_dense := ARRAY(SELECT v.memory_id FROM unnest(v_found) AS f(id) JOIN vec_minilm_l6_v2 v ON v.tenant_id = p_tenant AND v.memory_id = f.id ORDER BY (v.embedding <=> p_vector) + 0, v.memory_id LIMIT p_dense);
     ELSE
         IF p_filters ?| '{run_id,thread_id}' THEN  -- these have indexes
             v_few := greatest(v_few, least(p_exact, 5000));
         END IF;
-        IF p_filters ? 'run_id' THEN
-            v_found := ARRAY(SELECT m.id FROM memories m WHERE m.tenant_id = p_tenant
-        AND m.category = ANY (p_categories) AND m.state = 'active' AND m.type <> 'chunk'
-        AND memory_matches(m, p_filters) AND m.run_id = p_filters->>'run_id' LIMIT v_few + 1);
-        ELSIF p_filters ? 'thread_id' THEN
-            v_found := ARRAY(SELECT m.id FROM memories m WHERE m.tenant_id = p_tenant
-        AND m.category = ANY (p_categories) AND m.state = 'active' AND m.type <> 'chunk'
-        AND memory_matches(m, p_filters) AND m.thread_id = p_filters->>'thread_id' LIMIT v_few + 1);
-        ELSE
-            v_found := ARRAY(SELECT m.id FROM memories m WHERE m.tenant_id = p_tenant
-        AND m.category = ANY (p_categories) AND m.state = 'active' AND m.type <> 'chunk'
-        AND memory_matches(m, p_filters) LIMIT v_few + 1);
-        END IF;
+        v_found := CASE WHEN p_filters IS NULL THEN ARRAY(SELECT m.id FROM memories m WHERE m.tenant_id = p_tenant
+            AND m.category = ANY (p_categories) AND m.state = 'active' AND m.type <> 'chunk' LIMIT v_few + 1)
+                        ELSE matching_memories(p_tenant, NULL, p_categories, p_filters, v_few + 1) END;
         IF cardinality(v_found) <= v_few THEN
             v_all := v_found;
             v_dense := ARRAY(SELECT v.memory_id FROM unnest(v_found) AS f(id) JOIN vec_minilm_l6_v2 v ON v.tenant_id = p_tenant AND v.memory_id = f.id ORDER BY (v.embedding <=> p_vector) + 0, v.memory_id LIMIT p_dense);
@@ -86,15 +74,14 @@ BEGIN
                                       AND m.state = 'active' AND m.type <> 'chunk'
                                       LIMIT p_exact + 1) counted) > p_exact THEN
                 v_dense := near_minilm_l6_v2(p_tenant, p_vector, p_categories, p_filters, p_dense);
-            ELSIF p_filters IS NULL THEN
+            END IF;
+            -- a small tenant, or the approximate search found too few
+            IF (v_dense IS NULL OR cardinality(v_dense) < p_dense) AND p_filters IS NULL THEN
                 v_dense := ARRAY(SELECT v.memory_id FROM vec_minilm_l6_v2 v WHERE v.tenant_id = p_tenant AND v.state = 'active' AND v.type <> 'chunk'
         AND v.category = ANY (p_categories) ORDER BY (v.embedding <=> p_vector) + 0, v.memory_id LIMIT p_dense);
-            END IF;
-            IF v_dense IS NULL OR cardinality(v_dense) < p_dense THEN
-                v_dense := ARRAY(SELECT v.memory_id FROM memories m JOIN vec_minilm_l6_v2 v ON v.tenant_id = p_tenant AND v.memory_id = m.id AND v.state = 'active'
-        WHERE m.tenant_id = p_tenant AND m.category = ANY (p_categories) AND m.state = 'active'
-            AND m.type <> 'chunk'
-        AND memory_matches(m, p_filters) ORDER BY (v.embedding <=> p_vector) + 0, v.memory_id LIMIT p_dense);  -- a small tenant, or the approximate search found too few
+            ELSIF v_dense IS NULL OR cardinality(v_dense) < p_dense THEN
+                v_found := matching_memories(p_tenant, NULL, p_categories, p_filters, NULL);
+                v_dense := ARRAY(SELECT v.memory_id FROM unnest(v_found) AS f(id) JOIN vec_minilm_l6_v2 v ON v.tenant_id = p_tenant AND v.memory_id = f.id ORDER BY (v.embedding <=> p_vector) + 0, v.memory_id LIMIT p_dense);
             END IF;
         END IF;
     END IF;

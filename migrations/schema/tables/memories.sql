@@ -60,6 +60,7 @@ CREATE INDEX memories_chunks ON memories USING btree (tenant_id, user_pk) INCLUD
 CREATE INDEX memories_expiring ON memories USING btree (tenant_id, expires_at, user_pk) WHERE state = 'active'::text AND expires_at IS NOT NULL;
 CREATE INDEX memories_filtered ON memories USING btree (tenant_id, user_pk) INCLUDE (id, category, type, thread_id, agent_id, run_id, actor_id, role, tags, pinned, importance, updated_at, stored_at) WHERE state = 'active'::text AND type <> 'chunk'::text;
 CREATE INDEX memories_forgettable ON memories USING btree (tenant_id, updated_at) WHERE state = 'active'::text AND NOT pinned;
+CREATE INDEX memories_labels ON memories USING gin (labels_of(tenant_id, tags, metadata) jsonb_path_ops) WHERE state = 'active'::text AND (tags <> '{}'::text[] OR metadata <> '{}'::jsonb);
 CREATE INDEX memories_purgeable ON memories USING btree (tenant_id, purge_at) WHERE purge_at IS NOT NULL;
 CREATE INDEX memories_summaries ON memories USING btree (tenant_id, user_pk, thread_id) WHERE type = 'summary'::text AND state = 'active'::text;
 CREATE INDEX memories_tsv ON memories USING gin (tsv);

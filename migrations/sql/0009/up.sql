@@ -209,4 +209,95 @@ BEGIN
     $ddl$, v_places);
 END $space$;
 
+-- Return the tags and the metadata of a memory under its tenant: in the index each path begins with the tenant.
+CREATE FUNCTION labels_of(p_tenant uuid, p_tags text[], p_metadata jsonb) RETURNS jsonb LANGUAGE sql IMMUTABLE
+    PARALLEL SAFE
+    RETURN jsonb_build_object(p_tenant::text, jsonb_build_object('tags', p_tags, 'metadata', p_metadata));
+GRANT EXECUTE ON FUNCTION labels_of(uuid, text[], jsonb) TO mnema_app, mnema_search;
+
+SET LOCAL statement_timeout = 0;  -- a large table takes long
+CREATE INDEX memories_labels ON memories USING gin (labels_of(tenant_id, tags, metadata) jsonb_path_ops)
+    WHERE state = 'active' AND (tags <> '{}' OR metadata <> '{}');
+
+-- Return the active memories, no chunks, that the path `where_labels` of the filters finds in the index and that match
+-- all filters; NULL if the path finds more than p_most. Row-level security refuses the index, so the tenant comes from
+-- the transaction (security.sql).
+CREATE FUNCTION labelled_memories(p_user bigint, p_categories text[], p_filters jsonb, p_most int) RETURNS uuid[]
+    LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp
+    SET plan_cache_mode = force_custom_plan AS $$
+DECLARE
+    v_tenant uuid := current_tenant();
+    v_path jsonpath := format('$.%I ? (%s)', v_tenant, p_filters->>'where_labels');
+    v_read bigint;
+    v_ids uuid[];
+BEGIN
+    SELECT count(*), array_agg(m.id) FILTER (WHERE m.tenant_id = v_tenant AND (p_user IS NULL OR m.user_pk = p_user)
+            AND m.type <> 'chunk' AND m.category = ANY (p_categories) AND memory_matches(m, p_filters))
+        INTO v_read, v_ids FROM (
+            SELECT * FROM memories w WHERE labels_of(w.tenant_id, w.tags, w.metadata) @? v_path
+            AND w.state = 'active' AND (w.tags <> '{}' OR w.metadata <> '{}') LIMIT p_most + 1) m;
+    RETURN CASE WHEN v_read <= p_most THEN coalesce(v_ids, '{}') END;
+END $$;
+GRANT EXECUTE ON FUNCTION labelled_memories(bigint, text[], jsonb, int) TO mnema_app;
+GRANT CREATE ON SCHEMA public TO mnema_search;  -- only an owner who may create can own
+ALTER FUNCTION labelled_memories(bigint, text[], jsonb, int) OWNER TO mnema_search;
+REVOKE CREATE ON SCHEMA public FROM mnema_search;
+
+-- Return the active memories, no chunks, of a user or of all (NULL) that match the filters; at most p_limit (NULL:
+-- all), or NULL if there may be more. Its plan knows the filters, so indexes serve them. The index of labels serves who
+-- has many memories, if few have the labels.
+CREATE FUNCTION matching_memories(p_tenant uuid, p_user bigint, p_categories text[], p_filters jsonb, p_limit int)
+    RETURNS uuid[] LANGUAGE plpgsql STABLE SET plan_cache_mode = force_custom_plan SET random_page_cost = 1.1 AS $$
+DECLARE
+    v_many CONSTANT int := 5000;
+    v_ids uuid[];
+BEGIN
+    IF p_filters ? 'where_labels' AND (p_user IS NULL OR (SELECT count(*) FROM (
+            SELECT FROM memories m WHERE m.tenant_id = p_tenant AND m.user_pk = p_user AND m.state = 'active'
+            AND m.type <> 'chunk' LIMIT v_many) counted) = v_many) THEN
+        v_ids := labelled_memories(p_user, p_categories, p_filters,
+            CASE WHEN p_user IS NULL THEN coalesce(p_limit, v_many) ELSE 500 END);
+        IF v_ids IS NOT NULL OR p_limit IS NOT NULL THEN RETURN v_ids; END IF;
+    END IF;
+    IF p_user IS NULL THEN
+        RETURN ARRAY(SELECT m.id FROM memories m WHERE m.tenant_id = p_tenant
+            AND m.state = 'active' AND m.type <> 'chunk' AND m.category = ANY (p_categories)
+            AND memory_matches(m, p_filters) LIMIT p_limit);
+    END IF;
+    RETURN ARRAY(SELECT m.id FROM memories m WHERE m.tenant_id = p_tenant AND m.user_pk = p_user
+        AND m.state = 'active' AND m.type <> 'chunk' AND m.category = ANY (p_categories)
+        AND memory_matches(m, p_filters) LIMIT p_limit);
+END $$;
+GRANT EXECUTE ON FUNCTION matching_memories(uuid, bigint, text[], jsonb, int) TO mnema_app;
+
+-- Make near_<space> and recall_<space>.
+CREATE OR REPLACE FUNCTION create_recall(p_name text) RETURNS void LANGUAGE plpgsql AS $space$
+DECLARE
+    v_all text := $all$vec_{space} v WHERE v.tenant_id = p_tenant AND v.state = 'active' AND v.type <> 'chunk'
+        AND v.category = ANY (p_categories)$all$;
+    v_few text := 'unnest(v_found) AS f(id) JOIN vec_{space} v ON v.tenant_id = p_tenant AND v.memory_id = f.id';
+    -- filters that the vectors' own index can apply, which is four times as fast
+    v_threads text := v_all || $threads$ AND v.user_pk = v_user AND (v_thread IS NULL OR v.thread_key = v_thread)
+        AND (v_shared IS NULL OR v.thread_key IS NULL OR v.thread_key = v_shared
+            OR v.type IN ('semantic', 'episodic', 'insight'))
+        AND (v_types IS NULL OR v.type = ANY (v_types))$threads$;
+    v_places jsonb := search_places(p_name) || jsonb_build_object(
+        'all_memories', $active$SELECT m.id FROM memories m WHERE m.tenant_id = p_tenant
+            AND m.category = ANY (p_categories) AND m.state = 'active' AND m.type <> 'chunk'$active$,
+        'nearest_of_user', nearest_sql(p_name, v_all || ' AND v.user_pk = v_user'),
+        'nearest_of_tenant', nearest_sql(p_name, v_all),
+        'nearest_found', nearest_sql(p_name, v_few),
+        'nearest_of_threads', nearest_sql(p_name, v_threads));
+BEGIN
+    PERFORM '[1]'::halfvec;  -- load the extension, whose settings are named below
+    EXECUTE fill_places($ddl$
+{{../0001/spaces/near.sql}}
+    $ddl$, v_places);
+    EXECUTE fill_places($ddl$
+{{spaces/recall.sql}}
+    $ddl$, v_places);
+END $space$;
+
+SELECT create_recall(name), price_recall(name) FROM embedding_spaces;
+
 SELECT create_chunk_recall(name) FROM embedding_spaces;

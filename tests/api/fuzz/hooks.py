@@ -45,6 +45,7 @@ ONLY_THE_SERVER_KNOWS = {
         (
             "unknown profile .*",  # configured
             "filters[.:].*",  # mem0's: fields, operators and values of a tree of conditions
+            "where[.:].*",  # fields, operators and values of a tree of conditions
             "name at least one of: .*",  # several fields
             "path: .*",  # parts, controls and bytes of a path of a file
             "(include|exclude): a pattern has .*",

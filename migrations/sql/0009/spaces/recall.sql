@@ -78,15 +78,13 @@ BEGIN
                                       AND m.state = 'active' AND m.type <> 'chunk'
                                       LIMIT p_exact + 1) counted) > p_exact THEN
                 v_dense := near_{space}(p_tenant, p_vector, p_categories, p_filters, p_dense);
-            ELSIF p_filters IS NULL THEN
-                v_dense := ARRAY({nearest_of_tenant});
             END IF;
             -- a small tenant, or the approximate search found too few
-            IF cardinality(v_dense) < p_dense AND p_filters ? 'where_labels' THEN
+            IF (v_dense IS NULL OR cardinality(v_dense) < p_dense) AND p_filters IS NULL THEN
+                v_dense := ARRAY({nearest_of_tenant});
+            ELSIF v_dense IS NULL OR cardinality(v_dense) < p_dense THEN
                 v_found := matching_memories(p_tenant, NULL, p_categories, p_filters, NULL);
                 v_dense := ARRAY({nearest_found});
-            ELSIF v_dense IS NULL OR cardinality(v_dense) < p_dense THEN
-                v_dense := ARRAY({nearest_matching});
             END IF;
         END IF;
     END IF;

@@ -1,0 +1,145 @@
+"""The cost of `where`: a search with a filter against the same search without one, `mnema bench filters`.
+
+A tenant of made-up memories (`bench/scale/tenants.py`) has metadata: half of the memories have `half`, and few have
+`rare`. Searches of the whole tenant and of one user take turns, without a filter, with one that half of the memories
+match, with one that three match, and with one that no index serves.
+"""
+
+import asyncio
+import json
+import random
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from statistics import median, quantiles
+from typing import Any, Final
+from uuid import UUID
+
+import asyncpg
+
+from app.bootstrap import Application
+from app.domain.filters import Filters
+from app.domain.principal import Principal
+from app.domain.where.parsing import parse_where
+from app.usecases.recall.search import SearchQuery
+from bench import workload
+from bench.scale.loading import load_tenants
+from bench.scale.tenants import Tenant, large_users
+from bench.throwaway import open_site, using_model
+
+GOAL: Final = 1.3
+"""The aim: the p95 of a filtered search is at most so many times that of an unfiltered one."""
+FEW: Final = 3
+USERS: Final[Mapping[str, str | None]] = {"tenant": None, "user of 1,000": "small", "user of 5,000": "middle"}
+WHERE: Final[Mapping[str, dict[str, Any] | None]] = {
+    "none": None,
+    "half": {"metadata.half": 1},
+    "few": {"metadata.rare": "yes"},
+    "few, no index": {"metadata.rare": {"contains": "ye"}},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The parameters of a run: the memories of the tenant, and the searches of each kind."""
+
+    memories: int = 100_000
+    searches: int = 100
+
+
+@dataclass(slots=True)
+class Report:
+    """Milliseconds of searches by scope and filter, the results of the last one, and the plan of the index."""
+
+    plan: Plan
+    searches: dict[tuple[str, str], list[float]] = field(default_factory=dict)
+    found: dict[tuple[str, str], int] = field(default_factory=dict)
+    index_plan: str = ""
+    index_mb: float = 0.0
+    profile: None = None
+
+    def p95(self, scope: str, name: str) -> float:
+        """Return the 95th percentile of the searches of a scope with a filter."""
+        return quantiles(self.searches[scope, name], n=20)[-1]
+
+    def ratio(self, scope: str, name: str) -> float:
+        """Return how many times the p95 is that of the searches of the scope without a filter."""
+        return self.p95(scope, name) / self.p95(scope, "none")
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the report as JSON values for `--json`."""
+        rows = [
+            {
+                "scope": scope,
+                "filter": name,
+                "p50_ms": round(median(times), 2),
+                "p95_ms": round(self.p95(scope, name), 2),
+                "ratio": round(self.ratio(scope, name), 3),
+                "found": self.found[scope, name],
+            }
+            for (scope, name), times in self.searches.items()
+        ]
+        return {"plan": asdict(self.plan), "searches": rows, "index_mb": self.index_mb, "index_plan": self.index_plan}
+
+
+def run(plan: Plan, say: Callable[[str], None]) -> Report:
+    """Run the whole benchmark and remove everything afterwards. `say` gets messages about its progress."""
+    say("starting a throw-away PostgreSQL")
+    with using_model("all-MiniLM-L6-v2"), open_site(10) as site:
+        return asyncio.run(_measure_all(site, plan, say))
+
+
+async def _measure_all(site: Any, plan: Plan, say: Callable[[str], None]) -> Report:
+    report = Report(plan)
+    sql = await asyncpg.connect(site.superuser_url)
+    try:
+        async with site.open_application() as (app, principal):
+            tenant = Tenant(principal.tenant_id, large_users(plan.memories))
+            await load_tenants(sql, [tenant], memory="512MB", say=say)
+            await _label(sql, tenant)
+            say(f"{plan.searches} searches of {len(USERS) * len(WHERE)} kinds in turn")
+            for number in range(-5, plan.searches):
+                for scope, user in USERS.items():
+                    for name, where in WHERE.items():
+                        filters = Filters(user, where=parse_where(where))
+                        took, report.found[scope, name] = await _search(app, principal, number, filters)
+                        if number >= 0:
+                            report.searches.setdefault((scope, name), []).append(took)
+        report.index_plan = await _explain(sql, principal.tenant_id)
+        report.index_mb = round(await sql.fetchval("SELECT pg_relation_size('memories_labels')") / 2**20, 1)
+    finally:
+        await sql.close()
+    return report
+
+
+async def _label(sql: asyncpg.Connection, tenant: Tenant) -> None:
+    """Give the memories their metadata."""
+    rare = [tenant.ids[int(row)] for user in ("middle", "small") for row in tenant.rows_of(user)[:FEW]]
+    await sql.execute(
+        """UPDATE memories SET metadata = jsonb_build_object('half', abs(hashtext(id::text)) % 2, 'n', seq)
+           || CASE WHEN id = ANY ($2) THEN '{"rare": "yes"}' ELSE '{}'::jsonb END WHERE tenant_id = $1""",
+        tenant.id,
+        rare,
+    )
+    await sql.execute("VACUUM (ANALYZE) memories")
+
+
+async def _search(app: Application, principal: Principal, number: int, filters: Filters) -> tuple[float, int]:
+    """Return the milliseconds and the number of results of a search."""
+    chance = random.Random(f"search {number}")
+    text = workload.make_sentence(chance, chance.randrange(workload.TOPICS), workload.WORDS_A_QUERY)
+    started = time.perf_counter()
+    answer = await app.recall.search.search_memories(principal, SearchQuery(text, filters, top_k=10, min_relevance=0.0))
+    return (time.perf_counter() - started) * 1000, len(answer.results)
+
+
+async def _explain(sql: asyncpg.Connection, tenant: UUID) -> str:
+    """Return the plan of the statement that reads the index of labels."""
+    path = f'$.{json.dumps(str(tenant))} ? (exists(@.metadata."rare" ? (@ == "yes")))'
+    rows = await sql.fetch(
+        """EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) SELECT id FROM memories w
+           WHERE labels_of(w.tenant_id, w.tags, w.metadata) @? $1::text::jsonpath AND w.state = 'active'
+             AND (w.tags <> '{}' OR w.metadata <> '{}')""",
+        path,
+    )
+    return "\n".join(row[0] for row in rows)
