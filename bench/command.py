@@ -23,6 +23,7 @@ from bench.tables import (
     show_chats,
     show_console,
     show_documents,
+    show_filters,
     show_languages,
     show_memory,
     show_mirror,
@@ -172,6 +173,17 @@ def bench_as_of(
     bench = _load_module("as_of")
     plan = bench.Plan(memories, versions, queries, edits)
     _show_reports(lambda say: [bench.run(plan, say)], json_file, show_as_of)
+
+
+@bench_app.command("filters")
+def bench_filters(
+    memories: Annotated[int, typer.Option(min=20_000, max=1_000_000, help="memories of the tenant")] = 100_000,
+    searches: Annotated[int, typer.Option(min=20, help="searches of each kind")] = 100,
+    json_file: Json = None,
+) -> None:
+    """Measure searches with `where` and without, in turn: of a tenant and of one user."""
+    bench = _load_module("filters")
+    _show_reports(lambda say: [bench.run(bench.Plan(memories, searches), say)], json_file, show_filters)
 
 
 @bench_app.command("retention")

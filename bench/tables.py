@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from bench.chat_requests import MeasuredSide
     from bench.chat_requests import Report as ChatReport
     from bench.console import Report as ConsoleReport
+    from bench.filters import Report as FiltersReport
     from bench.http_runs import Report
     from bench.languages import LanguageFigures
     from bench.memory import MemoryFigures
@@ -128,6 +129,18 @@ def show_as_of(report: "AsOfReport") -> None:
     print_table(table)
     taken = ", ".join(f"{way} {median(times):.2f} ms" for way, times in report.edits.items())
     out.print(f"median of an edit, with and without keeping the past: {taken}, ratio {report.edit_ratio:.3f}")
+
+
+def show_filters(report: "FiltersReport") -> None:
+    """Show searches by scope and filter, and the plan of the index."""
+    table = Table(title=f"POST /search in a tenant of {report.plan.memories} memories")
+    for place, name in enumerate(("scope", "filter", "found", "p50 ms", "p95 ms", "p95 / none")):
+        table.add_column(name, justify="right" if place > 1 else "left")
+    for (scope, name), times in report.searches.items():
+        figures = f"{median(times):.2f}", f"{report.p95(scope, name):.2f}", f"{report.ratio(scope, name):.2f}"
+        table.add_row(scope, name, str(report.found[scope, name]), *figures)
+    print_table(table)
+    out.print(f"the index has {report.index_mb} MB\n{report.index_plan}", highlight=False, markup=False)
 
 
 def show_retention(report: "RetentionReport") -> None:

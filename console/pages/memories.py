@@ -36,6 +36,7 @@ MORE_FILTERS: dict[str, Filter] = {
     "tag": "Tag",
     "pinned": Choice("Pinned", {"": "All", "true": "Pinned", "false": "Not pinned"}),
     "importance_min": Choice("Importance", {"": "All", **{str(least): f"{least} or more" for least in range(2, 6)}}),
+    "where": "Conditions as JSON",
     "sort": Choice("Order", SORTS, default="created_at-desc", narrows=False),
 }
 

@@ -96,8 +96,7 @@ def page(*, cursor: str | None = None, **fields: Unpack[ListFields]) -> Call[Pag
     given: dict[str, Any] = {**fields}
     if (pairs := given.get("metadata")) is not None:
         given["metadata"] = metadata_pairs(pairs)
-    if (where := given.get("where")) is not None:
-        given["where"] = encode_json(where).decode()
+    given["where"] = _where_text(given.get("where"))
     return get_call("/memory", Page[Memory], cursor=cursor, **given)
 
 
@@ -236,12 +235,18 @@ def delta(
     )
 
 
-def export(user_id: str, *, as_of: Moment | None = None, valid_at: Moment | None = None) -> Call[None]:
+def export(
+    user_id: str,
+    *,
+    as_of: Moment | None = None,
+    valid_at: Moment | None = None,
+    where: Mapping[str, Any] | str | None = None,
+) -> Call[None]:
     """Yield all records of a user as they come; each has its `kind`. BrokenOff means that the export is incomplete.
 
-    With `as_of` or `valid_at`: only the memories, as they were at that time.
+    With `as_of`, `valid_at` or `where`: only the memories that match, as they were at that time.
     """
-    params = query_params(as_of=as_of, valid_at=valid_at)
+    params = query_params(as_of=as_of, valid_at=valid_at, where=_where_text(where))
     return Call("GET", f"/users/{path_segment(user_id)}/export", ignore_body, params)
 
 
@@ -366,6 +371,10 @@ def idempotency_headers(key: str | None, headers: Mapping[str, str] = MappingPro
 def query_params(**values: Any) -> dict[str, str | list[str]]:
     """Return the values that are not None as texts of a query string; a list is repeated."""
     return {name: _param_texts(value) for name, value in values.items() if value is not None}
+
+
+def _where_text(where: Mapping[str, Any] | str | None) -> str | None:
+    return encode_json(where).decode() if isinstance(where, Mapping) else where
 
 
 def _param_texts(value: Any) -> str | list[str]:

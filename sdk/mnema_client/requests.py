@@ -134,7 +134,8 @@ class ListFields(TypedDict, total=False):
     """Keywords of `list`; all must match. `state` is active by default; `limit`: memories a page, 1 to 200.
 
     `q`: words of the text: all of them, "a phrase", or, -without. `category`, `type`: one, or any of several.
-    `metadata`: pairs that the memory has. `sort`: created_at by default; `order`: desc by default.
+    `metadata`: pairs that the memory has. `where`: further conditions, also as JSON text. `sort`: created_at by
+    default; `order`: desc by default.
     """
 
     user_id: str | None
@@ -159,7 +160,7 @@ class ListFields(TypedDict, total=False):
     created_after: Moment | None
     created_before: Moment | None
     metadata: Mapping[str, str | float | bool] | None
-    where: Mapping[str, Any] | None
+    where: Mapping[str, Any] | str | None
     sort: Literal["created_at", "updated_at", "importance"] | None
     order: Literal["desc", "asc"] | None
     as_of: Moment | None

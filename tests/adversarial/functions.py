@@ -43,6 +43,9 @@ from app.domain.sources import paths as source_paths
 from app.domain.sources import patterns as source_patterns
 from app.domain.sources.document import Chunk, Section
 from app.domain.turn_memory import buckets, extraction, feedback, views
+from app.domain.where import parsing as where_parsing
+from app.domain.where import paths as where_paths
+from app.domain.where.tree import Leaf
 from app.prompts import ctx_reconciler
 from app.prompts import fact_extraction as fact_prompt
 from app.providers.chat_models.answers import build_reader
@@ -217,6 +220,8 @@ FUNCTIONS: Final[Mapping[str, Work]] = {
     "texts_of": lambda text: store.indexed_texts(store.PutItem(("n",), "k", {"a": text}, ("a", "{a,a, a}", "$"))),
     "check_batch": lambda text: store.check_batch(store.Batch(puts=(store.PutItem((text,), text, {"a": text}),))),
     "parse_metadata": lambda text: (listing.parse_metadata(f"k:{text}"), listing.parse_metadata(text + ":1")),
+    "read_where": lambda text: (where_parsing.read_where(text), where_parsing.parse_where({f"metadata.{text}": text})),
+    "render_where": lambda text: where_paths.render_where(Leaf("metadata", "contains", (text,), (text,))),
     "clean_message": cleaning.clean_message,
     "read_marks": ranked_lists.read_marks,
     "find_topic": lambda text: TOPICS.find_topic(text.split()),

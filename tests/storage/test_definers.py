@@ -1,5 +1,7 @@
 """The functions that read across tenants: what they return, and what stays hidden."""
 
+import json
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -8,6 +10,7 @@ import asyncpg
 import pytest
 
 from app.domain.changes import ChangeKind
+from app.domain.filters import Filters
 from app.domain.principal import Principal
 from app.storage.journal import Journal
 from app.storage.tenancy.tenants import TenantStorage, hash_key
@@ -114,7 +117,8 @@ FILTERS: list[tuple[dict[str, Any], str]] = [
     ({"thread_id": "t"}, "full"),
     ({"type": "episodic"}, "both"),
     ({"type": "semantic"}, "none"),
-    ({"tag": "home"}, "full"),
+    ({**Filters(tag="home").row_conditions()}, "full"),
+    ({**Filters(tag="house").row_conditions()}, "none"),
     ({"pinned": True}, "full"),
     ({"pinned": False}, "plain"),
     ({"importance_min": 3}, "full"),
@@ -180,6 +184,32 @@ async def test_listed_words_are_a_tenants_own(
     async with uow.read(b) as tx:
         assert [row["memory_id"] for row in await tx.fetch(listed, None, "milk", plain)] == [theirs.id]
     assert await raw.fetch(listed, None, "milk", '{"state": "active"}') == []
+
+
+async def test_labels_find_a_tenants_own_memories(
+    uow: UnitOfWork, journal: Journal, raw: asyncpg.Connection, a: Principal, b: Principal
+) -> None:
+    ours, theirs = await remembered(journal, a, **FULL), await remembered(journal, b, **FULL)
+    await remembered(journal, a, **PLAIN)
+    home = {**Filters(tag="home").row_conditions()}
+    statement = "SELECT labelled_memories(NULL, $1, $2, 10)"
+    for scope, memory in ((a, ours), (b, theirs)):
+        async with uow.read(scope) as tx:
+            assert await tx.fetchval(statement, EVERYTHING, home) == [memory.id]
+            for escape in (f'true) || ($."{b.tenant_id}" ? (true', f'1 == 1) || exists($."{a.tenant_id}"'):
+                with suppress(asyncpg.PostgresError):
+                    found = await tx.fetchval(statement, EVERYTHING, home | {"where_labels": escape})
+                    assert set(found) <= {memory.id}
+    assert await raw.fetchval(statement, EVERYTHING, json.dumps(home)) == []
+
+
+async def test_a_path_that_finds_many_is_left_to_others(uow: UnitOfWork, journal: Journal, a: Principal) -> None:
+    for n in range(3):
+        await remembered(journal, a, f"Maya drank milk {n} times.", tags=("home",))
+    home = {**Filters(tag="home").row_conditions()}
+    async with uow.read(a) as tx:
+        assert await tx.fetchval("SELECT labelled_memories(NULL, $1, $2, 2)", EVERYTHING, home) is None
+        assert len(await tx.fetchval("SELECT labelled_memories(NULL, $1, $2, 3)", EVERYTHING, home)) == 3
 
 
 async def test_a_key_is_known_without_a_tenant(uow: UnitOfWork, a: Principal, b: Principal) -> None:

@@ -22,6 +22,7 @@ from app.ports import Vector
 from app.providers.embeddings.base import VectorsOnlyEmbedder
 from app.storage.identity import new_id
 from tests.usecases.stored import VECTORS
+from tests.where_trees import as_json, matches
 
 DIMENSION = 384
 TOLERANCE = 1e-5
@@ -110,6 +111,7 @@ _CHECKS: dict[str, Callable[[Any, dict[str, Any]], bool]] = {
     "updated_after": lambda value, row: row["updated_at"] >= value,
     "updated_before": lambda value, row: row["updated_at"] < value,
     "tag": lambda value, row: value in row["tags"],
+    "where": lambda value, row: matches(as_json(value), row),
 }
 
 

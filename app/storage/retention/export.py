@@ -4,6 +4,7 @@ from functools import cache
 from typing import Any
 from uuid import UUID
 
+from app.domain.filters import Conditions
 from app.domain.memory.moments import Moments
 from app.domain.principal import Principal
 from app.storage.rows import memory_columns
@@ -57,12 +58,18 @@ class ExportStorage:
         return [dict(row) for row in rows]
 
     async def list_former(
-        self, tx: ReadTx, principal: Principal, user_id: str, after: UUID | list[str] | None, moments: Moments
+        self,
+        tx: ReadTx,
+        principal: Principal,
+        user_id: str,
+        after: UUID | list[str] | None,
+        moments: Moments,
+        conditions: Conditions | None,
     ) -> list[dict[str, Any]]:
-        """Return the page of the user's memories that follows id `after`, as they were."""
-        times = moments.as_of, moments.valid_at
-        page = principal.tenant_id, user_id, principal.category_list, after, KINDS["memory"], *times
-        return [dict(row) for row in await tx.fetch(_format_statement("memory_at"), *page)]
+        """Return the page of the user's matching memories that follows id `after`, as they were."""
+        page = principal.tenant_id, user_id, principal.category_list, after, KINDS["memory"]
+        selected = moments.as_of, moments.valid_at, conditions
+        return [dict(row) for row in await tx.fetch(_format_statement("memory_at"), *page, *selected)]
 
 
 @cache

@@ -9,11 +9,11 @@ WHERE m.tenant_id = $1 AND m.user_pk = user_pk_of($1, $2) AND ($3::text[] IS NUL
   AND ($4::uuid IS NULL OR m.id > $4) ORDER BY m.id LIMIT $5
 
 -- name: memory_at
--- $6 as_of or null, $7 valid_at or null. The key must see the category of then and that of now.
+-- $6 as_of or null, $7 valid_at or null, $8 filters or null. The key must see the category of then and that of now.
 SELECT {columns} FROM memories t CROSS JOIN LATERAL memory_at(t, coalesce($6::timestamptz, 'infinity')) m
 WHERE t.tenant_id = $1 AND t.user_pk = user_pk_of($1, $2)
   AND ($3::text[] IS NULL OR (t.category = ANY ($3) AND m.category = ANY ($3)))
-  AND ($7::timestamptz IS NULL OR answers_at(m, coalesce($6::timestamptz, 'infinity'), $7))
+  AND ($7::timestamptz IS NULL OR answers_at(m, coalesce($6::timestamptz, 'infinity'), $7)) AND memory_matches(m, $8)
   AND ($4::uuid IS NULL OR t.id > $4) ORDER BY t.id LIMIT $5
 
 -- name: history

@@ -5,11 +5,13 @@ import json
 import weakref
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
 from app.config.tenant_policies import TenantPolicies
 from app.domain.errors import NotFound
+from app.domain.filters import Filters
 from app.domain.memory.moments import NOW, Moments
 from app.domain.outages import TenantBusy
 from app.domain.principal import Principal
@@ -25,6 +27,22 @@ PART_BYTES = 1 << 20
 """The bytes of a record of kind `file_content`."""
 MAX_EXPORTS = 4
 """Maximum of concurrent exports of a tenant. Each holds a page (up to ten checkpoints) in memory until it is read."""
+
+
+EVERY = Filters()
+
+
+@dataclass(frozen=True, slots=True)
+class _Selected:
+    """The records of an export."""
+
+    moments: Moments
+    filters: Filters
+
+    @property
+    def is_all(self) -> bool:
+        """True for all that is stored now."""
+        return self.moments.is_now and self.filters == EVERY
 
 
 class ExportUser:
@@ -48,12 +66,12 @@ class ExportUser:
         self._running: Counter[UUID] = Counter()
 
     async def export_records(
-        self, principal: Principal, user_id: str, moments: Moments = NOW
+        self, principal: Principal, user_id: str, moments: Moments = NOW, filters: Filters = EVERY
     ) -> AsyncIterator[dict[str, Any]]:
         """Return an iterator of dicts with a `kind`: first `user`, then the kinds of KINDS.
 
-        With times other than NOW, the only kind after `user` is `memory`, as the memories were. Raise NotFound if
-        nothing is stored for the user, TenantBusy if MAX_EXPORTS are running, and AsOfInFuture.
+        With filters, or times other than NOW, the only kind after `user` is `memory`: those that match. Raise NotFound
+        if nothing is stored for the user, TenantBusy if MAX_EXPORTS are running, and AsOfInFuture.
         """
         moments.require_past(self._clock.now())
         await self._access.flush_pending(principal)
@@ -65,7 +83,7 @@ class ExportUser:
         if self._running.get(principal.tenant_id, 0) >= MAX_EXPORTS:
             raise TenantBusy(f"{MAX_EXPORTS} exports of this tenant are running; try again when one has ended")
         self._running[principal.tenant_id] += 1
-        records = self._iterate_records(principal, user_id, user, moments)
+        records = self._iterate_records(principal, user_id, user, _Selected(moments, filters))
         # also releases the slot of an export that is not read to its end
         weakref.finalize(records, self._release_slot, principal.tenant_id)
         return records
@@ -76,13 +94,13 @@ class ExportUser:
             del self._running[tenant]
 
     async def _iterate_records(
-        self, principal: Principal, user_id: str, user: dict[str, Any], moments: Moments
+        self, principal: Principal, user_id: str, user: dict[str, Any], selected: "_Selected"
     ) -> AsyncIterator[dict[str, Any]]:
         yield {"kind": "user", **user}
-        for kind, size in KINDS.items() if moments.is_now else [("memory", KINDS["memory"])]:
+        for kind, size in KINDS.items() if selected.is_all else [("memory", KINDS["memory"])]:
             after = None
             while True:
-                rows = await self._read_page(principal, user_id, kind, after, moments)
+                rows = await self._read_page(principal, user_id, kind, after, selected)
                 for row in rows:
                     for record in _split_content(row) if kind == "file_content" else (row,):
                         yield {"kind": kind, **record}
@@ -91,13 +109,15 @@ class ExportUser:
                 after = rows[-1]["id"]
 
     async def _read_page(
-        self, principal: Principal, user_id: str, kind: str, after: UUID | list[str] | None, moments: Moments
+        self, principal: Principal, user_id: str, kind: str, after: UUID | list[str] | None, selected: "_Selected"
     ) -> list[dict[str, Any]]:
         """Return the page of a kind that follows id `after`, artifacts and uploaded files with their blobs."""
         for attempt in range(ATTEMPTS):
             async with self._uow.read_anywhere(principal, timeout_s=LONG_S) as tx:
-                if not moments.is_now:
-                    return await self._storage.list_former(tx, principal, user_id, after, moments)
+                if not selected.is_all:
+                    return await self._storage.list_former(
+                        tx, principal, user_id, after, selected.moments, selected.filters.row_conditions() or None
+                    )
                 category = self._policies.of(principal).turn_memory.category
                 rows = await self._storage.list_records(tx, principal, user_id, kind, after, category)
             try:

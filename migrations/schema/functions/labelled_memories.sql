@@ -7,7 +7,7 @@ CREATE OR REPLACE FUNCTION public.labelled_memories(p_user bigint, p_categories 
 AS $function$
 DECLARE
     v_tenant uuid := current_tenant();
-    v_path jsonpath := format('$.%I ? (%s)', v_tenant, p_filters->>'where_labels');
+    v_path jsonpath := format('$."%s" ? (%s)', v_tenant, p_filters->>'where_labels');
     v_read bigint;
     v_ids uuid[];
 BEGIN

@@ -227,7 +227,7 @@ CREATE FUNCTION labelled_memories(p_user bigint, p_categories text[], p_filters 
     SET plan_cache_mode = force_custom_plan AS $$
 DECLARE
     v_tenant uuid := current_tenant();
-    v_path jsonpath := format('$.%I ? (%s)', v_tenant, p_filters->>'where_labels');
+    v_path jsonpath := format('$."%s" ? (%s)', v_tenant, p_filters->>'where_labels');
     v_read bigint;
     v_ids uuid[];
 BEGIN

@@ -46,11 +46,14 @@ async def by_http_routes(client: httpx.AsyncClient, where: dict[str, Any]) -> di
     wide = (await client.post("/memory/query", json=everyone)).json()["items"]
     searched = (await client.post("/search", json=ASKED | {"where": where})).json()["results"]
     listed = (await client.get("/memory", params={"where": json.dumps(where)})).json()["items"]
+    exported = await client.get("/users/maya/export", params={"where": json.dumps(where | {"state": "active"})})
+    records = [json.loads(line) for line in exported.text.splitlines()]
     return {
         "query": {item["text"].removeprefix("[event] ") for item in asked},
         "query of all": {item["text"].removeprefix("[event] ") for item in wide},
         "search": {result["text"] for result in searched},
         "list": {memory["text"] for memory in listed},
+        "export": {record["text"] for record in records if record["kind"] == "memory"},
     }
 
 

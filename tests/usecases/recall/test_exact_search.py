@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from app.bootstrap import Application, Doubles, build_application
 from app.config.settings import Settings
 from app.domain.filters import Filters
+from app.domain.where.parsing import parse_where
 from app.storage.recall.search import Search, SearchStorage
 from app.usecases.recall.answer import Answer
 from app.usecases.recall.request import Query
@@ -80,7 +81,9 @@ _VALUES: dict[str, st.SearchStrategy[Any]] = {
     "actor_id": st.sampled_from(["maya", "rare"]),
     "role": st.sampled_from(["user", "assistant", "rare"]),
     "thread_id": st.sampled_from(["t1", "t2", "rare"]),
-    "type": st.sampled_from(["semantic", "episodic", "insight", "turn", "chunk"]),
+    "where": st.sampled_from(["semantic", "episodic", "insight", "turn", "chunk"]).map(
+        lambda name: parse_where({"type": name})
+    ),
     "tag": st.sampled_from(["red", "green", "rare"]),
     "pinned": st.booleans(),
     "importance_min": st.integers(1, 5),

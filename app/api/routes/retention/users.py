@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import orjson
 from fastapi import APIRouter, Path, Query
 from fastapi.responses import StreamingResponse
-from mnema_wire.fields import Identifier, Moment
+from mnema_wire.fields import Identifier, Moment, WhereText
 from mnema_wire.memory import Receipt
 
 from app.api import links
@@ -17,7 +17,10 @@ from app.api.errors import IncompleteStream, openapi_errors
 from app.api.routes.memory.bulk import NDJSON
 from app.api.transport.parameters import StrictRoute
 from app.domain.errors import MnemaError
+from app.domain.filters import Filters
 from app.domain.memory.moments import Moments
+from app.domain.where.parsing import read_where
+from app.domain.where.tree import FIELDS
 
 router = APIRouter(prefix="/users", tags=["users"], route_class=StrictRoute)
 UserId = Annotated[Identifier, Path()]
@@ -39,6 +42,7 @@ async def export(
     user_id: UserId,
     as_of: Annotated[Moment | None, Query(description="the memories as Mnema knew them at this time")] = None,
     valid_at: Annotated[Moment | None, Query(description="the memories that were so at this time")] = None,
+    where: Annotated[WhereText | None, Query()] = None,
 ) -> StreamingResponse:
     """Export everything stored about a user, as a stream.
 
@@ -52,10 +56,11 @@ async def export(
     A key that is bound to agents gets only the records in its categories. If the key is revoked or the database fails
     during the export, the connection breaks, so the client sees that the export is incomplete.
 
-    With `as_of` or `valid_at` it has the kinds `user` and `memory` alone: the memories at that time, with `as_of` in
-    every state.
+    With `as_of`, `valid_at` or `where` it has the kinds `user` and `memory` alone: the memories at that time that
+    match, without `valid_at` in every state.
     """
-    records = await app.retention.export.export_records(principal, user_id, Moments(as_of, valid_at))
+    filters = Filters(where=read_where(where, frozenset(FIELDS)))
+    records = await app.retention.export.export_records(principal, user_id, Moments(as_of, valid_at), filters)
     return StreamingResponse(_stream_records(records), media_type=NDJSON)
 
 
