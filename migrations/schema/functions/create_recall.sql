@@ -15,6 +15,8 @@ DECLARE
         'all_memories', $active$SELECT m.id FROM memories m WHERE m.tenant_id = p_tenant
             AND m.category = ANY (p_categories) AND m.state = 'active' AND m.type <> 'chunk'$active$,
         'nearest_of_user', nearest_sql(p_name, v_all || ' AND v.user_pk = v_user'),
+        'nearer_of_user', replace(nearest_sql(p_name, v_all || ' AND v.user_pk = v_user'),
+            'LIMIT p_dense', 'LIMIT 4 * p_dense'),
         'nearest_of_tenant', nearest_sql(p_name, v_all),
         'nearest_found', nearest_sql(p_name, v_few),
         'nearest_of_threads', nearest_sql(p_name, v_threads));
@@ -113,8 +115,21 @@ BEGIN
                     AND memory_matches(m, p_filters)) END;
         END IF;
     ELSIF v_user IS NOT NULL THEN
-        v_found := matching_memories(p_tenant, v_user, p_categories, p_filters, NULL);
-        v_dense := ARRAY({nearest_found});
+        v_found := matching_memories(p_tenant, v_user, p_categories, p_filters, v_few + 1);
+        IF cardinality(v_found) > v_few THEN  -- then many of the nearest match, and the others need not be looked up
+            v_all := ARRAY({nearer_of_user});
+            v_dense := ARRAY(SELECT n.id FROM unnest(v_all) WITH ORDINALITY n(id, place)
+                JOIN memories m ON m.tenant_id = p_tenant AND m.id = n.id
+                WHERE memory_matches(m, p_filters) ORDER BY n.place LIMIT p_dense);
+            v_all := NULL;
+            v_found := NULL;  -- incomplete
+            IF cardinality(v_dense) < p_dense THEN
+                v_found := matching_memories(p_tenant, v_user, p_categories, p_filters, NULL);
+            END IF;
+        END IF;
+        IF v_found IS NOT NULL THEN
+            v_dense := ARRAY({nearest_found});
+        END IF;
     ELSE
         IF p_filters ?| '{run_id,thread_id}' THEN  -- these have indexes
             v_few := greatest(v_few, least(p_exact, 5000));

@@ -12,9 +12,8 @@ BEGIN
     IF p_filters ? 'where_labels' AND (p_user IS NULL OR (SELECT count(*) FROM (
             SELECT FROM memories m WHERE m.tenant_id = p_tenant AND m.user_pk = p_user AND m.state = 'active'
             AND m.type <> 'chunk' LIMIT v_many) counted) = v_many) THEN
-        v_ids := labelled_memories(p_user, p_categories, p_filters,
-            CASE WHEN p_user IS NULL THEN coalesce(p_limit, v_many) ELSE 500 END);
-        IF v_ids IS NOT NULL OR p_limit IS NOT NULL THEN RETURN v_ids; END IF;
+        v_ids := labelled_memories(p_user, p_categories, p_filters, coalesce(p_limit, v_many));
+        IF v_ids IS NOT NULL OR (p_user IS NULL AND p_limit IS NOT NULL) THEN RETURN v_ids; END IF;
     END IF;
     IF p_user IS NULL THEN
         RETURN ARRAY(SELECT m.id FROM memories m WHERE m.tenant_id = p_tenant
@@ -26,5 +25,5 @@ BEGIN
         AND memory_matches(m, p_filters) LIMIT p_limit);
 END $function$;
 COMMENT ON FUNCTION matching_memories(uuid,bigint,text[],jsonb,integer) IS 'Return the active memories, no chunks, of a user or of all (NULL) that match the filters; at most p_limit (NULL:
-all), or NULL if there may be more. Its plan knows the filters, so indexes serve them. The index of labels serves who
-has many memories, if few have the labels.';
+all), or NULL if those of all may be more. Its plan knows the filters, so indexes serve them. The index of labels
+serves who has many memories, if few have the labels.';

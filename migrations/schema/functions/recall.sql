@@ -55,8 +55,22 @@ BEGIN
                     AND memory_matches(m, p_filters)) END;
         END IF;
     ELSIF v_user IS NOT NULL THEN
-        v_found := matching_memories(p_tenant, v_user, p_categories, p_filters, NULL);
-        v_dense := ARRAY(SELECT v.memory_id FROM unnest(v_found) AS f(id) JOIN vec_minilm_l6_v2 v ON v.tenant_id = p_tenant AND v.memory_id = f.id ORDER BY (v.embedding <=> p_vector) + 0, v.memory_id LIMIT p_dense);
+        v_found := matching_memories(p_tenant, v_user, p_categories, p_filters, v_few + 1);
+        IF cardinality(v_found) > v_few THEN  -- then many of the nearest match, and the others need not be looked up
+            v_all := ARRAY(SELECT v.memory_id FROM vec_minilm_l6_v2 v WHERE v.tenant_id = p_tenant AND v.state = 'active' AND v.type <> 'chunk'
+        AND v.category = ANY (p_categories) AND v.user_pk = v_user ORDER BY (v.embedding <=> p_vector) + 0, v.memory_id LIMIT 4 * p_dense);
+            v_dense := ARRAY(SELECT n.id FROM unnest(v_all) WITH ORDINALITY n(id, place)
+                JOIN memories m ON m.tenant_id = p_tenant AND m.id = n.id
+                WHERE memory_matches(m, p_filters) ORDER BY n.place LIMIT p_dense);
+            v_all := NULL;
+            v_found := NULL;  -- incomplete
+            IF cardinality(v_dense) < p_dense THEN
+                v_found := matching_memories(p_tenant, v_user, p_categories, p_filters, NULL);
+            END IF;
+        END IF;
+        IF v_found IS NOT NULL THEN
+            v_dense := ARRAY(SELECT v.memory_id FROM unnest(v_found) AS f(id) JOIN vec_minilm_l6_v2 v ON v.tenant_id = p_tenant AND v.memory_id = f.id ORDER BY (v.embedding <=> p_vector) + 0, v.memory_id LIMIT p_dense);
+        END IF;
     ELSE
         IF p_filters ?| '{run_id,thread_id}' THEN  -- these have indexes
             v_few := greatest(v_few, least(p_exact, 5000));

@@ -244,8 +244,8 @@ ALTER FUNCTION labelled_memories(bigint, text[], jsonb, int) OWNER TO mnema_sear
 REVOKE CREATE ON SCHEMA public FROM mnema_search;
 
 -- Return the active memories, no chunks, of a user or of all (NULL) that match the filters; at most p_limit (NULL:
--- all), or NULL if there may be more. Its plan knows the filters, so indexes serve them. The index of labels serves who
--- has many memories, if few have the labels.
+-- all), or NULL if those of all may be more. Its plan knows the filters, so indexes serve them. The index of labels
+-- serves who has many memories, if few have the labels.
 CREATE FUNCTION matching_memories(p_tenant uuid, p_user bigint, p_categories text[], p_filters jsonb, p_limit int)
     RETURNS uuid[] LANGUAGE plpgsql STABLE SET plan_cache_mode = force_custom_plan SET random_page_cost = 1.1 AS $$
 DECLARE
@@ -255,9 +255,8 @@ BEGIN
     IF p_filters ? 'where_labels' AND (p_user IS NULL OR (SELECT count(*) FROM (
             SELECT FROM memories m WHERE m.tenant_id = p_tenant AND m.user_pk = p_user AND m.state = 'active'
             AND m.type <> 'chunk' LIMIT v_many) counted) = v_many) THEN
-        v_ids := labelled_memories(p_user, p_categories, p_filters,
-            CASE WHEN p_user IS NULL THEN coalesce(p_limit, v_many) ELSE 500 END);
-        IF v_ids IS NOT NULL OR p_limit IS NOT NULL THEN RETURN v_ids; END IF;
+        v_ids := labelled_memories(p_user, p_categories, p_filters, coalesce(p_limit, v_many));
+        IF v_ids IS NOT NULL OR (p_user IS NULL AND p_limit IS NOT NULL) THEN RETURN v_ids; END IF;
     END IF;
     IF p_user IS NULL THEN
         RETURN ARRAY(SELECT m.id FROM memories m WHERE m.tenant_id = p_tenant
@@ -285,6 +284,8 @@ DECLARE
         'all_memories', $active$SELECT m.id FROM memories m WHERE m.tenant_id = p_tenant
             AND m.category = ANY (p_categories) AND m.state = 'active' AND m.type <> 'chunk'$active$,
         'nearest_of_user', nearest_sql(p_name, v_all || ' AND v.user_pk = v_user'),
+        'nearer_of_user', replace(nearest_sql(p_name, v_all || ' AND v.user_pk = v_user'),
+            'LIMIT p_dense', 'LIMIT 4 * p_dense'),
         'nearest_of_tenant', nearest_sql(p_name, v_all),
         'nearest_found', nearest_sql(p_name, v_few),
         'nearest_of_threads', nearest_sql(p_name, v_threads));

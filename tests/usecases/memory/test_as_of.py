@@ -31,9 +31,10 @@ async def write(app: Application, caller: Caller, text: str, **fields: object) -
     return written.id
 
 
-async def listed(app: Application, caller: Caller, moments: Moments) -> list[str]:
+async def listed(app: Application, caller: Caller, moments: Moments, state: str = "active") -> list[str]:
     """Return the texts of maya's list, sorted."""
-    page = await app.memory.read.list_memories(caller.scope, MemoryListing(MAYA, moments=moments), None, 50)
+    listing = MemoryListing(MAYA, state=state, moments=moments)
+    page = await app.memory.read.list_memories(caller.scope, listing, None, 50)
     return sorted(memory.text for memory in page.items)
 
 
@@ -86,6 +87,25 @@ async def test_each_reader_answers_as_mnema_knew_it_then(
     assert (await app.memory.read.get_memory(caller.scope, tea, first)).text == "Maya drinks green tea."
     with pytest.raises(NotFound):
         await app.memory.read.get_memory(caller.scope, tea, before)
+
+
+async def test_each_state_is_listed_in_time_as_it_is_now(
+    app: Application, caller: Caller, sql: asyncpg.Connection
+) -> None:
+    rented = await write(app, caller, "Maya rents a bicycle.")
+    binned = await write(app, caller, "Maya lived in Rome.", valid_to=datetime(2020, 1, 1, tzinfo=UTC))
+    await app.memory.edit.soft_delete_memory(caller.scope, binned)
+    before = await present(sql)
+    await sql.execute("SET session_replication_role = replica")
+    await sql.execute("UPDATE memories SET expires_at = clock_timestamp() WHERE id = $1", rented)
+    after = await present(sql)
+    assert await listed(app, caller, Moments(), "expired") == ["Maya rents a bicycle."]
+    assert await listed(app, caller, after, "expired") == ["Maya rents a bicycle."]
+    assert await listed(app, caller, before, "expired") == []
+    assert await listed(app, caller, after, "soft_deleted") == ["Maya lived in Rome."]
+    in_rome = Moments(valid_at=datetime(2019, 1, 1, tzinfo=UTC))
+    assert await listed(app, caller, in_rome, "soft_deleted") == ["Maya lived in Rome."]
+    assert await listed(app, caller, Moments(valid_at=datetime(2021, 1, 1, tzinfo=UTC)), "soft_deleted") == []
 
 
 async def test_a_former_text_is_ranked_by_its_own_vector_and_words(

@@ -129,6 +129,15 @@ async def search_approximately(world: World, where: dict[str, Any]) -> tuple[obj
     return (len(found), found - expected), (min(10, len(expected)), set())
 
 
+async def search_nearest_of_user(world: World, where: dict[str, Any]) -> tuple[object, object]:
+    """The nearest that match are found, however many match."""
+    expected = world.expected(where, "ana")
+    places = [place for place, row in enumerate(world.crowd.rows) if row["id"] in expected]
+    sure, maybe = world.crowd.nearest(places, seeded(1), 10) if places else (set(), set())
+    found = await world.searched(where, "ana", dense=10)
+    return (sure - found, found - maybe, len(found)), (set(), set(), min(10, len(places)))
+
+
 async def count_batch(world: World, where: dict[str, Any]) -> tuple[object, object]:
     return await world.counted(where), len(world.expected(where))
 
@@ -143,6 +152,7 @@ READERS: tuple[Reader, ...] = (
     search_words_of_user,
     search_in_time,
     search_approximately,
+    search_nearest_of_user,
     count_batch,
 )
 

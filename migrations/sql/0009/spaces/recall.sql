@@ -60,8 +60,21 @@ BEGIN
                     AND memory_matches(m, p_filters)) END;
         END IF;
     ELSIF v_user IS NOT NULL THEN
-        v_found := matching_memories(p_tenant, v_user, p_categories, p_filters, NULL);
-        v_dense := ARRAY({nearest_found});
+        v_found := matching_memories(p_tenant, v_user, p_categories, p_filters, v_few + 1);
+        IF cardinality(v_found) > v_few THEN  -- then many of the nearest match, and the others need not be looked up
+            v_all := ARRAY({nearer_of_user});
+            v_dense := ARRAY(SELECT n.id FROM unnest(v_all) WITH ORDINALITY n(id, place)
+                JOIN memories m ON m.tenant_id = p_tenant AND m.id = n.id
+                WHERE memory_matches(m, p_filters) ORDER BY n.place LIMIT p_dense);
+            v_all := NULL;
+            v_found := NULL;  -- incomplete
+            IF cardinality(v_dense) < p_dense THEN
+                v_found := matching_memories(p_tenant, v_user, p_categories, p_filters, NULL);
+            END IF;
+        END IF;
+        IF v_found IS NOT NULL THEN
+            v_dense := ARRAY({nearest_found});
+        END IF;
     ELSE
         IF p_filters ?| '{run_id,thread_id}' THEN  -- these have indexes
             v_few := greatest(v_few, least(p_exact, 5000));
