@@ -201,6 +201,11 @@ async def settle(
         await sql.copy_records_to_table(
             VECTORS, columns=("tenant_id", "user_pk", "memory_id", *names, "embedding"), records=embedded
         )
+        await sql.execute(
+            f"UPDATE {VECTORS} v SET thread_key = thread_key(m.thread_id) FROM memories m"
+            " WHERE v.tenant_id = $1 AND m.tenant_id = $1 AND m.id = v.memory_id",
+            tenant_id,
+        )
         await _relate(sql, tenant_id, [row["id"] for row in rows])
     await sql.execute("ANALYZE")
     return Crowd(rows, vectors.astype(np.float64))
