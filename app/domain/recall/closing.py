@@ -11,7 +11,9 @@ from typing import Final
 
 from app.domain.languages import ENGLISH, detect_language
 from app.domain.memory.phrases import Kind, every_word
+from app.domain.memory.transitions import Transition
 from app.domain.recall import closing_words as words_of
+from app.domain.recall.closing_exchange import changes_attribute, exchanges_value
 from app.domain.recall.closing_values import (
     ENDINGS,
     NEEDED,
@@ -40,34 +42,48 @@ _THINGS: Final = _NAMES | {Kind.CONTENT}
 
 def closes_span(older: Statement, newer: Statement) -> bool:
     """Tell whether `newer` ends the span of `older`. False unless it was stated later, by the same speaker."""
+    return judge_end(older, newer) is not None
+
+
+def judge_end(older: Statement, newer: Statement) -> Transition | None:
+    """Return what `newer` does to `older`: supersede it, retract it, or None for nothing."""
     if newer.stated_at <= older.stated_at or older.speaker != newer.speaker:
-        return False
+        return None
     if max(len(older.text), len(newer.text)) > MAX_CHARACTERS:
-        return False
-    spoken = detect_language(newer.text)
-    if spoken != ENGLISH:
+        return None
+    if detect_language(newer.text) != ENGLISH:
         language = language_of(newer.text)
-        same = language is not None and detect_language(older.text) == spoken
-        return same and language is not None and language.denies(older.text, newer.text)
-    return _ends(older.text, newer.text) and detect_language(older.text) == ENGLISH
+        if language is None or detect_language(older.text) != language.book.code:
+            return None
+        ends = language.denies(older.text, newer.text) or language.exchanges(older.text, newer.text)
+        return Transition.supersede if ends else None
+    return _judge_english(older.text, newer.text) if detect_language(older.text) == ENGLISH else None
 
 
-def _ends(before: str, after: str) -> bool:
+def _judge_english(before: str, after: str) -> Transition | None:
     after = words_of.LEAD.sub("", after, count=1)
     older = parse_own(before)
     newer = parse_own(after)
     low = " ".join(after.lower().split()).rstrip(" .!")
     if older.is_open or not older.said or older.all_words == newer.all_words:
-        return False
+        return None
     if _is_retracted(older, low):
-        return True
+        return Transition.retract
+    return Transition.supersede if _ends(older, newer, before, after) else None
+
+
+def _ends(older: Parsed, newer: Parsed, before: str, after: str) -> bool:
+    """Tell whether what the older statement says is so no longer."""
+    low = " ".join(after.lower().split()).rstrip(" .!")
     if words_of.STAYS.search(low) or newer.is_open or newer.adds or words_of.PAST.search(before.lower()):
         return False
     if newer.negates and _denies(older, parse_own(words_of.CLAUSE_END.split(after, maxsplit=1)[0]), before):
         return True
     if _ended_thing(older, newer, before, low) or _moves(older, newer, before, low):
         return True
-    if has_new_value(older, newer, before.lower(), low):
+    if has_new_value(older, newer, before.lower(), low) or exchanges_value(older, newer, before.lower(), low):
+        return True
+    if changes_attribute(before, after):
         return True
     if newer.negates or is_past(older) or _owners_differ(older, newer) or not _is_same_measure(older, newer):
         return False
@@ -76,13 +92,29 @@ def _ends(before: str, after: str) -> bool:
     if words_of.RULE.search(before.lower()) or words_of.RULE.search(low):
         return False
     # Of a person, a word of change ("now", "started") among other words is no proof that this value changed.
+    if _describes(older, newer):
+        return False
     return gives_other_value(older, newer) or (_is_of_one_thing(older, newer) and replaces_value(older, newer))
+
+
+def _describes(older: Parsed, newer: Parsed) -> bool:
+    """Tell whether a thing of the user's is only described: who says that a laptop is fast may say where it is now."""
+    sides = [side.said for side in (older, newer)]
+    if not older.is_own or not all(said[0].kind is Kind.BE for said in sides):
+        return False
+    shapes = [
+        (any(word.kind is Kind.PREPOSITION for word in said), any(is_numeric(w) or w.kind in _NAMES for w in said))
+        for said in sides
+    ]
+    return shapes[0] != shapes[1] or shapes[0] == (False, False)
 
 
 def _is_of_one_thing(older: Parsed, newer: Parsed) -> bool:
     """Tell whether the subject of both is the same thing, and no person: "The launch"."""
     if older.is_own or newer.is_own or older.names | newer.names:
         return False
+    if any(word.kind is Kind.GUARDED for word in older.subject if word.key in older.nouns):
+        return False  # "But now they're …"
     return bool(older.nouns) and frozenset(map(root_of, older.nouns)) == frozenset(map(root_of, newer.nouns))
 
 

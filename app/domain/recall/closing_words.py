@@ -53,8 +53,8 @@ THING_ENDED: Final = re.compile(
 )
 """A thing that has ended, as the subject of a statement."""
 NEVER: Final = re.compile(
-    r"\b(?!(?:has|have|had|ve) )[^\W\d_]+ never (?:really |actually |been )*"
-    rf"{_DETERMINER}(?P<thing>[^,.;:]{{2,60}})"
+    r"\b(?!(?:has|have|had|ve) )[^\W\d_]+ never (?:really |actually )*(?:was |were |(?=[^\W\d_]{3,}ed )|(?<=was never )"
+    rf"|(?<=were never )|(?<=is never )){_DETERMINER}(?P<thing>[^,.;:]{{2,60}})"
 )
 """Something that was never so. "I have never read it" tells of what somebody has done, and corrects nothing."""
 _VALUE: Final = r"(?:[^,.;:]|(?<=\d)[,.](?=\d))"
@@ -74,7 +74,9 @@ WRONG: Final = (
     re.compile(rf"\bnever said (?:that )?(?:(?:i|we|he|she) )?(?P<thing>{_VALUE}{{3,40}})"),
 )
 """Statements that name an earlier value as wrong."""
-NOT_VALUE: Final = re.compile(r"(?:, (?:and )?not|\bnot) (?:an? |the |in |at |on |from )*(?P<thing>[^,.;:]{1,40})")
+NOT_VALUE: Final = re.compile(
+    r"(?:, (?:and )?not|\bnot) (?!been\b)(?:an? |the |in |at |on |from )*(?P<thing>[^,.;:]{1,40})"
+)
 SETS_RIGHT: Final = re.compile(
     r"\b(?:no,|correction|wrong|mistake|mistaken|typo|typing error|turns out|in fact|actually|always (?:was|has)"
     r"|has always|have always|all along|from the start|proves?|misheard|misread|mixed up|it was never|never was)"
