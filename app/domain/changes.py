@@ -27,6 +27,7 @@ class ChangeKind(StrEnum):
     ended = "ended"
     retracted = "retracted"
     recreated = "recreated"
+    spanned = "spanned"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,7 @@ CHANGES: Mapping[ChangeKind, ChangeRule] = {
     ChangeKind.ended: ChangeRule("UPDATE", "soft_deleted"),  # superseded by nothing
     ChangeKind.retracted: ChangeRule("DELETE", "soft_deleted"),
     ChangeKind.recreated: ChangeRule("ADD", "updated"),
+    ChangeKind.spanned: ChangeRule("UPDATE", None),  # another memory's change moves an end of its span
 }
 
 

@@ -40,7 +40,8 @@ def written_text(written: Written) -> ModelText:
     if written.id is None:
         return plain_line(f"{written.action}: {written.reason}")
     joined = f", joined with {written.matched_id}" if written.matched_id not in (None, written.id) else ""
-    return plain_line(f"{written.action} {written.id}{joined}")
+    closed = f", {written.state} at once: a later statement is stored" if written.state else ""
+    return plain_line(f"{written.action} {written.id}{joined}{closed}")
 
 
 def forgotten_text(body: Forgotten, names: TagNames) -> ModelText:

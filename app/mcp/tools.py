@@ -180,7 +180,9 @@ TOOLS = (
         scope="write",
         takes=RememberIn,
         places={"agent": ("agent_id",), "user": ("user_id",), "thread": ("thread_id",)},
-        output_schema=output_schema(id="text or null", action="text", matched_id="text", reason="text"),
+        output_schema=output_schema(
+            id="text or null", action="text", matched_id="text", reason="text", state="text", superseded_by="text"
+        ),
         annotations=ToolAnnotations(
             read_only_hint=False, destructive_hint=False, idempotent_hint=False, open_world_hint=False
         ),

@@ -63,6 +63,7 @@ def remember_memory(
         print_json(written)
         return
     extra = f" (matched, similarity {written['similarity']:.2f})" if written.get("matched_id") else ""
+    extra += f" ({written['state']}: a later statement is stored)" if written.get("state") else ""
     out.print(f"{written['action']} {written.get('id') or written.get('reason') or ''}{extra}", highlight=False)
 
 

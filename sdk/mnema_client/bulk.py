@@ -34,6 +34,8 @@ class BulkResult(Answered):
     related: int = 0
     revision: int | None = None
     reason: str | None = None
+    state: str | None = None
+    superseded_by: UUID | None = None
     error: LineError | None = None
 
 

@@ -195,6 +195,10 @@ class Written(Answered):
     reason: str | None = Field(
         default=None, exclude_if=is_absent, description="why the memory was skipped: below_min_importance or erased"
     )
+    state: StateWord | None = Field(
+        default=None, exclude_if=is_absent, description="the memory's state if a stored one, stated later, closed it"
+    )
+    superseded_by: UUID | None = Field(default=None, exclude_if=is_absent, description="the memory that closed it")
 
 
 class Memory(Stored):

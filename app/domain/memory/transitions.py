@@ -53,6 +53,11 @@ def require_source(action: Transition, state: MemoryState) -> None:
         raise WrongState(f"the memory is {state.in_words}")
 
 
+def is_overdue(memory: Memory, now: datetime) -> bool:
+    """Tell whether no answer has the memory because its `expires_at` is past, also before the job sets its state."""
+    return memory.expires_at is not None and memory.expires_at <= now
+
+
 def transition_meta(action: Transition) -> dict[str, Any]:
     """Return what the transition's row of history has beside the images."""
     return {"transition": action.value}
@@ -78,6 +83,14 @@ def superseding_fields(
     return {"state": state, "superseded_by": successor, "updated_at": now, **span}
 
 
+def beginning_fields(
+    begins_at: datetime, *, valid_from: datetime | None, valid_to: datetime | None
+) -> dict[str, datetime]:
+    """Return the fields of a statement that takes another one's place at `begins_at`: a beginning, if it has none."""
+    ended_before = valid_to is not None and valid_to <= begins_at
+    return {} if valid_from is not None or ended_before else {"valid_from": begins_at}
+
+
 def retracting_fields(now: datetime) -> dict[str, Any]:
     """Return the fields of a memory that was wrong. A successor is one no longer."""
     return {"state": TARGETS[Transition.retract].value, "superseded_by": None, "updated_at": now}
@@ -98,12 +111,11 @@ def restoring_fields(memory: Memory, now: datetime, valid_to: datetime | None) -
 
     `valid_to`: the end of its span without the supersession that set it, or as it is.
     """
-    overdue = memory.expires_at is not None and memory.expires_at <= now
     return {
         "state": TARGETS[Transition.restore].value,
         "purge_at": None,
         "superseded_by": None,
         "valid_to": valid_to,
         "updated_at": now,
-        **({"expires_at": None} if overdue else {}),
+        **({"expires_at": None} if is_overdue(memory, now) else {}),
     }

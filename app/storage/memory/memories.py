@@ -188,6 +188,15 @@ class MemoryStorage:
         rows = await tx.fetch(_format_statement("given_end"), principal.tenant_id, str(memory.id), memory.valid_to)
         return rows[0]["valid_to"] if rows else memory.valid_to
 
+    async def find_begun(self, tx: ReadTx, principal: Principal, memory: Memory) -> Memory | None:
+        """Return the memory whose span began in the place of this one alone, None if there is none."""
+        if memory.superseded_by is None:
+            return None
+        rows = await tx.fetch(
+            _format_statement("begun"), principal.tenant_id, memory.id, memory.superseded_by, principal.category_list
+        )
+        return memory_from_row(rows[0]) if rows else None
+
     async def has_existed(self, tx: ReadTx, principal: Principal, memory_id: UUID) -> bool:
         """Tell whether the tenant ever had this memory."""
         return bool(await tx.fetchval(_format_statement("known"), principal.tenant_id, str(memory_id)))

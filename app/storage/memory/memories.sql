@@ -60,6 +60,15 @@ WHERE tenant_id = $1 AND memory_id = $2 AND meta->>'transition' = 'supersede'
   AND (meta#>>'{{after,valid_to}}')::timestamptz = $3
 ORDER BY ts DESC, id DESC LIMIT 1
 
+-- name: begun
+-- The memory $3, if the beginning of its span was set when it took the place of $2, and it took the place of no other.
+SELECT {columns} FROM memories m
+WHERE m.tenant_id = $1 AND m.id = $3 AND ($4::text[] IS NULL OR m.category = ANY ($4))
+  AND EXISTS (SELECT FROM history h WHERE h.tenant_id = $1 AND h.memory_id = m.id::text AND h.meta ? 'began_for'
+              AND (h.meta#>>'{{after,valid_from}}')::timestamptz = m.valid_from)
+  AND NOT EXISTS (SELECT FROM memories o WHERE o.tenant_id = $1 AND o.user_pk = m.user_pk
+                  AND o.superseded_by = m.id AND o.id <> $2)
+
 -- name: known
 -- Whether this id ever was a memory of the tenant.
 SELECT EXISTS (SELECT 1 FROM history WHERE tenant_id = $1 AND memory_id = $2)

@@ -10,15 +10,7 @@ from app.domain.changes import ChangeKind, MemoryChange
 from app.domain.errors import FactMemory, InvalidInput, InvalidSpan, NotFound, VersionConflict
 from app.domain.idempotency import OptionalKey
 from app.domain.memory.memory import Memory, MemoryState, MemoryType, NewMemory
-from app.domain.memory.transitions import (
-    TARGETS,
-    Transition,
-    require_source,
-    retracting_fields,
-    source_states,
-    superseding_fields,
-    transition_meta,
-)
+from app.domain.memory.transitions import TARGETS, Transition, require_source
 from app.domain.outages import WriteContention
 from app.domain.principal import Principal
 from app.domain.text_rules import text_key
@@ -29,6 +21,7 @@ from app.storage.memory.memories import MemoryStorage
 from app.storage.uow import UnitOfWork
 from app.usecases.memory.edit_records import edit_event
 from app.usecases.memory.relations import delta_meta, edges_to, threads_of
+from app.usecases.memory.state_changes import begun, ending_change
 from app.usecases.memory.write import WriteMemories
 from app.usecases.tenancy.limits import Limits
 
@@ -149,40 +142,18 @@ class CorrectMemories:
     ) -> CorrectedMemory:
         principal = principal.speaking_as(new.agent_id)
         memory_id = new_id()
-        closing = self._closing(principal, was, old, new, memory_id)
+        now = self._clock.now()
+        begins_at = new.valid_from or new.created_at or now
+        closing = ending_change(principal, old, memory_id, begins_at, now, action=_ACTIONS[was])
+        closing = replace(closing, observations=(edit_event(old, "update"),))
         fresh = await self._fresh(principal, old, new, embedding, memory_id)
+        if was == "superseded":
+            fresh = begun(fresh, old.id, begins_at, new)
         corrected = CorrectedMemory(memory_id, old.id, TARGETS[_ACTIONS[was]].value)
         response = {"id": str(memory_id), "corrected_id": str(old.id), "state": corrected.state}
         keys = [] if key is None else [KeyRecord(key, response, old.user_id, memory_id)]
         outcome = await self._journal.record(principal, [closing, fresh], keys=keys)
         return corrected if outcome.replay is None else _from_response(outcome.replay)
-
-    def _closing(
-        self, principal: Principal, was: Verdict, old: Memory, new: NewMemory, memory_id: UUID
-    ) -> MemoryChange:
-        now = self._clock.now()
-        action = _ACTIONS[was]
-        fields: dict[str, Any] = retracting_fields(now)
-        if action is Transition.supersede:
-            fields = superseding_fields(
-                now,
-                successor=memory_id,
-                ends_at=new.valid_from or new.created_at or now,
-                valid_from=old.valid_from,
-                valid_to=old.valid_to,
-            )
-        return MemoryChange(
-            kind=ChangeKind.superseded,  # the delta shows the new memory
-            memory_id=old.id,
-            user_id=old.user_id,
-            actor=principal.actor_name,
-            fields=fields,
-            expect_version=old.version,
-            expect_states=source_states(action),
-            history_meta=transition_meta(action),
-            new_ref=str(memory_id),
-            observations=(edit_event(old, "update"),),
-        )
 
     async def _fresh(
         self, principal: Principal, old: Memory, new: NewMemory, embedding: Embedding, memory_id: UUID

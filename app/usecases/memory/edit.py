@@ -1,7 +1,7 @@
 """All changes to one memory: patch, pin, delete, restore and purge. Each is one journaled change."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, TypeVar
 from uuid import UUID
@@ -21,16 +21,7 @@ from app.domain.idempotency import OptionalKey
 from app.domain.memory.memory import Memory, MemoryState, MemoryType, check_span
 from app.domain.memory.presentation import embedded_text
 from app.domain.memory.procedures import check_steps
-from app.domain.memory.transitions import (
-    Transition,
-    deleting_fields,
-    require_source,
-    restoring_fields,
-    retracting_fields,
-    source_states,
-    superseding_fields,
-    transition_meta,
-)
+from app.domain.memory.transitions import Transition, deleting_fields, is_overdue, require_source, restoring_fields
 from app.domain.outages import EmbedderUnavailable, WriteContention
 from app.domain.principal import Principal
 from app.domain.text_rules import check_text
@@ -38,21 +29,20 @@ from app.ports import Clock, Embedder, Embedding
 from app.storage.journal import Journal
 from app.storage.memory.memories import ComparedMemory, MemoryStorage
 from app.storage.uow import UnitOfWork
-from app.usecases.memory.closing import CloseSpans, later_statement, stated_at, told_as_update
+from app.usecases.memory.closing import CloseSpans, as_successor, stated_at
 from app.usecases.memory.edit_records import cutting_jobs, edit_event, edit_key_records
 from app.usecases.memory.relations import edges_to, threads_of
+from app.usecases.memory.state_changes import (
+    begun,
+    ending_change,
+    retracting_change,
+    span_change,
+    state_change,
+    told_as_ended,
+)
 
 T = TypeVar("T")
 _TOO_LATE = (NotFound, WrongState, VersionConflict, DuplicateText)
-
-
-@dataclass(frozen=True, slots=True)
-class _StateChange:
-    """A transition of a memory, the kind of change that it is, and the fields that it sets."""
-
-    action: Transition
-    kind: ChangeKind
-    fields: Mapping[str, Any]
 
 
 class EditMemories:
@@ -131,7 +121,7 @@ class EditMemories:
                 return await self._record_unchanged(principal, before, key)
             now = self._clock.now()
             fields = deleting_fields(now, self._policies.of(principal).lifecycle.purge_at(now))
-            deletion = _StateChange(Transition.delete, ChangeKind.soft_deleted, fields)
+            deletion = state_change(principal, before, Transition.delete, ChangeKind.soft_deleted, fields)
             try:
                 return await self._change_state(principal, before, deletion, key, version)
             except (WrongState, VersionConflict):
@@ -152,13 +142,19 @@ class EditMemories:
         async def apply_restore() -> Memory:
             for _attempt in range(self._defaults.write.attempts):
                 before = await self._load_memory(principal, memory_id)
-                require_source(Transition.restore, before.state)
+                now = self._clock.now()
+                overdue = before.state is MemoryState.active and is_overdue(before, now)  # the job comes later
+                if not overdue:
+                    require_source(Transition.restore, before.state)
                 async with self._uow.read(principal) as tx:
                     valid_to = await self._memories.find_given_end(tx, principal, before)
-                fields = restoring_fields(before, self._clock.now(), valid_to)
-                restoration = _StateChange(Transition.restore, ChangeKind.restored, fields)
+                    begun = await self._memories.find_begun(tx, principal, before)
+                fields = restoring_fields(before, now, valid_to)
+                restoration = state_change(principal, before, Transition.restore, ChangeKind.restored, fields)
+                restoration = replace(restoration, expect_states=(before.state.value,))
+                beside = () if begun is None else (span_change(principal, begun, {"valid_from": None}),)
                 try:  # the fields were computed from this version
-                    return await self._change_state(principal, before, restoration, key, before.version)
+                    return await self._change_state(principal, before, restoration, key, before.version, beside)
                 except VersionConflict:
                     continue
             raise WriteContention()
@@ -177,8 +173,7 @@ class EditMemories:
             before = await self._load_memory(principal, memory_id)
             if before.state is MemoryState.retracted:
                 return await self._record_unchanged(principal, before, key)
-            fields = retracting_fields(self._clock.now())
-            retraction = _StateChange(Transition.retract, ChangeKind.retracted, fields)
+            retraction = retracting_change(principal, before, self._clock.now(), {}, None)
             return await self._change_state(principal, before, retraction, key, version)
 
         return await self._run_once(principal, memory_id, key, apply_retraction)
@@ -287,9 +282,9 @@ class EditMemories:
             jobs=cutting_jobs(before.id, after, self._defaults.sources) if retold else (),
         )
         others = [c for c in compared if c.near and c.neighbour.id != before.id]
-        closed = (await self._closing.find_closed(principal, later_statement(before.id, after), others)).older
+        closed = (await self._closing.find_closed(principal, before.id, after, others)).older
         if closed:
-            change = told_as_update(change, closed)
+            change = as_successor(change, closed, stated_at(after), after)
         beside = self._closing.compose_closings(principal, closed, before.id, stated_at(after))
         return await self._record_and_load(principal, before, change, key, tuple(beside))
 
@@ -306,32 +301,26 @@ class EditMemories:
 
     def _plan_supersession(
         self, principal: Principal, before: Memory, successor: Memory | None, valid_to: datetime | None
-    ) -> tuple[_StateChange, tuple[MemoryChange, ...]]:
+    ) -> tuple[MemoryChange, tuple[MemoryChange, ...]]:
         """Return the supersession, and the change of the later statement that the deltas show."""
         now = self._clock.now()
-        ends_at = now if successor is None else successor.valid_from or successor.created_at
-        fields = superseding_fields(
-            now,
-            successor=successor.id if successor else None,
-            ends_at=ends_at,
-            valid_from=before.valid_from,
-            valid_to=before.valid_to,
-        )
+        ends_at = now if successor is None else stated_at(successor)
+        change = ending_change(principal, before, successor.id if successor else None, ends_at, now)
         if valid_to is not None:
             check_span(before.valid_from, valid_to)
-            fields["valid_to"] = valid_to
-        if (ends := fields.get("valid_to")) is not None and ends > now:
+            change = replace(change, fields={**change.fields, "valid_to": valid_to})
+        if (ends := change.fields.get("valid_to")) is not None and ends > now:
             raise InvalidSpan("the span would end in the future: set the memory's valid_to instead")
         if before.valid_from is not None and before.valid_from >= (ends or ends_at):
             raise InvalidSpan("the memory begins later: delete it or retract it")
         if successor is None:
-            return _StateChange(Transition.supersede, ChangeKind.ended, fields), ()
+            return told_as_ended(change), ()
         succession = MemoryChange(
             kind=ChangeKind.updated,
             memory_id=successor.id,
             user_id=successor.user_id,
             actor=principal.actor_name,
-            fields={"state": successor.state.value},  # it stays as it is, and its history names the other one
+            fields={"state": successor.state.value},  # its history names the other one
             threads=threads_of(before.thread_id, successor.thread_id),
             expect_version=None if principal.categories is None else successor.version,
             expect_states=(MemoryState.active.value,),
@@ -340,30 +329,24 @@ class EditMemories:
             new_ref=str(successor.id),
             replaces=(before.id,),
         )
-        return _StateChange(Transition.supersede, ChangeKind.superseded, fields), (succession,)
+        return change, (begun(succession, before.id, valid_to or ends_at, successor),)
 
     async def _change_state(
         self,
         principal: Principal,
         before: Memory,
-        wanted: _StateChange,
+        change: MemoryChange,
         key: OptionalKey,
         version: int | None = None,
         beside: tuple[MemoryChange, ...] = (),
     ) -> Memory:
-        require_source(wanted.action, before.state)
-        kind = wanted.kind
-        change = MemoryChange(
-            kind=kind,
-            memory_id=before.id,
-            user_id=before.user_id,
-            actor=principal.actor_name,
-            fields=wanted.fields,
+        if before.state.value not in change.expect_states:
+            raise WrongState(f"the memory is {before.state.in_words}")
+        kind = change.kind
+        change = replace(
+            change,
             threads=threads_of(before.thread_id),
             expect_version=version,
-            expect_states=source_states(wanted.action),
-            history_meta=transition_meta(wanted.action),
-            new_ref=str(beside[0].memory_id) if beside else None,
             observations=(edit_event(before, "delete" if kind is ChangeKind.soft_deleted else "update"),),
             jobs=cutting_jobs(before.id, before, self._defaults.sources) if kind is ChangeKind.restored else (),
         )

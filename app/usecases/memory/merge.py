@@ -7,7 +7,7 @@ from typing import Any, Literal
 from uuid import UUID
 
 from app.domain.changes import ChangeKind, MemoryChange, Observation
-from app.domain.memory.memory import MemoryType, NewMemory
+from app.domain.memory.memory import MemoryState, MemoryType, NewMemory
 from app.domain.memory.merge_bands import Decision, merge_text
 from app.domain.memory.transitions import Transition, source_states, superseding_fields, transition_meta
 from app.domain.principal import Principal
@@ -22,7 +22,8 @@ class WriteResult:
     """The result of a write. `similarity`: the best cosine among the compared; `revision`: the thread's new one.
 
     `unchanged`: memory `matched_id` says the same already, with the same importance, pin and tags; nothing was stored.
-    `closed`: the memories whose span the written statement ended; none in the answer to a repeated request.
+    `closed`: the memories whose span the written statement ended; none in the answer to a repeated request. `state`,
+    `superseded_by`: those of a memory that a stored one, stated later, closed at once.
     """
 
     id: UUID | None
@@ -33,6 +34,8 @@ class WriteResult:
     revision: int | None = None
     reason: str | None = None
     closed: tuple[UUID, ...] = ()
+    state: MemoryState | None = None
+    superseded_by: UUID | None = None
 
 
 @dataclass(frozen=True, slots=True)

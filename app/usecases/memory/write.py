@@ -26,10 +26,11 @@ from app.domain.errors import (
 from app.domain.idempotency import IdempotencyKey, OptionalKey
 from app.domain.ids import list_names, past_moment
 from app.domain.memory.independent_batches import independent_batches
-from app.domain.memory.memory import MemoryType, NewMemory
+from app.domain.memory.memory import MemoryState, MemoryType, NewMemory
 from app.domain.memory.merge_bands import Decision, decide_merge
 from app.domain.memory.presentation import embedded_text
 from app.domain.memory.procedures import check_steps
+from app.domain.memory.transitions import TARGETS, Transition
 from app.domain.outages import DatabaseUnavailable, EmbedderUnavailable, WriteContention
 from app.domain.principal import Principal
 from app.domain.text_rules import check_text, text_key
@@ -39,7 +40,7 @@ from app.storage.journal import Journal, KeyRecord, RecordedChange
 from app.storage.memory.memories import ComparedMemory, MemoryStorage
 from app.usecases.facts.memories import EmbedFactMemories
 from app.usecases.facts.turns import ReadTurnFacts
-from app.usecases.memory.closing import ClosedSpans, CloseSpans, later_statement, stated_at, told_as_update
+from app.usecases.memory.closing import ClosedSpan, ClosedSpans, CloseSpans, as_successor, stated_at
 from app.usecases.memory.edit_records import cutting_jobs
 from app.usecases.memory.later_check import Compared, LaterCheck
 from app.usecases.memory.merge import MergeTarget, WritePlan, WriteResult, compose_write, search_event, write_event
@@ -147,52 +148,64 @@ class WriteMemories:
         return await self._record_write(principal, new, composed, compared, key)
 
     async def store_many(self, principal: Principal, items: Sequence[Storable]) -> list[WriteResult | Exception]:
-        """Store independent memories in one transaction; if that fails, store them one by one.
+        """Store independent memories in one transaction, but for those that a stored one closes; if it fails, singly.
 
         Do not try again after DatabaseUnavailable: the first transaction may have been committed.
         """
+        results: dict[int, WriteResult | Exception] = {}
         if len(items) > 1:
             try:
-                return await self._store_together(principal, items)
+                results = await self._store_together(principal, items)
             except DatabaseUnavailable as error:
                 return [error] * len(items)
             except Exception:  # one by one, each item gets its own result or error
                 log.info("bulk_one_by_one", lines=len(items))
-        return [await self._store_alone(principal, item) for item in items]
+        return [
+            results[at] if at in results else await self._store_alone(principal, item) for at, item in enumerate(items)
+        ]
 
-    async def _store_together(self, principal: Principal, items: Sequence[Storable]) -> list[WriteResult | Exception]:
-        """Store all in one transaction. Raise WriteContention if two change one memory, or one is skipped."""
+    async def _store_together(
+        self, principal: Principal, items: Sequence[Storable]
+    ) -> dict[int, WriteResult | Exception]:
+        """Store in one transaction, and return the results by place. Leave out what a stored memory closes.
+
+        Raise WriteContention if two change one memory, or one is skipped.
+        """
         changes: list[MemoryChange] = []
         keys: list[KeyRecord] = []
-        last: list[tuple[WriteResult, int]] = []
+        last: dict[int, tuple[WriteResult, int]] = {}
         touched: set[UUID | None] = set()
         writes: list[Compared] = []
-        for new, embedding, key in items:
+        for place, (new, embedding, key) in enumerate(items):
             speaker = principal.speaking_as(new.agent_id)
             compared = await self._find_neighbours(speaker, new, embedding)
             composed = await self._add_facts(speaker, new, self._compose_write(speaker, new, embedding, compared))
             if composed is not None:
                 closed = await self._find_closed(speaker, new, composed, compared)
-                composed = None if closed.newer else self._add_closings(speaker, new, composed, closed)
+                if closed.newer:
+                    continue
+                composed = self._add_closings(speaker, new, composed, closed)
             if composed is None or not touched.isdisjoint(ids := {composed[1].id, *(c.memory_id for c in composed[0])}):
                 raise WriteContention()
             touched |= ids
             changes += composed[0]
             keys += _key_records(key, new, composed[1])
-            last.append((composed[1], len(changes) - 1))
+            last[place] = composed[1], len(changes) - 1
             writes.append((composed[1], compared))
+        if not last:
+            return {}
         changes = self._later.add_job(changes, writes)
         outcome = await self._journal.record(principal, changes, keys=keys)
         if outcome.replay is not None:  # one key only, and it was used before
             raise WriteContention()
         await self._fact_memories.embed_memories(principal, outcome.fact_memories)
         self._later.publish_jobs(principal, changes)
-        return [
-            self._finish_unchanged(principal, new, written)
+        return {
+            place: self._finish_unchanged(principal, items[place][0], written)
             if written.action == "unchanged"
-            else self._finish_write(principal, new, written, outcome.recorded[at])
-            for (new, *_), (written, at) in zip(items, last, strict=True)
-        ]
+            else self._finish_write(principal, items[place][0], written, outcome.recorded[at])
+            for place, (written, at) in last.items()
+        }
 
     def independent_batches(self, drafts: Sequence[NewMemory], embeddings: Sequence[Embedding]) -> list[range]:
         """Return the ranges of one user's memories that `store_many` can take together, in order."""
@@ -282,19 +295,22 @@ class WriteMemories:
         text = (changes[-1].new.text if changes[-1].new else changes[-1].fields.get("text")) if changes else None
         if new.type is not MemoryType.semantic or text is None:
             return ClosedSpans()
-        said = later_statement(changes[-1].memory_id, replace(new, text=text))
         without = {change.memory_id for change in changes}
         others = [c for c in compared if c.near and c.neighbour.id not in without]
-        closed = await self._closing.find_closed(principal, said, others)
+        closed = await self._closing.find_closed(principal, changes[-1].memory_id, replace(new, text=text), others)
         return closed if written.action == "created" and not new.pinned else replace(closed, newer=None)
 
     def _add_closings(self, principal: Principal, new: NewMemory, composed: Composed, closed: ClosedSpans) -> Composed:
         changes, written = composed
+        if closed.newer is not None:
+            written = _closed_at_once(written, closed.newer)
         if not closed.older:
-            return composed
-        closings = self._closing.compose_closings(principal, closed.older, changes[-1].memory_id, stated_at(new))
-        written = replace(written, closed=tuple(memory.id for memory in closed.older))
-        return [*closings, *changes[:-1], told_as_update(changes[-1], closed.older)], written
+            return changes, written
+        *others, change = changes
+        closings = self._closing.compose_closings(principal, closed.older, change.memory_id, stated_at(new))
+        written = replace(written, closed=tuple(one.memory.id for one in closed.older))
+        span = change.new or replace(new, **{end: change.fields[end] for end in ("valid_from", "valid_to")})
+        return [*closings, *others, as_successor(change, closed.older, stated_at(new), span)], written
 
     def _finish_unchanged(self, principal: Principal, new: NewMemory, written: WriteResult) -> WriteResult:
         """Record when the memory was stated again, because that keeps it from being forgotten. This is no retrieval."""
@@ -403,6 +419,12 @@ def _check_draft(policies: Policies, principal: Principal, draft: NewMemory, now
     )
 
 
+def _closed_at_once(written: WriteResult, newer: ClosedSpan) -> WriteResult:
+    """Return the result of a write whose statement a stored one closes."""
+    successor = newer.memory.id if newer.action is Transition.supersede else None
+    return replace(written, state=TARGETS[newer.action], superseded_by=successor)
+
+
 def _key_records(key: OptionalKey, new: NewMemory, written: WriteResult) -> list[KeyRecord]:
     """Return the record of a write under its idempotency key; nothing without a key."""
     if key is None:
@@ -413,6 +435,8 @@ def _key_records(key: OptionalKey, new: NewMemory, written: WriteResult) -> list
         "matched_id": str(written.matched_id) if written.matched_id else None,
         "similarity": written.similarity,
         "reason": written.reason,
+        "state": written.state.value if written.state else None,
+        "superseded_by": str(written.superseded_by) if written.superseded_by else None,
     }
     return [KeyRecord(key, response, new.user_id, written.id)]
 
@@ -427,4 +451,6 @@ def _result_from_replay(new: NewMemory, first: dict[str, Any]) -> WriteResult:
         related=first["related"] or 0,
         revision=(first["revs"] or {}).get(new.thread_id) if new.thread_id else None,
         reason=first["reason"],
+        state=MemoryState(first["state"]) if first.get("state") else None,  # the key may be older than these fields
+        superseded_by=UUID(first["superseded_by"]) if first.get("superseded_by") else None,
     )

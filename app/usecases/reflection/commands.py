@@ -24,7 +24,14 @@ from app.ports import Clock
 from app.storage.journal import Journal, KeyRecord
 from app.storage.reflection.commands import CommandStorage, EarlierStatements
 from app.storage.reflection.fact_extraction import TurnFactStorage
-from app.usecases.memory.closing import deleting_change, ending_change, retracting_change, statement_of, told_as_ended
+from app.usecases.memory.closing import statement_of
+from app.usecases.memory.state_changes import (
+    beginning_changes,
+    deleting_change,
+    ending_change,
+    retracting_change,
+    told_as_ended,
+)
 from app.usecases.memory.write import RACE_LOST
 from app.usecases.reflection.results import visible_categories
 from app.usecases.reflection.turn_writes import turn_key
@@ -32,7 +39,7 @@ from app.usecases.reflection.turn_writes import turn_key
 ROUTE: Final = "commands"
 VERSION: Final = "commands.v1"
 MAX_QUOTE: Final = 300
-WORDS: Final[Mapping[Action, str]] = {"supersede": "ended", "retract": "retracted", "forget": "deleted"}
+WORDS: Final[Mapping[Action, str]] = {"supersede": "superseded", "retract": "retracted", "forget": "deleted"}
 """The names of the counts in the job's report."""
 
 
@@ -81,6 +88,10 @@ class ObeyTurn:
         """Record the changes in one transaction. Return None if another write changed one of the memories first."""
         speaker = principal.speaking_as(turn.agent_id)
         changes = [self._compose(speaker, turn, memory, action, ended) for memory, action in chosen.values()]
+        closed = [memory.id for memory, action in chosen.values() if action == "supersede" and not ended]
+        if closed:
+            changes += beginning_changes(speaker, turn, closed[0], turn.created_at)
+        changes.sort(key=lambda change: change.memory_id)
         end = KeyRecord(turn_key(ROUTE, turn, str(turn.id)), {"id": str(turn.id)}, turn.user_id)
         try:
             outcome = await self.journal.record(speaker, changes, keys=[end])
@@ -88,7 +99,7 @@ class ObeyTurn:
             return None
         if outcome.replay is not None:
             return {}
-        return {"forgotten": len(chosen)} | Counter(WORDS[action] for _memory, action in chosen.values())
+        return dict(Counter(WORDS[action] for _memory, action in chosen.values()))
 
     def _compose(self, principal: Principal, turn: Memory, memory: Memory, action: Action, ended: bool) -> MemoryChange:
         """Return the change. A statement that only denies (`ended`) is no successor of what it ends."""

@@ -32,8 +32,8 @@ from app.prompts.reconcile import VERSION, read_reconcile, reconcile_prompt
 from app.storage.journal import Journal, KeyRecord
 from app.storage.memory.memories import ComparedMemory
 from app.storage.reflection.reconcile import FactNeighbour, ReconcileStorage
-from app.usecases.memory.closing import ending_change, told_as_ended
 from app.usecases.memory.merge import MergeTarget, WriteResult
+from app.usecases.memory.state_changes import beginning_changes, ending_change, told_as_ended
 from app.usecases.memory.write import RACE_LOST, WriteMemories
 from app.usecases.reflection.model_gateway import ModelGateway
 
@@ -271,8 +271,13 @@ class Reconcile:
         change = replace(change, observations=(replace(event, sim=neighbour.similarities[fact.order]),))
         response = {"id": str(memory.id), "action": "deleted"}
         record = KeyRecord(key(str(memory.id)), response, memory.user_id, memory.id)
+        changes = [change]
+        if written and written.id and written.action == "created":
+            stored = replace(fact.new, created_at=turn.created_at).to_memory(written.id)
+            changes += beginning_changes(principal, stored, memory.id, turn.created_at)
         try:
-            return (await self.journal.record(principal, [change], keys=[record])).replay is None
+            changes.sort(key=lambda one: one.memory_id)
+            return (await self.journal.record(principal, changes, keys=[record])).replay is None
         except RACE_LOST:
             return False
 
