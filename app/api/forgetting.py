@@ -1,5 +1,7 @@
 """Forgetting by id or by description, for HTTP and MCP: show what would go, then soft-delete what is confirmed."""
 
+import re
+from itertools import pairwise
 from typing import Final
 from uuid import UUID
 
@@ -10,12 +12,22 @@ from app.api.schemas.memory.memories import memory_body
 from app.bootstrap import Application
 from app.domain.errors import FactMemory, NotFound, ScopeRequired
 from app.domain.filters import Filters
+from app.domain.languages import ENGLISH, count_unspaced
 from app.domain.memory.memory import Memory, MemoryType
+from app.domain.phrasebooks.phrasebook import fold
 from app.domain.principal import Principal
 from app.usecases.recall.search import SearchQuery
 
 SHOWN: Final = 5
-"""The number of memories that a description finds."""
+"""The most memories that a description finds."""
+LEAST_RELEVANCE: Final = 0.3
+"""The least calibrated relevance of a memory that a description may mean. What fits nothing finds nothing."""
+LEAST_WORD: Final = 4
+"""The letters of a word that a description shares with a memory in another language than English.
+
+Relevance is calibrated on English, and other texts of one language look alike to an English model.
+"""
+_WORD: Final = re.compile(r"[^\W_]+")
 _DESCRIBED: Final = frozenset({MemoryType.semantic, MemoryType.episodic, MemoryType.insight})
 
 
@@ -39,9 +51,24 @@ async def _find(app: Application, principal: Principal, body: Forgetting) -> lis
     if not has_scope(principal, "query"):
         raise ScopeRequired("a description needs a key with scope 'query'; name the memory by its id")
     filters = Filters(user_id=body.user_id)
-    query = SearchQuery(body.description or "", filters, types=_DESCRIBED, top_k=SHOWN)
+    described = body.description or ""
+    query = SearchQuery(described, filters, types=_DESCRIBED, top_k=SHOWN, min_relevance=LEAST_RELEVANCE)
     found = (await app.recall.search.search_memories(principal, query)).results
-    return [result.memory for result in found if result.memory.fact_topic is None]
+    memories = (result.memory for result in found if result.memory.fact_topic is None)
+    return [memory for memory in memories if _may_mean(described, memory)]
+
+
+def _may_mean(described: str, memory: Memory) -> bool:
+    if memory.language == ENGLISH:
+        return True
+    return not _long_words(described).isdisjoint(_long_words(memory.text))
+
+
+def _long_words(text: str) -> frozenset[str]:
+    """Return the folded words that say something by their length, and the pairs of signs of scripts without blanks."""
+    low = fold(text)
+    words = frozenset(word for word in _WORD.findall(low) if len(word) >= LEAST_WORD)
+    return words | frozenset(one + other for one, other in pairwise(low) if count_unspaced(one + other) == 2)
 
 
 async def _load(app: Application, principal: Principal, user_id: str, memory_id: UUID) -> Memory:

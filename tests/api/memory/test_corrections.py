@@ -211,6 +211,44 @@ async def test_forgetting_shows_what_would_go_and_then_does_it(http: httpx.Async
     assert [m["id"] for m in (await http.post("/memory/forget", json=by_id)).json()["matches"]] == [studio]
 
 
+@pytest.mark.parametrize(
+    ("stored", "meant", "unrelated"),
+    [
+        (
+            ["Maya has a dog named Max.", "Maya plays the cello.", "Maya is allergic to peanuts."],
+            "what I said about peanuts",
+            ["my mortgage at the bank", "the recipe for lasagna", "passport number"],
+        ),
+        (
+            ["Maya hat einen Hund namens Max.", "Maya spielt sonntags Cello.", "Maya ist gegen Erdnüsse allergisch."],
+            "was ich über Erdnüsse gesagt habe",
+            ["mein Kredit bei der Bank", "das Rezept für Lasagne", "Passnummer"],
+        ),
+        (
+            ["Maya tiene un perro llamado Max.", "Maya toca el violonchelo.", "Maya es alérgica a los cacahuetes."],
+            "lo que dije de los cacahuetes",
+            ["mi hipoteca en el banco", "la receta de la lasaña", "número de pasaporte"],
+        ),
+    ],
+    ids=["en", "de", "es"],
+)
+async def test_a_description_that_fits_nothing_finds_nothing(
+    http: httpx.AsyncClient, stored: list[str], meant: str, unrelated: list[str]
+) -> None:
+    for text in stored:
+        await remember(http, text)
+    found = [
+        [
+            m["text"]
+            for m in (await http.post("/memory/forget", json={"user_id": "maya", "description": words})).json()[
+                "matches"
+            ]
+        ]
+        for words in (meant, *unrelated)
+    ]
+    assert found == [[stored[-1]], [], [], []]
+
+
 async def test_bad_forgetting_is_refused(http: httpx.AsyncClient) -> None:
     mine = (await remember(http, PORTO))["id"]
     other = (await remember(http, "Nadia plays chess.", user_id="nadia"))["id"]
