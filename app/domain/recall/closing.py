@@ -100,7 +100,7 @@ def _ends(older: Parsed, newer: Parsed, before: str, after: str) -> bool:
 def _describes(older: Parsed, newer: Parsed) -> bool:
     """Tell whether a thing of the user's is only described: who says that a laptop is fast may say where it is now."""
     sides = [side.said for side in (older, newer)]
-    if not older.is_own or not all(said[0].kind is Kind.BE for said in sides):
+    if not older.is_own or not all(said and said[0].kind is Kind.BE for said in sides):
         return False
     shapes = [
         (any(word.kind is Kind.PREPOSITION for word in said), any(is_numeric(w) or w.kind in _NAMES for w in said))

@@ -37,7 +37,7 @@ class ClosedSpan:
 
 @dataclass(frozen=True, slots=True)
 class ClosedSpans:
-    """What a statement closes. `newer`: the latest stored memory that closes the statement itself, and how."""
+    """The memories that a statement closes. `newer`: the latest stored one that closes the statement itself."""
 
     older: tuple[ClosedSpan, ...] = ()
     newer: ClosedSpan | None = None

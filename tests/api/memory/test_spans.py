@@ -144,3 +144,16 @@ async def test_the_future_ends_nothing_yet(http: httpx.AsyncClient) -> None:
     refused(await http.post(f"/memory/{now['id']}/supersede", json=later), 422, "invalid_span")
     asked = {"user_id": "maya", "id": now["id"], "text": "Maya works at Globex.", "was": "superseded"}
     refused(await http.post("/memory/correct", json=asked | {"valid_from": later["valid_to"]}), 422, "invalid_span")
+
+
+async def test_a_write_that_a_stored_memory_closes_says_so_and_is_told_by_no_header(http: httpx.AsyncClient) -> None:
+    now = await remember(http, "The user lives in Bergen now.", thread_id="t1")
+    old = await remember(http, "The user lives in Oslo.", thread_id="t1", created_at=PAST)
+    assert (old["action"], old["state"], old["superseded_by"]) == ("created", "superseded", now["id"])
+    assert "state" not in now
+    assert (await span_of(http, old["id"]))[1] == (await span_of(http, now["id"]))[0]
+    header = (await ask(http, "Where does the user live?", thread_id="t1", since_rev=0))["header"]
+    assert "Bergen" in str(header)
+    assert "Oslo" not in str(header)
+    before = await ask(http, "Where does the user live?", valid_at="2020-01-01T00:00:00Z", min_relevance=0)
+    assert texts(before) == ["The user lives in Oslo."]

@@ -62,6 +62,7 @@ STEPS = st.one_of(
     step("recreate", thread=st.sampled_from(THREADS)),
     *[step("span", first=DAYS, last=DAYS)] * 2,
     step("end", at=DAYS),
+    *[step("succeed", other=NUMBERS)] * 2,
     step("retract"),
     step("overdue", days=st.sampled_from([-1, 1])),
     step("expire"),
@@ -86,6 +87,17 @@ class TimedChanges(Changes):
             span = {"valid_from": memory.valid_from, "valid_to": memory.valid_to}
             fields = superseding_fields(self.clock.now(), successor=None, ends_at=ends, **span)
             await self._record(memory, ChangeKind.ended, fields)
+
+    async def succeed(self, number: int, other: int) -> None:
+        """Supersede a memory by another one of its user, which begins where it ends."""
+        memory = await self.pick(number, state="active")
+        heir = await self.pick(other, state="active")
+        if memory is None or heir is None or memory.user_id != heir.user_id:
+            return
+        old = await self.app.memory.edit.supersede_memory(self.caller.scope, memory.id, by=heir.id)
+        after = (await self.memories())[heir.id]
+        if heir.valid_from is None and heir.valid_to is None:
+            assert after.valid_from == old.valid_to or memory.valid_to is not None
 
     async def retract(self, number: int) -> None:
         await self._change(number, ChangeKind.retracted, retracting_fields(self.clock.now()))
