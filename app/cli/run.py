@@ -92,10 +92,10 @@ async def _open_job(
         async with open_embed_missing(settings) as embed:
 
             async def fill_vectors(principal: Principal) -> ForgettingReport:
-                counts = (
-                    {"missing": await embed.count_missing(principal)} if dry_run else await embed.embed_all(principal)
-                )
-                return ForgettingReport(job, dry_run, counts)
+                if not dry_run:
+                    return ForgettingReport(job, dry_run, await embed.embed_all(principal))
+                missing, past = await embed.count_missing(principal), await embed.count_past(principal)
+                return ForgettingReport(job, dry_run, {"missing": missing, "past": past})
 
             yield fill_vectors
     elif job == "blobs":

@@ -17,6 +17,13 @@ class WriteContention(MnemaError):
     status = 503
 
 
+class PastIncomplete(MnemaError):
+    """The memories of before the upgrade are still being read from history; ask later, or about a later time."""
+
+    code = "past_incomplete"
+    status = 503
+
+
 class FactsUnread(WriteContention):
     """The user has facts, which the writer of a turn has not read; the writer reads them and tries again."""
 

@@ -112,6 +112,12 @@ CREATE POLICY tenant ON history AS PERMISSIVE FOR ALL TO PUBLIC
     USING (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid)
     WITH CHECK (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid);
 
+ALTER TABLE history_fills ENABLE ROW LEVEL SECURITY;
+ALTER TABLE history_fills FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON history_fills AS PERMISSIVE FOR ALL TO PUBLIC
+    USING (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid)
+    WITH CHECK (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid);
+
 ALTER TABLE idempotency_keys ENABLE ROW LEVEL SECURITY;
 ALTER TABLE idempotency_keys FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON idempotency_keys AS PERMISSIVE FOR ALL TO PUBLIC

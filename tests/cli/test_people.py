@@ -171,7 +171,7 @@ async def test_what_has_no_vector_is_embedded_by_hand(
     dry = await mnema("run", "embed", "--dry-run", **operator)
     assert dry.stdout.endswith(": embed: missing 1 (dry run: nothing was changed)\n"), dry.stderr
     done = await mnema("run", "embed", **operator)
-    assert done.stdout.endswith(": embed: embedded 1, items 0, indexed 0, refused 0\n"), done.stderr
+    assert done.stdout.endswith(": embed: embedded 1, items 0, indexed 0, refused 0, past 0\n"), done.stderr
     swept = await mnema("run", "blobs", "--dry-run", **operator)
     assert swept.stdout.endswith(": blobs: orphans 0, deleted 0 (dry run: nothing was changed)\n"), swept.stderr
     assert len(await sql(database, "SELECT 1 FROM vec_minilm_l6_v2")) == 1

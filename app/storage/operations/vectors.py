@@ -41,6 +41,7 @@ class VectorStorage:
     def __init__(self, uow: UnitOfWork, space: str) -> None:
         self._uow = uow
         names = {"vec": f"vec_{space}", "fill": f"fill_vectors_{space}", "index": f"index_vectors_{space}"}
+        names |= {"past": f"fill_past_{space}", "space": space}
         self._sql = {name: text.format(**names) for name, text in load_statements("operations/vectors.sql").items()}
 
     async def find_missing(
@@ -99,3 +100,13 @@ class VectorStorage:
         """Add up to `limit` vectors to the approximate index; return how many were added."""
         rows = await self._uow.call(principal, self._sql["index"], limit)
         return int(rows[0]["indexed"])
+
+    async def fill_past(self, principal: Principal, limit: int) -> int:
+        """Read the past of the next `limit` memories from their history. Return how many, 0 at the end."""
+        rows = await self._uow.call(principal, self._sql["fill_past"], limit)
+        return int(rows[0]["filled"])
+
+    async def count_past(self, principal: Principal) -> int:
+        """Return the number of memories whose past `fill_past` has not read."""
+        async with self._uow.read(principal, timeout_s=LONG_S) as tx:
+            return int(await tx.fetchval(self._sql["past_missing"], principal.tenant_id))

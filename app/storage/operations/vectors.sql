@@ -39,3 +39,12 @@ FROM {vec} WHERE tenant_id = $1
 -- Bytes on disk, of all tenants.
 SELECT coalesce(sum(pg_total_relation_size(inhrelid)), 0)::bigint AS bytes FROM pg_inherits
 WHERE inhparent = '{vec}'::regclass
+
+-- name: fill_past
+-- $2 limit. The number of memories whose past was read.
+SELECT {past}($1, $2) AS filled
+
+-- name: past_missing
+-- The memories whose past of before the table is not filled yet.
+SELECT count(*) FROM history_fills f JOIN memories m ON m.tenant_id = f.tenant_id
+WHERE f.tenant_id = $1 AND f.space = '{space}' AND (f.after_id IS NULL OR m.id > f.after_id)

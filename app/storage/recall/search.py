@@ -11,6 +11,7 @@ from pgvector import HalfVector
 from app.domain.filters import Conditions, Filters
 from app.domain.memory.memory import Memory
 from app.domain.memory.moments import NOW, Moments
+from app.domain.outages import PastIncomplete
 from app.domain.principal import Principal
 from app.domain.recall.candidates import Candidate
 from app.ports import Vector
@@ -81,6 +82,7 @@ class SearchStorage:
     def __init__(self, space: str) -> None:
         self._recall = load_statements("recall/search.sql")["recall"].format(space=space)
         self._answer = load_statements("recall/search.sql")["answer"]
+        self._past_is_filled = load_statements("recall/search.sql")["past_is_filled"].format(space=space)
         self._recall_at = load_statements("recall/search.sql")["recall_at"].format(space=space)
         self._answer_at = load_statements("recall/search.sql")["answer_at"].format(columns=memory_columns("(a.memory)"))
 
@@ -106,7 +108,10 @@ class SearchStorage:
         return [] if row is None or row["id"] is None else _candidates_from_row(row)
 
     async def _find_former(self, tx: ReadTx, principal: Principal, search: Search) -> list[Candidate]:
-        """Return the candidates among the memories as they were."""
+        """Return the candidates among the memories as they were. Raise PastIncomplete while the past is filled."""
+        as_of = search.moments.as_of
+        if as_of is not None and not await tx.fetchval(self._past_is_filled, principal.tenant_id, as_of):
+            raise PastIncomplete()
         row = await tx.fetchrow(
             self._recall_at,
             *filter_arguments(principal, search),

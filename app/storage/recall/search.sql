@@ -27,3 +27,7 @@ SELECT a.part, {columns} FROM read_answer_at($1, $2, $3, $4, $5, $6, $7, $8, $9,
 -- name: chunks
 -- $5 the chosen ids, $6 the number of chunks before and after each one.
 SELECT * FROM read_chunks($1, $2, $3, $4, $5, $6)
+
+-- name: past_is_filled
+-- $2 as_of.
+SELECT past_is_filled($1, '{space}', $2)

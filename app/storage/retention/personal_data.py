@@ -170,6 +170,7 @@ TABLES: Final[Mapping[str, TableData]] = {
         "tenant_id memory_id since until category today state expires_at",
         reason="made of history; one table an embedding space",
     ),
+    "history_fills": _kept("tenant_id space began after_id", "the progress of a job"),
     "receipt_items": _owned(
         "erase_receipts", "", "tenant_id receipt_id place part memory_id category version relevance bullet"
     ),

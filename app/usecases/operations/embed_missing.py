@@ -1,4 +1,4 @@
-"""Embedding of rows without a vector in a space, and the approximate index of large tenants."""
+"""Embedding of rows without a vector in a space, the approximate index of large tenants, and the past of memories."""
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -21,6 +21,8 @@ MOST_REFUSED = 100
 """Refused texts after which the model is checked with a text that it cannot refuse."""
 TEXTS_AT_ONCE = 128
 """Texts of store items in a batch. Most items have one text, some up to a thousand."""
+PAST_AT_ONCE = 200
+"""Memories whose past is read from their history in a transaction. Changes of them wait meanwhile."""
 INDEXED_AT_ONCE = 50
 """Vectors indexed in a transaction. Each takes milliseconds, and changes of its memory wait meanwhile."""
 
@@ -62,7 +64,22 @@ class EmbedMissing:
             embedded, after = embedded + count, missing[-1].id
         items = await self._embed_items(principal, report, refused)
         indexed = await self._index_vectors(principal)
-        return {"embedded": embedded, "items": items, "indexed": indexed, "refused": len(refused)}
+        past = await self.fill_past(principal)
+        return {"embedded": embedded, "items": items, "indexed": indexed, "refused": len(refused), "past": past}
+
+    async def count_past(self, principal: Principal) -> int:
+        """Return how many memories `fill_past` would read."""
+        return await self._vectors.count_past(principal)
+
+    async def fill_past(self, principal: Principal) -> int:
+        """Read the past of memories from before the tables of the past, for questions about those times.
+
+        Each part is one transaction, and the next one goes on behind it. Return how many memories were read.
+        """
+        filled = 0
+        while count := await self._vectors.fill_past(principal, PAST_AT_ONCE):
+            filled += count
+        return filled
 
     async def _embed_items(self, principal: Principal, report: Callable[[int], None], refused: list[UUID]) -> int:
         async def embed_batch(items: Sequence[UnembeddedItem]) -> int:

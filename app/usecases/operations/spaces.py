@@ -24,7 +24,8 @@ class SpaceReport:
     """The content of a space over all tenants.
 
     `embedded` counts the memories and store items (`items`) with a vector, `missing` those without. `indexed` counts
-    vectors of memories in the approximate index. `size` is in bytes.
+    vectors of memories in the approximate index, `past` the memories whose past of before the upgrade is not read yet.
+    `size` is in bytes.
     """
 
     registered: RegisteredSpace
@@ -32,6 +33,7 @@ class SpaceReport:
     items: int
     embedded: int
     indexed: int
+    past: int
     size: int
 
     @property
@@ -68,7 +70,7 @@ class Spaces:
         name = registered.space.name
         vectors = VectorStorage(self._uow, name)
         item_vectors = ItemVectorStorage(self._uow, name)
-        memories = items = embedded = indexed = 0
+        memories = items = embedded = indexed = past = 0
         async for principal in tenant_principals(self._tenants):
             counts = await vectors.count_vectors(principal)
             item_count, filled = await item_vectors.count_vectors(principal)
@@ -76,7 +78,8 @@ class Spaces:
             items += item_count
             embedded += counts.vectors + filled
             indexed += counts.indexed
-        return SpaceReport(registered, memories, items, embedded, indexed, await vectors.size_bytes())
+            past += await vectors.count_past(principal)
+        return SpaceReport(registered, memories, items, embedded, indexed, past, await vectors.size_bytes())
 
 
 @dataclass(slots=True)

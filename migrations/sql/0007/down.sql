@@ -136,4 +136,6 @@ BEGIN
     RETURN v_count;
 END $$;
 
+DROP FUNCTION past_is_filled;
+DROP TABLE history_fills;
 ALTER TABLE receipts DROP COLUMN as_of, DROP COLUMN valid_at;

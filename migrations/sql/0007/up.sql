@@ -123,8 +123,35 @@ BEGIN
 END $$;
 GRANT EXECUTE ON FUNCTION read_answer_at TO mnema_app;
 
--- Make past_<space> with its functions, and fill it from history. Each row is one memory as a search compared it from
--- `since` until `until`. `today` is the category that it has now: a key must see both.
+-- The tenants whose past of before a space's table is not filled from history yet. The job `embed` fills it in parts,
+-- in the order of ids: up to `after_id`. Until then no question about a time before `began` is ranked.
+CREATE TABLE history_fills (
+    tenant_id uuid NOT NULL REFERENCES tenants (id) ON DELETE CASCADE,
+    space     text NOT NULL,
+    began     timestamptz NOT NULL DEFAULT now(),
+    after_id  uuid,
+    PRIMARY KEY (tenant_id, space)
+);
+ALTER TABLE history_fills ENABLE ROW LEVEL SECURITY;
+ALTER TABLE history_fills FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON history_fills
+    USING (tenant_id = nullif(current_setting('app.tenant_id', true), '')::uuid)
+    WITH CHECK (tenant_id = nullif(current_setting('app.tenant_id', true), '')::uuid);
+GRANT SELECT, INSERT, UPDATE, DELETE ON history_fills TO mnema_app;
+SELECT plan_for_largest_tenant('history_fills');
+
+-- Return whether the past of a tenant is filled as far as p_as_of.
+CREATE FUNCTION past_is_filled(p_tenant uuid, p_space text, p_as_of timestamptz) RETURNS boolean
+    LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM set_config('app.tenant_id', p_tenant::text, true);
+    RETURN NOT EXISTS (SELECT FROM history_fills f
+                       WHERE f.tenant_id = p_tenant AND f.space = p_space AND f.began > p_as_of);
+END $$;
+GRANT EXECUTE ON FUNCTION past_is_filled TO mnema_app;
+
+-- Make past_<space> with its functions; it is filled later. Each row is one memory as a search compared it from `since`
+-- until `until`. `today` is the category that it has now: a key must see both.
 CREATE FUNCTION create_past(p_name text) RETURNS void LANGUAGE plpgsql AS $space$
 DECLARE
     v_tenant record;
@@ -168,7 +195,9 @@ BEGIN
         'space', p_name));
     FOR v_tenant IN SELECT id FROM list_tenants() LOOP  -- row-level security binds the owner too
         PERFORM set_config('app.tenant_id', v_tenant.id::text, true);
-        EXECUTE format('SELECT %I($1)', 'fill_past_' || p_name) USING v_tenant.id;
+        INSERT INTO history_fills (tenant_id, space) VALUES (v_tenant.id, p_name)
+            -- a space of this name was dropped before
+            ON CONFLICT (tenant_id, space) DO UPDATE SET began = now(), after_id = NULL;
     END LOOP;
     PERFORM set_config('app.tenant_id', '', true);
 END $space$;
@@ -226,8 +255,6 @@ BEGIN
     EXECUTE format('DROP TABLE %I, %I', 'vec_' || p_name, 'past_' || p_name);
 END $$;
 
--- Filling reads the whole history, so it takes as long as that is large.
-SET LOCAL statement_timeout = 0;
 SELECT create_past(name) FROM embedding_spaces;
 SELECT create_put_vectors(name) FROM embedding_spaces;
 

@@ -82,6 +82,7 @@ async def fill(uow: UnitOfWork, journal: Journal, scope: Principal) -> None:
             scope.tenant_id,
             first.memory_id,
         )
+        await tx.execute("INSERT INTO history_fills (tenant_id, space) VALUES ($1, 'minilm_l6_v2')", scope.tenant_id)
         await tx.execute(
             "INSERT INTO jobs (tenant_id, id, kind, payload) VALUES ($1, $2, 'k', '{}')", scope.tenant_id, new_id()
         )

@@ -486,4 +486,4 @@ async def test_the_shipped_schedule_runs_to_its_end(app: Application, scope: Pri
     reports = {kind: (await app.jobs.manage.get_job(scope, job_id)).report for _tenant, job_id, kind in swept}
     assert reports["consolidate"] is not None
     assert reports["ttl"] == {"job": "ttl", "dry_run": False, "counts": {"memories": 0}, "sample": []}
-    assert reports["embed"] == {"embedded": 0, "items": 0, "indexed": 0, "refused": 0}
+    assert reports["embed"] == {"embedded": 0, "items": 0, "indexed": 0, "refused": 0, "past": 0}

@@ -11,6 +11,7 @@ from app.domain.errors import AsOfInFuture, AsOfNeedsUser, InvalidCursor, Invali
 from app.domain.filters import Filters
 from app.domain.memory.listing import MemoryListing
 from app.domain.memory.moments import Moments
+from app.domain.outages import PastIncomplete
 from app.usecases.recall.request import Query
 from app.usecases.recall.search import SearchQuery
 from tests.factories import Caller, draft
@@ -206,7 +207,37 @@ async def test_the_past_is_filled_from_history(app: Application, caller: Caller,
     before = await sql.fetch(kept, caller.scope.tenant_id)
     assert len(before) == 3
     await sql.execute("DELETE FROM past_minilm_l6_v2 WHERE tenant_id = $1", caller.scope.tenant_id)
+    await sql.execute(
+        "INSERT INTO history_fills (tenant_id, space) VALUES ($1, 'minilm_l6_v2')", caller.scope.tenant_id
+    )
     await sql.execute("SELECT fill_past_minilm_l6_v2($1)", caller.scope.tenant_id)
     assert await sql.fetch(kept, caller.scope.tenant_id) == before
     found = await app.recall.search.search_memories(caller.scope, SearchQuery("coffee", MAYA, moments=then))
     assert [result.text for result in found.results] == ["Maya drinks black coffee."]
+
+
+async def test_the_past_is_filled_in_parts_beside_changes(
+    app: Application, caller: Caller, sql: asyncpg.Connection
+) -> None:
+    tenant = caller.scope.tenant_id
+    tea = await write(app, caller, "Maya drinks green tea.")
+    await write(app, caller, "Maya drinks apple juice.")
+    times = [await present(sql)]
+    for text in ("Maya drinks black coffee.", "Maya drinks oat milk."):
+        await app.memory.edit.patch_memory(caller.scope, tea, {"text": text}, version=None)
+        times.append(await present(sql))
+    await sql.execute("DELETE FROM past_minilm_l6_v2 WHERE tenant_id = $1", tenant)  # as before the upgrade
+    await sql.execute("INSERT INTO history_fills (tenant_id, space) VALUES ($1, 'minilm_l6_v2')", tenant)
+    with pytest.raises(PastIncomplete):
+        await app.recall.search.search_memories(caller.scope, SearchQuery("coffee", MAYA, moments=times[0]))
+    await app.memory.edit.patch_memory(caller.scope, tea, {"text": "Maya drinks water."}, version=None)
+    times.append(await present(sql))
+    parts = []
+    while count := await sql.fetchval("SELECT fill_past_minilm_l6_v2($1, 1)", tenant):
+        parts.append(count)
+    assert parts == [1, 1]
+    for then in times:
+        query = SearchQuery("What does Maya drink?", MAYA, moments=then, min_relevance=0.0)
+        found = sorted(r.text for r in (await app.recall.search.search_memories(caller.scope, query)).results)
+        assert found == await listed(app, caller, then)
+        assert len(found) == 2

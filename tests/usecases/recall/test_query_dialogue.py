@@ -98,5 +98,5 @@ async def test_what_has_no_tokens_yet_is_found_all_the_same(
     answer = await ask(app, caller, "Where did Maya buy the boat?", 1)
     assert [item.memory.seq for item in answer.items] == [1]
     embed = build_embed_missing(app.parts.uow, VECTORS.removeprefix("vec_"), app.parts.embedder, 100)
-    assert await embed.embed_all(caller.scope) == {"embedded": 1, "items": 0, "indexed": 0, "refused": 0}
-    assert await embed.embed_all(caller.scope) == {"embedded": 0, "items": 0, "indexed": 0, "refused": 0}
+    assert await embed.embed_all(caller.scope) == {"embedded": 1, "items": 0, "indexed": 0, "refused": 0, "past": 0}
+    assert await embed.embed_all(caller.scope) == {"embedded": 0, "items": 0, "indexed": 0, "refused": 0, "past": 0}
