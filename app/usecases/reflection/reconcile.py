@@ -274,7 +274,8 @@ class Reconcile:
         changes = [change]
         if written and written.id and written.action == "created":
             stored = replace(fact.new, created_at=turn.created_at).to_memory(written.id)
-            changes += beginning_changes(principal, stored, memory.id, turn.created_at)
+            begun = beginning_changes(principal, stored, memory.id, turn.created_at)
+            changes += [replace(one, expect_version=None) for one in begun]  # another write may have changed it since
         try:
             changes.sort(key=lambda one: one.memory_id)
             return (await self.journal.record(principal, changes, keys=[record])).replay is None
