@@ -1,4 +1,4 @@
-"""mnema list, get, edit, forget, restore, users, threads and categories: what is kept, through the server."""
+"""mnema list, get, edit, users, threads and categories: what is kept, through the server."""
 
 from typing import Annotated, Any
 from uuid import UUID
@@ -35,7 +35,7 @@ def list_memories(
     type_: Annotated[list[str] | None, typer.Option("--type", help="repeat for several")] = None,
     tag: Annotated[str | None, typer.Option()] = None,
     language: Annotated[str | None, typer.Option(help="a code such as de")] = None,
-    state: Annotated[str, typer.Option(help="active, superseded or soft_deleted (the bin)")] = "active",
+    state: Annotated[str, typer.Option(help="a state, such as superseded or soft_deleted (the bin)")] = "active",
     where: Where = None,
     as_of: AsOf = None,
     valid_at: ValidAt = None,
@@ -74,7 +74,7 @@ def get_memory(memory_id: UUID, as_of: AsOf = None, valid_at: ValidAt = None, as
     named = {"as_of": as_of, "valid_at": valid_at}
     times = {name: value for name, value in named.items() if value is not None}
     with open_client() as client:
-        _print_memory(request_json(client, "GET", f"/memory/{memory_id}", params=times), as_json)
+        print_memory(request_json(client, "GET", f"/memory/{memory_id}", params=times), as_json)
 
 
 def edit_memory(
@@ -107,54 +107,8 @@ def edit_memory(
     if not changes:
         exit_with_error("name at least one change, such as --text or --importance", USAGE)
     with open_client() as client:
-        headers = _version_header(if_version)
-        _print_memory(request_json(client, "PATCH", f"/memory/{memory_id}", json=changes, headers=headers), as_json)
-
-
-def forget_memory(
-    memory_id: UUID,
-    purge: Annotated[bool, typer.Option("--purge", help="delete it and its text for good")] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="do not ask")] = False,
-    if_version: IfVersion = None,
-) -> None:
-    """Move a memory to the bin, or delete it for good. `mnema restore` brings it back from the bin."""
-    if purge and not yes:
-        typer.confirm(f"Delete memory {memory_id} for good? This cannot be undone", abort=True)
-    with open_client() as client:
-        headers = _version_header(if_version)
-        kept = request_json(client, "DELETE", f"/memory/{memory_id}", params={"purge": purge}, headers=headers)
-    if kept:
-        out.print(f"in the bin until {write_time(kept['purge_at']) or 'it is restored'}", highlight=False)
-    else:
-        out.print("deleted for good")
-
-
-def restore_memory(memory_id: UUID, as_json: AsJson = False) -> None:
-    """Make a memory active again, whatever it is now."""
-    with open_client() as client:
-        _print_memory(request_json(client, "POST", f"/memory/{memory_id}/restore"), as_json)
-
-
-def retract_memory(memory_id: UUID, if_version: IfVersion = None, as_json: AsJson = False) -> None:
-    """Mark a memory as wrong. `mnema restore` undoes it."""
-    with open_client() as client:
-        headers = _version_header(if_version)
-        _print_memory(request_json(client, "POST", f"/memory/{memory_id}/retract", headers=headers), as_json)
-
-
-def supersede_memory(
-    memory_id: UUID,
-    by: Annotated[UUID | None, typer.Option(help="the memory that takes its place")] = None,
-    valid_to: Annotated[str | None, typer.Option(help="when it ceased to be so; now if absent")] = None,
-    if_version: IfVersion = None,
-    as_json: AsJson = False,
-) -> None:
-    """Mark a memory as true until now. `mnema restore` undoes it."""
-    body = {"by": str(by) if by else None, "valid_to": valid_to}
-    with open_client() as client:
-        headers = _version_header(if_version)
-        path = f"/memory/{memory_id}/supersede"
-        _print_memory(request_json(client, "POST", path, json=body, headers=headers), as_json)
+        headers = version_header(if_version)
+        print_memory(request_json(client, "PATCH", f"/memory/{memory_id}", json=changes, headers=headers), as_json)
 
 
 def list_users(limit: Limit = 50, cursor: Cursor = None, as_json: AsJson = False) -> None:
@@ -204,11 +158,13 @@ def _read_page(path: str, filters: dict[str, Any], limit: int, cursor: str | Non
         return request_json(client, "GET", path, params={**params, "limit": limit})
 
 
-def _version_header(version: int | None) -> dict[str, str]:
+def version_header(version: int | None) -> dict[str, str]:
+    """Return the header that makes a change depend on the memory's version."""
     return {} if version is None else {"If-Match": f'"{version}"'}
 
 
-def _print_memory(memory: dict[str, Any], as_json: bool) -> None:
+def print_memory(memory: dict[str, Any], as_json: bool) -> None:
+    """Print a memory as lines, or as JSON."""
     if as_json:
         print_json(memory)
         return

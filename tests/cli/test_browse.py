@@ -1,4 +1,4 @@
-"""`mnema list`, `get`, `edit`, `forget`, `restore`, `users`, `threads` and `categories`."""
+"""`mnema list`, `get`, `edit`, `users`, `threads` and `categories`, and what becomes of a memory."""
 
 import json
 from pathlib import Path
@@ -38,11 +38,11 @@ async def test_a_memory_is_shown_changed_forgotten_and_restored(env: dict[str, A
     assert (changed["tags"], changed["version"]) == (["drinks"], 2)
     late = await mnema("edit", memory, "--unpin", "--if-version", "1", **env)
     assert (late.returncode, "version_conflict" in late.stderr) == (1, True)
-    assert (await run(env, "forget", memory)).startswith("in the bin until 20")
+    assert f"{memory} is in the bin until 20" in await run(env, "forget", memory, "--yes")
     assert memory not in await run(env, "list")
     assert memory in await run(env, "list", "--state", "soft_deleted")
     assert "state       active\n" in await run(env, "restore", memory)
-    assert await run(env, "forget", memory, "--purge", "--yes") == "deleted for good\n"
+    assert await run(env, "forget", memory, "--purge", "--yes") == f"{memory} Maya likes coffee.\ndeleted for good\n"
     gone = await mnema("get", memory, **env)
     assert (gone.returncode, "404 not_found" in gone.stderr) == (1, True)
 
@@ -56,6 +56,26 @@ async def test_a_memory_is_ended_and_restored(env: dict[str, Any]) -> None:
     assert (restored["state"], restored["valid_to"]) == ("active", None)
     opened = json.loads(await run(env, "edit", memory, "--valid-from", "open", "--json"))
     assert opened["valid_from"] is None
+
+
+async def test_a_description_shows_what_would_go_and_asks(env: dict[str, Any]) -> None:
+    tea = (await run(env, *REMEMBER, "Maya likes green tea.")).split()[1]
+    described = ("forget", "--description", "green tea", "--user", "maya")
+    asked = await mnema(*described, **env)
+    assert (asked.returncode, "Maya likes green tea." in asked.stdout) == (1, True)
+    assert f"{tea} is in the bin until 20" in await run(env, *described, "--yes")
+    assert await run(env, *described, "--yes") == "no memory matches\n"
+    for wrong in (("forget",), ("forget", tea, "--description", "tea"), ("forget", "--description", "tea")):
+        assert (await mnema(*wrong, **env)).returncode == 2
+
+
+async def test_a_correction_ends_the_stored_text_or_takes_it_back(env: dict[str, Any]) -> None:
+    porto = (await run(env, *REMEMBER, "Maya lives in Porto.")).split()[1]
+    told = (await run(env, "correct", porto, "Maya lives in Braga.", "--was", "superseded")).split()
+    assert (told[0], told[2:]) == ("created", ["superseded", porto])
+    wrong = json.loads(await run(env, "correct", told[1], "Maya lives in Faro.", "--was", "wrong", "--json"))
+    assert (wrong["corrected_id"], wrong["state"]) == (told[1], "retracted")
+    assert "Maya lives in Faro." in await run(env, "get", wrong["id"])
 
 
 async def test_a_purge_asks_first_and_an_edit_needs_a_change(env: dict[str, Any]) -> None:
