@@ -92,6 +92,36 @@ async def test_edits_of_both_sides_reach_the_other_and_history_names_the_mirror(
 
 
 @pytest.mark.long
+async def test_the_span_of_an_entry_follows_its_file_and_back(room: MirrorRoom) -> None:
+    memory_id = await room.add("Maya lives in Porto.", type="semantic", valid_from="2026-03-01")
+    await room.run()
+    file = room.file(memory_id)
+    assert "valid_from: 2026-03-01T00:00:00+00:00\n" in file.read_text()
+    edit(
+        file, "valid_from: 2026-03-01T00:00:00+00:00\n", "valid_to: 2026-07-01\nexpires_at: 2999-01-01T10:00:00+02:00\n"
+    )
+    room.write(f"{FACTS}/new.md", "---\nvalid_from: 2026-05-01\n---\n\nMaya plays chess.\n")
+    turn = room.write("talk/turns/user/said.md", "---\nvalid_to: 2999-01-01\n---\n\nI say this.\n")
+    assert "a new turn has no valid_to" in await room.run(code=3)
+    turn.unlink()
+    memory = await room.memory(memory_id)
+    names = ("text", "valid_from", "valid_to", "expires_at")
+    ends = ("2026-07-01T00:00:00Z", "2999-01-01T08:00:00Z")
+    assert [memory[name] for name in names] == ["Maya lives in Porto.", None, *ends]
+    [made] = [path for path in room.root.glob("entries/**/new.md") if "valid_from: 2026-05-01" in path.read_text()]
+    edit(file, "valid_to: 2026-07-01\n", "valid_to: soon\n")
+    edit(made, "valid_from:", "valid_to: 2026-04-01\nvalid_from:")
+    printed = await room.run(code=3)
+    assert "valid_to is `soon`" in printed
+    assert "invalid_span" in printed
+    edit(file, "valid_to: soon\n", "")
+    edit(made, "valid_to: 2026-04-01\n", "")
+    await room.http.patch(f"/memory/{memory_id}", json={"valid_from": "2026-02-01"})
+    assert "1 changed on both sides" in await room.run(code=3)
+    assert "valid_from: 2026-02-01T00:00:00+00:00\n" in file.read_text()
+
+
+@pytest.mark.long
 async def test_a_change_of_both_sides_keeps_both_texts(room: MirrorRoom) -> None:
     both, deleted, revived = [await room.add(f"Boat {name}.") for name in ("one", "two", "three")]
     await room.run()

@@ -24,7 +24,7 @@ from mnema_cli.mirror.adapters.folders import (
 from mnema_cli.mirror.adapters.scan import scan_folder
 from mnema_cli.mirror.adapters.taken import DELETED, REPLACED, move_new, take_file
 from mnema_cli.mirror.rules.actions import FoundFiles
-from mnema_cli.mirror.rules.entries import ENTRIES, MirrorFile, hash_text, parse_file, render_file
+from mnema_cli.mirror.rules.entries import ENTRIES, MirrorFile, parse_file, render_file
 from mnema_cli.mirror.rules.front_matter import BrokenFile
 from mnema_cli.mirror.rules.problems import FilesUnusable, StateChanged
 from mnema_cli.mirror.rules.snapshot import INDEX_NAME, Record
@@ -172,7 +172,7 @@ class PosixMirrorFiles:
             self._unsynced.add(folder_path)
 
     def _check_hash(self, folder: Folder, name: str, text_hash: str) -> None:
-        if hash_text(self._read_content(folder, name).text) != text_hash:
+        if self._read_content(folder, name).content_hash != text_hash:
             raise StateChanged(f"{folder.path}/{name} changed in the meantime")
 
     def _read_content(self, folder: Folder, name: str) -> MirrorFile:

@@ -11,7 +11,7 @@ from uuid import UUID
 import httpx
 
 from mnema_cli.mirror.adapters.requests import MirrorRequests, Wait, code_of, describe_refusal, json_of
-from mnema_cli.mirror.rules.entries import Draft, MirrorEntry
+from mnema_cli.mirror.rules.entries import SPAN_KEYS, Draft, MirrorEntry, Span
 from mnema_cli.mirror.rules.problems import EntryRefused, StateChanged, StoreUnusable
 
 PAGE: Final = 200
@@ -114,10 +114,13 @@ class HttpMirrorStore:
             return entry
         raise EntryRefused(f"the text joined the memory {written['id']}, which is not mirrored")
 
-    def update_entry(self, entry_id: str, text: str, version: int) -> MirrorEntry:
-        """Give the entry this text and return it as it is stored. Raise StateChanged or EntryRefused."""
-        response = self._change("PATCH", entry_id, version, json={"text": text})
-        return self._changed_entry(response, entry_id)
+    def update_entry(self, entry: MirrorEntry, text: str, span: Span) -> MirrorEntry:
+        """Give the entry this text and span and return it as it is stored. Raise StateChanged or EntryRefused."""
+        before = {"text": entry.text, **entry.span.write_moments()}
+        wanted = {"text": text, **span.write_moments()}
+        changes = {name: value for name, value in wanted.items() if value != before[name]}
+        response = self._change("PATCH", entry.id, entry.version, json=changes)
+        return self._changed_entry(response, entry.id)
 
     def soft_delete_entry(self, entry_id: str, version: int) -> None:
         """Soft-delete the entry; a missing one is no error. Raise StateChanged if it has another version."""
@@ -130,10 +133,13 @@ class HttpMirrorStore:
         """Return the route and the body that create an entry."""
         place = {"user_id": self._user, "thread_id": draft.conversation_id}
         moment = {"created_at": draft.created_at.isoformat()} if draft.created_at else {}
+        span = {key: moment for key, moment in draft.span.write_moments().items() if moment}
         if draft.role in TURN_ROLES:
+            if span:
+                raise EntryRefused(f"a new turn has no {', '.join(span)}; add it when the turn is stored")
             return "/turns", place | moment | {"role": draft.role, "content": draft.text}
         kind = "summary" if draft.role == "summary" else "semantic"
-        body = place | moment | {"category": self._category, "type": kind, "text": draft.text}
+        body = place | moment | span | {"category": self._category, "type": kind, "text": draft.text}
         return "/memory", body | ({"metadata": {KIND: draft.summary_kind}} if draft.summary_kind else {})
 
     def find_deleted(self, ids: Collection[str]) -> dict[str, MirrorEntry]:
@@ -234,4 +240,9 @@ def entry_of(memory: dict[str, Any]) -> MirrorEntry | None:
         memory["text"],
         int(memory["version"]),
         kind if isinstance(kind, str) else None,
+        Span(*(_read_moment(memory.get(key)) for key in SPAN_KEYS)),
     )
+
+
+def _read_moment(value: str | None) -> datetime | None:
+    return None if value is None else datetime.fromisoformat(value)

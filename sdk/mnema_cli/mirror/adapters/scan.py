@@ -8,7 +8,7 @@ from typing import Final
 from mnema_cli.mirror.adapters.folders import TEMPORARY_ENDING, Folder, open_folder, open_regular, read_whole
 from mnema_cli.mirror.adapters.taken import settle_taken
 from mnema_cli.mirror.rules.actions import FoundFile, FoundFiles
-from mnema_cli.mirror.rules.entries import ENTRIES, hash_text, parse_file
+from mnema_cli.mirror.rules.entries import ENTRIES, parse_file
 from mnema_cli.mirror.rules.front_matter import BrokenFile
 from mnema_cli.mirror.rules.names import OWN_PREFIX, FileKind, classify_name
 from mnema_cli.mirror.rules.problems import StateChanged
@@ -111,7 +111,7 @@ class _Scan:
             self._refuse(path, f"the file cannot be read: {error.strerror}")
         else:
             is_settled = self.settled_ns is not None and max(stamp.mtime_ns, stamp.ctime_ns) < self.settled_ns
-            self.files.append(FoundFile(path, hash_text(content.text), content.id, content, stamp, is_settled))
+            self.files.append(FoundFile(path, content.content_hash, content.id, content, stamp, is_settled))
 
     def _refuse(self, path: str, problem: str) -> None:
         shown = path if path.isprintable() else path.encode("utf-8", "backslashreplace").decode()

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from mnema_cli.mirror.adapters.folders import Folder, open_regular, read_whole
-from mnema_cli.mirror.rules.entries import MirrorFile, conflict_path, hash_text, id_of_name, parse_file
+from mnema_cli.mirror.rules.entries import MirrorFile, conflict_path, id_of_name, parse_file
 from mnema_cli.mirror.rules.front_matter import BrokenFile
 from mnema_cli.mirror.rules.names import OWN_PREFIX
 from mnema_cli.mirror.rules.problems import StateChanged
@@ -90,7 +90,7 @@ def take_file(folder: Folder, name: str, text_hash: str, ending: str, max_bytes:
     file = TakenFile(folder, name, taken, max_bytes)
     seen = file.read_bytes()
     content = _parse(seen)
-    if seen is None or content is None or hash_text(content.text) != text_hash:
+    if seen is None or content is None or content.content_hash != text_hash:
         file.put_back()
         raise StateChanged(f"{folder.path}/{name} changed in the meantime")
     return file, seen
@@ -103,7 +103,7 @@ def settle_taken(folder: Folder, taken: str, max_bytes: int) -> bool:
     text_hash, name, ending = match.groups()
     file = TakenFile(folder, name, taken, max_bytes)
     content = _parse(file.read_bytes())
-    is_expected = content is not None and hash_text(content.text).startswith(text_hash)
+    is_expected = content is not None and content.content_hash.startswith(text_hash)
     if is_expected and (ending == DELETED or _exists(folder, name)):
         file.drop()
     else:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from mnema_cli.mirror.rules.entries import Draft, MirrorEntry, MirrorFile
+from mnema_cli.mirror.rules.entries import OPEN, Draft, MirrorEntry, MirrorFile, Span
 from mnema_cli.mirror.rules.snapshot import Record, Stamp
 
 
@@ -46,12 +46,13 @@ class CreateEntry:
 
 @dataclass(frozen=True, slots=True)
 class UpdateEntry:
-    """Give an entry the text of its file."""
+    """Give an entry the text and the span of its file."""
 
     path: str
     text_hash: str
     text: str
     entry: MirrorEntry
+    span: Span = OPEN
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +65,13 @@ class SoftDeleteEntry:
 
 @dataclass(frozen=True, slots=True)
 class RestoreEntry:
-    """Restore a soft-deleted entry whose file came back, and give it the text of the file."""
+    """Restore a soft-deleted entry whose file came back, and give it the text and the span of the file."""
 
     path: str
     text_hash: str
     text: str
     entry: MirrorEntry
+    span: Span = OPEN
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +90,7 @@ class Conflict:
 
 @dataclass(frozen=True, slots=True)
 class UpdateFile:
-    """Give a file the text of its entry. Its other lines stay."""
+    """Give a file the text and the span of its entry. Its other lines stay."""
 
     path: str
     text_hash: str

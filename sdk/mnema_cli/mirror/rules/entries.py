@@ -1,6 +1,7 @@
 """Entries of the store, the files that mirror them, and where these files lie."""
 
 import hashlib
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -19,13 +20,38 @@ FOLDERS: Final[Mapping[str, str]] = {
 """The folder of each role inside the folder of its conversation."""
 
 SUMMARY_NAME: Final = "summary.md"
+_DATE: Final = re.compile(r"\d{4}-\d\d-\d\d\Z", re.ASCII)
 _ROLES: Final = {folder: role for role, folder in FOLDERS.items()}
-_KEYS: Final = ("id", "conversation_id", "role", "created_at", "summary_kind")
+SPAN_KEYS: Final = ("valid_from", "valid_to", "expires_at")
+_KEYS: Final = ("id", "conversation_id", "role", "created_at", "summary_kind", *SPAN_KEYS)
 
 
 def hash_text(text: str) -> str:
     """Return the content hash of a text: the hexadecimal SHA-256 of its UTF-8."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The moments of an entry that a file shows and changes; None is open."""
+
+    valid_from: datetime | None = None
+    valid_to: datetime | None = None
+    expires_at: datetime | None = None
+
+    def write_moments(self) -> dict[str, str | None]:
+        """Return the moments by their keys, as ISO 8601 in UTC."""
+        moments = {key: getattr(self, key) for key in SPAN_KEYS}
+        return {key: moment and moment.astimezone(UTC).isoformat() for key, moment in moments.items()}
+
+
+OPEN: Final = Span()
+
+
+def hash_content(text: str, span: Span | None) -> str:
+    """Return the hash of what a file and its entry have in common: the text, and the span unless it is open."""
+    moments = span and [f"{key}: {moment}" for key, moment in span.write_moments().items() if moment]
+    return hash_text("\0".join((text, *moments)) if moments else text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +65,20 @@ class MirrorEntry:
     text: str
     version: int
     summary_kind: str | None = None
+    span: Span = OPEN
+
+    @property
+    def content_hash(self) -> str:
+        """The hash of text and span."""
+        return hash_content(self.text, self.span)
 
 
 @dataclass(frozen=True, slots=True)
 class MirrorFile:
-    """A file's content: the text, what its front matter says, and the front matter's other lines."""
+    """A file's content: the text, what its front matter says, and the front matter's other lines.
+
+    `span` is None without front matter: then the file says nothing of it.
+    """
 
     text: str
     id: str | None = None
@@ -52,6 +87,12 @@ class MirrorFile:
     created_at: datetime | None = None
     summary_kind: str | None = None
     other_lines: tuple[str, ...] = ()
+    span: Span | None = OPEN
+
+    @property
+    def content_hash(self) -> str:
+        """The hash of text and span."""
+        return hash_content(self.text, self.span)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +104,20 @@ class Draft:
     role: str
     created_at: datetime | None = None
     summary_kind: str | None = None
+    span: Span = OPEN
 
 
 def file_of(entry: MirrorEntry, other_lines: tuple[str, ...] = ()) -> MirrorFile:
     """Return the content of an entry's file."""
     return MirrorFile(
-        entry.text, entry.id, entry.conversation_id, entry.role, entry.created_at, entry.summary_kind, other_lines
+        entry.text,
+        entry.id,
+        entry.conversation_id,
+        entry.role,
+        entry.created_at,
+        entry.summary_kind,
+        other_lines,
+        entry.span,
     )
 
 
@@ -83,6 +132,7 @@ def render_file(file: MirrorFile) -> bytes:
         "role": file.role,
         "created_at": file.created_at.isoformat() if file.created_at else None,
         "summary_kind": file.summary_kind,
+        **(file.span or OPEN).write_moments(),
     }
     known = [f"{key}: {write_scalar(value)}" for key, value in values.items() if value is not None]
     return "\n".join((FENCE, *known, *file.other_lines, FENCE, "", file.text, "")).encode("utf-8")
@@ -99,11 +149,12 @@ def parse_file(content: bytes) -> MirrorFile:
     text = text.removesuffix("\n")
     text = text.removesuffix("\r") if is_dos else text
     if lines is None:
-        return MirrorFile(text)
+        return MirrorFile(text, span=None)
     text = text.removeprefix("\r\n") if is_dos else text.removeprefix("\n")
     front = read_front_matter(lines, _KEYS)
     values = front.values
-    moment = _read_moment(values.get("created_at"))
+    moment = _read_moment("created_at", values.get("created_at"))
+    span = Span(*(_read_moment(key, values.get(key)) for key in SPAN_KEYS))
     role = values.get("role")
     if role is not None and role not in FOLDERS:
         raise BrokenFile(f"the role `{role}` is unknown; write one of {', '.join(FOLDERS)}")
@@ -115,18 +166,21 @@ def parse_file(content: bytes) -> MirrorFile:
         moment,
         values.get("summary_kind"),
         front.other_lines,
+        span,
     )
 
 
-def _read_moment(value: str | None) -> datetime | None:
+def _read_moment(key: str, value: str | None) -> datetime | None:
+    """Return a moment; a date is its midnight in UTC. Raise BrokenFile."""
     if value is None:
         return None
     try:
-        moment = datetime.fromisoformat(value)
-    except ValueError:
+        moment = datetime.fromisoformat(f"{value}T00:00:00Z" if _DATE.match(value) else value)
+        moment.astimezone(UTC)
+    except (ValueError, OverflowError):
         moment = None
     if moment is None or moment.tzinfo is None:
-        raise BrokenFile(f"created_at is `{value}`; write a time with its zone, such as 2026-04-01T10:15:00Z")
+        raise BrokenFile(f"{key} is `{value}`; write a date, or a time with its zone, such as 2026-04-01T10:15:00Z")
     return moment
 
 

@@ -19,7 +19,16 @@ from mnema_cli.mirror.rules.actions import (
     UpdateFile,
     WriteFile,
 )
-from mnema_cli.mirror.rules.entries import Draft, MirrorEntry, hash_text, id_of_name, name_conversations, place_of
+from mnema_cli.mirror.rules.entries import (
+    OPEN,
+    Draft,
+    MirrorEntry,
+    Span,
+    hash_content,
+    id_of_name,
+    name_conversations,
+    place_of,
+)
 from mnema_cli.mirror.rules.file_paths import FreePaths
 from mnema_cli.mirror.rules.mass_deletion import MassDeletionPolicy, hold_mass_deletion
 from mnema_cli.mirror.rules.snapshot import Intent, Record, Snapshot, Stamp
@@ -74,6 +83,7 @@ def _create_from(file: FoundFile, snapshot: Snapshot, conversations: Mapping[str
         content.role or place[1] or "memory",
         content.created_at,
         content.summary_kind,
+        content.span or OPEN,
     )
     pending = snapshot.pending.get(file.path)
     key = pending.key if pending and pending.text_hash == file.text_hash else None
@@ -105,7 +115,7 @@ def _settle_record(record: Record | None, pair: _Pair) -> Record | None:
     intent = record.intent
     settled = replace(record, intent=None)
     if intent.side == "store":
-        now = hash_text(pair.entry.text) if pair.entry else None
+        now = pair.entry.content_hash if pair.entry else None
         untouched = pair.entry is not None and pair.entry.version == intent.version
         version = pair.entry.version if pair.entry else None
     else:
@@ -144,22 +154,29 @@ def _compare_sides(base: Record | None, pair: _Pair) -> _Step:
 
 
 def _compare_both(base: Record | None, entry: MirrorEntry, file: FoundFile) -> _Step:
-    stored = hash_text(entry.text)
+    stored = entry.content_hash
+    span = _span_of(file, entry)
+    there = hash_content(file.content.text, span) if file.content else file.text_hash
     if file.content and (reason := _changed_field(entry, file)):
         return _Step(Refuse(file.path, reason), base)
     moved = replace(base, path=file.path) if base else Record(file.path, None, None)
     update_file = UpdateFile(file.path, file.text_hash, entry)
-    if stored == file.text_hash:
+    if stored == there:
         record = Record(file.path, stored, entry.version, file.stamp if file.is_settled and file.id else None)
         return _Step(update_file if file.id is None else None, record)
-    if base is not None and file.text_hash == base.text_hash:
+    if base is not None and there == base.text_hash:
         return _Step(update_file, moved)
     if base is None or stored != base.text_hash:
         reason = "the file and the server changed since they were last in step"
         return _Step(Conflict(file.path, entry.id, file.text_hash, entry, reason), moved)
     if file.content is None or not file.content.text.strip():
         return _Step(Refuse(file.path, "the file has no text; delete the file to delete the entry"), base)
-    return _Step(UpdateEntry(file.path, file.text_hash, file.content.text, entry), moved)
+    return _Step(UpdateEntry(file.path, file.text_hash, file.content.text, entry, span), moved)
+
+
+def _span_of(file: FoundFile, entry: MirrorEntry) -> Span:
+    """Return the span that a file stands for: without front matter, that of its entry."""
+    return entry.span if file.content is None or file.content.span is None else file.content.span
 
 
 def _changed_field(entry: MirrorEntry, file: FoundFile) -> str | None:
@@ -176,7 +193,7 @@ def _changed_field(entry: MirrorEntry, file: FoundFile) -> str | None:
 def _without_file(base: Record | None, entry: MirrorEntry) -> _Step:
     if base is None:
         return _Step(WriteFile("", entry), None)
-    if base.text_hash == hash_text(entry.text) and base.version == entry.version:
+    if base.text_hash == entry.content_hash and base.version == entry.version:
         return _Step(SoftDeleteEntry(base.path, entry), base)
     reason = "the file was deleted, but the server changed the entry; its file is written again"
     return _Step(Conflict(base.path, entry.id, None, entry, reason), base)
@@ -200,7 +217,7 @@ def _restore_entry(entry: MirrorEntry, file: FoundFile) -> _Step:
         return _Step(Refuse(file.path, reason), None)
     if file.content is None or not file.content.text.strip():
         return _Step(Refuse(file.path, "the file has no text; write some to restore its entry"), None)
-    return _Step(RestoreEntry(file.path, file.text_hash, file.content.text, entry), None)
+    return _Step(RestoreEntry(file.path, file.text_hash, file.content.text, entry, _span_of(file, entry)), None)
 
 
 def _id_of(action: Action) -> str:
@@ -218,16 +235,16 @@ def _mark_intents(
     planned: dict[str, tuple[str, Intent]] = {}
     for action in actions:
         match action:
-            case UpdateEntry(path, text_hash, _, entry) | RestoreEntry(path, text_hash, _, entry):
-                planned[entry.id] = path, Intent("store", text_hash, entry.version)
+            case UpdateEntry(path, _, text, entry, span) | RestoreEntry(path, _, text, entry, span):
+                planned[entry.id] = path, Intent("store", hash_content(text, span), entry.version)
             case SoftDeleteEntry(path, entry):
                 planned[entry.id] = path, Intent("store", None, entry.version)
             case UpdateFile(path, _, entry) | WriteFile(path, entry):
-                planned[entry.id] = path, Intent("file", hash_text(entry.text), entry.version, stamps.get(path))
+                planned[entry.id] = path, Intent("file", entry.content_hash, entry.version, stamps.get(path))
             case Conflict(path, entry_id, _, None, _) | DeleteFile(path, entry_id, _):
                 planned[entry_id] = path, Intent("file", None, None, stamps.get(path))
             case Conflict(path, entry_id, _, entry, _) if entry is not None:
-                planned[entry_id] = path, Intent("file", hash_text(entry.text), entry.version, stamps.get(path))
+                planned[entry_id] = path, Intent("file", entry.content_hash, entry.version, stamps.get(path))
             case _:
                 continue
     for entry_id, (path, intent) in planned.items():

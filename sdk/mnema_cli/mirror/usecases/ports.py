@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from typing import Protocol
 
 from mnema_cli.mirror.rules.actions import FoundFiles
-from mnema_cli.mirror.rules.entries import Draft, MirrorEntry, MirrorFile
+from mnema_cli.mirror.rules.entries import Draft, MirrorEntry, MirrorFile, Span
 from mnema_cli.mirror.rules.snapshot import Record
 
 
@@ -20,8 +20,8 @@ class MirrorStore(Protocol):
         The text may join an existing entry; then return that one. Raise EntryRefused.
         """
 
-    def update_entry(self, entry_id: str, text: str, version: int) -> MirrorEntry:
-        """Give the entry this text and return it, with its text as it is stored.
+    def update_entry(self, entry: MirrorEntry, text: str, span: Span) -> MirrorEntry:
+        """Give the entry this text and span and return it, with its text as it is stored.
 
         Raise StateChanged if it is gone or has another version, EntryRefused.
         """

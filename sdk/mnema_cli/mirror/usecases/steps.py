@@ -15,7 +15,7 @@ from mnema_cli.mirror.rules.actions import (
     UpdateFile,
     WriteFile,
 )
-from mnema_cli.mirror.rules.entries import MirrorEntry, MirrorFile, conflict_path, file_of, hash_text
+from mnema_cli.mirror.rules.entries import MirrorEntry, MirrorFile, conflict_path, file_of, hash_content
 from mnema_cli.mirror.rules.mass_deletion import MassDeletionPolicy
 from mnema_cli.mirror.rules.problems import EntryRefused, StateChanged
 from mnema_cli.mirror.rules.snapshot import Pending, Record
@@ -103,10 +103,11 @@ class Run:
             content = files.read_file(action.path)
             if content.id is not None:
                 raise StateChanged(f"{action.path} got an id in the meantime")
-            is_planned = hash_text(content.text) == action.text_hash
-            text = entry.text if is_planned else content.text  # a later edit becomes an update
-            filled = replace(file_of(entry, content.other_lines), text=text)
-            files.replace_file(action.path, hash_text(content.text), filled)
+            is_planned = content.content_hash == action.text_hash
+            filled = file_of(entry, content.other_lines)
+            if not is_planned:  # a later edit becomes an update
+                filled = replace(filled, text=content.text, span=content.span)
+            files.replace_file(action.path, content.content_hash, filled)
             self._note_entry(action.path, entry)
         del self.pending[action.path]
 
@@ -119,7 +120,7 @@ class Run:
         new_lines = set(content.other_lines) - set(other.other_lines)
         if new_lines and not _keys_of(content) & _keys_of(other):
             filled = replace(other, other_lines=other.other_lines + content.other_lines)
-            files.replace_file(path, hash_text(other.text), filled)
+            files.replace_file(path, other.content_hash, filled)
         elif new_lines:  # the same keys have other values
             reason = "the file joined an entry whose file has other lines"
             self._save_conflict(Conflict(path, entry.id, action.text_hash, entry, reason), content)
@@ -127,17 +128,18 @@ class Run:
         self.joined[action.path] = path
 
     def _update_entry(self, action: UpdateEntry) -> None:
-        entry = self.mirror.store.update_entry(action.entry.id, action.text, action.entry.version)
+        entry = self.mirror.store.update_entry(action.entry, action.text, action.span)
         content = self.mirror.files.read_file(action.path)
-        if content.id is None or entry.text != action.text:
+        if content.id is None or entry.content_hash != hash_content(action.text, action.span):
             self._rewrite_file(action.path, action.text_hash, entry)
         self._note_entry(action.path, entry)
 
     def _restore_entry(self, action: RestoreEntry) -> None:
         entry = self.mirror.store.restore_entry(action.entry.id)
-        if hash_text(entry.text) != action.text_hash:
-            entry = self.mirror.store.update_entry(entry.id, action.text, entry.version)
-        if entry.text != action.text:
+        wanted = hash_content(action.text, action.span)
+        if entry.content_hash != wanted:
+            entry = self.mirror.store.update_entry(entry, action.text, action.span)
+        if entry.content_hash != wanted:
             self._rewrite_file(action.path, action.text_hash, entry)
         self._note_entry(action.path, entry)
 
@@ -149,7 +151,7 @@ class Run:
         if action.text_hash is None:
             return
         content = files.read_file(action.path)
-        if hash_text(content.text) != action.text_hash:
+        if content.content_hash != action.text_hash:
             raise StateChanged(f"{action.path} changed in the meantime")
         self._save_conflict(action, replace(content, id=None))
         if action.entry is None:
@@ -160,14 +162,14 @@ class Run:
 
     def _save_conflict(self, action: Conflict, content: MirrorFile) -> None:
         files = self.mirror.files
-        text_hash = hash_text(content.text)
+        text_hash = content.content_hash
         for mark in (None, text_hash):
             path = conflict_path(action.path, action.entry_id, mark)
             with suppress(StateChanged):
                 files.create_file(path, content)
                 return
             with suppress(StateChanged):  # perhaps a killed run has written it
-                if hash_text(files.read_file(path).text) == text_hash:
+                if files.read_file(path).content_hash == text_hash:
                     return
         raise StateChanged(f"the conflict files of {action.entry_id} are in the way; move them away")
 
@@ -181,7 +183,7 @@ class Run:
         self._note_entry(path, entry)
 
     def _note_entry(self, path: str, entry: MirrorEntry) -> None:
-        self.records[entry.id] = Record(path, hash_text(entry.text), entry.version)
+        self.records[entry.id] = Record(path, entry.content_hash, entry.version)
 
 
 def _keys_of(content: MirrorFile) -> set[str]:

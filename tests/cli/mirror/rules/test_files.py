@@ -10,6 +10,7 @@ from mnema_cli.mirror.rules.entries import (
     FOLDERS,
     MirrorEntry,
     MirrorFile,
+    Span,
     entry_path,
     name_conversations,
     parse_file,
@@ -34,6 +35,7 @@ FILES = st.builds(
     st.none() | MOMENTS,
     st.none() | WORDS,
     OTHER,
+    st.builds(Span, *[st.none() | MOMENTS.filter(lambda moment: 1 < moment.year < 9999)] * 3),
 )
 
 
@@ -62,7 +64,7 @@ def test_a_plain_value_that_yaml_allows_is_read_as_yaml_reads_it_or_refused(valu
 def test_a_file_without_front_matter_is_text_alone(text: str) -> None:
     if text.removeprefix("\ufeff").partition("\n")[0].rstrip() != "---":
         parsed = parse_file(text.encode())
-        assert parsed == MirrorFile(parsed.text)
+        assert parsed == MirrorFile(parsed.text, span=None)
         assert text.removeprefix("\ufeff").startswith(parsed.text)
 
 
@@ -92,8 +94,10 @@ def test_a_file_saved_on_windows_has_the_same_text() -> None:
         (b'---\nid: "a\n---\n', "write it in double quotes"),
         (b"---\n  a: b\n---\n", "on the line of its key"),
         (b"---\nrole: king\n---\n", "the role `king` is unknown; write one of user, assistant, memory, summary"),
-        (b"---\ncreated_at: yesterday\n---\n", "write a time with its zone"),
-        (b"---\ncreated_at: 2026-04-01\n---\n", "write a time with its zone"),
+        (b"---\ncreated_at: yesterday\n---\n", "write a date, or a time with its zone"),
+        (b"---\nvalid_to: soon\n---\n", "valid_to is `soon`; write a date"),
+        (b"---\nexpires_at: 0001-01-01T00:00:00+14:00\n---\n", "write a date, or a time with its zone"),
+        (b"---\ncreated_at: 2026-04-01T10:15\n---\n", "write a date, or a time with its zone"),
         (b"caf\xe9", "byte 3 is not UTF-8"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from mnema_cli.mirror.rules.actions import (
@@ -17,7 +18,7 @@ from mnema_cli.mirror.rules.actions import (
     UpdateFile,
     WriteFile,
 )
-from mnema_cli.mirror.rules.entries import MirrorEntry, MirrorFile, hash_text
+from mnema_cli.mirror.rules.entries import MirrorEntry, MirrorFile, Span, hash_text
 from mnema_cli.mirror.rules.mass_deletion import MassDeletionPolicy
 from mnema_cli.mirror.rules.names import encode_name
 from mnema_cli.mirror.rules.plan import plan_sync
@@ -164,6 +165,35 @@ def test_a_fixed_field_cannot_change(field: str, value: str) -> None:
     changed = replace(file(), content=replace(MirrorFile("old", "a"), **{field: value}))
     ((path, reason),) = reasons(record(), [entry()], changed)
     assert (path, reason.startswith(f"{field} is `")) == (PATH, True)
+
+
+def spanned(item: MirrorEntry | FoundFile, **moments: datetime) -> Any:
+    """Return an entry or a file with a span."""
+    if isinstance(item, MirrorEntry):
+        return replace(item, span=Span(**moments))
+    assert item.content is not None
+    content = replace(item.content, span=Span(**moments))
+    return replace(item, text_hash=content.content_hash, content=content)
+
+
+def test_a_span_is_compared_like_the_text() -> None:
+    later = spanned(file(), valid_to=MOMENT)
+    [update] = actions(record(), [entry()], later)
+    assert (type(update), getattr(update, "span", None)) == (UpdateEntry, Span(valid_to=MOMENT))
+    ended = spanned(entry(version=2), valid_to=MOMENT)
+    assert actions(record(), [ended], file()) == [UpdateFile(PATH, OLD, ended)]
+    assert actions(record(), [ended], later) == []
+    other = spanned(file(), expires_at=MOMENT)
+    assert [type(action) for action in actions(record(), [ended], other)] == [Conflict]
+
+
+def test_a_file_without_front_matter_keeps_the_span_of_its_entry() -> None:
+    stored = spanned(entry(), valid_to=MOMENT)
+    known = Snapshot({"a": Record(PATH, stored.content_hash, 1)})
+    bare = FoundFile(PATH, OLD, None, MirrorFile("old", span=None))
+    assert actions(known, [stored], bare) == [UpdateFile(PATH, OLD, stored)]
+    edited = FoundFile(PATH, NEW, None, MirrorFile("new", span=None))
+    assert actions(known, [stored], edited) == [UpdateEntry(PATH, NEW, "new", stored, stored.span)]
 
 
 def test_an_emptied_file_does_not_empty_its_entry() -> None:

@@ -4,7 +4,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
-from mnema_cli.mirror.rules.entries import Draft, MirrorEntry
+from mnema_cli.mirror.rules.entries import OPEN, Draft, MirrorEntry, Span
 from mnema_cli.mirror.rules.problems import EntryRefused, StateChanged
 
 START = datetime(2026, 4, 1, 10, 15, tzinfo=UTC)
@@ -27,9 +27,9 @@ class MemoryStore:
         self.entries[entry.id] = entry
         return entry
 
-    def edit(self, entry_id: str, text: str) -> None:
+    def edit(self, entry_id: str, text: str, span: Span = OPEN) -> None:
         old = self.entries[entry_id]
-        self.entries[entry_id] = replace(old, text=text, version=old.version + 1)
+        self.entries[entry_id] = replace(old, text=text, span=span, version=old.version + 1)
 
     def drop(self, entry_id: str) -> None:
         self.deleted[entry_id] = self.entries.pop(entry_id)
@@ -48,15 +48,15 @@ class MemoryStore:
         self.calls.append(("create", entry.id))
         return entry
 
-    def update_entry(self, entry_id: str, text: str, version: int) -> MirrorEntry:
-        old = self.entries.get(entry_id)
-        if old is None or old.version != version:
-            raise StateChanged(f"the entry {entry_id} changed")
+    def update_entry(self, entry: MirrorEntry, text: str, span: Span) -> MirrorEntry:
+        old = self.entries.get(entry.id)
+        if old is None or old.version != entry.version:
+            raise StateChanged(f"the entry {entry.id} changed")
         text = self.check(text)
-        if text != old.text:
-            self.edit(entry_id, text)
-        self.calls.append(("update", entry_id))
-        return self.entries[entry_id]
+        if (text, span) != (old.text, old.span):
+            self.edit(entry.id, text, span)
+        self.calls.append(("update", entry.id))
+        return self.entries[entry.id]
 
     def find_deleted(self, ids: Collection[str]) -> dict[str, MirrorEntry]:
         return {entry_id: self.deleted[entry_id] for entry_id in ids if entry_id in self.deleted}
