@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Final
 
 from app.api.mem0.identities import DEFAULT_THREAD
-from app.api.mem0.schemas import Mem0AddIn, Mem0MessageIn, Mem0ResultOut
+from app.api.mem0.schemas import Mem0AddIn, Mem0MessageIn, Mem0ResultOut, expiry_of
 from app.bootstrap import Application
 from app.domain.errors import TextTooLong
 from app.domain.idempotency import IdempotencyKey
@@ -70,6 +70,7 @@ def _checked(
         tags=ids.tags,
         metadata=body.metadata,
         created_at=body.created_at,
+        expires_at=expiry_of(body.expiration_date),
     )
     return app.memory.write.check_draft(principal, draft)
 

@@ -129,7 +129,7 @@ async def get(
 async def update(
     app: App, principal: Writer, memory_id: UUID, body: Mem0UpdateIn, org_id: Org = None, project_id: Org = None
 ) -> Mem0UpdatedOut:
-    """Change the text or the metadata of a memory. The metadata is replaced as a whole."""
+    """Change the text, the metadata or the last day of a memory. The metadata is replaced as a whole."""
     changes = body.named_changes()
     await get_active(app, principal, memory_id)
     memory = await app.memory.edit.patch_memory(principal, memory_id, changes, version=None)

@@ -1,11 +1,11 @@
 """Bodies of mem0's API, as far as Mnema answers it (`docs/mem0.md`)."""
 
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, time, timedelta
 from typing import Annotated, Any, Final, Literal, Self
 from uuid import UUID
 
 from mnema_wire.bases import Change, Request, Stored
-from mnema_wire.fields import NOT_EMPTY, Identifier, Json, Moment, TypeName, Whole
+from mnema_wire.fields import NOT_EMPTY, Day, Identifier, Json, Moment, TypeName, Whole
 from mnema_wire.recall import Share
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -22,6 +22,17 @@ _IGNORED: Final = "taken for mem0's clients, without effect"
 Name = Annotated[Identifier, Field(max_length=190)]
 """A name that still fits into an identifier behind `agent:`, `run:` or `app:`."""
 Flag = Annotated[bool, Field(strict=True)]
+
+
+LastDay = Annotated[
+    Day | None,
+    Field(le=date(9999, 12, 30), description="the last day, in UTC, on which answers contain it; null: no end"),
+]
+
+
+def expiry_of(last_day: date | None) -> datetime | None:
+    """Return the moment at which a memory expires: the end of its last day."""
+    return None if last_day is None else datetime.combine(last_day + timedelta(days=1), time(), UTC)
 
 
 class Mem0IdsIn(Request):
@@ -69,6 +80,7 @@ class Mem0AddIn(Mem0ProjectIn):
     timestamp: Annotated[int, Field(ge=0, le=LAST_SECOND, strict=True), Whole] | None = Field(
         default=None, description="Unix time of the messages; never in the future"
     )
+    expiration_date: LastDay = None
     category: Identifier | None = Field(
         default=None, description="Mnema's own: the category; absent: the category of facts"
     )
@@ -143,12 +155,16 @@ class Mem0UpdateIn(Change):
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"text": "I am a vegan."}]})
     text: Annotated[str, Field(description="the new text", json_schema_extra=NOT_EMPTY)] = ""
     metadata: Json = Field(default_factory=dict)
+    expiration_date: LastDay = None
 
     def named_changes(self) -> dict[str, Any]:
-        """Return the fields that the body names. Raise InvalidInput if it names none."""
+        """Return the changes that the body names. Raise InvalidInput if it names none."""
         if not self.model_fields_set:
-            raise InvalidInput("name at least one of: text, metadata")
-        return self.model_dump(include=self.model_fields_set)
+            raise InvalidInput("name at least one of: text, metadata, expiration_date")
+        changes = self.model_dump(include=self.model_fields_set)
+        if "expiration_date" in changes:
+            changes["expires_at"] = expiry_of(changes.pop("expiration_date"))
+        return changes
 
 
 class Mem0PingOut(BaseModel):
@@ -186,7 +202,7 @@ class Mem0AddedOut(BaseModel):
 class Mem0MemoryOut(Stored):
     """A memory as mem0's clients know it."""
 
-    told = frozenset({"id", "type", "created_at", "updated_at"})
+    told = frozenset({"id", "type", "created_at", "updated_at", "expiration_date"})
     id: UUID
     memory: str = Field(description="the text of the memory")
     user_id: str | None = Field(description="the user; null: the memory has none")
@@ -200,11 +216,13 @@ class Mem0MemoryOut(Stored):
     type: TypeName
     created_at: datetime
     updated_at: datetime
+    expiration_date: LastDay
 
     @classmethod
     def from_memory(cls, memory: Memory, **more: Any) -> Self:
         """Return the body for a stored memory; `more` are fields of a subclass."""
         ids = identities_of(memory)
+        ends_at = memory.expires_at
         return cls(
             id=memory.id,
             memory=memory.text,
@@ -216,6 +234,7 @@ class Mem0MemoryOut(Stored):
             type=memory.type.value,
             created_at=memory.created_at,
             updated_at=memory.updated_at,
+            expiration_date=ends_at and (ends_at.astimezone(UTC) - timedelta(microseconds=1)).date(),
             **more,
         )
 

@@ -5,7 +5,7 @@ mem0's export jobs are not read: they answer in a schema that their user chose.
 
 import json
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -69,10 +69,18 @@ def _make_memory(place: str, row: Any, choices: Choices) -> Write | Bad:
         row["memory"],
         user_id=row.get("user_id"),
         names=_list_categories(row),
-        expires_at=row.get("expiration_date"),
+        expires_at=_day_after(row.get("expiration_date")),
         metadata={name: row.get(name) for name in METADATA_FIELDS},
         **{name: row.get(name) for name in COPIED_FIELDS},
     )
+
+
+def _day_after(last_day: object) -> object:
+    """Return the day after a memory's last one. What is no date stays as it is, for the server to refuse."""
+    try:
+        return (date.fromisoformat(str(last_day)) + timedelta(days=1)).isoformat()
+    except (ValueError, OverflowError):
+        return last_day
 
 
 def _list_categories(row: Json) -> list[object]:

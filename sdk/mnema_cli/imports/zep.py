@@ -61,10 +61,13 @@ def _read_facts(pages: Pages, choices: Choices, uuid: str, user: str) -> Iterato
 
 
 def make_fact(choices: Choices, edge: Json, user: str, place: str) -> Found:
-    """Return the memory of a fact of a temporal graph. Facts that were replaced or have ended are left out."""
+    """Return the memory of a fact of a temporal graph. The end of one that has ended is its `valid_to`.
+
+    Facts that were replaced at an unknown time are left out.
+    """
     if not (uuid := edge.get("uuid")):
         return Bad(place, "a fact without uuid")
-    if edge.get("expired_at") or edge.get("invalid_at"):
+    if edge.get("expired_at") and not edge.get("invalid_at"):
         return LeftOut("facts that are no longer true")
     nodes = {name: edge.get(f"{name}_name") for name in ("source_node", "target_node")}
     return choices.make_memory(
@@ -75,5 +78,6 @@ def make_fact(choices: Choices, edge: Json, user: str, place: str) -> Found:
         names=(edge.get("name"),),
         created_at=edge.get("created_at"),
         valid_from=edge.get("valid_at"),
+        valid_to=edge.get("invalid_at"),
         metadata=nodes | {"relation": edge.get("name")},
     )

@@ -82,6 +82,7 @@ async def test_without_a_chat_model_the_users_messages_are_memories(mem0: httpx.
         "type": "semantic",
         "created_at": memory["created_at"],
         "updated_at": memory["updated_at"],
+        "expiration_date": None,
     }
     native = (await mem0.get(f"/memory/{result['id']}")).json()
     assert (native["thread_id"], native["category"], native["text"]) == ("trip", "preferences", FACT)
@@ -129,6 +130,19 @@ async def test_without_infer_each_message_but_the_systems_is_a_memory(mem0: http
     assert [result["memory"] for result in results] == [message["content"] for message in MESSAGES[1:]]
     roles = [(m["role"], m["category"], m["created_at"][:10]) for m in await listed(mem0, user_id="alex", order="asc")]
     assert sorted(roles) == [("assistant", "tasks", "2025-10-09"), ("user", "tasks", "2025-10-09")]
+
+
+async def test_a_memory_is_answered_until_the_end_of_its_last_day(mem0: httpx.AsyncClient) -> None:
+    [kept] = await add(mem0, "I have a parking pass.", expiration_date="2999-01-31")
+    [gone] = await add(mem0, "I have a day ticket.", expiration_date="2020-01-31")
+    assert (await mem0.get(f"/memory/{kept['id']}")).json()["expires_at"] == "2999-02-01T00:00:00Z"
+    shown = (await mem0.post("/v3/memories/", json={"filters": {"user_id": "alex"}})).json()["results"]
+    assert [(memory["id"], memory["expiration_date"]) for memory in shown] == [(kept["id"], "2999-01-31")]
+    refused(await mem0.get(f"/v1/memories/{gone['id']}/"), 404, "not_found")
+    changed = await mem0.put(f"/v1/memories/{kept['id']}/", json={"expiration_date": "2998-01-31"})
+    assert changed.json()["expiration_date"] == "2998-01-31"
+    cleared = await mem0.put(f"/v1/memories/{kept['id']}/", json={"expiration_date": None})
+    assert (cleared.json()["expiration_date"], cleared.json()["memory"]) == (None, "I have a parking pass.")
 
 
 @pytest.mark.long
@@ -287,8 +301,14 @@ async def test_users_are_listed_and_deleted_by_what_they_are(mem0: httpx.AsyncCl
         (
             "POST",
             "/v3/memories/add/",
-            {"messages": MESSAGES, "user_id": "alex", "expiration_date": "2030-01-01"},
-            "body.expiration_date: unknown field",
+            {"messages": MESSAGES, "user_id": "alex", "expiration_date": "2030-01-01T10:00:00Z"},
+            "body.expiration_date: Value error, expected an ISO 8601 date",
+        ),
+        (
+            "POST",
+            "/v3/memories/add/",
+            {"messages": MESSAGES, "user_id": "alex", "expiration_date": "9999-12-31"},
+            "body.expiration_date: Input should be less than or equal to",
         ),
         (
             "POST",
@@ -302,7 +322,12 @@ async def test_users_are_listed_and_deleted_by_what_they_are(mem0: httpx.AsyncCl
         ("POST", "/v3/memories/search/", {"query": "x"}, "filters: name at least one of: user_id"),
         ("POST", "/v3/memories/search/", {"query": " ", "filters": {"user_id": "a"}}, "query is empty"),
         ("POST", "/v3/memories/search/", {"query": "x", "top_k": 51}, "body.top_k: Input should be less"),
-        ("PUT", "/v1/memories/01999c1e-5e1c-7c1e-8b0e-2f6f0c3b9a11/", {}, "name at least one of: text, metadata"),
+        (
+            "PUT",
+            "/v1/memories/01999c1e-5e1c-7c1e-8b0e-2f6f0c3b9a11/",
+            {},
+            "name at least one of: text, metadata, expiration_date",
+        ),
         ("DELETE", "/v1/memories/", None, "name at least one of: user_id, agent_id, app_id, run_id, without '*'"),
         ("DELETE", "/v1/memories/?user_id=*", None, "without '*': all memories would be deleted"),
         ("DELETE", "/v1/memories/?user=alex", None, "unknown parameter; did you mean 'user_id'?"),

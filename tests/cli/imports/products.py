@@ -66,8 +66,8 @@ class Zep(Product):
             "/threads/t-2/messages": [zep_message("m-6", "user", "And a quiet coach.")],
             "/graphs/u-1/edges/list": [
                 zep_edge("e-1", "Ana prefers window seats.", name="PREFERENCES"),
-                zep_edge("e-2", "Ana lives in Porto.", name="LIVES_IN"),
-                zep_edge("e-3", "Ana lives in Braga.", invalid_at="2025-02-01T00:00:00Z"),
+                zep_edge("e-2", "Ana lives in Porto.", name="LIVES_IN", invalid_at="2025-04-01T00:00:00Z"),
+                zep_edge("e-3", "Ana lives in Braga.", expired_at="2025-02-01T00:00:00Z"),
                 zep_edge("e-4", "Ana has " + "very " * 80 + "long hair."),
             ],
             "/graphs/u-2/edges/list": [],

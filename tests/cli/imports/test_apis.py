@@ -77,7 +77,10 @@ async def test_zep_threads_become_turns_and_facts_memories(env: dict[str, Any], 
     assert found[0]["created_at"] == "2025-03-01T01:00:00Z"
     assert found[0]["metadata"] == {"imported_from": "zep", "id": "m-1", "channel": "phone"}
     about = {"imported_from": "zep", "source_node": "Ana", "target_node": "seat"}
-    assert {each["valid_from"] for each in found if each["type"] != "turn"} == {"2025-03-01T00:00:00Z"}
+    assert {each["text"]: (each["valid_from"], each["valid_to"]) for each in found if each["type"] != "turn"} == {
+        "Ana prefers window seats.": ("2025-03-01T00:00:00Z", None),
+        "Ana lives in Porto.": ("2025-03-01T00:00:00Z", "2025-04-01T00:00:00Z"),
+    }
     at = "2025-03-05T00:00:00Z"
     assert facts(found) == {
         "Ana prefers window seats.": ("ana", "preferences", at, about | {"id": "e-1", "relation": "PREFERENCES"}),

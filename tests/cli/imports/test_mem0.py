@@ -169,7 +169,7 @@ def test_what_is_not_taken_over_is_noted(read: Read) -> None:
 def test_an_expiration_date_is_taken_over(read: Read) -> None:
     [found] = read([row(1, expiration_date="2030-01-01")])
     assert isinstance(found, Write)
-    assert found.body["expires_at"] == "2030-01-01"
+    assert found.body["expires_at"] == "2030-01-02"
 
 
 SAMPLE = [
