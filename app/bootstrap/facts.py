@@ -27,8 +27,8 @@ def build_facts(parts: SharedParts, limits: Limits) -> FactUseCases:
     policies = parts.policies
     return FactUseCases(
         store=StoreFacts(parts.uow, storage, parts.journal, build_fact_memories(parts), limits, policies, parts.clock),
-        read=ReadFacts(parts.uow, storage, policies),
-        answer=AnswerFacts(storage, parts.access, policies),
+        read=ReadFacts(parts.uow, storage, policies, parts.clock),
+        answer=AnswerFacts(parts.uow, storage, parts.access, policies, parts.clock),
     )
 
 

@@ -8,7 +8,7 @@ from uuid import UUID
 from mcp.types import ToolAnnotations
 from mnema_wire.bases import Request
 from mnema_wire.facts import FactPage, FactQuestion, TopicKey
-from mnema_wire.fields import Identifier, Limit
+from mnema_wire.fields import Identifier, Limit, Moment
 from mnema_wire.marks import TagNames
 from mnema_wire.memory import Corrected, Correction, Forgetting, HistoryEntry, HistoryPage, NewMemory, Written
 from mnema_wire.recall import Question
@@ -22,6 +22,7 @@ from app.api.schemas.stored import withhold_contents
 from app.bootstrap import Application
 from app.config.settings import ToolKind
 from app.domain.facts.fact import FactFilter
+from app.domain.memory.moments import Moments
 from app.domain.rendering.model_text import ModelText
 from app.mcp.connection import Connection, Places
 from app.mcp.schemas import output_schema
@@ -65,6 +66,8 @@ class ReadFactsIn(Request):
     question: QuestionText | None = Field(
         default=None, description="answer this in place of a list", examples=["What's my second favorite color?"]
     )
+    as_of: Moment | None = Field(default=None, description="the facts that Mnema knew at this time")
+    valid_at: Moment | None = Field(default=None, description="what the user had stated by this time")
     limit: Limit = 50
     cursor: Cursor | None = Field(default=None, description=CURSOR_HELP)
 
@@ -126,13 +129,14 @@ async def _run_facts(app: Application, connection: Connection, arguments: ReadFa
     principal = connection.caller
     user = arguments.user_id
     thread = arguments.thread_id
+    moments = Moments(arguments.as_of, arguments.valid_at)
     if arguments.question is not None:
         question = FactQuestion(user_id=user, thread_id=thread, query=arguments.question)
-        counted = await app.facts.answer.answer_question(principal, user, thread, question.query)
+        counted = await app.facts.answer.answer_question(principal, user, thread, question.query, moments)
         reply = fact_reply_body(counted.answer, question)
         return ToolOutcome(fact_answer_text(reply, _names(app, connection)), reply.model_dump(mode="json"))
     filters = FactFilter(user, thread, arguments.topic_key)
-    found = await app.facts.read.list_facts(principal, filters, arguments.cursor, arguments.limit)
+    found = await app.facts.read.list_facts(principal, filters, arguments.cursor, arguments.limit, moments)
     page = FactPage(items=[fact_body(fact) for fact in found.items], next_cursor=found.next_cursor)
     return ToolOutcome(facts_text(page, _names(app, connection)), page.model_dump(mode="json"))
 

@@ -8,6 +8,8 @@ from rich.markup import escape
 from mnema_cli.client import (
     USAGE,
     AsJson,
+    AsOf,
+    ValidAt,
     exit_with_error,
     iterate_items,
     open_client,
@@ -30,12 +32,15 @@ def facts_list(
     user: UserOption,
     thread: ThreadOption = None,
     topic: Annotated[str | None, typer.Option(help=TOPIC_HELP)] = None,
+    as_of: AsOf = None,
+    valid_at: ValidAt = None,
     as_json: AsJson = False,
 ) -> None:
     """List a user's facts by topic, thread and rank."""
+    times = {"as_of": as_of, "valid_at": valid_at}
     key = topic and _topic_key(topic)
     with open_client() as client:
-        items = list(iterate_items(client, "/facts", user_id=user, thread_id=thread, topic_key=key))
+        items = list(iterate_items(client, "/facts", user_id=user, thread_id=thread, topic_key=key, **times))
     if as_json:
         print_json({"items": items, "next_cursor": None})
         return
@@ -75,10 +80,17 @@ def facts_tell(text: str, user: UserOption, thread: ThreadOption = None, as_json
 
 
 @facts_app.command("answer")
-def facts_answer(question: str, user: UserOption, thread: ThreadOption = None, as_json: AsJson = False) -> None:
+def facts_answer(
+    question: str,
+    user: UserOption,
+    thread: ThreadOption = None,
+    as_of: AsOf = None,
+    valid_at: ValidAt = None,
+    as_json: AsJson = False,
+) -> None:
     """Answer a question such as "What's my second favorite color?" from the stored facts."""
     with open_client() as client:
-        body = {"user_id": user, "thread_id": thread, "query": question}
+        body = {"user_id": user, "thread_id": thread, "query": question, "as_of": as_of, "valid_at": valid_at}
         answer = request_json(client, "POST", "/facts/answer", json=body)
     if as_json:
         print_json(answer)

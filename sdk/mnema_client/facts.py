@@ -60,24 +60,37 @@ def facts(
     *,
     thread_id: str | None = None,
     topic_key: str | None = None,
+    as_of: Moment | None = None,
+    valid_at: Moment | None = None,
     limit: int | None = None,
     cursor: str | None = None,
 ) -> Call[Page[Fact]]:
-    """Return one page of a user's facts by topic, thread and rank. `limit`: facts a page, 1 to 200."""
-    return get_call(
-        "/facts", Page[Fact], user_id=user_id, thread_id=thread_id, topic_key=topic_key, limit=limit, cursor=cursor
-    )
+    """Return one page of a user's facts by topic, thread and rank. `limit`: facts a page, 1 to 200.
+
+    `as_of`: those that Mnema knew then; `valid_at`: those that the user had stated by then. Name them again with a
+    cursor.
+    """
+    whose = {"user_id": user_id, "thread_id": thread_id, "topic_key": topic_key}
+    return get_call("/facts", Page[Fact], **whose, as_of=as_of, valid_at=valid_at, limit=limit, cursor=cursor)
 
 
-def fact(fact_id: UUID | str) -> Call[Fact]:
-    """Return one fact. Raise NotFound also if it was removed."""
-    return get_call(_fact_path(fact_id), Fact)
+def fact(fact_id: UUID | str, *, as_of: Moment | None = None, valid_at: Moment | None = None) -> Call[Fact]:
+    """Return one fact, as it was at that time. Raise NotFound also if it was removed."""
+    return get_call(_fact_path(fact_id), Fact, as_of=as_of, valid_at=valid_at)
 
 
-def fact_at(user_id: str, topic_key: str, rank: int, *, thread_id: str | None = None) -> Call[Fact]:
+def fact_at(
+    user_id: str,
+    topic_key: str,
+    rank: int,
+    *,
+    thread_id: str | None = None,
+    as_of: Moment | None = None,
+    valid_at: Moment | None = None,
+) -> Call[Fact]:
     """Return the fact at a rank of a user's list in a thread; without `thread_id`, of the facts without a thread."""
     path = f"/facts/{path_segment(topic_key)}/{path_segment(str(rank))}"
-    return get_call(path, Fact, user_id=user_id, thread_id=thread_id)
+    return get_call(path, Fact, user_id=user_id, thread_id=thread_id, as_of=as_of, valid_at=valid_at)
 
 
 def set_fact(fact_id: UUID | str, value: str, *, idempotency_key: str | None = None) -> Call[Fact]:
@@ -100,11 +113,13 @@ def answer_fact(
     model: str | None = None,
     used_web_search: bool | None = None,
     memory_actions: MemoryActions | Mapping[str, Any] | None = None,
+    as_of: Moment | None = None,
+    valid_at: Moment | None = None,
 ) -> Call[FactReply]:
     """Answer an ordinal or list question, such as "What's my second favorite color?", from stored facts alone.
 
     `memory_actions`: the counts of the same response so far, such as those of `store_facts`; the answer's are added.
-    `model`, `used_web_search`: for the label.
+    `model`, `used_web_search`: for the label. `as_of`, `valid_at`: the time that the question is about.
     """
     given = memory_actions.model_dump() if isinstance(memory_actions, MemoryActions) else memory_actions
     content = json_body(
@@ -115,6 +130,8 @@ def answer_fact(
         model=model,
         meta=None if used_web_search is None else QuestionMeta(usedWebSearch=used_web_search),
         memory_actions=given,
+        as_of=as_of,
+        valid_at=valid_at,
     )
     return Call("POST", "/facts/answer", model_reader(FactReply), content=content, headers=JSON)
 

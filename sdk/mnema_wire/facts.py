@@ -147,6 +147,8 @@ class FactQuestion(Request):
     model: Model = DEFAULT_MODEL
     meta: QuestionMeta | None = None
     memory_actions: ActionsSoFar | None = None
+    as_of: Moment | None = Field(default=None, description="answer from the facts that Mnema knew at this time")
+    valid_at: Moment | None = Field(default=None, description="answer from what the user had stated by this time")
 
 
 class ReplyMeta(Answered):

@@ -31,6 +31,10 @@ async def test_a_text_is_told_listed_and_answered(env: dict[str, Any]) -> None:
         "store favorite_colors #2: green",
         "store favorite_colors #3: black",
     ], told.stderr
+    before = await mnema("facts", "list", "--user", "maya", "--as-of", "2020-01-01", **env)
+    assert (before.exit_code, len(before.stdout.splitlines())) == (0, 1)
+    unknown = await mnema("facts", "answer", SECOND, *MAYA, "--valid-at", "2020-01-01", **env)
+    assert "I don't have" in unknown.stdout
     again = await mnema("facts", "tell", COLORS, *MAYA, **env)
     assert again.stdout.splitlines()[0] == "unchanged favorite_colors #1: blue"
     head, *rows = (await mnema("facts", "list", "--user", "maya", **env)).stdout.splitlines()

@@ -33,6 +33,13 @@ async def test_a_message_is_read_for_facts_and_a_question_is_answered_from_them(
     assert (reply.answered, reply.text) == (True, "Your second favorite color is green.")
     assert values(reply.facts) == [(2, "green")]
     assert (reply.meta.usedMemory, reply.meta.usedWebSearch, reply.memory_actions.R) == (True, False, 1)
+    before = {"as_of": datetime(2020, 1, 1, tzinfo=UTC)}
+    assert (await either.facts("maya", **before)).items == []
+    assert not (await either.answer_fact("What's my second favorite color?", user_id="maya", **HERE, **before)).answered
+    with pytest.raises(NotFound):
+        await either.fact(stored.facts[0].id, **before)
+    with pytest.raises(NotFound):
+        await either.fact_at("maya", "favorite_colors", 2, **HERE, **before)
     nothing = await either.store_facts("maya", text="Good morning.", **HERE)
     assert (nothing.facts, nothing.memory_actions) == ([], MemoryActions(S=0, U=0, R=0, F=False))
     other = await either.answer_fact("Why is the sky blue?", user_id="maya", **HERE)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from app.domain.facts.fact import Fact, FactKind, QuestionPart
@@ -35,6 +36,28 @@ class FactAnswer:
     def topic_keys(self) -> frozenset[str]:
         """The topics of the facts."""
         return frozenset(fact.topic_key for fact in self.facts)
+
+
+def choose_facts(facts: Sequence[Fact], thread_id: str | None, topic: str | None, *, across: bool) -> list[Fact]:
+    """Return a user's facts of a topic by rank: of the thread, else (`across`) of that in which it was stated last.
+
+    None is the topic that was stated last in the thread.
+    """
+
+    def pick(found: Sequence[Fact], thread: str | None) -> list[Fact]:
+        return sorted((fact for fact in found if fact.thread_id == thread), key=lambda fact: fact.rank or 0)
+
+    here = pick(facts, thread_id)
+    if topic is None:
+        topic = max(here, key=_stated_at).topic_key if here else None
+    named = [fact for fact in facts if fact.topic_key == topic]
+    if found := pick(named, thread_id):
+        return found
+    return pick(named, max(named, key=_stated_at).thread_id) if named and across else []
+
+
+def _stated_at(fact: Fact) -> tuple[datetime, datetime]:
+    return fact.created_at, fact.updated_at
 
 
 def compose_answer(parts: Sequence[QuestionPart], stored: Sequence[Sequence[Fact]], topics: FactTopics) -> FactAnswer:

@@ -90,12 +90,16 @@ class QuestionPart:
 
 @dataclass(frozen=True, slots=True)
 class FactFilter:
-    """The facts to read: of a user, and of a thread, a topic and a rank (None: of any)."""
+    """The facts to read: of a user, and of a thread, a topic and a rank (None: of any).
+
+    `in_place`: with `thread_id` None, only facts without a thread.
+    """
 
     user_id: str
     thread_id: str | None = None
     topic_key: str | None = None
     rank: int | None = None
+    in_place: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from uuid import UUID
 
 from app.domain.facts.fact import Fact, FactFilter
 from app.domain.facts.retractions import KnownFact
+from app.domain.memory.moments import Moments
 from app.domain.paging import Position
 from app.domain.principal import Principal
 from app.storage.fact_rows import fact_from_json, fact_from_row
@@ -74,6 +75,30 @@ class FactStorage:
         place = filters.user_id, filters.thread_id, filters.topic_key, limit
         rows = await tx.fetch(_SQL["page"], principal.tenant_id, principal.category_list, *place, after, filters.rank)
         return [fact_from_json(row["fact"]) for row in rows]
+
+    async def list_former(
+        self,
+        tx: ReadTx,
+        principal: Principal,
+        filters: FactFilter,
+        moments: Moments,
+        after: Sequence[str] | None = None,
+        limit: int | None = None,
+    ) -> list[Fact]:
+        """Return facts as they were at `moments`, by topic, thread and rank; those of before a doubt without it."""
+        where = filters.user_id, None, filters.thread_id, filters.in_place, filters.topic_key, filters.rank
+        rows = await self._fetch_former(tx, principal, moments, *where, after, limit)
+        return [fact_from_row(row) for row in rows]
+
+    async def get_former(self, tx: ReadTx, principal: Principal, fact_id: UUID, moments: Moments) -> Fact | None:
+        """Return a fact as it was at `moments`, None if it was not there."""
+        where = None, fact_id, None, False, None, None, None, 1
+        rows = await self._fetch_former(tx, principal, moments, *where)
+        return fact_from_row(rows[0]) if rows else None
+
+    async def _fetch_former(self, tx: ReadTx, principal: Principal, moments: Moments, *where: Any) -> list[Row]:
+        times = moments.as_of, moments.valid_at
+        return await tx.fetch(_SQL["former"], principal.tenant_id, principal.category_list, *times, *where)
 
     async def list_history(
         self, tx: ReadTx, principal: Principal, fact_id: UUID, after: Position | None, limit: int

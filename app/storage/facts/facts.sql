@@ -29,6 +29,37 @@ SELECT fact_json(f) AS fact FROM facts f
 WHERE f.tenant_id = $1 AND f.removed_at IS NULL AND ($2::text[] IS NULL OR f.category = ANY ($2))
   AND f.user_id = $3 AND thread_place(f.thread_id) = thread_place($4) AND f.topic_key = $5 AND f.rank = $6
 
+-- name: former
+-- The facts of the user $5, or the one with the id $6, as the history had them at $3 (null: as it has them now), counting
+-- only what was stated until $4 (null: whenever). Within the thread $7, or in its place alone if $8. By topic, thread and
+-- rank; $11 is the last row of the previous page, or null. An image has no fields that were null. A purged or erased
+-- value has none. A change that kept the time of the statement counts from its own time on. History has neither doubts
+-- nor the time at which a value was stated again: the fact has the last of each.
+SELECT w.id, w.user_id, w.thread_id, w.topic_key, w.kind, w.rank, w.value, w.category, w.source_message_id,
+       CASE WHEN w.updated_at = f.updated_at AND f.created_at <= t.until THEN f.created_at ELSE w.created_at END
+           AS created_at,
+       w.updated_at, CASE WHEN f.doubted_at <= t.until THEN f.doubted_at END AS doubted_at
+FROM facts f
+CROSS JOIN LATERAL (SELECT coalesce(least($3::timestamptz, $4::timestamptz), 'infinity') AS until) t
+CROSS JOIN LATERAL (
+    SELECT h.meta->'after' AS image FROM history h
+    WHERE h.tenant_id = f.tenant_id AND h.memory_id = f.id::text AND h.meta ? 'after'
+      AND ($3::timestamptz IS NULL OR h.ts <= $3)
+      AND ($4::timestamptz IS NULL
+           OR CASE WHEN h.meta->'before'->>'created_at' = h.meta->'after'->>'created_at' THEN h.ts
+                   ELSE (h.meta->'after'->>'created_at')::timestamptz END <= $4)
+    ORDER BY h.ts DESC, h.id DESC LIMIT 1) l
+CROSS JOIN LATERAL jsonb_populate_record(
+    f, '{"thread_id": null, "rank": null, "source_message_id": null, "removed_at": null}' || l.image) w
+WHERE f.tenant_id = $1 AND w.removed_at IS NULL
+  AND ($2::text[] IS NULL OR (f.category = ANY ($2) AND w.category = ANY ($2)))
+  AND ($5::text IS NULL OR f.user_id = $5) AND ($6::uuid IS NULL OR f.id = $6)
+  AND CASE WHEN $8 THEN thread_place(w.thread_id) = thread_place($7) ELSE $7::text IS NULL OR w.thread_id = $7 END
+  AND ($9::text IS NULL OR w.topic_key = $9) AND ($10::int IS NULL OR w.rank = $10)
+  AND ($11::text[] IS NULL OR (w.topic_key, coalesce(w.thread_id, ''), coalesce(w.rank, 0), w.id::text)
+                              > (($11::text[])[1], ($11::text[])[2], ($11::text[])[3]::int, ($11::text[])[4]))
+ORDER BY w.topic_key, coalesce(w.thread_id, ''), coalesce(w.rank, 0), w.id::text LIMIT $12
+
 -- name: history
 SELECT h.id, h.memory_id, h.event, h.old_ref, h.new_ref, h.actor, h.meta, h.ts
 FROM facts f JOIN history h ON h.tenant_id = f.tenant_id AND h.memory_id = f.id::text

@@ -109,11 +109,9 @@ class QueryMemories:
         query = work.query
         ranking = work.ranking
         category = self._policies.of(ranking.principal).facts.category
-        if not query.moments.is_now:
-            return  # facts have no answer about another time; their memories have
         if query.filters.user_id is not None and category in ranking.search.categories:
-            place = query.filters.user_id, query.thread_id
-            work.builder.add_fact_answer(await self._facts.find_answer(ranking.principal, *place, query.query))
+            asked = query.filters.user_id, query.thread_id, query.query, query.moments
+            work.builder.add_fact_answer(await self._facts.find_answer(ranking.principal, *asked))
 
     def _open_transaction(self, work: QueryState) -> AbstractAsyncContextManager[ReadTx]:
         """Open a transaction only if the query names a thread: its cursor must fit what is read.

@@ -16,7 +16,7 @@ from mnema_wire.facts import (
     StoredFacts,
     TopicKey,
 )
-from mnema_wire.fields import Identifier, Limit, NameCursor
+from mnema_wire.fields import Identifier, Limit, Moment, NameCursor
 from mnema_wire.memory import HistoryEntry, HistoryPage
 
 from app.api import links
@@ -34,10 +34,13 @@ from app.api.schemas.facts.facts import (
 from app.api.transport.idempotency import IdempotencyHeader, retry_key
 from app.api.transport.parameters import StrictRoute
 from app.domain.facts.fact import FactFilter
+from app.domain.memory.moments import Moments
 from app.domain.outages import DatabaseUnavailable
 
 router = APIRouter(prefix="/facts", tags=["facts"], route_class=StrictRoute)
 Cursor = Annotated[NameCursor | None, Query(description="`next_cursor` of the previous page")]
+AsOf = Annotated[Moment | None, Query(description="the facts that Mnema knew at this time")]
+ValidAt = Annotated[Moment | None, Query(description="what the user had stated by this time")]
 _FACT = "/{fact_id:uuid}"
 _CHANGED = {200: {"links": links.FACT}, **openapi_errors(400, 401, 403, 404, 409, 413, 422, 503)}
 
@@ -71,7 +74,8 @@ async def store(app: App, principal: Writer, body: Statement, idempotency_key: I
 async def answer(app: App, principal: Reader, body: FactQuestion) -> FactReply:
     """Answer an ordinal or list question, such as "What's my second favorite color?", from stored facts alone."""
     try:
-        counted = await app.facts.answer.answer_question(principal, body.user_id, body.thread_id, body.query)
+        moments = Moments(body.as_of, body.valid_at)
+        counted = await app.facts.answer.answer_question(principal, body.user_id, body.thread_id, body.query, moments)
     except DatabaseUnavailable as error:
         error.extra |= _failure(body)
         raise
@@ -96,20 +100,23 @@ async def page(
     user_id: Annotated[Identifier, Query()],
     thread_id: Annotated[Identifier | None, Query()] = None,
     topic_key: Annotated[TopicKey | None, Query()] = None,
+    as_of: AsOf = None,
+    valid_at: ValidAt = None,
     limit: Annotated[Limit, Query()] = 50,
     cursor: Cursor = None,
 ) -> FactPage:
-    """List a user's facts by topic, thread and rank."""
-    found = await app.facts.read.list_facts(principal, FactFilter(user_id, thread_id, topic_key), cursor, limit)
+    """List a user's facts by topic, thread and rank. Name `as_of` and `valid_at` again with a cursor."""
+    filters = FactFilter(user_id, thread_id, topic_key)
+    found = await app.facts.read.list_facts(principal, filters, cursor, limit, Moments(as_of, valid_at))
     return FactPage(items=[fact_body(fact) for fact in found.items], next_cursor=found.next_cursor)
 
 
 @router.get(
     _FACT, response_model=Fact, responses={200: {"links": links.FACT}, **openapi_errors(401, 403, 404, 422, 503)}
 )
-async def get(app: App, principal: Reader, fact_id: UUID) -> Fact:
-    """Return one fact."""
-    return fact_body(await app.facts.read.get_fact(principal, fact_id))
+async def get(app: App, principal: Reader, fact_id: UUID, as_of: AsOf = None, valid_at: ValidAt = None) -> Fact:
+    """Return one fact, with `as_of` or `valid_at` as it was at that time."""
+    return fact_body(await app.facts.read.get_fact(principal, fact_id, Moments(as_of, valid_at)))
 
 
 @router.patch(_FACT, response_model=Fact, responses=_CHANGED)
@@ -163,6 +170,9 @@ async def at_rank(
     rank: Annotated[int, Path(ge=0, le=999_999_999)],
     user_id: Annotated[Identifier, Query()],
     thread_id: Annotated[Identifier | None, Query()] = None,
+    as_of: AsOf = None,
+    valid_at: ValidAt = None,
 ) -> Fact:
     """Return the fact at a rank of a user's list in a thread; without `thread_id`, of the facts without a thread."""
-    return fact_body(await app.facts.read.get_fact_at(principal, user_id, thread_id, topic_key, rank))
+    moments = Moments(as_of, valid_at)
+    return fact_body(await app.facts.read.get_fact_at(principal, user_id, thread_id, topic_key, rank, moments))
