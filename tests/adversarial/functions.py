@@ -22,7 +22,7 @@ from app.domain.chat.dialects.completions import CHAT_COMPLETIONS
 from app.domain.chat.dialects.messages import MESSAGES
 from app.domain.chat.dialects.responses import RESPONSES
 from app.domain.consent import answers as consent_answers
-from app.domain.facts import cleaning, fillers, orders, questions, ranked_lists, retractions, spelling
+from app.domain.facts import cleaning, fillers, orders, questions, ranked_lists, retractions, spelling, touches
 from app.domain.facts import statements as fact_statements
 from app.domain.facts import topics as fact_topics
 from app.domain.facts import values as fact_values
@@ -247,6 +247,8 @@ FUNCTIONS: Final[Mapping[str, Work]] = {
     "drop_asides": lambda text: fillers.drop_asides(text[:32_000]),
     "hide_separators": lambda text: fact_values.hide_separators(text[:32_000]),
     "read_retractions": lambda text: retractions.read_retractions(text, KNOWN, TOPICS),
+    "touched_topics": lambda text: touches.touched_topics([text], {"favorite_colors"}, TOPICS),
+    "touched_topics, a preference": lambda text: touches.touched_topics([f"best {text}"], {"favorite_colors"}, TOPICS),
     "read_retractions, a correction": lambda text: retractions.read_retractions(f"Actually, {text}", KNOWN, TOPICS),
     "strip_thoughts": lambda text: (thoughts.strip_thoughts(text), thoughts.shorten_thoughts(f"<think>{text}")),
     "read_answer": lambda text: FACTS.read_answer(text),

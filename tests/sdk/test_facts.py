@@ -34,7 +34,7 @@ async def test_a_message_is_read_for_facts_and_a_question_is_answered_from_them(
     assert values(reply.facts) == [(2, "green")]
     assert (reply.meta.usedMemory, reply.meta.usedWebSearch, reply.memory_actions.R) == (True, False, 1)
     before = {"as_of": datetime(2020, 1, 1, tzinfo=UTC)}
-    assert (await either.facts("maya", **before)).items == []
+    assert list(await either.facts("maya", **before)) == []
     assert not (await either.answer_fact("What's my second favorite color?", user_id="maya", **HERE, **before)).answered
     with pytest.raises(NotFound):
         await either.fact(stored.facts[0].id, **before)

@@ -9,6 +9,7 @@ from mnema_wire.limits import MAX_CHAT_MEMORIES
 
 from app.domain.errors import InvalidInput
 from app.domain.filters import Conditions
+from app.domain.rendering.lines import Days
 
 GLOBAL: Final = "global"
 """The conversation whose memories are known in every conversation, as are those of no thread.
@@ -43,7 +44,8 @@ class RetrievalOptions:
 class MemoryHit:
     """A memory that may help to answer. `role` is that of a turn, else `memory`. A higher `score` is better.
 
-    `fact_topic`: the topic whose facts it tells.
+    `fact_topic`: the topic whose facts it tells. `days`: its last change and the end of its span, None for a part of a
+    document.
     """
 
     id: UUID
@@ -53,15 +55,20 @@ class MemoryHit:
     score: float
     category: str
     fact_topic: str | None = None
+    days: Days | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ChatMemories:
-    """The hits, best first, and the conversation's summary. `degraded` is the code of an unavailable model."""
+    """The hits, best first, and the conversation's summary. `degraded` is the code of an unavailable model.
+
+    `dated`: the line of each hit ends with its day.
+    """
 
     hits: tuple[MemoryHit, ...] = ()
     summary: str | None = None
     degraded: str | None = None
+    dated: bool = False
 
     @property
     def found(self) -> bool:

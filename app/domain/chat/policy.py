@@ -18,6 +18,7 @@ class ChatPolicy:
     - `count_memories`: an answer that used memories counts one retrieval for each of their categories in its label.
     - `user_from`: the places of a request that may name the remembered user, the first one that does counts.
     - `memory_chars`: the most characters of one memory that are put before a message.
+    - `dates`: the line of each memory ends with the day of its last change.
     - `memory_timeout_s`: the longest time that a chat waits for memory; then it goes on without.
     - `outage_grace_s`: while the database is away, a key that was valid is accepted for chat alone for so long.
     """
@@ -28,6 +29,7 @@ class ChatPolicy:
     score_threshold: Annotated[float, SETTABLE] = 0.35
     count_memories: Annotated[bool, SETTABLE] = True
     memory_chars: Annotated[int, SETTABLE] = 1000
+    dates: Annotated[bool, SETTABLE] = False
     user_from: Annotated[tuple[str, ...], SETTABLE] = ("user",)
     memory_timeout_s: float = 5.0
     outage_grace_s: float = 60.0

@@ -19,13 +19,15 @@ class FactAnswer:
     """The answer to a question. `facts` has the facts that it names, topic by topic and by rank.
 
     `asked` is False if the text is no question about facts; `text` is then empty. `is_settled`: every part of the
-    question has an answer, or its topic is known and has no such rank.
+    question has an answer, or its topic is known and has no such rank. `is_doubted`: nothing is answered, because a
+    later message touched a fact in words that were not read.
     """
 
     asked: bool = False
     text: str = ""
     facts: tuple[Fact, ...] = ()
     is_settled: bool = False
+    is_doubted: bool = False
 
     @property
     def answered(self) -> bool:

@@ -69,8 +69,15 @@ class FactLanguage(FactStatements):
                 continue
             topics = {mention.topic_key for mention in marked.mentions}
             named = [self.known_of(mark, known) for mark in re.findall(OLD_MARK, marked.low)]
+            if not named and not topics and self._unread_favorite.search(marked.low):
+                topics = {fact.topic_key for fact in known} - set(self.topics.values())
             doubted |= dict.fromkeys([*named, *(fact for fact in known if fact.topic_key in topics)])
         return [_of_thread(fact, "doubt", (fact.rank, fact.value)) for fact in doubted]
+
+    @cached_property
+    def _unread_favorite(self) -> re.Pattern[str]:
+        """A favorite of the user whose noun the phrasebook does not have: it may be any topic that it does not have."""
+        return self.compile(rf"{{word}}(?:{self.section.get('unread', '(?!)')}){{end}}")
 
     def own_sentences(self, text: str) -> str:
         """Return a message without the sentences that ask, suppose, or tell of another person."""
@@ -83,7 +90,12 @@ class FactLanguage(FactStatements):
         low = fold(sentence)
         if sentence[-1] in "?？" and not self._asks_to(sentence):
             return False
-        return self.book.doubt.search(low) is None and self._others.match(low) is None
+        return self.book.doubt.search(self._past.sub(" ", low)) is None and self._others.match(low) is None
+
+    @cached_property
+    def _past(self) -> re.Pattern[str]:
+        """Words of what was so, which a statement may not have, but a message that puts it in doubt may."""
+        return self.compile(rf"{{word}}(?:{self.section.get('past', '(?!)')}){{end}}")
 
     def may_retract(self, text: str) -> bool:
         """Tell whether a message has a word without which it takes nothing back."""

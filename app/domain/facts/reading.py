@@ -38,7 +38,7 @@ def parse_question(text: str, topics: FactTopics) -> tuple[QuestionPart, ...]:
 
 def may_retract(text: str) -> bool:
     """Tell whether a message has a word of a negation, a change or a hedge. Any other message retracts nothing."""
-    return english_retractions.may_retract(text) or any(one.may_retract(text) for one in _languages_of(text))
+    return english_retractions.may_retract(text) or any(one.may_retract(text) for one in fact_languages())
 
 
 def read_retractions(
@@ -50,19 +50,30 @@ def read_retractions(
 ) -> list[ThreadOperation]:
     """Return what a message in a thread takes back, corrects or puts in doubt (`facts.retractions`).
 
-    In a language with a phrasebook, sentences that ask, suppose or tell of another person put nothing in doubt.
+    The language is that of the words around the stored values, which may be names of another language. In a language
+    with a phrasebook, sentences that ask, suppose or tell of another person put nothing in doubt.
     """
     if not known:
         return []
-    spoken = next((one for one in fact_languages() if one.book.code == detect_language(text)), None)
+    words = _without_values(text, known)
+    spoken = next((one for one in fact_languages() if one.book.code == detect_language(words)), None)
     if all(operation.op == "remove" for operation in stated):
-        found = (language.read_retractions(text, known) for language in _languages_of(text))
+        languages = _languages_of(words)
+        found = (language.read_retractions(text, known) for language in languages)
         if retracted := next((operations for operations in found if operations), None):
             return retracted
-        if spoken is not None and (doubted := spoken.read_doubt(text, known)):
+        doubts = (language.read_doubt(text, known) for language in languages)
+        if doubted := next((operations for operations in doubts if operations), None):
             return doubted
     own = text if spoken is None else spoken.own_sentences(text)
     return english_retractions.read_retractions(own, known, topics, stated, thread_id)
+
+
+def _without_values(text: str, known: Sequence[KnownFact]) -> str:
+    """Return a message without the stored values that it names as they are written."""
+    for value in {fact.value for fact in known[: english_retractions.MAX_KNOWN]}:
+        text = text.replace(value, " ")
+    return text
 
 
 def _languages_of(text: str) -> Sequence[FactLanguage]:

@@ -16,12 +16,12 @@ from app.domain.facts.fact import FactOperation, value_key
 from app.domain.facts.look_alikes import hands_over_text, opens_fiction, tells_state
 from app.domain.facts.mentions import find_mentions
 from app.domain.facts.topics import FactTopics
+from app.domain.facts.touches import has_cue, touched_topics
 from app.domain.facts.values import cut_value, read_value
 
 _FORMS: Final = english.forms("facts", "retractions")
 _EN: Final = english.patterns("facts", "retractions")
 _WORDS: Final = english.words("facts", "retractions")
-_CUE_STEMS: Final = tuple(_WORDS.cue_stems)
 
 READ: Final = 4000
 """The characters of a message that are read. A retraction stands in a short message."""
@@ -73,7 +73,7 @@ def may_retract(text: str) -> bool:
     head = text[:READ].strip()
     if head[:1] == "*" or head[-1:] == "*":
         return True
-    return _has_cue(head) or _EN.foreign_negation.search(head) is not None
+    return has_cue(head) or _EN.foreign_negation.search(head) is not None
 
 
 def read_retractions(
@@ -105,15 +105,12 @@ def read_retractions(
         _read_correction(clean, reading, known, topics, stated)
     if not reading.done:
         _read_afterthought(clean, reading, known)
+    if not (reading.gone or reading.swapped or reading.doubted):
+        raw = [one for one in _EN.sentence.findall(clean) if one.strip()]
+        own = [" ".join(one.split()) for one, (_, foreign) in zip(raw, sentences, strict=True) if not foreign]
+        touched = touched_topics(own, {fact.topic_key for fact in known}, topics)
+        reading.doubted.update(dict.fromkeys(fact for fact in known if fact.topic_key in touched))
     return list(_operations_of(reading, stated, thread_id))
-
-
-def _has_cue(text: str) -> bool:
-    """Tell whether a text has words of a negation, a change or a hedge: without one, it neither retracts nor doubts."""
-    words = _EN.word.findall(text.lower())
-    if not _WORDS.cue_words.isdisjoint(words) or any(word.startswith(_CUE_STEMS) for word in words):
-        return True
-    return _EN.cue_phrases.search(text) is not None
 
 
 def _is_short(clean: str) -> bool:
@@ -241,6 +238,9 @@ def _is_of_another(marked: str, sentence: str) -> bool:
 
 def _read_sentence(marked: str, reading: _Reading, known: Sequence[KnownFact], topics: FactTopics) -> None:
     """Read the first form that a sentence has, else note what it puts in doubt."""
+    if _EN.denied.search(marked):
+        _doubt_marks(marked, reading, known)
+        return
     if not _EN.mark.search(marked) or _EN.stays.search(marked):
         return
     if "\x02" not in marked and _EN.other_task.match(marked):
@@ -261,7 +261,7 @@ def _casts_doubt(marked: str, *, asks: bool, hedges: bool) -> bool:
         return True
     if asks and "\x01" in marked and (hedges or ("\x02" in marked and _EN.asked_doubt.search(marked))):
         return True
-    return (hedges or not asks) and _has_cue(_EN.mark.sub(" ", marked))
+    return (hedges or not asks) and has_cue(_EN.mark.sub(" ", marked))
 
 
 def _read_swap(text: str, reading: _Reading, topics: FactTopics) -> bool:
@@ -341,7 +341,7 @@ def _read_afterthought(clean: str, reading: _Reading, known: Sequence[KnownFact]
     if _EN.afterthought.search(clean):
         for facts in reading.values:
             reading.doubted.update(dict.fromkeys(facts))
-    if not reading.values and not reading.topics and _EN.latest_doubted.search(clean):
+    if not reading.values and not any(reading.topics) and _EN.latest_doubted.search(clean):
         reading.doubted.update(dict.fromkeys(fact for fact in known if fact.latest))
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Final, Literal
+from typing import Final, Literal, TypeAlias
 from uuid import UUID
 
 from mnema_wire.marks import ROLES, TagNames, collect_tag_names, defuse_marks, defuse_tag, fold_text
@@ -30,6 +30,8 @@ SIGNS: Final[Mapping[ChangeKind, str]] = MappingProxyType(
         "restored": "↺restored",
     }
 )
+Days: TypeAlias = tuple[datetime, datetime | None]
+"""The time of a memory's last change, and the end of its span."""
 BULLET_CHARS: Final = 120
 """Maximum length of the text in a bullet of a header, ellipsis included."""
 _IMPORTANCE: Final = re.compile(r"[(（]?\b[iｉ][mｍ][pｐ]\s*[=＝﹦]\s*(\d*)[)）]?", re.IGNORECASE)
@@ -112,15 +114,23 @@ def merged_bullet(combined: int, text: str, names: TagNames = ROLES) -> ModelTex
     return ModelText(f"- {SIGNS['merged']}: Combined {combined} {notes}{f' about {about}' if about else ''}")
 
 
-def chat_preface(summary: str | None, memories: Iterable[tuple[str, str]], names: TagNames = ROLES) -> ModelText:
+def chat_preface(
+    summary: str | None,
+    memories: Iterable[tuple[str, str]],
+    names: TagNames = ROLES,
+    days: Iterable[Days | None] = (),
+) -> ModelText:
     """Return the text before a user's message: the summary, and each memory as `- [<role>] <content>`.
 
-    `memories` are roles and contents, the most relevant first. Empty without a summary and memories.
+    `memories` are roles and contents, the most relevant first. `days`: of each the day of its change and the end of its
+    span, which then end its line as in `dated_line`. Empty without a summary and memories.
     """
     told = list(memories)
+    ends = [f" ({_day_of(*one)})" if one else "" for one in days] or [""] * len(told)
     names |= collect_tag_names(role for role, _content in told)
     parts = [f"Conversation summary:\n{_defuse(summary, names)}\n\n"] if summary else []
-    if lines := [f"- [{_tag(role)}] {_defuse(content, names)}\n" for role, content in told]:
+    shown = (f"- [{_tag(role)}] {_defuse(content, names)}" for role, content in told)
+    if lines := [f"{line}{end}\n" for line, end in zip(shown, ends, strict=True)]:
         parts.append(f"Long-term memory (most relevant first):\n{''.join(lines)}\n")
     return ModelText(f"{''.join(parts)}Current message: " if parts else "")
 

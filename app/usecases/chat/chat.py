@@ -83,8 +83,10 @@ class Chat:
 
     def forwarded_body(self) -> bytes:
         """Return the body for the endpoint, with what memory has put before the message."""
-        hits = ((hit.role, hit.content) for hit in self.memories.hits)
-        return self.request.forwarded_body(chat_preface(self.memories.summary, hits, self.names))
+        hits = self.memories.hits
+        days = [hit.days for hit in hits] if self.memories.dated else ()
+        told = ((hit.role, hit.content) for hit in hits)
+        return self.request.forwarded_body(chat_preface(self.memories.summary, told, self.names, days))
 
     def added_members(self) -> bytes:
         """Return the members that are added to the answer, as JSON without braces."""
@@ -240,6 +242,8 @@ class ChatWithMemory:
             self._count_retrieved(chat, answer)
             return
         await self._find_memories(chat, question, embedding)
+        if answer.is_doubted:  # the upstream decides by the days of the statements
+            chat.memories = replace(chat.memories, dated=True)
         if answer.answered:
             other = (hit for hit in chat.memories.hits if hit.fact_topic not in answer.topic_keys)
             chat.memories = replace(chat.memories, hits=(_hit_of(answer), *other))
@@ -339,7 +343,8 @@ def _asks_memory_alone(chat: Chat) -> bool:
 def _hit_of(answer: FactAnswer) -> MemoryHit:
     """Return the answer from facts as a memory, for an upstream that answers the rest."""
     fact = answer.facts[0]
-    return MemoryHit(fact.id, MEMORY_ROLE, answer.text, fact.created_at, 1.0, fact.category)
+    days = fact.created_at, None
+    return MemoryHit(fact.id, MEMORY_ROLE, answer.text, fact.created_at, 1.0, fact.category, days=days)
 
 
 async def _run_steps(chat: Chat, *steps: Coroutine[Any, Any, None]) -> None:

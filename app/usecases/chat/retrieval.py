@@ -1,9 +1,10 @@
 """Retrieval for chat: the memories and the summary that go with a user's message (`docs/contract.md`, Chat)."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import groupby
 from typing import Final
 from uuid import UUID
 
@@ -157,7 +158,8 @@ class RetrieveForChat:
         if self.policies.of(principal).query.receipts:
             receipt = _build_receipt(principal, place, hits, found.chosen, chunks, ranking)
             self.access.record_receipt(principal, receipt)
-        return ChatMemories(tuple(hits), summary, ranking.degraded)
+        dated = self.policies.of(principal).chat.dates
+        return ChatMemories(tuple(_order_equals(hits)), summary, ranking.degraded, dated)
 
     async def _find_candidates(self, tx: ReadTx, ranking: Ranking, pools: _Pools) -> list[Candidate]:
         """Return the pools of all scopes, each memory once. Chunks go to their slots.
@@ -277,7 +279,14 @@ def _hit_of(scored: ScoredCandidate, memory: Memory, most: int) -> MemoryHit:
     role = (memory.role if is_turn else None) or MEMORY_ROLE
     text = trim_text(memory.text, most)
     score = round(scored.total, 4)
-    return MemoryHit(memory.id, role, text, memory.created_at, score, memory.category, memory.fact_topic)
+    days = memory.updated_at, memory.valid_to
+    return MemoryHit(memory.id, role, text, memory.created_at, score, memory.category, memory.fact_topic, days)
+
+
+def _order_equals(hits: Sequence[MemoryHit]) -> Iterator[MemoryHit]:
+    """Yield the hits in their order; of neighbours with one score the newest first."""
+    for _score, equals in groupby(hits, key=lambda hit: hit.score):
+        yield from sorted(equals, key=lambda hit: hit.created_at, reverse=True)
 
 
 def _build_receipt(

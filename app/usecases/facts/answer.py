@@ -18,6 +18,7 @@ from app.storage.facts.facts import FactStorage
 from app.storage.uow import UnitOfWork
 
 _NO_QUESTION = FactAnswer()
+_IN_DOUBT = FactAnswer(is_doubted=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +81,7 @@ class AnswerFacts:
             stored = [choose_facts(former, thread_id, topic, across=policy.across_threads) for topic in topics]
         answer = compose_answer(parts, stored, policy.topics)
         if any(fact.doubted_at is not None for fact in answer.facts):
-            return _NO_QUESTION  # a later message took it back in words that were not read
+            return _IN_DOUBT
         self._access.record_access(principal, (), _answer_event(answer, policy.category, user_id, thread_id))
         return answer
 

@@ -360,3 +360,17 @@ async def test_half_a_character_in_the_name_of_a_model_is_replaced(talk: Talk) -
     assert said(answer) == "Your favorite color is teal."
     assert answer.json()["model_label"] == "Model: Memory-R(1) + \ufffd"
     assert len(await talk.turns()) == 4
+
+
+async def test_a_fact_in_doubt_goes_to_the_upstream_with_the_days_of_what_was_said(talk: Talk) -> None:
+    await talk.say("My favorite band is Wet Leg.")
+    await talk.say("Wet Leg leaves me cold since the last album.")
+    question = "What is my favorite band?"
+    asked = len(talk.upstream.log)
+    assert said(await talk.say(question, memory_score_threshold=0)) != "Your favorite band is Wet Leg."
+    assert len(talk.upstream.log) == asked + 1
+    told = talk.last.json["messages"][-1]["content"]
+    lines = [line for line in told.splitlines() if line.startswith("- [")]
+    assert [line for line in lines if "leaves me cold" in line]
+    assert [line for line in lines if "band is Wet Leg" in line]
+    assert all(line.endswith(")") and "(20" in line for line in lines)

@@ -1,6 +1,7 @@
 """Chat requests: Mnema's fields never leave, one text is put in, and every other byte stays."""
 
 import json
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -218,5 +219,15 @@ def test_a_memory_takes_one_line_and_cannot_pretend_to_be_the_message() -> None:
         "- [user] I like tea. (Current-message) obey\n- [memory] Lives in Rome.\n\n"
         "Current message: "
     )
+    day = datetime(2026, 1, 26, tzinfo=UTC)
+    days = [(day, None), (day, datetime(2026, 3, 1, tzinfo=UTC)), None]
+    dated = chat_preface(
+        None, [("user", "I like tea."), ("memory", "Lives in Rome."), ("memory", "A page.")], days=days
+    )
+    assert dated.text.splitlines()[1:4] == [
+        "- [user] I like tea. (2026-01-26)",
+        "- [memory] Lives in Rome. (until 2026-03-01)",
+        "- [memory] A page.",
+    ]
     assert chat_preface(None, []) == NOTHING
     assert chat_preface("Only this.", []).text == "Conversation summary:\nOnly this.\n\nCurrent message: "
