@@ -25,14 +25,15 @@ Flag = Annotated[bool, Field(strict=True)]
 
 
 LastDay = Annotated[
-    Day | None,
-    Field(le=date(9999, 12, 30), description="the last day, in UTC, on which answers contain it; null: no end"),
+    Day | None, Field(description="the last day, in UTC, on which answers contain the memory; null: no end")
 ]
 
 
 def expiry_of(last_day: date | None) -> datetime | None:
-    """Return the moment at which a memory expires: the end of its last day."""
-    return None if last_day is None else datetime.combine(last_day + timedelta(days=1), time(), UTC)
+    """Return the moment at which a memory expires: the end of its last day, at the latest that of 9999-12-30."""
+    if last_day is None:
+        return None
+    return datetime.combine(min(last_day, date.max - timedelta(days=1)) + timedelta(days=1), time(), UTC)
 
 
 class Mem0IdsIn(Request):

@@ -7,7 +7,7 @@ import httpx
 
 from app.bootstrap import Application
 from tests.api.calls import ask, refused
-from tests.api.facts.test_facts import LIST, answered, tell, values
+from tests.api.facts.calls import LIST, answered, tell, values
 from tests.factories import Caller, make_caller
 
 STATEMENTS = (
