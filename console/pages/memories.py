@@ -9,11 +9,12 @@ from nicegui import ui
 
 from console.context import PageContext
 from console.pages import memories_query
-from console.widgets.filters import Choice, Filter, FilterForm
+from console.widgets.filters import Choice, Filter, FilterForm, Moment
 from console.widgets.keyset import KeysetList
 from console.widgets.section import heading
 from console.widgets.states import show_note
 from console.widgets.text import show_chips, show_line, show_link, show_time
+from console.widgets.words import show_mark
 from console.words import MEMORY_STATES, MEMORY_TYPES, name_choices, name_word
 
 PAGE_ITEMS = 25
@@ -38,6 +39,8 @@ MORE_FILTERS: dict[str, Filter] = {
     "importance_min": Choice("Importance", {"": "All", **{str(least): f"{least} or more" for least in range(2, 6)}}),
     "where": "Conditions as JSON",
     "sort": Choice("Order", SORTS, default="created_at-desc", narrows=False),
+    "as_of": Moment("As Mnema knew it at"),
+    "valid_at": Moment("What was so at"),
 }
 
 
@@ -65,6 +68,7 @@ class Browser:
                     "Memory": _show_memory,
                     "User": lambda memory: show_line(memory.user_id, 60),
                     "Category": lambda memory: show_chips([memory.category, name_word(MEMORY_TYPES, memory.type)]),
+                    "State": lambda memory: show_mark(MEMORY_STATES, memory.state),
                     "Importance": lambda memory: ui.label(str(memory.importance)).classes("number"),
                     "Changed": lambda memory: show_time(memory.updated_at),
                 },

@@ -5,6 +5,7 @@ from nicegui import ui
 
 from console.context import PageContext
 from console.widgets.bars import show_bars
+from console.widgets.moments import MomentField
 from console.widgets.section import Section, heading
 from console.widgets.states import show_empty_state, show_note
 from console.widgets.text import show_chips, show_link, show_text
@@ -31,6 +32,9 @@ class QueryForm:
                 self._agent = ui.input("As agent", value=known).props("dense outlined autocomplete=off")
                 self._user = ui.input("About user").props("dense outlined autocomplete=off")
                 self._question = ui.input("Question").props("dense outlined autocomplete=off")
+            with ui.element("div").classes("filters"):
+                self._as_of = MomentField(page, "As Mnema knew it at", lambda: self._user.value or "")
+                self._valid_at = MomentField(page, "What was so at", lambda: self._user.value or "")
             for field in (self._agent, self._user, self._question):
                 field.on("keydown.enter", self._ask)
             with ui.element("div").classes("row"):
@@ -53,6 +57,8 @@ class QueryForm:
             budget_tokens=BUDGET_TOKENS,
             returns="full",
             explain=True,
+            as_of=self._as_of.value or None,
+            valid_at=self._valid_at.value or None,
         )
 
 

@@ -9,6 +9,7 @@ from nicegui import ui
 from console.context import PageContext, page_address
 from console.session import COOKIE_PATH
 from console.widgets.keyset import EmptyState
+from console.widgets.moments import MomentField
 
 LONGEST_FILTER = 1000
 
@@ -33,7 +34,15 @@ class Day:
     label: str
 
 
-Filter = str | Choice | Day
+@dataclass(frozen=True)
+class Moment:
+    """A filter with a time, chosen by a slider over the records of the user that another filter names."""
+
+    label: str
+    user: str = "user_id"
+
+
+Filter = str | Choice | Day | Moment
 """A filter; a str is the label of a text."""
 
 
@@ -109,7 +118,10 @@ class FilterForm:
 
         value = self._values[name]
         field: ui.input | ui.select
-        if isinstance(entry, Choice):
+        if isinstance(entry, Moment):
+            moment = MomentField(self._page, entry.label, lambda: self._values.get(entry.user, ""), value=value)
+            field = moment.field.on_value_change(keep_value)
+        elif isinstance(entry, Choice):
             field = ui.select(dict(entry.options), label=entry.label, value=value, on_change=keep_value)
             field.props("options-dense")
         else:

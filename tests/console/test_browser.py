@@ -15,6 +15,7 @@ from tests.console.browser import (
     serious_findings,
     sign_in,
     visit,
+    wait_until_ready,
 )
 from tests.factories import Caller
 
@@ -63,6 +64,7 @@ async def look_at_a_memory(page: Page, console: str, memory: AsyncMnema, size: s
     await page.get_by_role("button", name="Ask", exact=True).click()
     await page.get_by_text("tokens").wait_for()
     await take_shot(page, "question", size, dark)
+    await look_back(page, console, size, dark)
     await visit(page, f"{console}/memories/{first.id}")
     await page.get_by_role("region", name="Timeline").get_by_text("created", exact=True).wait_for()
     await page.get_by_role("button", name="Edit").click()
@@ -71,6 +73,20 @@ async def look_at_a_memory(page: Page, console: str, memory: AsyncMnema, size: s
     await page.get_by_role("button", name="Cancel").click()
     await page.get_by_role("button", name="Save").wait_for(state="hidden")
     await take_shot(page, "memory", size, dark)
+
+
+async def look_back(page: Page, console: str, size: str, dark: bool) -> None:
+    """Move the slider of the list by its keys, and look at the list of that time."""
+    await visit(page, f"{console}/memories?user_id=maya&valid_at=2026-01-01T00:00:00")
+    slider = page.get_by_role("slider").first
+    await slider.focus()
+    await slider.press("Home")
+    await page.wait_for_function("document.querySelector('.moment input').value !== ''")
+    await page.get_by_role("button", name="Search", exact=True).click()
+    await page.wait_for_function("location.search.includes('as_of=2')")
+    await wait_until_ready(page)
+    await take_shot(page, "look-back", size, dark)
+    assert not await serious_findings(page)
 
 
 async def take_shot(page: Page, name: str, size: str, dark: bool) -> None:

@@ -1,12 +1,19 @@
 """The page Memories: the list with its filters, its pages, and a query as an agent."""
 
+import asyncio
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import partial
+
 import pytest
 from mnema_client import AsyncMnema
 from nicegui import ui
-from nicegui.testing import User
+from nicegui.testing import User, UserInteraction
 
 from app.bootstrap import Application
 from console.texts import reveal_text
+from console.widgets.moments import STEPS
+from console.words import MEMORY_STATES
 from tests.console.people import People, press, sees
 from tests.factories import Caller, make_caller
 
@@ -130,3 +137,48 @@ async def test_a_key_bound_to_an_agent_sees_only_its_categories(
     await bound.open("/memories")
     await sees(bound, "Deploy on Friday.")
     await bound.should_not_see("Maya likes jazz.")
+
+
+async def test_it_lists_what_was_known_at_a_time_and_says_the_states(person: User, memory: AsyncMnema) -> None:
+    written = await memory.remember("Maya drinks green tea.", user_id="maya", category="preferences")
+    assert written.id is not None
+    then = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%f}"
+    await memory.edit(written.id, text="Maya drinks black coffee.")
+    await memory.supersede(written.id)
+    await person.open(f"/memories?user_id=maya&as_of={then}")
+    await sees(person, "Maya drinks green tea.")
+    await sees(person, MEMORY_STATES["active"].text)
+    await person.open("/memories?user_id=maya&state=superseded")
+    await sees(person, "Maya drinks black coffee.")
+    await person.open(f"/memories?as_of={then}")
+    await sees(person, "The request is not valid")
+
+
+async def test_the_slider_puts_the_time_of_its_place_into_the_field(person: User, memory: AsyncMnema) -> None:
+    old = "2025-01-01T00:00:00Z"
+    await memory.remember("Maya drinks tea.", user_id="maya", category="preferences", created_at=old)
+    client = await person.open("/memories?user_id=maya")
+    await sees(person, "Maya drinks tea.")
+    sliders = [element for element in client.elements.values() if element.props.get("type") == "range"]
+    fields = [e for e in client.elements.values() if isinstance(e, ui.input) and "UTC" in str(e.props.get("label"))]
+    assert len(sliders) == len(fields) == 4
+    move = partial(move_slider, person)
+    move(sliders[0], 0)
+    await becomes(lambda: fields[0].value, "2025-01-01T00:00:00")
+    move(sliders[0], STEPS)
+    await becomes(lambda: fields[0].value, "")
+    move(sliders[2], 10)  # of the question, which names no user yet
+    await sees(person, "Name a user who has memories: the slider begins at the first one.")
+    assert sliders[2].props["value"] == STEPS
+
+
+def move_slider(person: User, slider: ui.element, place: int) -> None:
+    """Move a slider as a person does."""
+    UserInteraction(person, {slider}, None).trigger("change", str(place))
+
+
+async def becomes(read: Callable[[], object], expected: object) -> None:
+    """Wait until a value is the expected one."""
+    async with asyncio.timeout(60):
+        while read() != expected:  # noqa: ASYNC110 - the page has no event for it
+            await asyncio.sleep(0.05)
