@@ -121,6 +121,10 @@ def test_what_is_about_something_else_touches_nothing(text: str) -> None:
     assert read(text) == {}
 
 
+def test_a_farewell_right_after_the_statement_touches_nothing() -> None:
+    assert read("I have to go now", latest=True) == {}
+
+
 def test_words_about_a_value_do_not_become_its_successor() -> None:
     [operation] = read("Not a Wet Leg fan these days")[BAND]
     assert operation.op in ("doubt", "remove")
