@@ -1,6 +1,6 @@
 """A choice of a time: a field with the exact time in UTC, and a slider from a user's first record until now."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -37,12 +37,12 @@ class MomentField:
 
     async def _move(self, event: Any) -> None:
         """Put the time of the slider's place into the field."""
-        place = min(max(int(event.args), 0), STEPS)
+        place = min(int(event.args), STEPS) if str(event.args).isdecimal() else STEPS
         self._show_place(place)
         if place == STEPS:
             self.field.set_value("")
             return
-        first = await self._page.attempt(self._find_first())
+        first = await self._page.attempt(self._read_first(self._find_user().strip()))
         if first is None:
             ui.notify("Name a user who has memories: the slider begins at the first one.", type="warning")
             self._show_place(STEPS)
@@ -53,9 +53,6 @@ class MomentField:
     def _show_place(self, place: int) -> None:
         self.slider.props["value"] = place
         self.slider.update()
-
-    def _find_first(self) -> Awaitable[datetime | None]:
-        return self._read_first(self._find_user().strip())
 
     async def _read_first(self, user_id: str) -> datetime | None:
         """Return the time of a user's first active memory, None without one."""

@@ -20,8 +20,6 @@ from mnema_cli.client import (
     write_time,
 )
 
-Yes = Annotated[bool, typer.Option("--yes", help="do not ask")]
-
 
 def correct_memory(
     memory_id: UUID,
@@ -50,7 +48,7 @@ def forget_memory(
     description: Annotated[str | None, typer.Option(help="words for what to forget, instead of an id")] = None,
     user: Annotated[str | None, typer.Option(help="whose memories the description means")] = None,
     purge: Annotated[bool, typer.Option("--purge", help="delete it and its text for good; needs an id")] = False,
-    yes: Yes = False,
+    yes: Annotated[bool, typer.Option("--yes", help="do not ask")] = False,
     if_version: IfVersion = None,
 ) -> None:
     """Show a memory, ask, and move it to the bin or delete it. `mnema restore` brings it back from the bin."""
