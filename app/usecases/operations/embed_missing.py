@@ -69,7 +69,7 @@ class EmbedMissing:
 
     async def count_past(self, principal: Principal) -> int:
         """Return how many memories `fill_past` would read."""
-        return await self._vectors.count_past(principal)
+        return await self.vectors.count_past(principal)
 
     async def fill_past(self, principal: Principal) -> int:
         """Read the past of memories from before the tables of the past, for questions about those times.
@@ -77,7 +77,7 @@ class EmbedMissing:
         Each part is one transaction, and the next one goes on behind it. Return how many memories were read.
         """
         filled = 0
-        while count := await self._vectors.fill_past(principal, PAST_AT_ONCE):
+        while count := await self.vectors.fill_past(principal, PAST_AT_ONCE):
             filled += count
         return filled
 
