@@ -78,6 +78,15 @@ async def admit_principal(app: Application, request: Request, grace_s: float = 0
     return principal
 
 
+async def renew_principal(app: Application, request: Request) -> Principal:
+    """Return the principal of an admitted request as its key is now. Raise Unauthenticated if the key has ended."""
+    credentials = await bearer(request)
+    principal = await app.tenancy.tenants.authenticate(credentials.credentials) if credentials else None
+    if principal is None:
+        raise Unauthenticated("The API key is unknown, revoked or expired.")
+    return principal
+
+
 async def admit_operator(app: Application, request: Request) -> None:
     """Check the operator key of a request. Raise OperatorDisabled, Unauthenticated or TooManyAttempts."""
     credentials = await operator_bearer(request)

@@ -46,9 +46,6 @@ MEMORY = _memory_links("$response.body#/id") | _thread_user_links(
 MEMORIES = _memory_links("$response.body#/items/0/id") | _next_page_link("memory_page")
 CORRECTED = _memory_links("$response.body#/id")
 FORGOTTEN = _memory_links("$response.body#/matches/0/id")
-CHANGES = _memory_links("$response.body#/items/0/id") | _next_page_link(
-    "memory_changes", user_id="$request.query.user_id"
-)
 ANSWER = (
     _memory_links("$response.body#/items/0/id")
     | _operation_link(

@@ -17,7 +17,7 @@ from app.api.routes.chat import conversations
 from app.api.routes.consent import context as consent
 from app.api.routes.facts import facts, projects
 from app.api.routes.jobs import jobs
-from app.api.routes.memory import batches, bulk, corrections, memories, turns
+from app.api.routes.memory import batches, bulk, change_feed, corrections, memories, turns
 from app.api.routes.operations import activity, metrics, overview
 from app.api.routes.operations import health as ops
 from app.api.routes.recall import search, threads
@@ -71,6 +71,7 @@ CORS: dict[str, Any] = {
         "Content-Type",
         "Idempotency-Key",
         "If-Match",
+        "Last-Event-ID",
         "MCP-Protocol-Version",
         "Mcp-Method",
         "Mcp-Name",
@@ -90,6 +91,7 @@ SERVED = (
     bulk,
     batches,
     memories,
+    change_feed,
     corrections,
     search,
     turns,

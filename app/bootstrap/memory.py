@@ -6,11 +6,13 @@ from app.bootstrap.facts import build_fact_memories
 from app.bootstrap.parts import SharedParts
 from app.storage.facts.facts import FactStorage
 from app.storage.memory.batches import BatchStorage
+from app.storage.memory.change_feed import ChangeFeedStorage
 from app.storage.memory.memories import MemoryStorage
 from app.usecases.facts.turns import ReadTurnFacts
 from app.usecases.memory.batch_plans import BatchPlanner
 from app.usecases.memory.batches import MemoryBatches
 from app.usecases.memory.bulk import BulkWrite
+from app.usecases.memory.change_feed import ChangeFeed
 from app.usecases.memory.closing import CloseSpans
 from app.usecases.memory.correct import CorrectMemories
 from app.usecases.memory.edit import EditMemories
@@ -34,6 +36,7 @@ class MemoryUseCases:
     history: ReadHistory
     batches: MemoryBatches
     correct: CorrectMemories
+    changes: ChangeFeed
 
 
 def build_memory(parts: SharedParts, limits: Limits) -> MemoryUseCases:
@@ -60,6 +63,7 @@ def build_memory(parts: SharedParts, limits: Limits) -> MemoryUseCases:
         edit=EditMemories(uow, memories, journal, embedder, policies, clock, closing),
         read=ReadMemories(uow, memories, clock),
         history=ReadHistory(uow, memories),
+        changes=ChangeFeed(uow, ChangeFeedStorage()),
         correct=CorrectMemories(uow, memories, journal, write, limits, policies, clock),
         batches=MemoryBatches(uow, batches, planner, journal, limits, policies),
     )

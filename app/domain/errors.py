@@ -353,6 +353,12 @@ class RateLimited(LimitReached):
     code = "rate_limited"
 
 
+class TooManyStreams(LimitReached):
+    """This tenant holds as many streams of changes as this server gives it; wait for the seconds in Retry-After."""
+
+    code = "too_many_streams"
+
+
 class QuotaExceeded(LimitReached):
     """Too many memories were written; wait for the seconds in Retry-After."""
 

@@ -15,6 +15,7 @@ COMMANDS = (
     LazyCommand("supersede", "mnema_cli.corrections:supersede_memory", "Mark a memory as true until now."),
     LazyCommand("restore", "mnema_cli.corrections:restore_memory", "Make a memory active again, whatever it is now."),
     LazyCommand("history", "mnema_cli.memories:show_history", "Show the history of a memory, newest first."),
+    LazyCommand("changes", "mnema_cli.changes:show_changes", "Show the changes of memories, once or as they come."),
     LazyCommand("why", "mnema_cli.why:explain_turn", "Show what became of a turn, and why nothing was remembered."),
     LazyCommand("users", "mnema_cli.browse:list_users", "List users with what is kept of each."),
     LazyCommand("threads", "mnema_cli.browse:list_threads", "List threads with what is kept of each."),

@@ -6,6 +6,7 @@ with Mnema() as memory:
 """
 
 from mnema_wire.batches import Batch, BatchDone
+from mnema_wire.changes import ChangeEvent
 from mnema_wire.facts import Fact, FactReply, MemoryActions, NewFact, StoredFacts
 from mnema_wire.memory import Memory, NewMemory, Turn, Written
 from mnema_wire.recall import Answer, Citation, Filters, SearchAnswer, SearchResult, ThreadTurn
@@ -52,6 +53,7 @@ __all__ = [
     "BrokenOff",
     "BulkResult",
     "CannotBeSent",
+    "ChangeEvent",
     "Citation",
     "Conflict",
     "CursorOfOtherDatabase",

@@ -22,7 +22,6 @@ from mnema_wire.memory import (
     Forgotten,
     HistoryEntry,
     Memory,
-    MemoryChanges,
     NewMemory,
     NewTurn,
     Receipt,
@@ -98,15 +97,6 @@ def page(*, cursor: str | None = None, **fields: Unpack[ListFields]) -> Call[Pag
         given["metadata"] = metadata_pairs(pairs)
     given["where"] = _where_text(given.get("where"))
     return get_call("/memory", Page[Memory], cursor=cursor, **given)
-
-
-def changes(user_id: str, *, cursor: str | None = None, limit: int | None = None) -> Call[MemoryChanges]:
-    """Return the memories of a user that changed since the cursor, in any state.
-
-    Without a cursor the answer has no items and says where changes begin now. A purged memory is missing. Raise
-    CursorOfOtherDatabase after a restore: then list all memories again, and begin without a cursor.
-    """
-    return get_call("/memory/changes", MemoryChanges, user_id=user_id, cursor=cursor, limit=limit)
 
 
 def edit(

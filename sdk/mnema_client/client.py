@@ -17,6 +17,7 @@ from mnema_client import (
 from mnema_client import facts as fact_calls
 from mnema_client.administration import AdministrationMethods
 from mnema_client.bulk import BulkResult, split_batches
+from mnema_client.changes import AsyncChangeMethods, ChangeMethods, SyncChangeMethods
 from mnema_client.errors import BrokenOff
 from mnema_client.methods import EventsMethod, Method, PagesMethod
 from mnema_client.requests import Moment
@@ -24,7 +25,7 @@ from mnema_client.sources import AsyncSourceMethods, SourceMethods, SyncSourceMe
 from mnema_client.transport import Retry, build_connection
 
 
-class MemoryMethods(AdministrationMethods, SourceMethods):
+class MemoryMethods(AdministrationMethods, SourceMethods, ChangeMethods):
     """The methods that both clients have: `Mnema` returns what `AsyncMnema` awaits."""
 
     remember = Method(calls.remember)
@@ -34,7 +35,6 @@ class MemoryMethods(AdministrationMethods, SourceMethods):
     get = Method(calls.get)
     page = Method(calls.page)
     list = PagesMethod(calls.page)
-    changes = Method(calls.changes)
     edit = Method(calls.edit)
     delete = Method(calls.delete)
     purge = Method(calls.purge)
@@ -96,7 +96,7 @@ class MemoryMethods(AdministrationMethods, SourceMethods):
     ready = Method(calls.ready)
 
 
-class Mnema(MemoryMethods, SyncSourceMethods):
+class Mnema(MemoryMethods, SyncSourceMethods, SyncChangeMethods):
     """The synchronous client. Threads may share one; `with Mnema(...) as memory:` closes it.
 
     `base_url`, `api_key`: by default MNEMA_URL and MNEMA_API_KEY. `timeout_s`: the limit for connecting, and for each
@@ -150,7 +150,7 @@ class Mnema(MemoryMethods, SyncSourceMethods):
         return True
 
 
-class AsyncMnema(MemoryMethods, AsyncSourceMethods):
+class AsyncMnema(MemoryMethods, AsyncSourceMethods, AsyncChangeMethods):
     """The client for asyncio: `async with AsyncMnema(...) as memory:`. Its iterators are asynchronous."""
 
     def __init__(

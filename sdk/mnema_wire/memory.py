@@ -263,14 +263,8 @@ class MemoryPage(Page[Memory]):
     """A page of memories. Pass `next_cursor` as `cursor` for the next page."""
 
 
-class MemoryChanges(Answered):
-    """Changed memories. Pass `next_cursor` as `cursor` to go on; if `more` is true, do so at once."""
-
-    model_config = ConfigDict(from_attributes=True)
-    tenant_id: UUID = Field(description="the key's tenant; a cursor is of its tenant")
-    items: list[Memory] = Field(description="each memory as it is now, in any state")
-    next_cursor: str
-    more: bool
+CHANGES: Final = ("ADD", "UPDATE", "DELETE", "MERGE", "LINK", "TTL", "RESTORE", "PURGE")
+"""The changes of a memory."""
 
 
 class HistoryEntry(Answered):
@@ -279,7 +273,7 @@ class HistoryEntry(Answered):
     model_config = ConfigDict(from_attributes=True)
     id: UUID
     memory_id: str
-    event: Annotated[str, words("ADD", "UPDATE", "DELETE", "MERGE", "LINK", "TTL", "RESTORE", "PURGE", "CONSENT")]
+    event: Annotated[str, words(*CHANGES, "CONSENT")]
     old_ref: str | None = None
     new_ref: str | None = None
     actor: str | None = None

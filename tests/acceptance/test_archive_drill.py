@@ -28,7 +28,7 @@ from app.storage.jobs.jobs import JobStorage
 from tests.acceptance.processes import mnema
 from tests.acceptance.serving import Server
 from tests.api.calls import delta, history_of, listed, refused, remember, say
-from tests.api.changes import POLLS, follow_changes, read_changes
+from tests.api.changes import POLLS, follow_changes, read_changes, read_page
 from tests.archived_postgres import ArchivedPostgres
 from tests.background import background, until
 from tests.conftest import SECRET_KEY, Database, roomy_memory
@@ -350,7 +350,7 @@ async def check_cursors(client: httpx.AsyncClient, reader: Reader, lost: Lost, s
             missing = await catch_up(client, cursor, known, stored)
             assert not missing, (later, missing)
             accepted += missing is not None
-        gone = await client.get("/memory/changes", params={"user_id": "maya", "cursor": lost.cursor})
+        gone = await client.get("/changes", params={"user_id": "maya", "after": lost.cursor})
         refused(gone, 410, "cursor_of_other_database")
         assert new["id"] in stored
         assert 0 < accepted < len(reader.places)
@@ -372,11 +372,12 @@ async def catch_up(
     """Return what a reader with this cursor and this knowledge never learns; None if its cursor is refused."""
     known, missing = dict(known), dict(stored)
     for _poll in range(POLLS):
-        answer = await client.get("/memory/changes", params={"user_id": "maya", "cursor": cursor, "limit": 200})
+        params = {"user_id": "maya", "after": cursor, "limit": 200, "memory": True}
+        answer = await client.get("/changes", params=params)
         if answer.status_code == 410:
             refused(answer, 410, "cursor_of_other_database")
             return None
-        page = answer.json()
+        page = read_page(answer)
         known |= versions(page)
         cursor = page["next_cursor"]
         missing = {id_: version for id_, version in stored.items() if known.get(id_) != version}

@@ -223,7 +223,7 @@ async def test_changes_go_on_in_a_restored_database_and_a_cursor_of_before_is_re
         began = (await read_changes(client))["next_cursor"]
         written = await remember(client, "Maya rows on Sundays.")
         for later in (False, True):  # before the new ids have passed the old ones, and after
-            behind = await client.get("/memory/changes", params={"user_id": "maya", "cursor": cursor})
+            behind = await client.get("/changes", params={"user_id": "maya", "after": cursor})
             refused(behind, 410, "cursor_of_other_database")
             assert list(await changed_since(client, began, 1)) == [written["id"]]
             if fresh and not later:

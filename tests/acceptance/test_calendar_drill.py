@@ -113,7 +113,7 @@ async def read_all(http: httpx.AsyncClient, ids: dict[str, str], middle: datetim
         f"/memory?user_id=maya&created_before={day}",
         f"/memory?user_id=maya&created_after={day}&sort=updated_at",
         "/memory?user_id=maya&state=soft_deleted",
-        "/memory/changes?user_id=maya",
+        "/changes?user_id=maya",
         *(f"/memory/{ids[name]}" for name in ("changed", "imported", "deleted")),
         *(f"/memory/{ids[name]}/history" for name in ("changed", "imported", "deleted")),
         f"/memory/{ids['changed']}/uses",

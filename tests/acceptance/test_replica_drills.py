@@ -26,7 +26,7 @@ WRITERS = 8
 ON_PRIMARY = frozenset(
     {
         "GET /conversations/{conversation_id}/active-set",  # its changes begin with the same read
-        "GET /memory/changes",  # asks which transactions run, and a standby does not know
+        "GET /changes",  # asks which transactions run, and a standby does not know
     }
 )
 """Reading routes that no replica answers."""

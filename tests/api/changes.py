@@ -1,6 +1,7 @@
-"""Readers of GET /memory/changes, which wait until the transactions of other tests have ended."""
+"""Readers of GET /changes, which wait until the transactions of other tests have ended."""
 
 import asyncio
+import json
 from typing import Any
 
 import httpx
@@ -10,11 +11,16 @@ POLLS = 200
 
 async def read_changes(http: httpx.AsyncClient, cursor: str | None = None, **params: Any) -> dict[str, Any]:
     """Return a page of the changes of Maya's memories."""
-    given = {"user_id": "maya", "cursor": cursor} | params
-    response = await http.get("/memory/changes", params={k: v for k, v in given.items() if v is not None})
+    given = {"user_id": "maya", "after": cursor, "memory": True} | params
+    response = await http.get("/changes", params={k: v for k, v in given.items() if v is not None})
     assert response.status_code == 200, response.text
-    answer: dict[str, Any] = response.json()
-    return answer
+    return read_page(response)
+
+
+def read_page(response: httpx.Response) -> dict[str, Any]:
+    """Return a page: its events, the memories in them as `items`, and the members of its last line."""
+    *events, end = [json.loads(line) for line in response.text.splitlines()]
+    return {"events": events, "items": [event["memory"] for event in events if event["memory"]], **end}
 
 
 async def changed_since(http: httpx.AsyncClient, cursor: str, count: int, **params: Any) -> dict[str, dict[str, Any]]:
@@ -36,3 +42,13 @@ async def follow_changes(
             return found, cursor
         await asyncio.sleep(0 if page["more"] else 0.05)
     raise AssertionError(f"{len(found)} of {count} changes")
+
+
+async def told_since(http: httpx.AsyncClient, cursor: str, count: int, **params: Any) -> list[dict[str, Any]]:
+    """Return the events behind the cursor, as soon as they are `count`."""
+    for _poll in range(POLLS):
+        events: list[dict[str, Any]] = (await read_changes(http, cursor, **params))["events"]
+        if len(events) >= count:
+            return events
+        await asyncio.sleep(0.05)
+    raise AssertionError(f"{len(events)} of {count} events")

@@ -27,7 +27,7 @@ PUBLIC_PAGES = frozenset({"/openapi.json", "/docs", "/docs/swagger-ui-bundle.js"
 READS = frozenset(
     {
         "GET /memory",
-        "GET /memory/changes",
+        "GET /changes",
         "GET /memory/batches",
         "GET /memory/batches/{batch_id}",
         "POST /memory/query",

@@ -172,21 +172,35 @@ async def test_receipts_and_usage(either: Either) -> None:
 
 
 async def test_changes_follow_a_cursor_and_a_deletion_may_name_its_version(either: Either) -> None:
-    start = await either.changes("maya")
+    start = await either.changes_page("maya")
     written = await either.remember("Maya books the venue.", **MAYA)
     with pytest.raises(VersionConflict):
         await either.delete(written.id, version=2)
     assert (await either.delete(written.id, version=1)).state == "soft_deleted"
-    cursor, found = start.next_cursor, []
+    cursor, found = start.end.next_cursor, []
     while not found or found[-1].version < 2:  # older transactions come first
-        page = await either.changes("maya", cursor=cursor, limit=1)
-        cursor, found = page.next_cursor, found + list(page.items)
-    assert {(memory.id, memory.tags == []) for memory in found} == {(written.id, True)}
-    assert found[-1].state == "soft_deleted"
+        page = await either.changes_page("maya", after=cursor, memory=True, limit=1)
+        cursor, found = page.end.next_cursor, found + page.events
+    assert [(e.memory_id, e.event, e.version) for e in found] == [
+        (str(written.id), "ADD", 1),
+        (str(written.id), "DELETE", 2),
+    ]
+    assert found[-1].memory.state == "soft_deleted"
     _epoch, *place = json.loads(b64decode(f"{cursor}==", altchars=b"-_"))
     of_other = urlsafe_b64encode(json.dumps([str(uuid4()), *place]).encode()).decode().rstrip("=")
     with pytest.raises(CursorOfOtherDatabase):
-        await either.changes("maya", cursor=of_other)
+        await either.changes_page("maya", after=of_other)
+
+
+async def test_changes_come_as_they_happen(server: str, caller: Caller) -> None:
+    async with AsyncMnema(server, caller.key) as client:
+        start = (await client.changes_page()).end.next_cursor
+        first = await client.remember("Maya books the venue.", **MAYA)
+        stream = client.changes(after=start, memory=True)
+        told = await anext(stream)
+        assert (told.memory_id, told.memory.text if told.memory else None) == (str(first.id), "Maya books the venue.")
+        await client.delete(first.id)
+        assert (await anext(stream)).event == "DELETE"
 
 
 async def test_lists_run_through_all_their_pages(either: Either) -> None:

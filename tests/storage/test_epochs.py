@@ -10,11 +10,12 @@ from app.config.loader import load_policies
 from app.config.tenant_policies import TenantPolicies
 from app.domain.epochs import ChangePosition, Stamp
 from app.domain.errors import CursorOfOtherDatabase
+from app.domain.memory.change_feed import ChangeFilter, ChangePage
 from app.domain.principal import Principal
 from app.storage.engine import Engine
 from app.storage.identity import new_id
 from app.storage.journal import Journal
-from app.storage.memory.memories import MemoryStorage
+from app.storage.memory.change_feed import ChangeFeedStorage
 from app.storage.tenancy.configs import TenantConfigStorage
 from app.storage.uow import UnitOfWork
 from app.usecases.tenancy.refresh import RefreshRules
@@ -33,6 +34,11 @@ async def superuser(database: Database) -> AsyncIterator[asyncpg.Connection]:
     connection = await asyncpg.connect(database.superuser)
     yield connection
     await connection.close()
+
+
+def ids_of(page: ChangePage) -> list[str]:
+    """Return the ids of the memories that changed."""
+    return [event.memory_id for event in page.events]
 
 
 async def connect(database: Database, count: int = 1) -> None:
@@ -99,8 +105,9 @@ async def test_a_cluster_that_does_not_tell_its_identity_has_epochs_too(
 
 
 async def test_records_of_an_epoch_before_come_before_the_new_ones_whatever_their_ids(
-    uow: UnitOfWork, journal: Journal, memories: MemoryStorage, a: Principal, superuser: asyncpg.Connection
+    uow: UnitOfWork, journal: Journal, a: Principal, superuser: asyncpg.Connection
 ) -> None:
+    feed = ChangeFeedStorage()
     first = creation(a, "Maya plays chess.")
     await journal.record(a, [first])
     await superuser.execute(
@@ -109,26 +116,26 @@ async def test_records_of_an_epoch_before_come_before_the_new_ones_whatever_thei
     await superuser.execute(MOVED)
     await uow.call_definer("SELECT begin_epoch()")
     async with uow.read(a) as tx:
-        now = (await memories.list_changed(tx, a, None, 10)).position
+        now = await feed.find_last(tx, a)
     second = creation(a, "Maya drinks oat milk.")
     await journal.record(a, [second])
     beginning = ChangePosition(Stamp(now.stamp.epoch, 0), new_id())
 
     async def is_told() -> bool:
         async with uow.read(a) as tx:
-            return (await memories.list_changed(tx, a, now, 10)).ids == (str(second.memory_id),)
+            return ids_of(await feed.read_page(tx, a, ChangeFilter(), now, 10)) == [str(second.memory_id)]
 
     await until(is_told, "the end of transactions of other databases of the cluster")
     async with uow.read(a) as tx:
-        found = await memories.list_changed(tx, a, beginning, 10)
-        assert found.ids == (str(first.memory_id), str(second.memory_id))
+        found = await feed.read_page(tx, a, ChangeFilter(), beginning, 10)
+        assert ids_of(found) == [str(first.memory_id), str(second.memory_id)]
         for lost in (
             replace(now, stamp=Stamp(new_id(), now.stamp.number)),
             replace(now, record=new_id()),
             replace(now, stamp=Stamp(now.stamp.epoch, now.stamp.number + 1)),
         ):
             with pytest.raises(CursorOfOtherDatabase):
-                await memories.list_changed(tx, a, lost, 10)
+                await feed.read_page(tx, a, ChangeFilter(), lost, 10)
 
 
 @pytest.mark.parametrize("epoch", ["before", "present"])

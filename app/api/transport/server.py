@@ -20,6 +20,8 @@ CUT_S = 5.0
 """The seconds that a cancelled request has to answer."""
 LEAVE_S = 2.0
 """The seconds that clients have to read their answers after that."""
+LEAVING = "mnema.leaving"
+"""The ASGI extension with the event that is set when the server retires or stops: endless answers end then."""
 SCHEMES = frozenset({"http", "https"})
 
 
@@ -43,6 +45,7 @@ class HttpServer:
         self._all_closed = asyncio.Event()
         self._all_closed.set()
         self._requests: set[asyncio.Task[None]] = set()
+        self._leaving = asyncio.Event()
 
     @property
     def port(self) -> int:
@@ -76,6 +79,7 @@ class HttpServer:
         the usual idle time. So no client loses a request that it sends now.
         """
         self.retiring = True
+        self._leaving.set()
         self._close_listeners()
         await asyncio.sleep(0)  # a connection that was accepted just now is counted in this turn of the loop
         await self._all_closed.wait()
@@ -86,6 +90,7 @@ class HttpServer:
         `grace_s` None waits until all requests have ended.
         """
         self.stopping = True
+        self._leaving.set()
         self._close_listeners()
         for connection in list(self._connections):
             connection.close_when_answered()
@@ -148,6 +153,7 @@ class HttpServer:
             "client": tuple(client[:2]) if client else None,
             "server": tuple(server[:2]) if server else None,
             "state": self._lifespan.state,
+            "extensions": {LEAVING: self._leaving},
         }
 
     def resolve_scheme(self, scope: Scope, forwarded: str) -> str:

@@ -9,8 +9,6 @@ from uuid import UUID
 
 from pgvector import HalfVector
 
-from app.domain.epochs import ChangePosition, Stamp
-from app.domain.errors import CursorOfOtherDatabase
 from app.domain.memory.listing import MemoryListing
 from app.domain.memory.memory import Memory, MemoryType
 from app.domain.memory.merge_bands import MergeBands, Neighbour
@@ -21,7 +19,7 @@ from app.domain.text_rules import text_key
 from app.ports import Vector
 from app.storage.rows import memory_columns, memory_from_row
 from app.storage.statements import load_statements
-from app.storage.uow import ReadTx, Row, UnitOfWork
+from app.storage.uow import ReadTx, UnitOfWork
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,15 +52,6 @@ class HistoryRow:
     actor: str | None
     meta: Mapping[str, Any]
     ts: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class ChangedIds:
-    """The ids of changed memories, and the position behind them. `more`: further changes follow."""
-
-    ids: tuple[str, ...]
-    position: ChangePosition
-    more: bool
 
 
 class MemoryStorage:
@@ -137,26 +126,6 @@ class MemoryStorage:
         else:
             rows = await tx.fetch(_format_list("worded"), *arguments, listing.words)
         return [memory_from_row(row) for row in rows]
-
-    async def list_changed(
-        self, tx: ReadTx, principal: Principal, after: ChangePosition | None, limit: int
-    ) -> ChangedIds:
-        """Return the ids in the next `limit` records of the tenant behind `after`; without it, the end of the records.
-
-        Raise CursorOfOtherDatabase if `after` is not from this database, or if the database has lost that record since.
-        """
-        if after is None:
-            last = (await tx.fetch(_format_statement("last_change"), principal.tenant_id))[0]
-            return ChangedIds((), _position_from_row(last, last["epoch"]), more=False)
-        place = after.stamp.number, after.record
-        rows = await tx.fetch(_format_statement("changed"), principal.tenant_id, *place, limit)
-        after.stamp.require_epoch(rows[0]["epoch"])
-        if not rows[0]["is_known"]:
-            raise CursorOfOtherDatabase()
-        if rows[-1]["id"] is None:
-            return ChangedIds((), after, more=False)
-        ids = tuple(dict.fromkeys(row["memory_id"] for row in rows))
-        return ChangedIds(ids, _position_from_row(rows[-1], after.stamp.epoch), more=len(rows) == limit)
 
     async def read_memories(self, tx: ReadTx, principal: Principal, user_id: str, ids: Sequence[str]) -> list[Memory]:
         """Return the user's own memories among these, in any state."""
@@ -234,8 +203,3 @@ def _compared_from_row(row: Mapping[str, Any]) -> ComparedMemory:
         valid_from=row["valid_from"],
         valid_to=row["valid_to"],
     )
-
-
-def _position_from_row(row: Row, epoch: UUID) -> ChangePosition:
-    """Return the place of a record, or the one before all records if the row has none."""
-    return ChangePosition(Stamp(epoch, row["stamp"] or 0), row["id"] or UUID(int=0))

@@ -16,26 +16,6 @@ WHERE t.tenant_id = $1 AND t.id = $2
   AND ($3::text[] IS NULL OR (t.category = ANY ($3) AND m.category = ANY ($3)))
   AND ($5::timestamptz IS NULL OR answers_at(m, coalesce($4::timestamptz, 'infinity'), $5))
 
--- name: changed
--- The next $4 records behind the record $3 with stamp $2, the present epoch, and whether that record is there: a place
--- always names a record (the first one, a stamp of 0), and records are never deleted. A transaction's records count
--- from the moment at which no older transaction runs: so the order never changes, and no later record gets a place
--- behind which somebody has read.
-WITH s AS MATERIALIZED (SELECT epoch, stamp FROM settled()),
-page AS (
-    SELECT h.stamp, h.id, h.memory_id FROM history h
-    WHERE h.tenant_id = $1 AND (h.stamp, h.id) > ($2::bigint, $3::uuid) AND h.stamp < (SELECT s.stamp FROM s)
-    ORDER BY h.stamp, h.id LIMIT $4)
-SELECT s.epoch, $2 = 0 OR EXISTS (SELECT FROM history h WHERE h.tenant_id = $1 AND h.stamp = $2 AND h.id = $3) AS is_known,
-       p.stamp, p.id, p.memory_id
-FROM s LEFT JOIN page p ON true ORDER BY p.stamp, p.id
-
--- name: last_change
--- The present epoch, and the last record that counts, if there is one.
-SELECT s.epoch, h.stamp, h.id FROM settled() s LEFT JOIN LATERAL (
-    SELECT h.stamp, h.id FROM history h WHERE h.tenant_id = $1 AND h.stamp < s.stamp
-    ORDER BY h.stamp DESC, h.id DESC LIMIT 1) h ON true
-
 -- name: of_user
 -- $2 user, $3 the key's categories or null, $4 ids.
 SELECT {columns}, a.last_accessed, a.hits FROM memories m

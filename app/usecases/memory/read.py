@@ -1,27 +1,16 @@
 """Read access to stored memories, by id and by page."""
 
-from dataclasses import dataclass
 from uuid import UUID
 
 from app.domain.errors import NotFound
 from app.domain.memory.listing import MemoryListing
 from app.domain.memory.memory import Memory
 from app.domain.memory.moments import NOW, Moments
-from app.domain.paging import Page, cut_page, decode_change_cursor, encode_change_cursor
+from app.domain.paging import Page, cut_page
 from app.domain.principal import Principal
 from app.ports import Clock
 from app.storage.memory.memories import MemoryStorage
 from app.storage.uow import UnitOfWork
-
-
-@dataclass(frozen=True, slots=True)
-class MemoryChanges:
-    """The changed memories of one user, in any state. `more`: further changes follow behind `next_cursor`."""
-
-    tenant_id: UUID
-    items: list[Memory]
-    next_cursor: str
-    more: bool
 
 
 class ReadMemories:
@@ -63,15 +52,3 @@ class ReadMemories:
         async with self._uow.read_anywhere(principal) as tx:
             rows = await self._memories.list_memories(tx, principal, listing, after, limit + 1)
         return cut_page(rows, limit, listing.encode_position)
-
-    async def list_changes(self, principal: Principal, user_id: str, cursor: str | None, limit: int) -> MemoryChanges:
-        """Return the user's memories that changed behind `cursor`. Without a cursor, return where changes begin now.
-
-        Read at most `limit` changes of the tenant. A purged memory is missing. Raise InvalidCursor, or
-        CursorOfOtherDatabase.
-        """
-        after = decode_change_cursor(cursor)
-        async with self._uow.read(principal) as tx:
-            changed = await self._memories.list_changed(tx, principal, after, limit)
-            items = await self._memories.read_memories(tx, principal, user_id, changed.ids)
-        return MemoryChanges(principal.tenant_id, items, encode_change_cursor(changed.position), changed.more)

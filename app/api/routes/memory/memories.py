@@ -11,7 +11,6 @@ from mnema_wire.memory import (
     HistoryEntry,
     HistoryPage,
     Memory,
-    MemoryChanges,
     MemoryPage,
     NewMemory,
     PinChoice,
@@ -124,28 +123,6 @@ async def page(
     listing = MemoryListing(filters, state, q, *kinds, pairs, sort, order, moments)
     memories = await app.memory.read.list_memories(principal, listing, cursor, limit)
     return MemoryPage(items=[memory_body(m) for m in memories.items], next_cursor=memories.next_cursor)
-
-
-@router.get(
-    "/changes",
-    response_model=MemoryChanges,
-    responses={200: {"links": links.CHANGES}, **openapi_errors(401, 403, 410, 422, 503)},
-)
-async def changes(
-    app: App,
-    principal: Reader,
-    user_id: Annotated[Identifier, Query()],
-    limit: Annotated[int, Query(ge=1, le=1000, description="changes of the tenant to read")] = 1000,
-    cursor: Annotated[str | None, Query(max_length=500, description="`next_cursor` of the answer before")] = None,
-) -> MemoryChanges:
-    """List the memories of a user that were written, changed, deleted or restored since the cursor.
-
-    Without a cursor the answer has no items: take its cursor, list all memories, then ask for the changes. A purged
-    memory, and one that moved to a category that the key may not see, are missing: list all memories now and then.
-    After 410 begin again: call without a cursor to get a new one, list all memories, then ask for the changes.
-    """
-    found = await app.memory.read.list_changes(principal, user_id, cursor, limit)
-    return MemoryChanges.model_validate(found)
 
 
 @router.post(

@@ -10,7 +10,14 @@ from uuid import UUID
 
 import httpx
 
-from mnema_cli.mirror.adapters.requests import MirrorRequests, Wait, code_of, describe_refusal, json_of
+from mnema_cli.mirror.adapters.requests import (
+    MirrorRequests,
+    Wait,
+    changes_of,
+    code_of,
+    describe_refusal,
+    json_of,
+)
 from mnema_cli.mirror.rules.entries import SPAN_KEYS, Draft, MirrorEntry, Span
 from mnema_cli.mirror.rules.problems import EntryRefused, StateChanged, StoreUnusable
 
@@ -46,8 +53,10 @@ class HttpMirrorStore:
 
     def read_owner(self) -> str:
         """Return the name of the tenant and the user. Raise StoreUnusable if the key cannot read, or StoreAway."""
-        found = self._first_request.read("/memory/changes", user_id=self._user)
-        return f"{found['tenant_id']}/{self._user}"
+        response = self._first_request.send("GET", "/changes", params={"user_id": self._user})
+        _check_success(response)
+        _events, end = changes_of(response)
+        return f"{end['tenant_id']}/{self._user}"
 
     def list_entries(self) -> list[MirrorEntry]:
         """Return all entries that are not deleted: those read before, with what changed since."""
@@ -59,7 +68,9 @@ class HttpMirrorStore:
 
     def read_all(self) -> None:
         """Read all entries anew. What was purged since is gone then."""
-        cursor = str(self._read_changes(None)["next_cursor"])  # before the entries, so that no change is missed
+        response = self._send_changes(None)  # before the entries, so that no change is missed
+        _check_success(response)
+        _events, begun = changes_of(response)
         entries: dict[str, MirrorEntry] = {}
         for kind in ("turn", *ROLES):
             place = None
@@ -71,7 +82,7 @@ class HttpMirrorStore:
                 if (place := page["next_cursor"]) is None:
                     break
         self._entries = entries
-        self._cursor = cursor
+        self._cursor = str(begun["next_cursor"])
         self._deleted.clear()
         self.read_changes()
 
@@ -87,11 +98,15 @@ class HttpMirrorStore:
             if code_of(response) in ("cursor_of_other_database", "invalid_cursor"):  # such as after a restore
                 self.read_all()
                 break
-            page = _check_read(response)
-            for memory in page["items"]:
-                self._note(memory)
-            self._cursor = str(page["next_cursor"])
-            more = bool(page["more"])
+            _check_success(response)
+            events, end = changes_of(response)
+            for event in events:
+                if event["memory"] is not None:
+                    self._note(event["memory"])
+                else:
+                    self._forget(event["memory_id"])
+            self._cursor = str(end["next_cursor"])
+            more = bool(end["more"])
         return before != self._entries
 
     def create_entry(self, draft: Draft, key: str) -> MirrorEntry:
@@ -202,18 +217,14 @@ class HttpMirrorStore:
         if self._entries is not None:
             self._entries.pop(entry_id, None)
 
-    def _read_changes(self, cursor: str | None) -> dict[str, Any]:
-        return _check_read(self._send_changes(cursor))
-
     def _send_changes(self, cursor: str | None) -> httpx.Response:
-        params = {"user_id": self._user} | ({"cursor": cursor} if cursor else {})
-        return self._requests.send("GET", "/memory/changes", params=params)
+        params = {"user_id": self._user, "memory": "true"} | ({"after": cursor} if cursor else {})
+        return self._requests.send("GET", "/changes", params=params)
 
 
-def _check_read(response: httpx.Response) -> dict[str, Any]:
+def _check_success(response: httpx.Response) -> None:
     if not response.is_success:
         raise StoreUnusable(describe_refusal(response))
-    return json_of(response)
 
 
 def _is_memory_id(text: str) -> bool:

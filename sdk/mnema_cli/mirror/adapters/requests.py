@@ -1,5 +1,6 @@
 """Requests of a mirror to the server: repeated while the server is away or busy, and refused with a clear sentence."""
 
+import json
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
@@ -91,6 +92,15 @@ def json_of(response: httpx.Response) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise StoreUnusable(f"{response.url}: the answer is no JSON object; is this a Mnema server?")
     return found
+
+
+def changes_of(response: httpx.Response) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Return the events of a page of changes, and its last line. Raise StoreUnusable."""
+    try:
+        *events, end = [json.loads(line) for line in response.content.split(b"\n") if line.strip()]
+        return events, {"tenant_id": end["tenant_id"], "next_cursor": end["next_cursor"], "more": end["more"]}
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise StoreUnusable(f"{response.url}: the answer is no page of changes; is this a Mnema server?") from error
 
 
 def code_of(response: httpx.Response) -> str:

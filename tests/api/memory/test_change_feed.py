@@ -1,4 +1,4 @@
-"""GET /memory/changes: every change of a user's memories is seen once its turn comes, and none is skipped."""
+"""GET /changes: every change of a memory is told once its turn comes, and none is skipped."""
 
 import asyncpg
 import httpx
@@ -6,34 +6,48 @@ import pytest
 
 from app.bootstrap import Application
 from app.domain.paging import decode_parts
-from tests.api.calls import refused, remember, say
-from tests.api.changes import changed_since, follow_changes, read_changes
+from tests.api.calls import refused, remember
+from tests.api.changes import changed_since, read_changes, told_since
 from tests.api.cursors import MALFORMED, encoded
 from tests.conftest import Database
 from tests.factories import Caller, make_caller
 
 
-async def test_each_kind_of_change_is_listed_with_the_memory_as_it_is_now(http: httpx.AsyncClient) -> None:
+async def test_each_change_is_an_event_with_the_memory_as_it_is_now(http: httpx.AsyncClient) -> None:
     start = await read_changes(http)
-    assert (start["items"], start["more"]) == ([], False)
-    ids = [(await remember(http, f"Maya labels crate {n}."))["id"] for n in range(5)]
-    # a transaction of another test may be older, so that these are listed later
-    _written, cursor = await follow_changes(http, start["next_cursor"], 5)
-    await http.patch(f"/memory/{ids[1]}", json={"text": "Maya labelled crate one."})
-    await http.delete(f"/memory/{ids[2]}")
-    await http.delete(f"/memory/{ids[3]}")
-    await http.post(f"/memory/{ids[3]}/restore")
-    await http.delete(f"/memory/{ids[4]}", params={"purge": True})
-    said = (await say(http, created_at="2020-01-01"))["id"]
-    await remember(http, "Ben rows.", user_id="ben")
-    found = await changed_since(http, cursor, 4)
-    assert {i: (m["state"], m["version"]) for i, m in found.items()} == {
-        ids[1]: ("active", 2),
-        ids[2]: ("soft_deleted", 2),
-        ids[3]: ("active", 3),
-        said: ("active", 1),
-    }
-    assert found[ids[1]] == (await http.get(f"/memory/{ids[1]}")).json()
+    assert (start["events"], start["more"]) == ([], False)
+    kept, edited, binned, purged = [
+        (await remember(http, text))["id"]
+        for text in ("Maya rows.", "The attic is dry.", "Tea at noon.", "Ben paints.")
+    ]
+    await http.patch(f"/memory/{edited}", json={"text": "The attic is damp."})
+    await http.delete(f"/memory/{binned}")
+    await http.post(f"/memory/{binned}/restore")
+    await http.delete(f"/memory/{purged}", params={"purge": True})
+    await remember(http, "Crates arrive on Monday.", user_id="ben")
+    events = await told_since(http, start["next_cursor"], 9, user_id=None)
+    assert [(e["memory_id"], e["event"], e["version"]) for e in events if e["memory_id"] == edited] == [
+        (edited, "ADD", 1),
+        (edited, "UPDATE", 2),
+    ]
+    assert [e["event"] for e in events if e["memory_id"] == binned] == ["ADD", "DELETE", "RESTORE"]
+    gone = [e for e in events if e["memory_id"] == purged]
+    assert [e["event"] for e in gone] == ["ADD", "PURGE"]
+    assert {e[name] for e in gone for name in ("user_id", "category", "type", "version", "memory")} == {None}
+    now = {e["memory_id"]: e["memory"] for e in events if e["user_id"] == "maya"}
+    assert now[edited] == (await http.get(f"/memory/{edited}")).json()
+    assert set(now) == {kept, edited, binned}
+    assert len(await told_since(http, start["next_cursor"], 6)) == 6
+
+
+async def test_the_facts_of_a_memory_are_no_events(http: httpx.AsyncClient) -> None:
+    start = (await read_changes(http))["next_cursor"]
+    said = {"user_id": "maya", "text": "My favorite color is blue."}
+    answer = await http.post("/facts", json=said)
+    assert answer.is_success, answer.text
+    events = await told_since(http, start, 1)
+    found = [(await http.get(f"/memory/{event['memory_id']}")).json() for event in events]
+    assert [memory["type"] for memory in found] == ["semantic"]
 
 
 @pytest.mark.long
@@ -80,10 +94,9 @@ async def test_nobody_sees_changes_beyond_tenant_user_and_categories(
 async def test_cursors_that_are_none_are_refused(http: httpx.AsyncClient) -> None:
     places = [["1", ID], [ID, str(2**63), ID], [ID, "-1", ID], [ID, 1, ID], [ID, "1", "x"], ["x", "1", ID]]
     for cursor in [*MALFORMED.values(), *map(encoded, places)]:
-        response = await http.get("/memory/changes", params={"user_id": "maya", "cursor": cursor})
-        refused(response, 422, "invalid_cursor")
-    for params in ({}, {"user_id": "maya", "limit": 0}, {"user_id": "maya", "limit": 1001}):
-        refused(await http.get("/memory/changes", params=params), 422, "invalid_request")
+        refused(await http.get("/changes", params={"after": cursor}), 422, "invalid_cursor")
+    for params in ({"limit": 0}, {"limit": 1001}, {"cursor": "start"}):
+        refused(await http.get("/changes", params=params), 422, "invalid_request")
 
 
 async def test_a_cursor_of_another_database_or_of_a_lost_record_is_refused(http: httpx.AsyncClient) -> None:
@@ -94,7 +107,7 @@ async def test_a_cursor_of_another_database_or_of_a_lost_record_is_refused(http:
     begun = encoded([epoch, "0", record])  # a tenant without changes has no record to name
     assert set(await changed_since(http, begun, 1)) == {written}
     for lost in ([ID, stamp, record], [ID, "0", record], [epoch, stamp, ID], [epoch, str(int(stamp) + 1), record]):
-        response = await http.get("/memory/changes", params={"user_id": "maya", "cursor": encoded(lost)})
+        response = await http.get("/changes", params={"after": encoded(lost)})
         refused(response, 410, "cursor_of_other_database")
 
 
