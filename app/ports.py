@@ -20,6 +20,7 @@ from app.domain.principal import Principal
 from app.domain.reflection.model_usage import Usage
 from app.domain.rendering.model_text import ModelText
 from app.domain.trusted_time import TrustedTime
+from app.domain.webhooks.webhook import Attempt
 
 Answer = TypeVar("Answer")
 Vector: TypeAlias = NDArray[np.float32]
@@ -233,6 +234,19 @@ class UpstreamClient(Protocol):
 
     async def check_address(self, upstream: Upstream) -> None:
         """Raise UpstreamNotAllowed if the endpoint may not be called, UpstreamUnreachable if its name is unknown."""
+
+    async def close(self) -> None:
+        """Release connections."""
+
+
+class WebhookSender(Protocol):
+    """A sender of webhooks, behind the guard of addresses that chat endpoints have."""
+
+    async def check_url(self, url: str) -> None:
+        """Raise WebhookNotAllowed if the URL may not be called, or if its host has no address."""
+
+    async def send(self, tenant_id: UUID, url: str, headers: Sequence[tuple[str, str]], body: bytes) -> Attempt:
+        """Post a body and return the result; redirects are not followed. Raise RuntimeError inside a transaction."""
 
     async def close(self) -> None:
         """Release connections."""

@@ -190,7 +190,7 @@ async def cloned(superuser: str) -> AsyncIterator[Database]:
 def settings_of(database: Database, home: Path) -> Settings:
     """Return settings of an installation on this database."""
     url, secret = SecretStr(database.app), SecretStr(SECRET_KEY)
-    quick = {"pool_min": 1, "pool_max": 10, "key_cache_s": 0, "chat_private_upstreams": True}
+    quick = {"pool_min": 1, "pool_max": 10, "key_cache_s": 0, "chat_private_upstreams": True, "webhook_private": True}
     return Settings(database_url=url, secret_key=secret, home=home, **quick)
 
 

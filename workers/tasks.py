@@ -15,6 +15,7 @@ from app.domain.errors import MnemaError
 from app.providers.broker import PARTITIONS, RUN_JOB, SCHEDULE
 from app.usecases.retention.partitions import PartitionReport
 from workers.app import app, settings
+from workers.courier import Courier
 from workers.runtime import runtime
 from workers.sweeper import Sweeper
 from workers.watcher import Watcher
@@ -69,12 +70,14 @@ def keep_partitions() -> None:
 
 
 sweeper = Sweeper(app, runtime, broker_settings(settings))
+courier = Courier(runtime)
 watcher = Watcher(runtime) if settings.source_roots else None
 
 
 @worker_process_init.connect  # type: ignore[untyped-decorator]  # Celery is untyped
 def _start_threads(**_signal: Any) -> None:
     sweeper.start()
+    courier.start()
     if watcher is not None:
         watcher.start()
 
@@ -83,5 +86,6 @@ def _start_threads(**_signal: Any) -> None:
 def _close_process(**_signal: Any) -> None:
     if watcher is not None:
         watcher.close()
+    courier.close()
     sweeper.close()
     runtime.close()

@@ -124,6 +124,19 @@ JOBS = _job_links("$response.body#/items/0/id") | _next_page_link("jobs_page")
 JOB = _job_links("$response.body#/id")
 
 
+def _webhook_links(at: str) -> Links:
+    """Return the links to the operations on the webhook whose id is at `at`."""
+    names = ("get", "change", "rotate", "test", "deliveries", "replay_dead", "delete")
+    return {key: link for name in names for key, link in _operation_link(f"webhooks_{name}", webhook_id=at).items()}
+
+
+WEBHOOK = _webhook_links("$response.body#/id")
+WEBHOOKS = _webhook_links("$response.body#/items/0/id")
+DELIVERIES = _operation_link(
+    "webhooks_replay_one", webhook_id="$request.path.webhook_id", delivery_id="$response.body#/items/0/id"
+) | _next_page_link("webhooks_deliveries", webhook_id="$request.path.webhook_id")
+
+
 def _fact_links(at: str) -> Links:
     """Return the links to the operations on the fact whose id is at `at`."""
     names = ("get", "patch", "delete", "history")

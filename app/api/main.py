@@ -28,6 +28,7 @@ from app.api.routes.tenancy import config as tenant_config
 from app.api.routes.tenancy import operator
 from app.api.routes.turn_memory import context, extraction, feedback
 from app.api.routes.turn_memory import turns as turn_memory
+from app.api.routes.webhooks import webhooks
 from app.api.transport.admission import Admission, PathLimits, SpecialPaths, UploadPaths
 from app.api.transport.complexity import MAX_STATE_VALUES, MAX_VALUES
 from app.api.transport.direct import FixedPaths
@@ -119,6 +120,7 @@ SERVED = (
     activity,
     queries,
     usage,
+    webhooks,
     mem0,
 )
 CHAT_PATHS = completions.PATHS

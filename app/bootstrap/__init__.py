@@ -39,6 +39,7 @@ from app.bootstrap.retention import RetentionUseCases, build_retention
 from app.bootstrap.sources import SourceUseCases, build_folders, build_sources
 from app.bootstrap.tenancy import TenancyUseCases, build_tenancy
 from app.bootstrap.turn_memory import TurnMemoryUseCases, build_turn_memory
+from app.bootstrap.webhooks import WebhookUseCases, build_webhooks
 from app.config.server_worker import ServerWorker
 from app.config.settings import Settings
 from app.config.version import VERSION
@@ -88,6 +89,7 @@ class Application:
     retention: RetentionUseCases
     receipts: ReceiptUseCases
     operations: OperationUseCases
+    webhooks: WebhookUseCases
     jobs: JobUseCases
 
 
@@ -201,6 +203,7 @@ async def _run_in_background(
         ):
             yield app
     finally:
+        await app.webhooks.close()
         await app.chat.kept.close()
         await app.tenancy.limits.close()
         await asyncio.to_thread(app.parts.publisher.close)
@@ -232,6 +235,7 @@ def _build_use_cases(parts: SharedParts) -> Application:
         consent=consent,
         retention=retention,
         receipts=build_receipts(parts),
+        webhooks=build_webhooks(parts),
         operations=build_operations(parts, limits, spool),
         jobs=build_jobs(parts, memory.write, retention.forget, consolidation, consent, turn_memory, sources),
     )

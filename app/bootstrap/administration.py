@@ -3,7 +3,8 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from functools import partial
+
+import asyncpg
 
 from app.bootstrap.adapters import (
     chat_model_settings,
@@ -41,6 +42,7 @@ from app.storage.operations.secret import secret_fingerprint
 from app.storage.operations.spaces import require_space
 from app.storage.replicas import Replicas
 from app.storage.uow import UnitOfWork
+from app.storage.webhooks.webhooks import encrypt_secrets_again
 
 _SAMPLED_MEMORIES = 2000
 _FOREIGN_SHARE = 0.1
@@ -54,7 +56,11 @@ async def change_secret(settings: Settings, admin_url: str) -> int:
     All keys of tenants' chat endpoints are encrypted again. Raise ConfigError, and change nothing, if neither this
     secret nor the former one decrypts one of them.
     """
-    encrypt_again = partial(encrypt_keys_again, cipher=build_key_cipher(settings))
+    cipher = build_key_cipher(settings)
+
+    async def encrypt_again(connection: asyncpg.Connection) -> int:
+        return await encrypt_keys_again(connection, cipher) + await encrypt_secrets_again(connection, cipher)
+
     return await admin.accept_secret(admin_url, secret_fingerprint(settings.erasure_secret()), encrypt_again)
 
 

@@ -5,7 +5,15 @@ from dataclasses import dataclass
 from app.config.server_worker import ServerWorker
 from app.config.settings import Settings
 from app.config.tenant_policies import TenantPolicies
-from app.ports import BlobStore, ChatModel, Embedder, Reranker, TokenCounter, TrustedClock, UpstreamClient
+from app.ports import (
+    BlobStore,
+    ChatModel,
+    Embedder,
+    Reranker,
+    TokenCounter,
+    TrustedClock,
+    UpstreamClient,
+)
 from app.providers.broker import JobPublisher
 from app.providers.metrics import Metrics
 from app.source_ports import DocumentParser, SourceFolders

@@ -139,6 +139,9 @@ class Settings(LayeredSettings):
     chat_idle_timeout_s: float = Field(default=60.0, gt=0)
     chat_max_connections: int = Field(default=200, ge=1)
     chat_max_answer_bytes: int = Field(default=32 << 20, ge=1024)
+    webhook_hosts: list[HostRule] = Field(default=[])
+    webhook_private: bool = False
+    webhook_timeout_s: float = Field(default=15.0, gt=0, le=60)
     chat_spool: Path | None = None
     chat_spool_bytes: int = Field(default=64 << 20, ge=0)
     blob_store: Literal["postgres", "s3"] = "postgres"

@@ -124,6 +124,12 @@ class UpstreamNotAllowed(InvalidInput):
     code = "upstream_not_allowed"
 
 
+class WebhookNotAllowed(InvalidInput):
+    """This installation does not send webhooks to this address."""
+
+    code = "webhook_not_allowed"
+
+
 class RootNotAllowed(InvalidInput):
     """The folder is not below one of the folders that `source_roots` allows to this tenant."""
 

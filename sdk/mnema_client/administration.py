@@ -1,6 +1,6 @@
 """The methods for people who look after a tenant: overview, receipts, batches, jobs and rules."""
 
-from mnema_client import batches, calls, overview, receipts, tenant_rules
+from mnema_client import batches, calls, overview, receipts, tenant_rules, webhooks
 from mnema_client.methods import Method, PagesMethod
 
 
@@ -51,3 +51,14 @@ class AdministrationMethods:
     tenant_config_version = Method(tenant_rules.tenant_config_version)
     tenant_config_diff = Method(tenant_rules.tenant_config_diff)
     rollback_tenant_config = Method(tenant_rules.rollback_tenant_config)
+
+    # webhooks, which need scope admin
+    create_webhook = Method(webhooks.create_webhook)
+    list_webhooks = Method(webhooks.list_webhooks)
+    get_webhook = Method(webhooks.get_webhook)
+    change_webhook = Method(webhooks.change_webhook)
+    rotate_webhook_secret = Method(webhooks.rotate_webhook_secret)
+    delete_webhook = Method(webhooks.delete_webhook)
+    test_webhook = Method(webhooks.test_webhook)
+    webhook_deliveries = PagesMethod(webhooks.webhook_deliveries)
+    replay_webhook = Method(webhooks.replay_webhook)

@@ -183,6 +183,16 @@ ADMINS = frozenset(
         "POST /jobs/{job_id}/replay",
         "POST /jobs/pause",
         "POST /jobs/resume",
+        "POST /webhooks",
+        "GET /webhooks",
+        "GET /webhooks/{webhook_id}",
+        "PATCH /webhooks/{webhook_id}",
+        "DELETE /webhooks/{webhook_id}",
+        "POST /webhooks/{webhook_id}/secret",
+        "POST /webhooks/{webhook_id}/test",
+        "POST /webhooks/{webhook_id}/replay",
+        "GET /webhooks/{webhook_id}/deliveries",
+        "POST /webhooks/{webhook_id}/deliveries/{delivery_id}/replay",
         "DELETE /sources/{source_id}",
         "DELETE /sources/{source_id}/files/{file_id}",
     }
@@ -190,7 +200,7 @@ ADMINS = frozenset(
 
 ID_PLACES = (
     *("tenant_id", "key_id", "memory_id", "batch_id", "job_id", "patch_id", "fact_id", "source_id", "file_id"),
-    *("index_job_id", "query_id"),
+    *("index_job_id", "query_id", "webhook_id", "delivery_id"),
 )
 """The places of paths that take a UUID."""
 NAME_PLACES = ("user_id", "thread_id", "conversation_id", "turn_id", "agent", "agent_id", "path", "entity_id")

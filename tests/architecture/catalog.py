@@ -17,6 +17,7 @@ DEFINERS = {
     "authenticate(bytea)": "mnema_auth",
     "changed_configs(bigint)": "mnema_auth",
     "claim_jobs(integer,interval)": "mnema_jobs",
+    "due_webhooks(integer)": "mnema_jobs",
     "drop_partitions(integer,integer,timestamp with time zone,boolean)": "mnema_partitions",
     "items_mentioning_user(text)": "mnema_search",
     "jobs_behind()": "mnema_jobs",
@@ -230,7 +231,7 @@ async def unsafe_definers(connection: asyncpg.Connection) -> list[str]:
 async def definer_powers(connection: asyncpg.Connection) -> list[str]:
     """The definers' roles may look at what they search, and nothing else. mnema_partitions owns what it partitions."""
     seen = (
-        *("auth api_keys", "auth tenant_configs", "auth tenants", "jobs job_pauses", "jobs jobs"),
+        *("auth api_keys", "auth tenant_configs", "auth tenants", "jobs job_pauses", "jobs jobs", "jobs webhooks"),
         *("search memories", "search store_items", "search conv_messages", "partitions tenant_configs"),
     )
     allowed = [f"mnema_{role_and_table} SELECT" for role_and_table in seen]

@@ -72,17 +72,19 @@ class AddressRules:
     """The rules for endpoints that tenants set; for the operator's own, only the fixed refusals hold.
 
     `hosts`: exact names, or `*.example.com` for the names below a domain; empty allows all. `private`: loopback and
-    private addresses are allowed.
+    private addresses are allowed. `what` and `setting` are the words of the errors.
     """
 
     hosts: tuple[str, ...] = ()
     private: bool = False
+    what: str = "chat endpoints"
+    setting: str = "MNEMA_CHAT_PRIVATE_UPSTREAMS"
 
     def check_host(self, host: str) -> None:
         """Raise UpstreamNotAllowed if the list of hosts does not have the host."""
         if self.hosts and not any(_matches_host(host, allowed.lower()) for allowed in self.hosts):
             allowed = ", ".join(self.hosts)
-            raise UpstreamNotAllowed(f"chat endpoints at this host are not allowed; allowed hosts: {allowed}")
+            raise UpstreamNotAllowed(f"{self.what} at this host are not allowed; allowed hosts: {allowed}")
 
     def check_addresses(self, addresses: Sequence[str], trusted: bool) -> None:
         """Raise UpstreamNotAllowed if any of a host's addresses is refused. `trusted`: the operator set the endpoint.
@@ -93,11 +95,11 @@ class AddressRules:
             kind = classify_address(address)
             if kind == "private" and not (trusted or self.private):
                 raise UpstreamNotAllowed(
-                    "chat endpoints at loopback and private addresses are not allowed (MNEMA_CHAT_PRIVATE_UPSTREAMS)"
+                    f"{self.what} at loopback and private addresses are not allowed ({self.setting})"
                 )
             if kind == "never":
                 raise UpstreamNotAllowed(
-                    "chat endpoints at link-local, metadata, multicast and reserved addresses are not allowed"
+                    f"{self.what} at link-local, metadata, multicast and reserved addresses are not allowed"
                 )
 
 

@@ -18,7 +18,7 @@ KINDS = {
     **dict.fromkeys(("memory_batch", "reflection", "compared", "cursor", "job", "retry_key"), 500),
     **dict.fromkeys(("context_value", "context_patch", "context_history"), 500),
     **dict.fromkeys(("checkpoint", "checkpoint_lineage", "checkpoint_value", "checkpoint_write"), 10),
-    **dict.fromkeys(("receipt", "usage"), 500),
+    **dict.fromkeys(("receipt", "usage", "webhook", "webhook_delivery"), 500),
     "item": 50,
     "artifact": 50,
     **dict.fromkeys(("source", "file", "chunk_place", "index_job"), 500),

@@ -221,6 +221,16 @@ SELECT ARRAY[day::text] AS id, day, queries, tokens FROM usage_days
 WHERE tenant_id = $1 AND user_id = $2 AND $3::text[] IS NULL AND ($4::text[] IS NULL OR day > ($4::text[])[1]::date)
 ORDER BY day LIMIT $5
 
+-- name: webhook
+-- The webhooks that are for the user alone, without their secrets.
+SELECT id, url, events, categories, user_id, with_memory, state, reason, created_at, updated_at FROM webhooks
+WHERE tenant_id = $1 AND user_id = $2 AND $3::text[] IS NULL AND ($4::uuid IS NULL OR id > $4) ORDER BY id LIMIT $5
+
+-- name: webhook_delivery
+SELECT id, webhook_id, memory_id, event, category, type, version, happened_at, state, attempts, next_attempt, status, error,
+       created_at, ended_at FROM webhook_deliveries
+WHERE tenant_id = $1 AND user_id = $2 AND $3::text[] IS NULL AND ($4::uuid IS NULL OR id > $4) ORDER BY id LIMIT $5
+
 -- name: user
 -- Includes a user who is not stored but is named by events, checkpoints, items, retry keys, jobs or blobs; created_at
 -- is then null. A key bound to agents ($3) knows only users with a memory, a fact, a source or an artifact ($4: their

@@ -208,6 +208,18 @@ TABLES: Final[Mapping[str, TableData]] = {
         "tenant_id rev pruned erased", "a counter; what raised it is in change_log", thread_id=Fate.renamed
     ),
     "tombstones": _kept("tenant_id hash created_at", "keyed hashes of what was erased, whose nobody can tell"),
+    "webhook_deliveries": _owned(
+        SWEEP,
+        "user_id",
+        "tenant_id id webhook_id record memory_id event category type version happened_at state attempts next_attempt"
+        " status error created_at ended_at",
+    ),
+    "webhooks": _owned(
+        SWEEP,
+        "user_id",
+        "tenant_id id url events categories with_memory secret former_secret former_until state reason stamp record"
+        " due_at created_at updated_at",
+    ),
     "usage_days": _owned(SWEEP, "user_id", "tenant_id day queries tokens"),
     "user_context": _owned("erase_consent", "user_id item value", "tenant_id field patch_id updated_at"),
     "users": _owned("erase_user", "user_id user_pk", "tenant_id created_at"),

@@ -147,6 +147,19 @@ async def fill(uow: UnitOfWork, journal: Journal, scope: Principal) -> None:
         await tx.execute(
             "INSERT INTO chat_upstreams (tenant_id, base_url, api_key) VALUES ($1, 'u', '')", scope.tenant_id
         )
+        hook = new_id()
+        await tx.execute(
+            "INSERT INTO webhooks (tenant_id, id, url, events, categories, with_memory, secret, stamp, record)"
+            " VALUES ($1, $2, 'u', '{}', '{}', false, '', 0, $2)",
+            scope.tenant_id,
+            hook,
+        )
+        await tx.execute(
+            "INSERT INTO webhook_deliveries (tenant_id, id, webhook_id, record, memory_id, event, user_id, happened_at)"
+            " VALUES ($1, $2, $2, $2, 'm', 'ADD', 'maya', now())",
+            scope.tenant_id,
+            hook,
+        )
         told = [{"receipt_id": str(item), "place": 0, "part": "item", "memory_id": str(item), "user_id": user}]
         asked = [{"id": str(item), "age": 0, "via": "query", "user_id": user, "tokens": 1}]
         told[0] |= {"category": "preferences", "version": 1}

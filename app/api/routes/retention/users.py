@@ -49,7 +49,8 @@ async def export(
     Kinds: `user`; `memory` (in every state), `history`, `change` (entries of deltas), `relation`, `event`;
     `reflection` (how far a chat model has read), `compared` (pairs that consolidation judged), `cursor`, `job`,
     `retry_key`; `context_value`, `context_patch`, `context_history`; `checkpoint`, `checkpoint_lineage`,
-    `checkpoint_value`, `checkpoint_write`; `receipt` (of what agents were told), `usage`; `item` of the store;
+    `checkpoint_value`, `checkpoint_write`; `receipt` (of what agents were told), `usage`; `webhook`,
+    `webhook_delivery`; `item` of the store;
     `artifact` of turn memory; `source`, `file`, `chunk_place` (of memories of type chunk), `index_job`,
     `file_content` (1 MiB of an uploaded file in base64).
 

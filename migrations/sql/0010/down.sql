@@ -1,0 +1,3 @@
+DROP FUNCTION due_webhooks(int);
+DROP TABLE webhook_deliveries;
+DROP TABLE webhooks;

@@ -1,0 +1,16 @@
+"""Webhooks: durable subscribers of the stream of changes, and their deliveries."""
+
+from migrations.scripts import run_sql
+
+revision = "0010"
+down_revision = "0007"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    run_sql("0010/up.sql")
+
+
+def downgrade() -> None:
+    run_sql("0010/down.sql")
