@@ -100,6 +100,7 @@ GIVEN: Mapping[str, Given] = {
     "docs/adapters.md 2": nothing_more,
     "docs/adapters.md 3": nothing_more,
     "docs/adapters.md 4": _deployment,
+    "docs/changes.md 1": nothing_more,
     "docs/chat.md 1": _chat_clients,
     "docs/langgraph.md 1": nothing_more,
     "docs/operations.md 9": nothing_more,

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -18,6 +19,7 @@ from tests.factories import Caller
 from tests.receivers import RESETS, Message, Receiver, open_receiver
 
 POLLS = 200
+ROOT = Path(__file__).resolve().parents[3]
 
 
 async def make_webhook(http: httpx.AsyncClient, receiver: Receiver, **fields: Any) -> dict[str, Any]:
@@ -66,6 +68,10 @@ async def test_a_change_becomes_a_signed_message_with_ids_and_no_text(
         content = verified(made["secret"], message)
         assert (content["type"], content["data"]["memory_id"]) == ("memory.add", written["id"])
         assert b"roof" not in message.body
+        shown = json.loads(
+            (ROOT / "docs/changes.md").read_text(encoding="utf-8").partition("```json\n")[2].partition("```")[0]
+        )
+        assert (list(shown), list(shown["data"])) == (list(content), list(content["data"]))
         with pytest.raises(WebhookVerificationError):
             Webhook(made["secret"]).verify(message.body + b" ", message.headers)
         [delivery] = (await http.get(f"/webhooks/{made['id']}/deliveries")).json()["items"]

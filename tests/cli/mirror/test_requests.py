@@ -144,7 +144,7 @@ def stored(text: str) -> dict[str, Any]:
 @pytest.mark.parametrize("code", ["cursor_of_other_database", "invalid_cursor"])
 def test_a_mirror_reads_all_again_if_the_server_has_another_database(code: str) -> None:
     def changes(cursor: str) -> httpx.Response:
-        return httpx.Response(200, json={"tenant_id": "t", "items": [], "next_cursor": cursor, "more": False})
+        return httpx.Response(200, json={"tenant_id": "t", "next_cursor": cursor, "more": False})
 
     def page(*texts: str) -> httpx.Response:
         return httpx.Response(200, json={"items": [stored(text) for text in texts], "next_cursor": None})
@@ -157,7 +157,7 @@ def test_a_mirror_reads_all_again_if_the_server_has_another_database(code: str) 
     store = line.store()
     assert [entry.text for entry in store.list_entries()] == ["Maya rows."]
     assert [entry.text for entry in store.list_entries()] == ["Maya sings."]
-    assert [request.url.params.get("cursor") for request in line.sent if "changes" in request.url.path] == [
+    assert [request.url.params.get("after") for request in line.sent if "changes" in request.url.path] == [
         *(None, "old", "old"),
         *(None, "new"),
     ]
