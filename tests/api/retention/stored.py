@@ -21,7 +21,7 @@ async def erase(client: httpx.AsyncClient, user: str = "maya") -> dict[str, Any]
 
 
 async def keep_apart(database: Database, tenant: UUID, user: str, word: str) -> None:
-    """Store a state, two checkpoints of a saver and a job that name the user."""
+    """Store a state, two checkpoints of a saver, a job, and a webhook with its delivery that name the user."""
     held = json.dumps({"user_id": user, "text": word})
     saved = """INSERT INTO supervisor_checkpoints (tenant_id, id, user_id, thread_id, checkpoint_data)
                VALUES ($1, $2, $3, 't', $4::text::jsonb)"""
@@ -33,6 +33,13 @@ async def keep_apart(database: Database, tenant: UUID, user: str, word: str) -> 
         await sql(database, put, tenant, uuid4(), user, word.encode(), number, [word.encode()])
     job = "INSERT INTO jobs (tenant_id, id, kind, user_id, payload) VALUES ($1, $2, 'extract', $3, $4::text::jsonb)"
     await sql(database, job, tenant, uuid4(), user, held)
+    hook = """WITH made AS (
+                  INSERT INTO webhooks
+                      (tenant_id, id, url, events, categories, user_id, with_memory, secret, stamp, record)
+                  VALUES ($1, $2, 'u', '{}', '{}', $3, false, '', 0, $2))
+              INSERT INTO webhook_deliveries (tenant_id, id, webhook_id, record, memory_id, event, user_id, happened_at)
+              VALUES ($1, $2, $2, $2, 'm', 'ADD', $3, now())"""
+    await sql(database, hook, tenant, uuid4(), user)
 
 
 async def judge_and_read(database: Database, tenant: UUID, user: str, rows: int = 1) -> None:

@@ -348,6 +348,8 @@ async def counted(database: Database, tenant: UUID, user: str) -> dict[str, int]
         "receipt_items": "receipt_items WHERE receipt_id NOT IN (SELECT id FROM receipts WHERE user_id = $2)"
         f" AND memory_id::text IN {mine}",
         "usage_days": "usage_days WHERE user_id = $2",
+        "webhook_deliveries": "webhook_deliveries WHERE user_id = $2",
+        "webhooks": "webhooks WHERE user_id = $2",
     }
     counts = " UNION ALL ".join(
         f"SELECT '{name}', count(*) FROM {part} AND tenant_id = $1" for name, part in parts.items()
