@@ -16,7 +16,7 @@ KINDS = {
     "relation": 5000,
     **dict.fromkeys(("fact", "fact_history", "fact_change", "event"), 500),
     **dict.fromkeys(("memory_batch", "reflection", "compared", "cursor", "job", "retry_key"), 500),
-    **dict.fromkeys(("context_value", "context_patch", "context_history"), 500),
+    **dict.fromkeys(("context_patch", "context_history", "context_value"), 500),
     **dict.fromkeys(("checkpoint", "checkpoint_lineage", "checkpoint_value", "checkpoint_write"), 10),
     **dict.fromkeys(("receipt", "usage", "webhook", "webhook_delivery"), 500),
     "item": 50,

@@ -3,7 +3,7 @@
 -- average size compares every relation of a large tenant with every memory of the user.
 
 -- name: memory
-SELECT {columns}, a.last_accessed, a.hits FROM memories m
+SELECT {columns}, m.stored_at, a.last_accessed, a.hits FROM memories m
 LEFT JOIN memory_access a ON a.tenant_id = m.tenant_id AND a.memory_id = m.id
 WHERE m.tenant_id = $1 AND m.user_pk = user_pk_of($1, $2) AND ($3::text[] IS NULL OR m.category = ANY ($3))
   AND ($4::uuid IS NULL OR m.id > $4) ORDER BY m.id LIMIT $5
@@ -47,7 +47,7 @@ ORDER BY r.id LIMIT $5
 
 -- name: fact
 SELECT f.id, f.thread_id, f.topic_key, f.kind AS form, f.rank, f.value, f.category, f.source_message_id, f.list_length,
-       f.listed_at, f.created_at, f.updated_at, f.removed_at
+       f.listed_at, f.created_at, f.updated_at, f.doubted_at, f.removed_at
 FROM facts f WHERE f.tenant_id = $1 AND f.user_id = $2 AND ($3::text[] IS NULL OR f.category = ANY ($3))
   AND ($4::uuid IS NULL OR f.id > $4) ORDER BY f.id LIMIT $5
 
@@ -103,12 +103,6 @@ FROM idempotency_keys WHERE tenant_id = $1 AND user_id = $2 AND $3::text[] IS NU
   AND ($4::text[] IS NULL OR (key_id, route, key) > (($4::text[])[1]::uuid, ($4::text[])[2], ($4::text[])[3]))
 ORDER BY key_id, route, key LIMIT $5
 
--- name: context_value
--- The user's consented context; the next two are the proposals and what was done about them.
-SELECT patch_id AS id, field, value, updated_at FROM user_context
-WHERE tenant_id = $1 AND user_id = $2 AND $3::text[] IS NULL AND ($4::uuid IS NULL OR patch_id > $4)
-ORDER BY patch_id LIMIT $5
-
 -- name: context_patch
 SELECT p.id, p.field, p.value, p.sensitive, p.state, p.signals, p.actor, p.thread_id, p.created_at, p.expires_at,
        p.decided_at, p.decided_by, p.way, p.keys, p.answer_id, q.thread_id AS asked_in, q.question, q.asked_at,
@@ -123,8 +117,14 @@ FROM context_patches p JOIN history h ON h.tenant_id = p.tenant_id AND h.memory_
 WHERE p.tenant_id = $1 AND p.user_id = $2 AND $3::text[] IS NULL AND ($4::uuid IS NULL OR h.id > $4)
 ORDER BY h.id LIMIT $5
 
+-- name: context_value
+-- The user's consented context, which the proposals before it put.
+SELECT patch_id AS id, field, value, updated_at FROM user_context
+WHERE tenant_id = $1 AND user_id = $2 AND $3::text[] IS NULL AND ($4::uuid IS NULL OR patch_id > $4)
+ORDER BY patch_id LIMIT $5
+
 -- name: checkpoint
-SELECT id, thread_id, kind AS held, version, checkpoint_data,
+SELECT id, thread_id, kind AS held, version, head, checkpoint_data,
        translate(encode(checkpoint_binary, 'base64'), E'\n', '') AS checkpoint_binary, created_at, updated_at
 FROM supervisor_checkpoints
 WHERE tenant_id = $1 AND user_id = $2 AND $3::text[] IS NULL AND ($4::uuid IS NULL OR id > $4) ORDER BY id LIMIT $5
@@ -157,7 +157,8 @@ WHERE s.tenant_id = $1 AND s.user_id = $2 AND $3::text[] IS NULL
 ORDER BY w.thread_pk, w.ns, w.checkpoint_id, w.task_id, w.idx LIMIT $5
 
 -- name: item
-SELECT id, store_labels(path) AS namespace, key, value, expires_at, created_at, updated_at FROM store_items
+SELECT id, store_labels(path) AS namespace, key, value, indexed, user_id, date_part('epoch', ttl) AS ttl_s, expires_at,
+       created_at, updated_at FROM store_items
 WHERE tenant_id = $1 AND $3::text[] IS NULL AND id = ANY (ARRAY (
     SELECT o.id FROM items_of($1, $2) AS o(id)
     WHERE $4::uuid IS NULL OR o.id > $4 ORDER BY o.id LIMIT $5)) ORDER BY id
@@ -165,7 +166,7 @@ WHERE tenant_id = $1 AND $3::text[] IS NULL AND id = ANY (ARRAY (
 -- name: artifact
 -- What turn memory keeps. `content` is that of a blob in PostgreSQL.
 SELECT c.id, c.kind AS artifact, c.conversation_id, c.turn_id, c.track_id, c.place, c.text, c.tags, c.hosted_uri, c.version,
-       c.made_at, c.created_at, c.updated_at, b.content
+       c.reconciled_version, c.made_at, c.created_at, c.updated_at, b.content
 FROM conv_messages c LEFT JOIN blob_contents b ON b.tenant_id = c.tenant_id AND b.uri = c.hosted_uri
 WHERE c.tenant_id = $1 AND c.user_id = $2 AND ($3::text[] IS NULL OR $6::text = ANY ($3))
   AND ($4::uuid IS NULL OR c.id > $4) ORDER BY c.id LIMIT $5
@@ -177,15 +178,15 @@ FROM sources s WHERE s.tenant_id = $1 AND s.user_id = $2 AND ($3::text[] IS NULL
   AND ($4::uuid IS NULL OR s.id > $4) ORDER BY s.id LIMIT $5
 
 -- name: file
-SELECT f.id, f.source_id, f.path, f.filetype, f.size, f.modified_at, encode(f.hash, 'hex') AS hash, f.state, f.reason, f.detail,
-       f.encoding, f.characters, f.chunk_count, f.hosted_uri, f.indexed_at, f.created_at, f.updated_at
+SELECT f.id, f.source_id, f.path, f.filetype, f.size, f.modified_at, f.stamp, encode(f.hash, 'hex') AS hash, f.settings,
+       f.state, f.reason, f.detail, f.encoding, f.characters, f.chunk_count, f.hosted_uri, f.indexed_at, f.created_at, f.updated_at
 FROM files f JOIN sources s ON s.tenant_id = f.tenant_id AND s.id = f.source_id
 WHERE f.tenant_id = $1 AND f.user_id = $2 AND ($3::text[] IS NULL OR s.category = ANY ($3))
   AND ($4::uuid IS NULL OR f.id > $4) ORDER BY f.id LIMIT $5
 
 -- name: chunk_place
 -- The places of chunks in their files and turns. The chunks themselves are memories.
-SELECT c.memory_id AS id, c.file_id, c.turn_id, c.ordinal, c.start_at AS start, c.end_at AS "end", c.page, c.heading
+SELECT c.memory_id AS id, c.file_id, c.turn_id, c.ordinal, c.start_at AS start, c.end_at AS "end", c.page, c.heading, c.gap
 FROM memories m JOIN chunks c ON c.tenant_id = m.tenant_id AND c.memory_id = m.id
 WHERE m.tenant_id = $1 AND m.user_pk = user_pk_of($1, $2) AND ($3::text[] IS NULL OR m.category = ANY ($3))
   AND ($4::uuid IS NULL OR m.id > $4) ORDER BY m.id LIMIT $5
