@@ -157,6 +157,7 @@ GRANT EXECUTE ON FUNCTION hold_source(uuid,uuid,uuid,text) TO mnema_app;
 GRANT EXECUTE ON FUNCTION index_vectors_minilm_l6_v2(uuid,integer) TO mnema_app;
 GRANT EXECUTE ON FUNCTION insert_fact(uuid,jsonb,text,jsonb,boolean) TO mnema_app;
 GRANT EXECUTE ON FUNCTION is_due(timestamp with time zone) TO mnema_app, mnema_jobs;
+GRANT EXECUTE ON FUNCTION is_importing() TO mnema_app;
 GRANT EXECUTE ON FUNCTION is_lease_over(timestamp with time zone) TO mnema_app, mnema_jobs;
 GRANT EXECUTE ON FUNCTION is_publication_lost(timestamp with time zone,interval) TO mnema_app, mnema_jobs;
 GRANT EXECUTE ON FUNCTION items_mentioning_user(text) TO mnema_app;
