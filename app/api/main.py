@@ -22,7 +22,7 @@ from app.api.routes.operations import activity, metrics, overview
 from app.api.routes.operations import health as ops
 from app.api.routes.recall import search, threads
 from app.api.routes.receipts import queries, usage
-from app.api.routes.retention import users
+from app.api.routes.retention import imports, users
 from app.api.routes.sources import files, sources
 from app.api.routes.tenancy import config as tenant_config
 from app.api.routes.tenancy import operator
@@ -109,6 +109,7 @@ SERVED = (
     files,
     consent,
     users,
+    imports,
     store,
     checkpoints,
     saver,
@@ -131,7 +132,7 @@ VALUES = PathLimits(MAX_VALUES, dict.fromkeys(STATES, MAX_STATE_VALUES) | UNREAD
 PATHS = SpecialPaths(
     open=frozenset({"/health", "/ready", "/openapi.json", metrics.PATH, *docs.PATHS}),
     own=frozenset({mcp.PATH}),
-    streamed={bulk.PATH: IN_MEMORY},
+    streamed={bulk.PATH: IN_MEMORY, imports.PATH: IN_MEMORY},
     uploads=UploadPaths(files.UPLOADS, files.MOST_BYTES, IN_MEMORY),
     lasting=frozenset(CHAT_PATHS),
 )
@@ -204,6 +205,7 @@ def _body_limits(settings: Settings) -> PathLimits:
     largest = settings.max_checkpoint_bytes
     roomy = {
         bulk.PATH: settings.max_bulk_bytes,
+        imports.PATH: settings.max_bulk_bytes,
         **dict.fromkeys(CHAT_PATHS, settings.max_chat_bytes),
         **checkpoints.body_limits(largest),
         **saver.body_limits(largest),

@@ -217,7 +217,7 @@ def _build_use_cases(parts: SharedParts) -> Application:
     turn_memory = build_turn_memory(parts, limits)
     spool = build_turn_spool(parts)
     kept = build_kept_turns(parts, memory, spool)
-    retention = build_retention(parts, kept.store_kept)
+    retention = build_retention(parts, limits, kept.store_kept)
     consolidation = build_consolidation(parts.uow, parts.space, parts.journal, parts.chat, parts.policies, parts.clock)
     consent = build_consent(parts.uow, parts.journal, parts.settings.erasure_secret(), parts.policies, parts.clock)
     sources = build_sources(parts, turn_memory.blobs)

@@ -9,15 +9,20 @@ from app.bootstrap.database import open_clock, open_database
 from app.bootstrap.parts import SharedParts
 from app.bootstrap.policies import load_tenant_policies
 from app.config.settings import Settings
+from app.storage.jobs.jobs import JobStorage
 from app.storage.journal import Journal
 from app.storage.operations.spaces import active_space
 from app.storage.retention.export import ExportStorage
 from app.storage.retention.forgetting import ForgettingStorage
+from app.storage.retention.imports import ImportStorage
 from app.storage.retention.partitions import PartitionStorage
 from app.usecases.retention.erasure import EraseUser
 from app.usecases.retention.export import ExportUser
 from app.usecases.retention.forgetting import ForgetMemories
+from app.usecases.retention.import_files import ImportFiles
+from app.usecases.retention.imports import ImportUser
 from app.usecases.retention.partitions import KeepPartitions
+from app.usecases.tenancy.limits import Limits
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,19 +31,34 @@ class RetentionUseCases:
 
     forget: ForgetMemories
     export: ExportUser
+    importing: ImportUser
     erase: EraseUser
     partitions: KeepPartitions
 
 
-def build_retention(parts: SharedParts, store_kept: Callable[[UUID], Awaitable[None]]) -> RetentionUseCases:
+def build_retention(
+    parts: SharedParts, limits: Limits, store_kept: Callable[[UUID], Awaitable[None]]
+) -> RetentionUseCases:
     """Build the use-cases of the capability.
 
     `store_kept` stores the turns of a tenant that this server keeps, so that an erasure finds them.
     """
     storage = ForgettingStorage(parts.uow, parts.settings.erasure_secret())
+    imports = ImportStorage(parts.uow, parts.journal, parts.space.name)
     return RetentionUseCases(
         forget=ForgetMemories(parts.uow, storage, parts.journal, parts.policies, parts.clock),
         export=ExportUser(parts.uow, ExportStorage(), parts.access, parts.blobs, parts.policies, parts.clock),
+        importing=ImportUser(
+            parts.uow,
+            imports,
+            JobStorage(parts.uow, parts.policies.defaults.jobs),
+            ImportFiles(parts.uow, imports, parts.blobs, parts.policies.defaults.sources.max_file_bytes),
+            parts.embedder,
+            parts.policies,
+            limits,
+            parts.clock,
+            parts.settings.erasure_secret(),
+        ),
         erase=EraseUser(storage, parts.access, parts.clock, store_kept),
         partitions=KeepPartitions(PartitionStorage(parts.uow), parts.policies, parts.clock),
     )

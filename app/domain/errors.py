@@ -76,6 +76,24 @@ class InvalidSpan(InvalidInput):
     code = "invalid_span"
 
 
+class OtherUser(InvalidInput):
+    """The record is of another user than the one that the import names."""
+
+    code = "other_user"
+
+
+class RecordCycle(InvalidInput):
+    """The memory is superseded by itself, or by one that it supersedes."""
+
+    code = "record_cycle"
+
+
+class IncompleteFile(InvalidInput):
+    """The parts of the file are not all there, one after the other, in this request."""
+
+    code = "incomplete_file"
+
+
 class RankOutOfRange(InvalidInput):
     """The rank of a fact is out of range."""
 
@@ -297,6 +315,27 @@ class CursorOfOtherDatabase(MnemaError):
 
     code = "cursor_of_other_database"
     status = 410
+
+
+class IdTaken(MnemaError):
+    """Another record of this tenant has the id; import with new ids."""
+
+    code = "id_taken"
+    status = 409
+
+
+class PlaceTaken(MnemaError):
+    """Another record has the place of this one: the same text, topic, relation, thread, key or path."""
+
+    code = "place_taken"
+    status = 409
+
+
+class RecordMissing(MnemaError):
+    """The user has no record that this one names; import that one first."""
+
+    code = "record_missing"
+    status = 409
 
 
 class VersionConflict(MnemaError):

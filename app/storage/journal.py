@@ -196,6 +196,17 @@ class Journal:
         meta = {"action": entry.action, **entry.meta}
         await tx.execute(_SQL["consent"], principal.tenant_id, new_id(), str(entry.patch), *refs, actor, meta)
 
+    async def import_history(
+        self, tx: WriteTx, principal: Principal, rows: Sequence[dict[str, Any]]
+    ) -> list[tuple[UUID, str]]:
+        """Add rows of another installation's history, as they are; return the id and record of each that was new."""
+        found = await tx.fetch(_SQL["import_history"], principal.tenant_id, list(rows))
+        return [(row["id"], row["memory_id"]) for row in found]
+
+    async def mark_imported(self, tx: WriteTx, principal: Principal, event: str, records: Sequence[str]) -> None:
+        """Record that records were imported, in the transaction that inserts them."""
+        await tx.execute(_SQL["mark_imported"], principal.tenant_id, list(records), event, principal.actor_name)
+
     async def record_event(
         self, principal: Principal, observations: Sequence[Observation], seen_at: Sequence[float] = ()
     ) -> None:

@@ -19,3 +19,17 @@ VALUES ($1, $2, $3, 'CONSENT', $4, $5, $6, $7, clock_timestamp())
 
 -- name: kept_response
 SELECT response, body_hash FROM idempotency_keys WHERE tenant_id = $1 AND key_id = $2 AND route = $3 AND key = $4
+
+-- name: import_history
+-- $2 rows of another installation's history. They keep their times and say that they were imported. Returns the records
+-- that got a row and had none of it.
+INSERT INTO history (tenant_id, id, memory_id, event, old_ref, new_ref, actor, meta, ts)
+SELECT $1, r.id, r.memory_id, r.event, r.old_ref, r.new_ref, r.actor, r.meta || '{"imported": true}', r.ts
+FROM jsonb_to_recordset($2::jsonb) AS r(id uuid, memory_id text, event text, old_ref text, new_ref text, actor text,
+                                        meta jsonb, ts timestamptz)
+ON CONFLICT DO NOTHING RETURNING id, memory_id
+
+-- name: mark_imported
+-- $2 records that were just imported, $3 the event, $4 the actor. Their images stand in the imported history.
+INSERT INTO history (tenant_id, id, memory_id, event, actor, meta, ts)
+SELECT $1, gen_random_uuid(), r, $3, $4, '{"imported": true}', clock_timestamp() FROM unnest($2::text[]) AS r

@@ -170,6 +170,7 @@ APPROVALS = frozenset(
 ADMINS = frozenset(
     {
         "POST /users/{user_id}/erase",
+        "POST /import",
         "GET /usage",
         "GET /tenant/config",
         "PUT /tenant/config",

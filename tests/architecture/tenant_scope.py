@@ -19,7 +19,7 @@ from tests.architecture.catalog import DEFINERS
 ROOT = Path(__file__).resolve().parents[2]
 STORAGE = ROOT / "app" / "storage"
 PLACEHOLDERS = {
-    **{"space": "minilm_l6_v2", "vec": "vec_minilm_l6_v2", "filtered": "true"},
+    **{"space": "minilm_l6_v2", "vec": "vec_minilm_l6_v2", "past": "past_minilm_l6_v2", "filtered": "true"},
     **{"objects": "SELECT 'relation' AS kind, 'jobs' AS name, '' AS digest"},
     **{"table": "memories", "fill": "fill_vectors_minilm_l6_v2", "index": "index_vectors_minilm_l6_v2"},
     "past": "fill_past_minilm_l6_v2",

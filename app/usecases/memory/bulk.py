@@ -87,7 +87,7 @@ class BulkWrite:
             await self._limits.take_quota(principal)
             return checked
         except Exception as error:
-            return replace(line, draft=_line_error(error))
+            return replace(line, draft=line_error(error))
 
     async def _write_batch(self, principal: Principal, batch: Sequence[BulkLine]) -> list[BulkResult]:
         valid = [(line, line.draft) for line in batch if not isinstance(line.draft, MnemaError)]
@@ -106,7 +106,7 @@ class BulkWrite:
         try:
             embeddings = await self._write.embed_drafts(principal, [draft for _line, draft in valid])
         except Exception as error:
-            refusal = _line_error(error)
+            refusal = line_error(error)
             return [BulkResult(line.number, refusal) for line, _draft in valid]
         lanes: dict[str, list[_EmbeddedLine]] = {}
         for (line, draft), embedding in zip(valid, embeddings, strict=True):
@@ -130,12 +130,12 @@ class BulkWrite:
                 lines = [lane[at] for at in run]
                 items = [(draft, embedding, line.key) for line, draft, embedding in lines]
                 for (line, *_), outcome in zip(lines, await self._write.store_many(principal, items), strict=True):
-                    answer = _line_error(outcome) if isinstance(outcome, Exception) else outcome
+                    answer = line_error(outcome) if isinstance(outcome, Exception) else outcome
                     results.append(BulkResult(line.number, answer))
         return results
 
 
-def _line_error(error: Exception) -> MnemaError:
+def line_error(error: Exception) -> MnemaError:
     """Return the error that a line answers. Log an unexpected one; it fails only its own lines."""
     if isinstance(error, MnemaError):
         return error

@@ -14,6 +14,7 @@ from schemathesis.openapi.checks import EnsureResourceAvailability, RejectedPosi
 
 NDJSON = "application/x-ndjson"
 BULK = "/memory/bulk"
+IMPORT = "/import"
 CHATS = ("/v1/chat/completions", "/v1/responses", "/v1/messages", "/v1/embeddings", "/v1/completions")
 """The beginnings of the paths whose bodies the upstream checks."""
 CONVERSATIONS = "/conversations/"
@@ -113,7 +114,7 @@ def ndjson(_context: schemathesis.SerializationContext, value: Any) -> bytes:
 
 @schemathesis.hook
 def before_load_schema(_context: schemathesis.HookContext, raw_schema: dict[str, Any]) -> None:
-    """Describe the lines of NDJSON as memories; OpenAPI 3.1 cannot describe lines (3.2 can).
+    """Describe the lines of NDJSON as memories and records; OpenAPI 3.1 cannot describe lines (3.2 can).
 
     Bodies in MessagePack are tried only in JSON, because both have the same schema.
     """
@@ -123,6 +124,9 @@ def before_load_schema(_context: schemathesis.HookContext, raw_schema: dict[str,
     content = raw_schema["paths"][BULK]["post"]["requestBody"]["content"][NDJSON]
     content["schema"] = {"type": "array", "items": {"$ref": "#/components/schemas/NewMemory"}}
     content["example"] = [json.loads(content["example"])]
+    records = raw_schema["paths"][IMPORT]["post"]["requestBody"]["content"][NDJSON]
+    records["schema"] = {"type": "array", "items": {"type": "object"}}
+    records["example"] = [json.loads(records["example"])]
 
 
 @schemathesis.hook
@@ -174,7 +178,7 @@ def filter_failure(
         return not {case.path_parameters.get("memory_id"), case.path_parameters.get("fact_id")} & _gone
     if isinstance(failure, AcceptedNegativeData) and case.operation.path.startswith(CHATS):
         return False  # the upstream checks the fields that are not Mnema's
-    if isinstance(failure, AcceptedNegativeData) and case.operation.path == BULK:
+    if isinstance(failure, AcceptedNegativeData) and case.operation.path in (BULK, IMPORT):
         return not _refused_in_its_line(response)
     return True
 
@@ -196,5 +200,5 @@ def _restorable(case: schemathesis.Case[Any], response: schemathesis.Response) -
 
 
 def _refused_in_its_line(response: schemathesis.Response) -> bool:
-    """Return True if a bulk request was answered with 200 and refused the line itself."""
+    """Return True if a request of lines was answered with 200 and refused the line itself."""
     return any("error" in json.loads(line) for line in response.content.splitlines())

@@ -7,8 +7,11 @@ from uuid import UUID, uuid4
 
 import httpx
 
-from tests.api.calls import sql
+from tests.api.calls import ask, edit_matching, propose, remember, say, sql
 from tests.conftest import Database
+from tests.factories import body
+
+Record = dict[str, Any]
 
 
 async def erase(client: httpx.AsyncClient, user: str = "maya") -> dict[str, Any]:
@@ -64,3 +67,57 @@ async def keep_facts(http: httpx.AsyncClient, place: dict[str, Any]) -> None:
     kept, gone = (fact["id"] for fact in stored.json()["facts"])
     assert (await http.patch(f"/facts/{kept}", json={"value": "elecampane"})).status_code == 200
     assert (await http.delete(f"/facts/{gone}")).status_code == 200
+
+
+async def exported(client: httpx.AsyncClient, user: str = "maya") -> list[Record]:
+    """Return a user's export, parsed line by line."""
+    response = await client.get(f"/users/{quote(user, safe='')}/export")
+    assert response.status_code == 200, response.text
+    assert response.headers["content-type"].startswith("application/x-ndjson")
+    assert response.text.endswith("\n")
+    return [json.loads(line) for line in response.text.removesuffix("\n").split("\n")]
+
+
+async def keep_items(http: httpx.AsyncClient, user: str) -> None:
+    """Store an item with a user_id, and two without one that name the user."""
+    owned = {"namespace": ["spices"], "key": "of", "value": {"of": "annatto"}, "index": ["of"], "user_id": user}
+    named = {"namespace": ["memories", user, "spices"], "key": "1", "value": {"of": "caraway"}, "index": ["of"]}
+    keyed = {"namespace": ["profiles"], "key": user, "value": {"of": "dillweed"}}
+    assert (await http.post("/store/batch", json={"puts": [owned, named, keyed]})).status_code == 200
+
+
+async def settle_in(http: httpx.AsyncClient, user: str = "maya") -> dict[str, str]:
+    """Store a distinct word in every place that holds text; return the words by place."""
+    place: dict[str, Any] = {"user_id": user, "thread_id": "t"}
+    fact = await remember(http, "Tea with cardamom.", tags=["saffron"], metadata={"note": "tamarind"}, **place)
+    await http.patch(f"/memory/{fact['id']}", json={"text": "Tea with fenugreek."})
+    await edit_matching(http, {"user_id": user, "tag": "saffron"}, add_tags=["dittany"])
+    await remember(http, "tea with FENUGREEK", source={"turn_id": "turn-9", "quote": "juniper, please"}, **place)
+    sourced = {"source": {"turn_id": "turn-9", "quote": "juniper, please"}}
+    await http.post("/memory", json=body("Tea in asafoetida.", **place, **sourced), headers={"Idempotency-Key": "k"})
+    turn = {"category": "activity", "type": "turn", "actor_id": "lovage"}
+    await remember(http, "I dreamt of galangal.", **turn, **place)
+    steps = {"category": "procedural", "type": "procedural", **place}
+    plan = await remember(http, "Sow the sumac", steps_text="1. Dig for sorrel.", **steps)
+    await http.patch(f"/memory/{plan['id']}", json={"steps_text": "1. Dig for chervil."})
+    await keep_items(http, user)
+    await keep_facts(http, place)
+    await remember(http, "Walks at dawn.", user_id=user, thread_id=f"nutmeg {user}")
+    assert (await ask(http, "dawn", filters={}, thread_id=f"nutmeg {user}"))["header"], (
+        "a cursor and an event that name nobody"
+    )
+    for value in ("Mugwort", "Woodruff"):
+        patch = await propose(http, value, user=user)
+        path = f"/users/{user}/context/patches/{patch['id']}"
+        question = {"thread_id": f"q-{value[0]}", "question": f"Is it {value}, or calamus?"}
+        spoken = {"user_id": user, "thread_id": f"q-{value[0]}", "role": "assistant"}
+        await say(http, question["question"], **spoken)
+        assert (await http.post(f"{path}/ask", json=question)).status_code == 200
+        if value == "Mugwort":
+            assert (await http.post(f"{path}/approve")).status_code == 200
+    gone = await remember(http, "Old marjoram.", **place)
+    await http.delete(f"/memory/{gone['id']}")
+    purged = await remember(http, "Wild epazote.", **place)
+    assert (await http.delete(f"/memory/{purged['id']}", params={"purge": True})).status_code == 204
+    assert (await ask(http, thread_id="t", filters={"user_id": user}))["header"]
+    return {"fact": fact["id"], "plan": plan["id"], "purged": purged["id"]}

@@ -85,7 +85,7 @@ async def _render_results(results: AsyncIterator[BulkResult], spool: IO[bytes]) 
 def _parse_lines(
     spool: IO[bytes], limit: int, importance: int, trim: bool, request_key: str | None
 ) -> Iterator[BulkLine]:
-    for number, raw in _read_lines(spool, limit):
+    for number, raw in read_lines(spool, limit):
         try:
             if raw is None:
                 raise BodyTooLarge(f"at most {limit} bytes a line")
@@ -99,7 +99,7 @@ def _parse_lines(
         yield BulkLine(number, draft, IdempotencyKey(f"POST {PATH}", name, digest) if name else None)
 
 
-def _read_lines(spool: IO[bytes], limit: int) -> Iterator[tuple[int, bytes | None]]:
+def read_lines(spool: IO[bytes], limit: int) -> Iterator[tuple[int, bytes | None]]:
     """Yield the line number and bytes of each line that is not blank, with None for a line beyond `limit` bytes.
 
     A line beyond the limit is never in memory as a whole.
@@ -122,20 +122,30 @@ def _parse_line(raw: bytes, default_importance: int) -> tuple[NewMemory, str | N
     try:
         body = MemoryLine.model_validate(json.loads(raw))
     except ValidationError as error:
-        problem = error.errors(include_url=False, include_input=False, include_context=False)[0]
-        place = ".".join(str(part) for part in problem["loc"])
-        raise InvalidInput(f"{place}: {problem['msg']}" if place else problem["msg"]) from error
+        raise first_problem(error) from error
     except (ValueError, RecursionError) as error:
         raise InvalidInput("the line is not JSON") from error
     return to_new_memory(body, default_importance), body.idempotency_key
 
 
+def first_problem(error: ValidationError) -> InvalidInput:
+    """Return the error that a line answers if its fields are not valid."""
+    problem = error.errors(include_url=False, include_input=False, include_context=False)[0]
+    place = ".".join(str(part) for part in problem["loc"])
+    return InvalidInput(f"{place}: {problem['msg']}" if place else problem["msg"])
+
+
+def error_fields(number: int, outcome: MnemaError) -> dict[str, Any]:
+    """Return the answer to a line that is refused."""
+    error = {"code": outcome.code, "status": outcome.status, "detail": outcome.detail}
+    if isinstance(outcome, LimitReached):
+        error["retry_after"] = outcome.extra["retry_after"]
+    return {"line": number, "error": error}
+
+
 def _result_fields(result: BulkResult) -> dict[str, Any]:
     outcome = result.outcome
     if isinstance(outcome, MnemaError):
-        error = {"code": outcome.code, "status": outcome.status, "detail": outcome.detail}
-        if isinstance(outcome, LimitReached):
-            error["retry_after"] = outcome.extra["retry_after"]
-        return {"line": result.number, "error": error}
+        return error_fields(result.number, outcome)
     written = Written.model_validate(outcome, from_attributes=True)
     return {"line": result.number, **written.model_dump(mode="json", exclude_none=True)}

@@ -1,0 +1,238 @@
+"""Import of a user's export into this tenant. Each record is inserted or refused on its own; none is changed."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, TypeAlias
+
+from app.config.tenant_policies import TenantPolicies
+from app.domain.errors import ErasedText, IdTaken, MnemaError, PlaceTaken, RecordMissing
+from app.domain.jobs.job import JobKind, NewJob
+from app.domain.principal import Principal
+from app.domain.retention.portable import PortableRecord
+from app.domain.tombstones import compute_tombstones
+from app.ports import Clock, Embedder, Vector
+from app.storage.engine import LONG_S
+from app.storage.jobs.jobs import JobStorage
+from app.storage.retention.imports import ImportStorage
+from app.storage.uow import UnitOfWork, WriteTx
+from app.usecases.memory.bulk import line_error
+from app.usecases.retention.import_files import ImportFiles
+from app.usecases.retention.import_rows import build_row, said_texts, texts_of_item
+from app.usecases.tenancy.limits import Limits
+
+BATCH: Final = 200
+"""The most records of a kind that are stored in one transaction."""
+BATCH_BYTES: Final = 1 << 20
+"""The bytes of lines after which a batch is stored."""
+UNAVAILABLE: Final = 503
+"""The status of errors that concern the whole batch: something does not answer."""
+CONTENT: Final = "file_content"
+FILE_BYTES: Final = 64 << 20
+"""The bytes of lines after which no more parts of a file are kept."""
+REFUSALS: Final = {"id_taken": IdTaken, "conflict": PlaceTaken, "missing": RecordMissing}
+Outcome: TypeAlias = Literal["imported", "unchanged", "left_out"] | MnemaError
+"""The action on a record, or the error that refuses it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImportLine:
+    """A line: its number (from 1), its length in bytes, and its record or the error that refuses it."""
+
+    number: int
+    size: int
+    record: PortableRecord | MnemaError
+
+
+@dataclass(frozen=True, slots=True)
+class ImportResult:
+    """The result of a line. `record`: the record with the ids under which it is stored; None if the line holds none."""
+
+    number: int
+    outcome: Outcome
+    record: PortableRecord | None = None
+
+
+Row: TypeAlias = dict[str, Any]
+
+
+@dataclass(slots=True)
+class _Group:
+    """Lines that are answered together: rows of a kind with different ids, the parts of a file, or one other line."""
+
+    kind: str = ""
+    lines: list[ImportLine] = field(default_factory=list)
+    ids: set[str] = field(default_factory=set)
+    size: int = 0
+
+    def takes(self, line: ImportLine) -> bool:
+        """Return True if the line belongs to the group and there is room for it."""
+        record = line.record
+        if isinstance(record, MnemaError) or record.is_left_out or record.kind != self.kind:
+            return False
+        if self.kind == CONTENT:
+            return record.id in self.ids and record.fields["part"] == len(self.lines) and self.size < FILE_BYTES
+        return record.id not in self.ids and len(self.lines) < BATCH and self.size + line.size <= BATCH_BYTES
+
+    def add(self, line: ImportLine) -> None:
+        """Add the line."""
+        self.lines.append(line)
+        self.size += line.size
+        if isinstance(line.record, PortableRecord) and not line.record.is_left_out:
+            self.kind = line.record.kind
+            self.ids.add(line.record.id)
+
+
+async def _group_lines(lines: AsyncIterator[ImportLine]) -> AsyncIterator[_Group]:
+    group = _Group()
+    async for line in lines:
+        if group.lines and not group.takes(line):
+            yield group
+            group = _Group()
+        group.add(line)
+    if group.lines:
+        yield group
+
+
+class ImportUser:
+    """The use-case that imports a user's export. Repeating an import changes nothing."""
+
+    def __init__(
+        self,
+        uow: UnitOfWork,
+        storage: ImportStorage,
+        jobs: JobStorage,
+        files: ImportFiles,
+        embedder: Embedder,
+        policies: TenantPolicies,
+        limits: Limits,
+        clock: Clock,
+        secret: bytes,
+    ) -> None:
+        self._uow = uow
+        self._storage = storage
+        self._jobs = jobs
+        self._files = files
+        self._embedder = embedder
+        self._policies = policies
+        self._limits = limits
+        self._clock = clock
+        self._secret = secret
+
+    async def import_lines(
+        self, principal: Principal, user_id: str, lines: AsyncIterator[ImportLine], *, new_ids: bool
+    ) -> AsyncIterator[ImportResult]:
+        """Yield a result for each line, in their order, batch by batch. At the end queue the work on vectors."""
+        lack_vectors = False
+        try:
+            async for group in _group_lines(lines):
+                results = await self._store_group(principal, user_id, group, new_ids)
+                lack_vectors |= group.kind == "memory" and any(result.outcome == "imported" for result in results)
+                for result in results:
+                    yield result
+        finally:
+            if lack_vectors:
+                await self._jobs.enqueue_jobs(principal, [NewJob(JobKind.embed)])
+
+    async def _store_group(
+        self, principal: Principal, user_id: str, group: _Group, new_ids: bool
+    ) -> list[ImportResult]:
+        records: dict[int, PortableRecord] = {}
+        for line in group.lines:
+            if isinstance(line.record, MnemaError):
+                return [ImportResult(line.number, line.record)]
+            if line.record.is_left_out:
+                return [ImportResult(line.number, "left_out", line.record)]
+            records[line.number] = line.record.with_new_ids(principal.tenant_id) if new_ids else line.record
+        outcomes: Mapping[int, Outcome]
+        if group.kind == CONTENT:
+            outcome = await self._files.store_content(principal, user_id, list(records.values()))
+            outcomes = dict.fromkeys(records, outcome)
+        else:
+            outcomes = await self._store_rows(principal, user_id, group.kind, records)
+        return [ImportResult(number, outcomes[number], record) for number, record in records.items()]
+
+    async def _store_rows(
+        self, principal: Principal, user_id: str, kind: str, records: Mapping[int, PortableRecord]
+    ) -> dict[int, Outcome]:
+        """Store records of one kind together; if that fails for a reason in one of them, each on its own."""
+        rows: list[Row] = []
+        outcomes: dict[int, Outcome] = {}
+        for number, record in records.items():
+            try:
+                row = build_row(self._policies.of(principal), principal, user_id, record, self._clock.now())
+                if kind == "memory":
+                    await self._limits.take_quota(principal)
+                rows.append(row | {"n": number})
+                await asyncio.sleep(0)  # a long text takes a while; let other requests run
+            except Exception as error:
+                outcomes[number] = line_error(error)
+        stored = await self._store_checked(principal, user_id, kind, rows)
+        if kind == "memory":
+            for outcome in stored.values():
+                if outcome != "imported":
+                    self._limits.give_back(principal)
+        return outcomes | stored
+
+    async def _store_checked(
+        self, principal: Principal, user_id: str, kind: str, rows: Sequence[Row]
+    ) -> dict[int, Outcome]:
+        if not rows:
+            return {}
+        try:
+            return await self._store_together(principal, user_id, kind, rows)
+        except Exception as error:
+            failure = line_error(error)
+            if len(rows) == 1 or failure.status == UNAVAILABLE:
+                return {row["n"]: failure for row in rows}
+        outcomes: dict[int, Outcome] = {}
+        for row in rows:
+            outcomes |= await self._store_checked(principal, user_id, kind, [row])
+        return outcomes
+
+    async def _store_together(
+        self, principal: Principal, user_id: str, kind: str, rows: Sequence[Row]
+    ) -> dict[int, Outcome]:
+        vectors = await self._embed_items(rows) if kind == "item" else {}
+        if kind == "artifact":
+            rows = await self._files.store_payloads(principal, user_id, rows)
+        hashes = await self._hash_texts(principal, user_id, kind, rows)
+        async with self._uow.write(principal, timeout_s=LONG_S) as tx:
+            await self._storage.lock_user(tx, principal, user_id)
+            erased = await self._find_erased(tx, principal, hashes)
+            left = [row for row in rows if row["n"] not in erased]
+            outcomes = await self._storage.put_rows(tx, principal, user_id, kind, left) if left else {}
+            if vectors:
+                new = {row["id"] for row in left if outcomes[row["n"]] == "imported"}
+                await self._storage.put_vectors(tx, principal, {each: vectors[each] for each in new & vectors.keys()})
+        return {row["n"]: ErasedText() if row["n"] in erased else _outcome(outcomes[row["n"]]) for row in rows}
+
+    async def _hash_texts(
+        self, principal: Principal, user_id: str, kind: str, rows: Sequence[Row]
+    ) -> dict[int, list[bytes]]:
+        """Return the tombstones that the texts of each row, and the turns that it was learnt from, would have."""
+        hashes = {}
+        for row in rows:
+            said = said_texts(kind, row)
+            hashes[row["n"]] = compute_tombstones(self._secret, principal.tenant_id, user_id, *said)
+            await asyncio.sleep(0)
+        return hashes
+
+    async def _find_erased(self, tx: WriteTx, principal: Principal, hashes: Mapping[int, Sequence[bytes]]) -> set[int]:
+        """Return the numbers of the rows that hold an erased text, or were learnt from an erased turn."""
+        every = [each for found in hashes.values() for each in found]
+        erased = await self._storage.find_erased(tx, principal, every) if every else set()
+        return {number for number, found in hashes.items() if not erased.isdisjoint(found)}
+
+    async def _embed_items(self, rows: Sequence[Row]) -> dict[str, list[Vector]]:
+        """Return the vectors of the texts of items by the item's id. Raise EmbedderUnavailable."""
+        texts = {row["id"]: texts_of_item(row) for row in rows}
+        every = [text for own in texts.values() for text in own]
+        vectors = iter(await self._embedder.embed_texts(every) if every else [])
+        return {item: [next(vectors) for _text in own] for item, own in texts.items() if own}
+
+
+def _outcome(outcome: str) -> Outcome:
+    if outcome in REFUSALS:
+        return REFUSALS[outcome]()
+    return "imported" if outcome == "imported" else "unchanged"
