@@ -23,7 +23,9 @@ COMMANDS = (
     LazyCommand("webhook", "mnema_cli.webhooks:webhook_app", "Receivers of changes, and what was sent to them."),
     LazyCommand("facts", "mnema_cli.facts:facts_app", "Ranked lists and single values of a user."),
     LazyCommand(
-        "import", "mnema_cli.imports.command:import_file", "Import chat turns, or memories of another product."
+        "import",
+        "mnema_cli.imports.command:import_file",
+        "Import chat turns, an export, or another product's memories.",
     ),
     LazyCommand(
         "mirror", "mnema_cli.mirror.command:mirror_memories", "Mirror a user's memories as Markdown files, both ways."

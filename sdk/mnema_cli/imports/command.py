@@ -11,6 +11,7 @@ import typer
 
 from mnema_cli.client import USAGE, describe_failure, describe_response, exit_with_error, open_client
 from mnema_cli.imports.langgraph_store import StoreChoices
+from mnema_cli.imports.own_export import import_export
 from mnema_cli.imports.readers import Origin, Product, open_reader
 from mnema_cli.imports.records import Choices, SourceFailed, normalise_name
 from mnema_cli.imports.run import Plan, import_records
@@ -35,12 +36,15 @@ OPTIONS_OF: Mapping[str, tuple[Product, ...]] = {
     "text_field": (Product.langgraph,),
     "target": (Product.langgraph,),
     "column": (Product.csv,),
+    "renew_ids": (Product.mnema,),
 }
 """The options that only these products take."""
 PROCEDURAL = "procedural"
 """The category of procedures. Nothing is imported into it."""
 FOR_ALL = ("source", "product", "dry_run", "workers", "restart")
 """The options that chat turns take."""
+FOR_MNEMA = ("source", "product", "dry_run", "user", "renew_ids")
+"""The options that an export of Mnema takes."""
 Many = list[str] | None
 SOURCE = "a file; a folder for markdown; a URL for zep, graphiti, honcho; module:name or postgres for langgraph"
 
@@ -63,10 +67,11 @@ def import_file(
     text_field: Annotated[str | None, typer.Option(help="langgraph: where the text is: content.text")] = None,
     target: Annotated[Target, typer.Option("--as", help="langgraph: what items become")] = Target.memories,
     column: Annotated[Many, typer.Option(metavar="THEIRS=OURS", help="csv: name a column; repeatable")] = None,
+    renew_ids: Annotated[bool, typer.Option("--renew-ids", help="mnema: give the records new ids")] = False,
     workers: Annotated[int, typer.Option(min=1, max=32, help="requests in flight")] = 8,
     restart: Annotated[bool, typer.Option(help="send again what an earlier import sent")] = False,
 ) -> None:
-    """Import chat turns, or memories of another product.
+    """Import chat turns, the export of a user, or memories of another product.
 
     Chat turns are JSON lines {user_id, thread_id, role, content, actor_id?, created_at?, seq?, metadata?}. The keys of
     zep, graphiti and honcho are in ZEP_API_KEY, GRAPHITI_API_KEY and HONCHO_API_KEY. See docs/import.md.
@@ -76,6 +81,10 @@ def import_file(
     _refuse_strange(context, product)
     if product is None:
         check_turns(_find_file(source)) if dry_run else import_turns(_find_file(source), workers, restart)
+        return
+    if product is Product.mnema:
+        with open_client() as client:
+            import_export(client, _find_file(source), user, renew_ids=renew_ids, dry_run=dry_run)
         return
     store = StoreChoices(namespace, text_field, target is Target.items)
     columns = tuple(_read_pairs(column, "--column").items())
@@ -102,6 +111,8 @@ def _refuse_strange(context: typer.Context, product: Product | None) -> None:
         option = "--as" if name == "target" else f"--{name.replace('_', '-')}"
         if product is None and name not in FOR_ALL:
             exit_with_error(f"{option} needs --from", USAGE)
+        if product is Product.mnema and name not in FOR_MNEMA:
+            exit_with_error(f"{option} belongs to other products than mnema", USAGE)
         if product is not None and product not in OPTIONS_OF.get(name, (product,)):
             exit_with_error(f"{option} belongs to --from {', '.join(OPTIONS_OF[name])}, not to {product}", USAGE)
 

@@ -28,6 +28,7 @@ from mnema_cli.imports.zep import read_zep
 class Product(StrEnum):
     """A product or a format that can be imported."""
 
+    mnema = "mnema"
     mem0 = "mem0"
     letta = "letta"
     zep = "zep"
