@@ -5,11 +5,11 @@ mem0's export jobs are not read: they answer in a schema that their user chose.
 
 import json
 from collections.abc import Iterable, Iterator
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
-from mnema_cli.imports.records import Bad, Choices, Found, Note, SourceFailed, Write
+from mnema_cli.imports.records import Bad, Choices, Found, Note, SourceFailed, Write, creation_time
 
 Json = dict[str, Any]
 MAX_FILE_BYTES = 256 << 20
@@ -30,7 +30,7 @@ def read_mem0(file: Path, choices: Choices) -> Iterator[Found]:
         raise SourceFailed(f"{file.name} is not an export of mem0: {error}") from None
     rows = [row for page in pages for row in (page["results"] if _is_page(page) else [page])]
     found = [_make_memory(f"item {number}", row, choices) for number, row in enumerate(rows, 1)]
-    yield from sorted(found, key=_created_at)
+    yield from sorted(found, key=creation_time)
     yield from (Note(text) for text in _describe_rest(pages))
 
 
@@ -94,15 +94,6 @@ def _list_categories(row: Json) -> list[object]:
         *(listed if isinstance(listed, list) else ()),
         metadata.get("category") if isinstance(metadata, dict) else None,
     ]
-
-
-def _created_at(found: Write | Bad) -> datetime:
-    """Return the creation time of a record. Records without a readable time sort last."""
-    try:
-        moment = datetime.fromisoformat(found.body["created_at"]) if isinstance(found, Write) else datetime.max
-    except (KeyError, TypeError, ValueError):
-        return datetime.max.replace(tzinfo=UTC)
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def _describe_rest(pages: Iterable[Any]) -> Iterator[str]:

@@ -20,6 +20,7 @@ from mnema_cli.imports.letta import read_letta
 from mnema_cli.imports.markdown import read_markdown
 from mnema_cli.imports.mem0 import read_mem0
 from mnema_cli.imports.pages import Pages
+from mnema_cli.imports.pam import read_pam
 from mnema_cli.imports.records import Choices, Found, SourceFailed
 from mnema_cli.imports.zep import URL as ZEP_URL
 from mnema_cli.imports.zep import read_zep
@@ -29,6 +30,7 @@ class Product(StrEnum):
     """A product or a format that can be imported."""
 
     mnema = "mnema"
+    pam = "pam"
     mem0 = "mem0"
     letta = "letta"
     zep = "zep"
@@ -145,6 +147,7 @@ def _open_langgraph(origin: Origin, choices: Choices, stack: ExitStack) -> Itera
 
 _OPENERS: Mapping[Product, Callable[[Origin, Choices, ExitStack], Iterator[Found]]] = {
     Product.mem0: lambda origin, choices, _stack: read_mem0(_open_file(origin), choices),
+    Product.pam: lambda origin, choices, _stack: read_pam(_open_file(origin), choices),
     Product.letta: _open_letta,
     Product.zep: lambda origin, choices, stack: read_zep(_open_pages(origin, stack), choices),
     Product.graphiti: _open_graphiti,

@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
 from mnema_cli.installation import RemoteServer, TextLimits
@@ -144,6 +145,15 @@ class Choices:
         kept = {name: value for name, value in (own.items() if isinstance(own, dict) else ()) if _is_given(value)}
         given = {name: value for name, value in fields.items() if name != "id" and _is_given(value)}
         return given | {"metadata": kept | origin}
+
+
+def creation_time(found: Found) -> datetime:
+    """Return the creation time of a record. Records without a readable time sort last."""
+    try:
+        moment = datetime.fromisoformat(found.body["created_at"]) if isinstance(found, Write) else datetime.max
+    except (KeyError, TypeError, ValueError):
+        moment = datetime.max
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def _find_problem(text: object, user: object) -> str | None:
