@@ -1,11 +1,12 @@
 """Fit the weights of ranking and the relevance of a local embedding model (`docs/benchmarks.md`, Evidence found).
 
-    python -m bench.fit_ranking DATA... [--model multilingual-e5-small] [--write]
+    python -m bench.fit_ranking [DATA...] [--model multilingual-e5-small] [--write]
 
 DATA are conversations in a format of `mnema eval`; those with turns of an assistant count twice, once with the turns of
-users alone. The plain facts and the languages of this folder are added. Each set has the same weight. The weights of
-turns are those of a softmax over the candidates of a question, those of facts the best of a grid; the relevance is from
-logistic regressions. Recall is told with weights, and the cut with regressions, of other conversations.
+users alone. The plain facts and the languages of this folder are added; without DATA only the relevance of facts is
+fitted, to these. Each set has the same weight. The weights of turns are those of a softmax over the candidates of a
+question, those of facts the best of a grid; the relevance is from logistic regressions. Recall is told with weights,
+and the cut with regressions, of other conversations.
 """
 
 import argparse
@@ -64,14 +65,22 @@ FACT_DEPTH: Final = 3
 """Facts are few, so their weights are those that find the most among the first three, on a grid of this step."""
 DEPTHS: Final = {True: 10, False: 5}
 """The items of an answer of turns, and of other memories."""
-ITEM: Final = ("rank", "total", "best_total", "context", "similarity", "pool")
-QUESTION: Final = ("best_total", "best_words", "best_top_words", "best_similarity", "margin", "pool")
 SIGNALS_OF: Final[Mapping[str, tuple[str, ...]]] = {
-    "turns": (*ITEM, "distinct", "asks", "best_words"),
-    "conversation": (*QUESTION, "best_context"),
-    "facts": ITEM,
-    "question": (*QUESTION, "words_gap", "similarity_gap"),
+    "turns": ("rank", "total", "best_total", "context", "similarity", "pool", "distinct", "asks", "best_words"),
+    "conversation": (
+        "best_total",
+        "best_words",
+        "best_top_words",
+        "best_similarity",
+        "margin",
+        "pool",
+        "best_context",
+    ),
+    "facts": ("rank", "total", "best_total"),
+    "question": ("words_gap", "covered_gap", "few"),
 }
+BY_HAND: Final = "foreign"
+"""A signal with a coefficient that is kept as it is, beside `least`: the answer in another language is less sure."""
 FREE: Final = frozenset({"rank", "best_total", "asks", "pool"})
 """Signals whose coefficient may be negative. A better match never makes a memory less relevant.
 
@@ -252,6 +261,8 @@ def _fit_regressions(model: RelevanceModel, read: Sequence[_ReadSample]) -> Rele
             np.array([one.sample.answerable for one in own]),
             np.array([weight[id(one)] for one in own]),
         )
+    if "facts" in fitted and (by_hand := model.facts.coefficients.get(BY_HAND)):
+        fitted["facts"] = replace(fitted["facts"], coefficients={**fitted["facts"].coefficients, BY_HAND: by_hand})
     return replace(model, **fitted)
 
 
@@ -335,7 +346,7 @@ def render_relevance(model: RelevanceModel) -> str:
 def main() -> None:
     """Print the fit; with --write also store it."""
     parser = argparse.ArgumentParser(prog="python -m bench.fit_ranking", description="Fit the ranking of a model.")
-    parser.add_argument("data", type=Path, nargs="+", help="files of conversations, as for `mnema eval`")
+    parser.add_argument("data", type=Path, nargs="*", help="files of conversations, as for `mnema eval`")
     parser.add_argument("--model", default=DEFAULT_MODEL, help="a local embedding model")
     parser.add_argument("--write", action="store_true", help="write the files of the model")
     options = parser.parse_args()
@@ -350,8 +361,13 @@ def main() -> None:
     sets |= {"plain facts": load_data([PLAIN])[0], "languages": language_data(languages.DEVELOPMENT, foreign)}
     with throwaway.using_model(options.model), throwaway.open_site(0) as site:
         samples = asyncio.run(collect_samples(site, sets))
-    fit = fit_all(samples, policies, print)
-    texts = {"weights": render_weights(fit, policies.weights), "relevance": render_relevance(fit.relevance)}
+    if options.data:
+        fit = fit_all(samples, policies, print)
+        texts = {"weights": render_weights(fit, policies.weights), "relevance": render_relevance(fit.relevance)}
+    else:
+        relevance, figures = fit_relevance(samples, policies)
+        print(figures)
+        texts = {"relevance": render_relevance(relevance)}
     for name, text in texts.items():
         print(text)
         if options.write:

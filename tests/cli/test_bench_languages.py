@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.languages import DEVELOPMENT, ENGLISH, PARTS, Corpus, known_languages, run
+from bench.languages import ENGLISH, PARTS, Corpus, known_languages, run
 
 
 @pytest.mark.parametrize("part", PARTS)
@@ -26,9 +26,10 @@ def test_every_answer_is_a_memory(part: str) -> None:
 
 
 @pytest.mark.long
-def test_a_run_measures_the_languages_that_are_named() -> None:
-    [german] = run(DEVELOPMENT, "multilingual-e5-small", ["de"], lambda _: None)
+def test_questions_find_their_answer_and_others_little() -> None:
+    [german] = run("held_out", "multilingual-e5-small", ["de"], lambda _: None)
     assert german.language == "de"
     assert german.stored == 1.0
-    assert german.within >= 0.75
-    assert german.across >= 0.75
+    assert german.within >= 0.88
+    assert german.across >= 0.88
+    assert german.needless <= 1.8

@@ -12,6 +12,7 @@ from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -95,22 +96,35 @@ def drop_words(tokens: bytes, words: Sequence[str], dropped: Set[str]) -> bytes:
     return b"".join(tokens[at * DIMENSION : (at + 1) * DIMENSION] for at in places)
 
 
-def match_words(query: bytes, documents: Sequence[bytes | None]) -> NDArray[np.float64] | None:
-    """Return the best cosine of each word of the query to a word of each document, shape (words, documents).
+class WordMatches(NamedTuple):
+    """The match of a query with some documents.
 
-    All arguments are packed tokens. The column of a document without words is NaN. Return None if the query or all
+    - `words`: the best cosine of each word of the query to a word of each document, shape (words, documents).
+    - `covered`: the mean, over the words of each document, of the best cosine to a word of the query.
+    """
+
+    words: NDArray[np.float64]
+    covered: NDArray[np.float64]
+
+
+def match_words(query: bytes, documents: Sequence[bytes | None]) -> WordMatches | None:
+    """Return the match of a query with each document.
+
+    All arguments are packed tokens. The values of a document without words are NaN. Return None if the query or all
     documents have no words.
     """
     places = [place for place, document in enumerate(documents) if document]
     if not query or not places:
         return None
     packed = [document for document in documents if document]
-    starts = [0, *(end // DIMENSION for end in accumulate(map(len, packed[:-1])))]
+    sizes = [len(document) // DIMENSION for document in packed]
+    starts = [0, *accumulate(sizes[:-1])]
     words = np.frombuffer(b"".join(packed), np.int8).reshape(-1, DIMENSION).astype(np.float32)
     query_words = np.frombuffer(query, np.int8).reshape(-1, DIMENSION).astype(np.float32)
-    matches = np.full((len(query_words), len(documents)), np.nan)
-    # the long matrix first: in this order the product takes two thirds of the time
-    matches[:, places] = np.maximum.reduceat(words @ query_words.T, starts, axis=0).T / SCALE**2
+    cosines = words @ query_words.T / SCALE**2  # the long matrix first: this order takes two thirds of the time
+    matches = WordMatches(np.full((len(query_words), len(documents)), np.nan), np.full(len(documents), np.nan))
+    matches.words[:, places] = np.maximum.reduceat(cosines, starts, axis=0).T
+    matches.covered[places] = np.add.reduceat(cosines.max(axis=1), starts) / sizes
     return matches
 
 
@@ -122,7 +136,7 @@ def max_sim(query: bytes, documents: Sequence[bytes | None]) -> list[float | Non
     matches = match_words(query, documents)
     if matches is None:
         return [None] * len(documents)
-    return [None if np.isnan(score) else score for score in matches.mean(axis=0).tolist()]
+    return [None if np.isnan(score) else score for score in matches.words.mean(axis=0).tolist()]
 
 
 def pairwise_closeness(texts: Sequence[bytes | None]) -> NDArray[np.float64]:

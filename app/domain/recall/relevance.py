@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from app.domain.recall.candidates import Candidate
 from app.domain.recall.dialogue import Dialogue, Values
+from app.domain.recall.late_interaction import WordMatches
 
 SIGNALS: Final = (
     "rank",  # ln(1 + place), places from 0
@@ -32,11 +33,21 @@ SIGNALS: Final = (
     "best_context",
     "pool",  # ln(1 + candidates)
     "similarity",
+    "few",  # 1 / candidates: 1 if there is one, nothing in a large store
+    "covered_gap",  # the best match of a memory's words to those of the query, less the mean of all candidates
+    "foreign",  # deviations of the mean similarity below what is usual, from FOREIGN on
 )
 """The names of the signals, in the order of the columns of `relevance_signals`."""
 
 DEPTH: Final = 10
 """The number of best candidates that count for the signals of the whole answer."""
+
+
+FOREIGN: Final = 0.7
+"""The deviations below the usual similarity from which on a question may be in another language than the memories.
+
+A multilingual model sees texts in two languages as less similar, all of them about equally.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,27 +147,25 @@ class RelevanceModel:
 
 
 def relevance_signals(
-    candidates: Sequence[Candidate],
-    totals: Values,
-    words: NDArray[np.float64] | None,
-    context: Values,
-) -> NDArray[np.float64] | None:
+    candidates: Sequence[Candidate], totals: Values, matches: WordMatches, context: Values, usual: Spread
+) -> NDArray[np.float64]:
     """Return the signals of each candidate, shape (candidates, SIGNALS).
 
-    `words` are the matches of `late_interaction.match_words`; without them there are no signals. `context` are their
-    `context_scores`. The row of a candidate without words is NaN.
+    `context` are their `context_scores`, `usual` the spread of their similarity. The row of a candidate without words
+    is NaN.
     """
-    if words is None or not len(candidates):
-        return None
     count = len(candidates)
-    best = np.argsort(-totals, kind="stable")[:DEPTH]
-    scores = words.mean(axis=0)
+    order = np.argsort(-totals, kind="stable")
+    best = order[:DEPTH]
+    scores = matches.words.mean(axis=0)
     best_words = _best_known(scores[best])
     best_total = float(totals[best[0]])
     similarities = np.array([np.nan if c.similarity is None else c.similarity for c in candidates], np.float64)
     best_similarity = _best_known(similarities[best])
+    mean_similarity = _mean_known(similarities)
+    below = (usual.mean - mean_similarity) / usual.deviation - FOREIGN
     ranks = np.empty(count)
-    ranks[np.argsort(-totals, kind="stable")] = np.log1p(np.arange(count))
+    ranks[order] = np.log1p(np.arange(count))
     signals = [
         ranks,
         totals,
@@ -164,15 +173,18 @@ def relevance_signals(
         np.full(count, best_words),
         np.full(count, best_similarity),
         context,
-        _distinct_scores(words),
+        _distinct_scores(matches.words),
         np.array([c.asks for c in candidates], np.float64),
         np.full(count, best_total - totals[best[1:]].mean() if len(best) > 1 else 0.0),
         np.full(count, best_words - _mean_known(scores)),
-        np.full(count, best_similarity - _mean_known(similarities)),
-        np.full(count, _best_known(top_scores(words)[best])),
+        np.full(count, best_similarity - mean_similarity),
+        np.full(count, _best_known(top_scores(matches.words)[best])),
         np.full(count, _best_known(context[best])),
         np.full(count, math.log1p(count)),
-        np.where(np.isnan(similarities), _mean_known(similarities), similarities),
+        np.where(np.isnan(similarities), mean_similarity, similarities),
+        np.full(count, 1.0 / count),
+        np.full(count, _best_known(matches.covered[best]) - _mean_known(matches.covered)),
+        np.full(count, 0.0 if np.isnan(similarities).all() else max(0.0, below)),
     ]
     return np.column_stack(signals)
 
@@ -196,7 +208,8 @@ def estimate_relevance(
     """
     answerable = _estimate_answerable(model, signals, turns)
     found = model.facts.probabilities(signals)
-    found[turns] = model.turns.probabilities(signals)[turns]
+    of_turns = np.array(turns, np.intp)  # an index of () would be all rows
+    found[of_turns] = model.turns.probabilities(signals)[of_turns]
     found[np.isnan(signals).any(axis=1)] = np.nan
     relevances = (answerable * found).tolist()
     return [None if math.isnan(relevance) else relevance for relevance in relevances], answerable

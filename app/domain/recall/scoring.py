@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from app.domain.memory.memory import MemoryType
 from app.domain.recall.candidates import Candidate
 from app.domain.recall.dialogue import Dialogue, Values, standardise_scores
-from app.domain.recall.late_interaction import drop_words, match_words, max_sim
+from app.domain.recall.late_interaction import WordMatches, drop_words, match_words, max_sim
 from app.domain.recall.profiles import RankingProfile, RankingQuery
 from app.domain.recall.relevance import (
     RelevanceModel,
@@ -140,9 +140,9 @@ class _Ranking:
         self._now = now
         self._model = model
         self._dialogue = Dialogue(candidates, query.text)
-        self._words = self._match_words() if profile.late else None
+        self._matches = self._match_words() if profile.late else None
 
-    def _match_words(self) -> NDArray[np.float64] | None:
+    def _match_words(self) -> WordMatches | None:
         """Match the words of the query, without the actors that it names.
 
         Actors have a cue of their own, and names are so frequent in turns that they carry no information there.
@@ -154,7 +154,7 @@ class _Ranking:
 
     @cached_property
     def _context(self) -> Values:
-        return np.zeros(0) if self._words is None else context_scores(self._words, self._dialogue)
+        return np.zeros(0) if self._matches is None else context_scores(self._matches.words, self._dialogue)
 
     def fused_columns(self) -> dict[str, Values]:
         """Return the parts that depend on the text of the query."""
@@ -169,11 +169,10 @@ class _Ranking:
         if self._profile.fusion == "sigmoid":
             known = [candidate_relevance(c, self._profile) for c in self._candidates]
             return known, max(known, default=None), None
-        if model is not None and self._profile.name in model.profiles:
-            signals = relevance_signals(self._candidates, totals, self._words, self._context)
-            if signals is not None:
-                relevances, answerable = estimate_relevance(model, signals, self._dialogue.turns)
-                return relevances, answerable, signals
+        if model is not None and self._profile.name in model.profiles and self._matches is not None:
+            signals = relevance_signals(self._candidates, totals, self._matches, self._context, model.dense)
+            relevances, answerable = estimate_relevance(model, signals, self._dialogue.turns)
+            return relevances, answerable, signals
         return [None] * len(self._candidates), None, None
 
     def _match_columns(self) -> dict[str, Values]:
@@ -193,13 +192,13 @@ class _Ranking:
             worst = min(logits)  # the reranker read the best, so all others rank with its worst
             read = [worst if c.rerank is None else c.rerank for c in candidates]
             return columns | {"rerank": profile.rerank * standardise_scores(read)}
-        if self._words is None:
+        if self._matches is None:
             return (
                 {"dense": profile.dense_alone * dense, "lexical": profile.lexical_alone * lexical}
                 if profile.late
                 else columns
             )
-        return columns | self._word_columns(self._words)
+        return columns | self._word_columns(self._matches.words)
 
     def _word_columns(self, words: NDArray[np.float64]) -> dict[str, Values]:
         """Return the readings of the match of the words. A candidate without words yet has the mean of the others."""

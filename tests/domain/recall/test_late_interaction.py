@@ -12,6 +12,7 @@ from app.domain.recall.late_interaction import (
     drop_words,
     hashed_projection,
     is_content,
+    match_words,
     max_sim,
     pack_tokens,
 )
@@ -61,6 +62,21 @@ def test_max_sim_is_the_mean_of_each_words_best(asked: tuple[int, int], shapes: 
         words = np.frombuffer(document, np.int8).reshape(-1, DIMENSION) / 254.0
         best = [max(float(a @ w) for w in words) for a in asked_words]
         assert value == pytest.approx(sum(best) / len(best), abs=1e-5)
+
+
+@given(TEXTS, st.lists(st.none() | TEXTS, min_size=1, max_size=8))
+def test_what_a_query_covers_is_the_match_of_the_document_with_it(
+    asked: tuple[int, int], shapes: list[tuple[int, int] | None]
+) -> None:
+    query = pack_tokens(tokens(asked), HASHED)
+    documents = [None if shape is None else pack_tokens(tokens(shape), HASHED) for shape in shapes]
+    if (matches := match_words(query, documents)) is None:
+        assert not any(documents)
+        return
+    for covered, document in zip(matches.covered.tolist(), documents, strict=True):
+        assert (
+            np.isnan(covered) if document is None else covered == pytest.approx(max_sim(document, [query])[0], abs=1e-5)
+        )
 
 
 def test_nothing_to_compare_is_no_value() -> None:

@@ -10,6 +10,7 @@ from app.config.loader import load_policies
 from app.domain.recall.late_interaction import hashed_projection, pack_tokens
 from app.domain.recall.profiles import RankingQuery
 from app.domain.recall.relevance import (
+    FOREIGN,
     SIGNALS,
     Regression,
     Spread,
@@ -90,7 +91,7 @@ def test_turns_and_facts_have_regressions_of_their_own() -> None:
     signals[2, 0] = np.nan
     told, answerable = estimate_relevance(model, signals, [0])
     assert (told, answerable) == ([pytest.approx(0.5 * 0.5), pytest.approx(0.75 * 0.5), None], pytest.approx(0.5))
-    told, answerable = estimate_relevance(model, signals, [])
+    told, answerable = estimate_relevance(model, signals, ())
     assert (told, answerable) == ([pytest.approx(0.75 * 0.8), pytest.approx(0.75 * 0.8), None], pytest.approx(0.8))
 
 
@@ -113,6 +114,34 @@ def test_turns_and_facts_have_weights_of_their_own() -> None:
     assert parts[2]["dense"] == pytest.approx(2 * plain[2]["dense"])
     assert "context" in plain[2]
     assert "context" not in parts[2]
+
+
+def signal(one: ScoredCandidate, name: str) -> float:
+    """Return a signal of a scored candidate."""
+    assert one.signals is not None
+    return float(one.signals[SIGNALS.index(name)])
+
+
+def test_a_store_of_few_memories_is_told_from_a_large_one() -> None:
+    assert [signal(scored(*[0.5] * count)[0], "few") for count in (1, 4, 50)] == pytest.approx([1.0, 0.25, 0.02])
+
+
+def test_a_memory_whose_words_the_question_names_stands_out() -> None:
+    query = RankingQuery("coffee", tokens(1), ("coffee",) * 4)
+    named = [candidate(n, similarity=0.5, tokens=tokens(n)) for n in (1, 2, 3, 4)]
+    longer = [named[0]._replace(tokens=tokens(1) + tokens(9, 30)), *named[1:]]
+    gaps = [signal(score_candidates(c, DEFAULT, NOW, query, SHIPPED)[0], "covered_gap") for c in (named, longer)]
+    assert gaps[0] > gaps[1] > 0.0
+
+
+def test_candidates_that_are_all_less_similar_than_usual_are_foreign() -> None:
+    usual = SHIPPED.dense
+    low, high = usual.mean - 2 * usual.deviation, usual.mean + usual.deviation
+    assert signal(scored(low, low)[0], "foreign") == pytest.approx(2 - FOREIGN)
+    assert signal(scored(high, high)[0], "foreign") == 0.0
+    found = [candidate(n, tokens=tokens(n)) for n in (1, 2)]  # no vectors yet
+    query = RankingQuery("coffee", tokens(1), ("coffee",) * 4)
+    assert signal(score_candidates(found, DEFAULT, NOW, query, SHIPPED)[0], "foreign") == 0.0
 
 
 def test_a_coefficient_of_an_unknown_signal_is_refused() -> None:
