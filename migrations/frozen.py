@@ -47,8 +47,16 @@ FROZEN: Mapping[str, Frozen] = {
         fingerprint="2eb2ff10ed77f1699761979e2b054c5aa3ddec1cd2a3ed42b03868b1c0061e9a",
     ),
     "0007": Frozen(
-        files="25d39e86ee92a199759c9cb3355e81c2d7c7838d46f7cbe0aeb71b9d75e121da",
-        fingerprint="343147a974e16eb1c39d5b2acd8fb4118e820b471070c25e7e05a0aee99aa8db",
+        files="5f2fdc306f712fa75d59b9d5ea7ef420491609cffa7e09cade6b206a4af6c448",
+        fingerprint="02cd401a0913af22133323ac9493297f386f2062335406887b9fc5abd08e5435",
+    ),
+    "0008": Frozen(
+        files="0affb4ae12007029cdb626d70f3342754ca477e8ac7d25695f85805ae8784bad",
+        fingerprint="2aca82d716e49563f12c789bf74dc3d37c7e8ad01a74eba19605b8c28cb91a63",
+    ),
+    "0009": Frozen(
+        files="be6daf4dd90cb63dedf34a51ed4fa5ff94b23eb7412ba72ea6b3191aa667bd13",
+        fingerprint="31ca49a20e0cf63a8282b7d5d827bb209a0bb72d4a6f924597c749a792cb9964",
     ),
 }
 """The published revisions."""

@@ -1,9 +1,9 @@
-"""Webhooks: durable subscribers of the stream of changes, and their deliveries."""
+"""Import of consent that was decided elsewhere."""
 
 from migrations.scripts import run_sql
 
 revision = "0010"
-down_revision = "0007"
+down_revision = "0009"
 branch_labels = None
 depends_on = None
 

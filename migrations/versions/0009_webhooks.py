@@ -1,9 +1,9 @@
-"""One filter language: a tree of comparisons in every reader of memories."""
+"""Webhooks: durable subscribers of the stream of changes, and their deliveries."""
 
 from migrations.scripts import run_sql
 
 revision = "0009"
-down_revision = "0007"
+down_revision = "0008"
 branch_labels = None
 depends_on = None
 

@@ -1,16 +1,16 @@
-"""Import of consent that was decided elsewhere."""
+"""One filter language: a tree of comparisons in every reader of memories."""
 
 from migrations.scripts import run_sql
 
-revision = "0012"
+revision = "0008"
 down_revision = "0007"
 branch_labels = None
 depends_on = None
 
 
 def upgrade() -> None:
-    run_sql("0012/up.sql")
+    run_sql("0008/up.sql")
 
 
 def downgrade() -> None:
-    run_sql("0012/down.sql")
+    run_sql("0008/down.sql")
