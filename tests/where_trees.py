@@ -77,7 +77,7 @@ def _random_value(rng: random.Random, field: str, operator: str) -> Any:
     if kind == "time":
         return (START + timedelta(hours=rng.randrange(-2, 60))).isoformat()
     if kind == "number":
-        return rng.choice([0, 1, 2, 3, 4, 5, 6, 2.5])
+        return rng.choice([0, 1, 2, 3, 4, 5, 6, 2.5, 3.0, 10**20])
     if kind == "flag":
         return rng.random() < 0.5
     if kind == "texts":

@@ -7,7 +7,7 @@ from typing import Any, Final, TypedDict, cast
 
 from app.domain.errors import InvalidInput
 from app.domain.where.paths import render_where
-from app.domain.where.tree import Leaf, Node, Operator, all_of, conjuncts_of, join_parts
+from app.domain.where.tree import Leaf, Node, Operator, Value, all_of, conjuncts_of, join_parts
 
 
 class Conditions(TypedDict, total=False):
@@ -124,7 +124,7 @@ def _conditions_of(tree: Node | None) -> Conditions:
     others: list[Node] = []
     for part in conjuncts_of(tree):
         name = _INDEXED.get((part.field, part.operator)) if isinstance(part, Leaf) else None
-        if isinstance(part, Leaf) and name and name not in named and not isinstance(part.values[0], float):
+        if isinstance(part, Leaf) and name and name not in named and _fits(part.values[0]):
             value = part.values[0]
             named[name] = value.isoformat() if isinstance(value, datetime) else value
         else:
@@ -136,6 +136,11 @@ def _conditions_of(tree: Node | None) -> Conditions:
         if rendered.labels is not None:
             conditions["where_labels"] = rendered.labels
     return conditions
+
+
+def _fits(value: Value) -> bool:
+    """Return True if the column of a comparison can have the value: an importance is a small integer."""
+    return value in range(1 << 15) if isinstance(value, int) else not isinstance(value, float)
 
 
 @dataclass(frozen=True, slots=True)

@@ -156,6 +156,12 @@ def test_conditions_with_an_index_are_named_and_all_others_form_one_path() -> No
     assert list(conditions["where_fields"]) == ["agent_id", "importance", "tags"]
 
 
+@pytest.mark.parametrize("value", [2.5, 3.0, -1, 10**20, 1e200])
+def test_a_number_that_no_column_has_stays_in_the_path(value: float) -> None:
+    conditions = Filters(where=parse_where({"importance": {"gte": value}})).row_conditions()
+    assert (conditions.get("importance_min"), conditions["where_values"]) == (None, {"v0": [value]})
+
+
 def test_an_index_serves_what_must_be_equal() -> None:
     def labels(where: dict[str, Any]) -> str | None:
         node = parse_where(where)
