@@ -166,6 +166,8 @@ def _is_same(item: Any, value: Any) -> bool:
 def _kind(value: Any) -> str:
     if isinstance(value, bool) or value is None:
         return repr(value)
+    if isinstance(value, str):
+        return "text"
     return "number" if isinstance(value, int | float) else type(value).__name__
 
 
