@@ -55,7 +55,7 @@ FROZEN: Mapping[str, Frozen] = {
         fingerprint="2aca82d716e49563f12c789bf74dc3d37c7e8ad01a74eba19605b8c28cb91a63",
     ),
     "0009": Frozen(
-        files="be6daf4dd90cb63dedf34a51ed4fa5ff94b23eb7412ba72ea6b3191aa667bd13",
+        files="657fd4286450eb0c6ebf256f29f37b220c2302a52d3677ea9aec571d59d7c843",
         fingerprint="31ca49a20e0cf63a8282b7d5d827bb209a0bb72d4a6f924597c749a792cb9964",
     ),
 }

@@ -9,13 +9,17 @@ COMMANDS = (
     LazyCommand("list", "mnema_cli.browse:list_memories", "List memories, newest first."),
     LazyCommand("get", "mnema_cli.browse:get_memory", "Show a memory."),
     LazyCommand("edit", "mnema_cli.browse:edit_memory", "Change a memory."),
-    LazyCommand("correct", "mnema_cli.corrections:correct_memory", "Write the right text in the place of a memory."),
-    LazyCommand("forget", "mnema_cli.corrections:forget_memory", "Show a memory and move it to the bin, or delete it."),
+    LazyCommand(
+        "correct",
+        "mnema_cli.corrections:correct_memory",
+        "Replace a memory by the right text.",
+    ),
+    LazyCommand("forget", "mnema_cli.corrections:forget_memory", "Show a memory, ask, and bin or delete it."),
     LazyCommand("retract", "mnema_cli.corrections:retract_memory", "Mark a memory as wrong."),
     LazyCommand("supersede", "mnema_cli.corrections:supersede_memory", "Mark a memory as true until now."),
     LazyCommand("restore", "mnema_cli.corrections:restore_memory", "Make a memory active again, whatever it is now."),
     LazyCommand("history", "mnema_cli.memories:show_history", "Show the history of a memory, newest first."),
-    LazyCommand("changes", "mnema_cli.changes:show_changes", "Show the changes of memories, once or as they come."),
+    LazyCommand("changes", "mnema_cli.changes:show_changes", "Show the changes of memories, oldest first."),
     LazyCommand("why", "mnema_cli.why:explain_turn", "Show what became of a turn, and why nothing was remembered."),
     LazyCommand("users", "mnema_cli.browse:list_users", "List users with what is kept of each."),
     LazyCommand("threads", "mnema_cli.browse:list_threads", "List threads with what is kept of each."),
@@ -25,7 +29,7 @@ COMMANDS = (
     LazyCommand(
         "import",
         "mnema_cli.imports.command:import_file",
-        "Import chat turns, an export, or another product's memories.",
+        "Import chat turns, the export of a user, or memories of another product.",
     ),
     LazyCommand(
         "mirror", "mnema_cli.mirror.command:mirror_memories", "Mirror a user's memories as Markdown files, both ways."

@@ -31,7 +31,7 @@ def correct_memory(
     valid_from: Annotated[str | None, typer.Option(help="the new text is so from then on")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write the right text as a new memory, and end or retract the stored one. `mnema restore` brings that back."""
+    """Replace a memory by the right text. The stored one ends or is retracted; `mnema restore` brings it back."""
     with open_client() as client:
         user_id = request_json(client, "GET", f"/memory/{memory_id}")["user_id"]
         body = {"user_id": user_id, "id": str(memory_id), "text": text, "was": was, "valid_from": valid_from}
@@ -51,7 +51,7 @@ def forget_memory(
     yes: Annotated[bool, typer.Option("--yes", help="do not ask")] = False,
     if_version: IfVersion = None,
 ) -> None:
-    """Show a memory, ask, and move it to the bin or delete it. `mnema restore` brings it back from the bin."""
+    """Show a memory, ask, and bin or delete it. `mnema restore` brings it back from the bin."""
     if (memory_id is None) == (description is None):
         exit_with_error("name a memory by its id, or by --description", USAGE)
     with open_client() as client:

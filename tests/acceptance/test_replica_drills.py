@@ -14,7 +14,9 @@ from app.bootstrap import Application, Doubles, build_application
 from app.config.settings import Settings
 from app.domain.errors import MnemaError
 from app.domain.filters import Filters
+from app.domain.memory.change_feed import ChangeFilter
 from app.domain.memory.listing import MemoryListing
+from app.domain.paging import encode_change_cursor
 from app.usecases.recall.request import Query
 from tests.api.route_catalog import CHAT_READS, READS, fill_places, guarded
 from tests.factories import Caller, draft, make_caller, replica
@@ -23,6 +25,7 @@ from tests.storage.building import HashedEmbedder
 
 pytestmark = pytest.mark.xdist_group("replicas")
 WRITERS = 8
+MAYAS = ChangeFilter("maya")
 ON_PRIMARY = frozenset(
     {
         "GET /conversations/{conversation_id}/active-set",  # its changes begin with the same read
@@ -132,7 +135,8 @@ async def test_a_promoted_standby_has_every_acknowledged_write(pair: StreamingPa
         acknowledged: list[str] = []
         reader = await make_caller(app)
         first = await app.memory.write.write_memory(reader.scope, draft())
-        cursor = (await app.memory.read.list_changes(reader.scope, "maya", None, 10)).next_cursor
+        changes = app.memory.changes
+        cursor = encode_change_cursor((await changes.read_page(reader.scope, MAYAS, None, 10)).position)
 
         async def write_until_it_fails(number: int) -> None:
             for count in range(1_000_000):
@@ -161,6 +165,6 @@ async def test_a_promoted_standby_has_every_acknowledged_write(pair: StreamingPa
         assert written.id is not None
         assert await app.memory.read.get_memory(caller.scope, written.id)
         await app.memory.write.write_memory(reader.scope, draft("Maya plays chess."))
-        found = await app.memory.read.list_changes(reader.scope, "maya", cursor, 10)
-        assert "Maya plays chess." in {memory.text for memory in found.items}, "its cursor is still good"
-        assert first.id not in {memory.id for memory in found.items}
+        found = await changes.read_page(reader.scope, MAYAS, cursor, 10, with_memories=True)
+        assert "Maya plays chess." in {memory.text for memory in found.memories.values()}, "its cursor is still good"
+        assert str(first.id) not in {event.memory_id for event in found.events}

@@ -22,7 +22,7 @@ PLACEHOLDERS = {
     **{"space": "minilm_l6_v2", "vec": "vec_minilm_l6_v2", "past": "past_minilm_l6_v2", "filtered": "true"},
     **{"objects": "SELECT 'relation' AS kind, 'jobs' AS name, '' AS digest"},
     **{"table": "memories", "fill": "fill_vectors_minilm_l6_v2", "index": "index_vectors_minilm_l6_v2"},
-    "past": "fill_past_minilm_l6_v2",
+    "fill_past": "fill_past_minilm_l6_v2",
 }
 """The values of placeholders in statements. All others stand for columns."""
 COLUMNS = {"consent/patches.sql:page": "p.id, p.state, p.expires_at, p.created_at"}

@@ -41,7 +41,7 @@ class VectorStorage:
     def __init__(self, uow: UnitOfWork, space: str) -> None:
         self._uow = uow
         names = {"vec": f"vec_{space}", "fill": f"fill_vectors_{space}", "index": f"index_vectors_{space}"}
-        names |= {"past": f"fill_past_{space}", "space": space}
+        names |= {"fill_past": f"fill_past_{space}", "space": space}
         self._sql = {name: text.format(**names) for name, text in load_statements("operations/vectors.sql").items()}
 
     async def find_missing(

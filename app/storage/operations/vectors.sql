@@ -42,7 +42,7 @@ WHERE inhparent = '{vec}'::regclass
 
 -- name: fill_past
 -- $2 limit. The number of memories whose past was read.
-SELECT {past}($1, $2) AS filled
+SELECT {fill_past}($1, $2) AS filled
 
 -- name: past_missing
 -- The memories whose past of before the table is not filled yet.

@@ -1,5 +1,5 @@
--- Webhooks. One is a durable subscriber of the stream of changes: history is its outbox, and `stamp` and `record` are its
--- place in it. A delivery is made in the transaction that moves the place, so none is lost and none is made twice.
+-- Webhooks. One is a durable subscriber of the stream of changes: history is its outbox, and `stamp` and `record` are
+-- its place in it. A delivery is made in the transaction that moves the place, so none is lost and none is made twice.
 
 CREATE TABLE webhooks (
     tenant_id     uuid NOT NULL REFERENCES tenants (id) ON DELETE CASCADE,
