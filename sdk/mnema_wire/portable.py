@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Final, Literal
 from uuid import UUID
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, ValidationError
 
 from mnema_wire.bases import Request
 from mnema_wire.checks import check_json, check_storable
@@ -54,11 +54,9 @@ class PortableUser(Portable):
     created_at: Moment | None = None
 
 
-class PortableMemory(Portable):
-    """A memory in any state."""
+class MemoryImage(Portable):
+    """A memory as its history keeps it."""
 
-    ids = ("id", "superseded_by")
-    refs = ("source",)
     id: UUID
     user_id: Identifier
     thread_id: Identifier | None = None
@@ -82,14 +80,43 @@ class PortableMemory(Portable):
     version: Annotated[int, Field(ge=1, lt=2**31)]
     created_at: Moment
     updated_at: Moment
-    stored_at: Moment | None = None
-    fact_topic: Annotated[str, Field(pattern=r"^[a-z0-9_]{1,100}$")] | None = None
     expires_at: Moment | None = None
     language: Text | None = None
     valid_from: Moment | None = None
     valid_to: Moment | None = None
+
+
+class PortableMemory(MemoryImage):
+    """A memory in any state."""
+
+    ids = ("id", "superseded_by")
+    refs = ("source",)
+    stored_at: Moment | None = None
+    fact_topic: Annotated[str, Field(pattern=r"^[a-z0-9_]{1,100}$")] | None = None
     last_accessed: Moment | None = None
     hits: Number | None = None
+
+
+class PurgedImage(Portable):
+    """A purged memory as its history keeps it."""
+
+    category: Identifier
+    type: Text
+    state: Text
+    user_id: Identifier
+
+
+def _check_images(meta: dict[str, Any]) -> dict[str, Any]:
+    """Return the `meta` of an entry unchanged. Raise ValueError if an image in it is none of a memory."""
+    for name in ("before", "after"):
+        is_purged = name == "before" and "after" not in meta
+        try:
+            if name in meta:
+                (PurgedImage if is_purged else MemoryImage).model_validate(meta[name])
+        except ValidationError as error:
+            place = ".".join((name, *map(str, error.errors(include_url=False, include_input=False)[0]["loc"])))
+            raise ValueError(f"{place}: not as history keeps it") from None
+    return meta
 
 
 class PortableHistory(Portable):
@@ -103,7 +130,7 @@ class PortableHistory(Portable):
     old_ref: Text | None = None
     new_ref: Text | None = None
     actor: Text | None = None
-    meta: Document
+    meta: Annotated[Document, AfterValidator(_check_images)]
     ts: Moment
 
 
@@ -395,6 +422,7 @@ LEFT_OUT: Final[Mapping[str, str]] = {
     **dict.fromkeys(("receipt", "usage", "event"), "what the other installation answered and did"),
     **dict.fromkeys(("job", "index_job", "reflection", "compared"), "work of the other installation"),
     **dict.fromkeys(("retry_key", "memory_batch"), "requests to the other installation"),
+    **dict.fromkeys(("webhook", "webhook_delivery"), "receivers of the other installation, which know its secrets"),
 }
 """The other kinds of an export, with what they are."""
 

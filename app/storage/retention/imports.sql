@@ -54,8 +54,10 @@ SELECT g.n, g.id::text, CASE WHEN p.id IS NOT NULL THEN 'imported' WHEN o.user_i
 FROM given g LEFT JOIN put p ON p.id = g.id LEFT JOIN memories o ON o.tenant_id = $1 AND o.id = g.id
 
 -- name: memory_owner
--- Whether the user has each memory that a row of history or a chunk names.
-SELECT r.n, m.id IS NOT NULL AS owned FROM jsonb_to_recordset($3::jsonb) AS r(n int, memory_id uuid)
+-- Whether the user has each memory that a row of history names. An image that is read later must be one that can be read.
+SELECT r.n, m.id IS NOT NULL AS owned,
+       CASE WHEN m.id IS NOT NULL AND r.meta ? 'after' THEN (former_memory(m, r.meta->'after')).version END AS version
+FROM jsonb_to_recordset($3::jsonb) AS r(n int, memory_id uuid, meta jsonb)
 LEFT JOIN memories m ON m.tenant_id = $1 AND m.id = r.memory_id AND m.user_id = $2
 
 -- name: fact_owner
@@ -221,6 +223,7 @@ SELECT g.n, g.id::text, CASE WHEN p.id IS NOT NULL THEN 'imported' WHEN (o.path,
 FROM given g LEFT JOIN put p ON p.id = g.id LEFT JOIN store_items o ON o.tenant_id = $1 AND o.id = g.id
 
 -- name: artifact
+-- One that is there has no payload here, and such a row is none that may be inserted.
 WITH given AS MATERIALIZED (
     SELECT * FROM jsonb_to_recordset($3::jsonb) AS r(n int, id uuid, artifact text, conversation_id text, turn_id text,
         track_id text, place text, text text, tags text[], hosted_uri text, version bigint, reconciled_version bigint,
@@ -229,7 +232,8 @@ put AS (
     INSERT INTO conv_messages (tenant_id, user_id, id, kind, conversation_id, turn_id, track_id, place, text, tags,
         hosted_uri, version, reconciled_version, made_at, created_at, updated_at)
         SELECT $1, $2, id, artifact, conversation_id, turn_id, track_id, place, text, tags, hosted_uri, version,
-            reconciled_version, made_at, created_at, updated_at FROM given
+            reconciled_version, made_at, created_at, updated_at FROM given g
+        WHERE NOT EXISTS (SELECT FROM conv_messages c WHERE c.tenant_id = $1 AND c.id = g.id)
         ON CONFLICT DO NOTHING RETURNING id)
 SELECT g.n, g.id::text, CASE WHEN p.id IS NOT NULL THEN 'imported' WHEN o.user_id = $2 THEN 'unchanged'
                              WHEN o.id IS NOT NULL THEN 'id_taken' ELSE 'conflict' END AS outcome

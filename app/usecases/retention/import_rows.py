@@ -37,7 +37,8 @@ def build_row(
 ) -> dict[str, Any]:
     """Return the row of a record. Raise OtherUser, UnknownCategory, EmptyText, TextTooLong or InvalidInput."""
     row = dict(record.fields)
-    if record.named_user not in (None, user_id):
+    images = list(_images(row)) if record.kind == "history" else []
+    if not {record.named_user, *(image["user_id"] for image in images)} <= {None, user_id}:
         raise OtherUser()
     for name in PAST.get(record.kind, ()):
         if row.get(name) is not None:
@@ -65,7 +66,9 @@ def _own_fields(policies: Policies, kind: str, row: Mapping[str, Any]) -> dict[s
         case "item":
             return _item_fields(row)
         case "history" | "fact_history" | "context_history":
-            return {"memory_id": row[OWNER_FIELD[kind]], "old_ref": row.get("old_ref"), "new_ref": row.get("new_ref")}
+            owner = row[OWNER_FIELD[kind]]
+            meta = row["meta"] if kind != "history" else row["meta"] | _own_images(row, owner)
+            return {"memory_id": owner, "old_ref": row.get("old_ref"), "new_ref": row.get("new_ref"), "meta": meta}
         case _:
             return {}
 
@@ -112,6 +115,10 @@ def said_texts(kind: str, row: Mapping[str, Any]) -> tuple[list[str], list[str]]
 
 
 def _images(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    for name in ("before", "after"):
-        if isinstance(image := row["meta"].get(name), dict):
-            yield image
+    yield from (row["meta"][name] for name in ("before", "after") if name in row["meta"])
+
+
+def _own_images(row: Mapping[str, Any], memory_id: str) -> dict[str, Any]:
+    """Return the images of an entry, each with the id of the memory that the entry is about."""
+    images = {name: row["meta"][name] for name in ("before", "after") if name in row["meta"]}
+    return {name: image | {"id": memory_id} if "id" in image else image for name, image in images.items()}

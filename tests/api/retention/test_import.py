@@ -9,9 +9,10 @@ from uuid import UUID, uuid4
 
 import httpx
 import pytest
-from mnema_wire.portable import LEFT_OUT
+from mnema_wire.portable import LEFT_OUT, PORTABLE, MemoryImage
 
 from app.bootstrap import Application
+from app.storage.retention.export import KINDS
 from tests.api.calls import ask, history_of, remember, say, sql
 from tests.api.retention.stored import Record, erase, exported, judge_and_read, keep_apart, settle_in
 from tests.conftest import Database
@@ -88,6 +89,10 @@ def codes(answers: Sequence[Record]) -> list[str]:
     return [answer["error"]["code"] if "error" in answer else answer["action"] for answer in answers]
 
 
+def test_an_import_knows_each_kind_of_an_export() -> None:
+    assert {"user", *KINDS} == PORTABLE.keys() | LEFT_OUT.keys()
+
+
 @pytest.mark.long
 async def test_an_imported_export_is_exported_again_as_it_was(
     http: httpx.AsyncClient, app: Application, database: Database, caller: Caller, server: str
@@ -119,7 +124,7 @@ async def test_an_imported_export_is_exported_again_as_it_was(
         after = await exported(client)
         assert comparable(after) == comparable(before)
         again = await imported(client, lines_of(before))
-        assert "imported" not in codes(again)
+        assert set(codes(again)) == {"unchanged", "left_out"}
         assert comparable(await exported(client)) == comparable(before)
 
 
@@ -307,3 +312,39 @@ async def test_parts_of_a_file_come_together_or_not_at_all(
         answers = await imported(client, lines_of([*whole, half, content]))
         assert codes(answers)[-2:] == ["incomplete_file", "imported"]
         assert UUID(answers[-1]["id"])
+
+
+@pytest.mark.parametrize(
+    ("image", "code"),
+    [
+        ({"version": "abc"}, "invalid_request"),
+        ({"valid_from": "2026-W05-1"}, "value_refused"),
+        ({"tenant_id": str(uuid4())}, "invalid_request"),
+        ({"state": None}, "invalid_request"),
+        ({"user_id": "ben"}, "other_user"),
+        (None, "invalid_request"),
+    ],
+)
+async def test_an_image_that_nobody_could_read_is_refused(
+    http: httpx.AsyncClient, image: dict[str, Any] | None, code: str
+) -> None:
+    """An image with a wrong version would end the stream of changes of the whole tenant."""
+    await remember(http, "Maya likes tea.")
+    start = (await http.get("/changes")).json()["next_cursor"]
+    written = await remember(http, "Maya likes coffee.")
+    [stored] = [record for record in await exported(http) if record.get("id") == written["id"]]
+    former = {name: stored[name] for name in MemoryImage.model_fields}
+    entry = {
+        "kind": "history",
+        "id": str(uuid4()),
+        "memory_id": written["id"],
+        "event": "UPDATE",
+        "meta": {"after": image and former | image},
+        "ts": "2026-01-01T00:00:00Z",
+    }
+    assert codes(await imported(http, lines_of([entry]))) == [code]
+    assert (await http.get("/changes", params={"after": start})).status_code == 200
+    entry["meta"] = {"after": former | {"id": str(uuid4())}}
+    assert codes(await imported(http, lines_of([entry]))) == ["imported"]
+    kept = [row["meta"]["after"]["id"] for row in await history_of(http, written["id"]) if "after" in row["meta"]]
+    assert kept == [written["id"]] * 2
