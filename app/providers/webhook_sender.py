@@ -12,7 +12,7 @@ from app.domain.chat.upstream import Upstream
 from app.domain.errors import UpstreamNotAllowed, WebhookNotAllowed
 from app.domain.outages import ServerBusy, UpstreamBroken, UpstreamTimeout, UpstreamUnreachable, UpstreamUnusable
 from app.domain.webhooks.webhook import Attempt
-from app.providers.upstreams.addresses import AddressRules
+from app.providers.upstreams.addresses import AddressRules, parse_endpoint
 from app.providers.upstreams.client import HttpUpstreamClient, UpstreamBounds
 from app.providers.upstreams.resolving import Resolve
 
@@ -96,4 +96,9 @@ def split_url(url: str) -> tuple[str, str]:
         raise WebhookNotAllowed(URL_RULE)
     host = parsed.raw_host.decode("ascii")
     port = "" if parsed.port is None else f":{parsed.port}"
-    return f"{parsed.scheme}://{f'[{host}]' if ':' in host else host}{port}", path
+    origin = f"{parsed.scheme}://{f'[{host}]' if ':' in host else host}{port}"
+    try:
+        parse_endpoint(origin)
+    except UpstreamNotAllowed:
+        raise WebhookNotAllowed(URL_RULE) from None
+    return origin, path

@@ -31,6 +31,10 @@ class WebhookChoice:
     user_id: str | None = None
     with_memory: bool = False
 
+    def has_category(self, category: str | None) -> bool:
+        """Return whether changes of memories in the category are sent."""
+        return not self.categories or category in self.categories
+
 
 @dataclass(frozen=True, slots=True)
 class WebhookEdit:

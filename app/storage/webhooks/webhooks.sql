@@ -18,10 +18,10 @@ INSERT INTO webhooks (tenant_id, id, url, events, categories, user_id, with_memo
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
 
 -- name: change
--- Null leaves a field as it is; $8 clears the user.
+-- Null leaves a field as it is; $8 clears the user. `due_at` stays: a worker may be serving the webhook.
 UPDATE webhooks SET url = coalesce($3, url), events = coalesce($4::text[], events), categories = coalesce($5::text[], categories),
     user_id = CASE WHEN $8 THEN NULL ELSE coalesce($6, user_id) END, with_memory = coalesce($7, with_memory),
-    state = coalesce($9, state), reason = CASE WHEN $9 IS NULL THEN reason END, updated_at = now(), due_at = now()
+    state = coalesce($9, state), reason = CASE WHEN $9 IS NULL THEN reason END, updated_at = now()
 WHERE tenant_id = $1 AND id = $2 RETURNING id
 
 -- name: rotate
@@ -99,4 +99,4 @@ RETURNING id
 
 -- name: clear
 -- Deliveries that ended longer than $3 ago.
-DELETE FROM webhook_deliveries WHERE tenant_id = $1 AND webhook_id = $2 AND ended_at < now() - $3::interval
+DELETE FROM webhook_deliveries WHERE tenant_id = $1 AND webhook_id = $2 AND state IN ('delivered', 'dead') AND ended_at < now() - $3::interval

@@ -108,8 +108,7 @@ class DeliverWebhooks:
             events = [
                 event
                 for event in page.events
-                if (not choice.events or event.event in choice.events)
-                and (not choice.categories or event.category in choice.categories)
+                if (not choice.events or event.event in choice.events) and choice.has_category(event.category)
             ]
             await self._storage.add_deliveries(tx, principal, webhook_id, events, page.position)
         return page.more
@@ -141,6 +140,8 @@ class DeliverWebhooks:
                 async with self._uow.read(principal) as tx:
                     memories = await self._feed.read_memories(tx, principal, [delivery.memory_id])
             memory = memories.get(delivery.memory_id)
+            if memory is not None and not webhook.choice.has_category(memory.category):
+                memory = None  # it moved since: its text is no longer for this receiver
             body = change_message(delivery, memory, with_memory=webhook.choice.with_memory)
             headers = sign_message(delivery.id, self._clock.now(), body, secrets)
             attempt = await self._sender.send(principal.tenant_id, webhook.url, headers, body)

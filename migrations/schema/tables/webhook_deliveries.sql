@@ -24,5 +24,6 @@ CREATE TABLE webhook_deliveries (
 );
 
 CREATE INDEX webhook_deliveries_due ON webhook_deliveries USING btree (tenant_id, webhook_id, next_attempt) WHERE state = 'pending'::text;
+CREATE INDEX webhook_deliveries_ended ON webhook_deliveries USING btree (tenant_id, webhook_id, state, ended_at) WHERE state <> 'pending'::text;
 CREATE INDEX webhook_deliveries_listed ON webhook_deliveries USING btree (tenant_id, webhook_id, created_at DESC, id DESC);
 CREATE INDEX webhook_deliveries_of_user ON webhook_deliveries USING btree (tenant_id, user_id) WHERE user_id IS NOT NULL;

@@ -1,3 +1,5 @@
+DROP INDEX webhook_deliveries_ended;
+
 -- The bodies of before: no import.
 
 -- Refuse a second decision, and note the transaction of the first. The evidence may have changed since the application

@@ -1,4 +1,8 @@
--- Consent that was decided in another installation can be imported with its decision.
+-- Consent that was decided in another installation can be imported with its decision. An index finds the deliveries of
+-- a webhook that ended.
+
+CREATE INDEX webhook_deliveries_ended ON webhook_deliveries (tenant_id, webhook_id, state, ended_at)
+    WHERE state <> 'pending';
 
 -- Return whether this transaction imports a user's export. A setting of the transaction says so.
 CREATE FUNCTION is_importing() RETURNS boolean LANGUAGE sql STABLE

@@ -12,7 +12,9 @@ import pytest
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
 from app.bootstrap import Application
+from app.bootstrap.chat import build_key_cipher
 from app.domain.principal import Principal
+from app.storage.webhooks.webhooks import WebhookStorage
 from tests.api.calls import refused, remember
 from tests.conftest import Database
 from tests.factories import Caller
@@ -77,6 +79,34 @@ async def test_a_change_becomes_a_signed_message_with_ids_and_no_text(
         [delivery] = (await http.get(f"/webhooks/{made['id']}/deliveries")).json()["items"]
         assert (delivery["state"], delivery["attempts"], delivery["status"]) == ("delivered", 1, 204)
         assert message.headers["webhook-id"] == f"msg_{UUID(delivery['id']).hex}"
+
+
+async def test_a_memory_that_left_the_webhooks_categories_is_not_sent(
+    http: httpx.AsyncClient, app: Application, caller: Caller
+) -> None:
+    async with open_receiver() as receiver:
+        made = await make_webhook(http, receiver, categories=["tasks"], with_memory=True)
+        written = await remember(http, "Maya fixes the roof.", category="tasks")
+        moved = {"category": "preferences", "text": "Maya keeps a secret."}
+        assert (await http.patch("/memory/" + written["id"], json=moved)).status_code == 200
+        await serve_until(app, caller, made, receiver, 1)
+        [message] = receiver.taken
+        data = verified(made["secret"], message)["data"]
+        assert (data["memory_id"], data["category"], data["memory"]) == (written["id"], "tasks", None)
+
+
+async def test_a_change_of_a_webhook_does_not_take_it_from_its_worker(
+    http: httpx.AsyncClient, app: Application, caller: Caller
+) -> None:
+    async with open_receiver() as receiver:
+        made = await make_webhook(http, receiver)
+        principal = Principal(caller.scope.tenant_id)
+        storage = WebhookStorage(app.parts.uow, build_key_cipher(app.parts.settings))
+        async with app.parts.uow.write(principal) as tx:
+            assert await storage.claim_webhook(tx, principal, UUID(made["id"]), 90)
+        assert (await http.patch(f"/webhooks/{made['id']}", json={"events": ["ADD"]})).status_code == 200
+        async with app.parts.uow.write(principal) as tx:
+            assert not await storage.claim_webhook(tx, principal, UUID(made["id"]), 90)
 
 
 async def test_a_failed_delivery_is_sent_again_with_its_id_and_both_secrets(
