@@ -104,7 +104,8 @@ class _Parser:
         """Return the field, and the keys behind `metadata.`; `\\.` is a dot within a key."""
         if name.startswith(_BEHIND_METADATA):
             path = name.removeprefix(_BEHIND_METADATA)
-            keys = tuple(key.replace("\\.", ".") for key in _DOT.split(path))
+            parts = _DOT.split(path[: MAX_WHERE_TEXT + 1])
+            keys = tuple(key.replace("\\.", ".") for key in parts)
             inside = f"{place}.{_shorten(name)}"
             if not all(keys) or len(path) > MAX_WHERE_TEXT or len(keys) > MAX_WHERE_DEPTH:
                 wanted = f"1 to {MAX_WHERE_DEPTH} keys with dots between, {MAX_WHERE_TEXT} characters in all"

@@ -7,7 +7,8 @@
 -- does not hear of it.
 WITH s AS MATERIALIZED (SELECT epoch, stamp FROM settled()),
 page AS MATERIALIZED (
-    SELECT h.stamp, h.id, h.memory_id, h.event, h.ts, h.meta->'after' AS after, h.meta->'before' AS before
+    SELECT h.stamp, h.id, h.memory_id, h.event, h.ts, h.meta->'after' AS after, h.meta->'before' AS before,
+           h.meta ? 'imported' AS imported  -- a purged memory has nothing in its meta, an imported fact no image
     FROM history h
     WHERE h.tenant_id = $1 AND (h.stamp, h.id) > ($2::bigint, $3::uuid) AND h.stamp < (SELECT s.stamp FROM s)
     ORDER BY h.stamp, h.id LIMIT $4),
@@ -19,7 +20,8 @@ told AS (
            coalesce(p.after->>'type', p.before->>'type', m.type) AS type,
            (p.after->>'version')::int AS version, m.category AS present
     FROM page p LEFT JOIN memories m ON m.tenant_id = $1 AND m.id = p.memory_id::uuid
-    WHERE m.id IS NOT NULL OR coalesce(p.after, p.before) IS NULL OR coalesce(p.after, p.before) ? 'type'),
+    WHERE m.id IS NOT NULL OR (coalesce(p.after, p.before) IS NULL AND NOT p.imported)
+       OR coalesce(p.after, p.before) ? 'type'),
 wanted AS (
     SELECT t.* FROM told t
     WHERE t.event <> 'CONSENT' AND ($5::text IS NULL OR t.user_id = $5)

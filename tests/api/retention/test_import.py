@@ -89,6 +89,28 @@ def codes(answers: Sequence[Record]) -> list[str]:
     return [answer["error"]["code"] if "error" in answer else answer["action"] for answer in answers]
 
 
+async def test_an_imported_fact_is_no_change_of_a_memory(http: httpx.AsyncClient) -> None:
+    await remember(http, "Maya likes tea.")
+    start = (await http.get("/changes")).json()["next_cursor"]
+    fact = {
+        "kind": "fact",
+        "id": str(uuid4()),
+        "topic_key": "favorite_tea",
+        "form": "single",
+        "value": "sencha",
+        "category": "preferences",
+        "created_at": "2026-01-01T00:00:00Z",
+        "updated_at": "2026-01-01T00:00:00Z",
+    }
+    assert codes(await imported(http, lines_of([fact]))) == ["imported"]
+    written = await remember(http, "Maya likes coffee.")
+    found: list[str] = []
+    while written["id"] not in found:  # a transaction of another test may hide a change
+        lines = (await http.get("/changes", params={"after": start})).text.splitlines()
+        found = [event["memory_id"] for event in map(json.loads, lines) if "memory_id" in event]
+    assert set(found) == {written["id"]}
+
+
 def test_an_import_knows_each_kind_of_an_export() -> None:
     assert {"user", *KINDS} == PORTABLE.keys() | LEFT_OUT.keys()
 
