@@ -106,17 +106,27 @@ class PurgedImage(Portable):
     user_id: Identifier
 
 
-def _check_images(meta: dict[str, Any]) -> dict[str, Any]:
-    """Return the `meta` of an entry unchanged. Raise ValueError if an image in it is none of a memory."""
+def _check_images(meta: dict[str, Any], image: type[Portable], purged: type[Portable]) -> dict[str, Any]:
+    """Return the `meta` of an entry unchanged. Raise ValueError if an image in it is none of the entry's kind.
+
+    `purged`: the model of an image before a change that left none.
+    """
     for name in ("before", "after"):
-        is_purged = name == "before" and "after" not in meta
         try:
             if name in meta:
-                (PurgedImage if is_purged else MemoryImage).model_validate(meta[name])
+                (image if "after" in meta else purged).model_validate(meta[name])
         except ValidationError as error:
             place = ".".join((name, *map(str, error.errors(include_url=False, include_input=False)[0]["loc"])))
             raise ValueError(f"{place}: not as history keeps it") from None
     return meta
+
+
+def _check_memory_images(meta: dict[str, Any]) -> dict[str, Any]:
+    return _check_images(meta, MemoryImage, PurgedImage)
+
+
+def _check_fact_images(meta: dict[str, Any]) -> dict[str, Any]:
+    return _check_images(meta, FactImage, FactImage)
 
 
 class PortableHistory(Portable):
@@ -130,7 +140,7 @@ class PortableHistory(Portable):
     old_ref: Text | None = None
     new_ref: Text | None = None
     actor: Text | None = None
-    meta: Annotated[Document, AfterValidator(_check_images)]
+    meta: Annotated[Document, AfterValidator(_check_memory_images)]
     ts: Moment
 
 
@@ -166,6 +176,23 @@ class PortableFact(Portable):
     removed_at: Moment | None = None
 
 
+class FactImage(Portable):
+    """A fact as its history keeps it."""
+
+    id: UUID
+    user_id: Identifier
+    thread_id: Identifier | None = None
+    topic_key: Annotated[str, Field(pattern=r"^[a-z0-9_]{1,100}$")]
+    kind: Literal["ranked", "single"]
+    rank: Annotated[int, Field(ge=1, lt=2**31)] | None = None
+    value: Annotated[Text, Field(min_length=1, max_length=1000)]
+    category: Identifier
+    source_message_id: Text | None = None
+    created_at: Moment
+    updated_at: Moment
+    removed_at: Moment | None = None
+
+
 class PortableFactHistory(Portable):
     """An entry of a fact's history."""
 
@@ -175,7 +202,7 @@ class PortableFactHistory(Portable):
     fact_id: UUID
     event: Literal["ADD", "UPDATE", "DELETE", "MERGE", "RESTORE"]
     actor: Text | None = None
-    meta: Document
+    meta: Annotated[Document, AfterValidator(_check_fact_images)]
     ts: Moment
 
 

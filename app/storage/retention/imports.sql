@@ -61,7 +61,10 @@ FROM jsonb_to_recordset($3::jsonb) AS r(n int, memory_id uuid, meta jsonb)
 LEFT JOIN memories m ON m.tenant_id = $1 AND m.id = r.memory_id AND m.user_id = $2
 
 -- name: fact_owner
-SELECT r.n, f.id IS NOT NULL AS owned FROM jsonb_to_recordset($3::jsonb) AS r(n int, memory_id uuid)
+-- As memory_owner, of facts.
+SELECT r.n, f.id IS NOT NULL AS owned,
+       CASE WHEN f.id IS NOT NULL AND r.meta ? 'after' THEN (jsonb_populate_record(f, r.meta->'after')).rank END AS rank
+FROM jsonb_to_recordset($3::jsonb) AS r(n int, memory_id uuid, meta jsonb)
 LEFT JOIN facts f ON f.tenant_id = $1 AND f.id = r.memory_id AND f.user_id = $2
 
 -- name: patch_owner

@@ -1,7 +1,7 @@
 """The rows that an import stores for the records of an export, after the tenant's rules."""
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final
 
@@ -37,8 +37,8 @@ def build_row(
 ) -> dict[str, Any]:
     """Return the row of a record. Raise OtherUser, UnknownCategory, EmptyText, TextTooLong or InvalidInput."""
     row = dict(record.fields)
-    images = list(_images(row)) if record.kind == "history" else []
-    if not {record.named_user, *(image["user_id"] for image in images)} <= {None, user_id}:
+    named = {image["user_id"] for image in _images(record.kind, row).values()}
+    if not {record.named_user, *named} <= {None, user_id}:
         raise OtherUser()
     for name in PAST.get(record.kind, ()):
         if row.get(name) is not None:
@@ -67,8 +67,9 @@ def _own_fields(policies: Policies, kind: str, row: Mapping[str, Any]) -> dict[s
             return _item_fields(row)
         case "history" | "fact_history" | "context_history":
             owner = row[OWNER_FIELD[kind]]
-            meta = row["meta"] if kind != "history" else row["meta"] | _own_images(row, owner)
-            return {"memory_id": owner, "old_ref": row.get("old_ref"), "new_ref": row.get("new_ref"), "meta": meta}
+            images = {name: image | {"id": owner} for name, image in _images(kind, row).items() if "id" in image}
+            refs = {name: row.get(name) for name in ("old_ref", "new_ref")}
+            return {"memory_id": owner, "meta": row["meta"] | images, **refs}
         case _:
             return {}
 
@@ -108,17 +109,14 @@ def said_texts(kind: str, row: Mapping[str, Any]) -> tuple[list[str], list[str]]
         return [], [row["source_message_id"]] if row["source_message_id"] else []
     if kind == "context_patch":
         return [row["value"]], []
-    images = [row] if kind == "memory" else list(_images(row)) if kind == "history" else []
+    images = [row] if kind == "memory" else list(_images(kind, row).values())
     texts = [image[name] for image in images for name in ("text", "steps_text") if isinstance(image.get(name), str)]
     sources = [image["source"] for image in images if isinstance(image.get("source"), dict)]
     return texts, [source["turn_id"] for source in sources if isinstance(source.get("turn_id"), str)]
 
 
-def _images(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    yield from (row["meta"][name] for name in ("before", "after") if name in row["meta"])
-
-
-def _own_images(row: Mapping[str, Any], memory_id: str) -> dict[str, Any]:
-    """Return the images of an entry, each with the id of the memory that the entry is about."""
-    images = {name: row["meta"][name] for name in ("before", "after") if name in row["meta"]}
-    return {name: image | {"id": memory_id} if "id" in image else image for name, image in images.items()}
+def _images(kind: str, row: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the images `before` and `after` of an entry, as far as it has them; other records have none."""
+    if kind not in ("history", "fact_history"):
+        return {}
+    return {name: row["meta"][name] for name in ("before", "after") if name in row["meta"]}

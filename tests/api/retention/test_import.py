@@ -103,6 +103,13 @@ async def test_an_imported_fact_is_no_change_of_a_memory(http: httpx.AsyncClient
         "updated_at": "2026-01-01T00:00:00Z",
     }
     assert codes(await imported(http, lines_of([fact]))) == ["imported"]
+    image = {name: fact[name] for name in ("id", "topic_key", "value", "category", "created_at", "updated_at")}
+    image |= {"user_id": "maya", "kind": "single"}
+    for wrong in ({"value": None}, {"created_at": "2026-W05-1"}, {"user_id": "ben"}, {}):
+        entry = {"kind": "fact_history", "id": str(uuid4()), "fact_id": fact["id"], "event": "ADD"}
+        entry |= {"meta": {"after": image | wrong}, "ts": "2026-01-01T00:00:00Z"}
+        found_codes = codes(await imported(http, lines_of([entry])))
+        assert (found_codes == ["imported"]) == (wrong == {})
     written = await remember(http, "Maya likes coffee.")
     found: list[str] = []
     while written["id"] not in found:  # a transaction of another test may hide a change
