@@ -37,6 +37,7 @@ from app.domain.reflection import fact_extraction as multi_fact
 from app.domain.reflection import self_disclosure as telling
 from app.domain.reflection import writing_rules as writing
 from app.domain.rendering import lines, model_text
+from app.domain.retention.portable import PortableRecord
 from app.domain.sources import chunk_matching
 from app.domain.sources import chunking as source_chunking
 from app.domain.sources import paths as source_paths
@@ -224,6 +225,9 @@ FUNCTIONS: Final[Mapping[str, Work]] = {
     "parse_where, a path": lambda text: where_parsing.parse_where({f"metadata.{text}": text}),
     "parse_where, a name": lambda text: where_parsing.parse_where({text: {text: text}}),
     "render_where": lambda text: where_paths.render_where(Leaf("metadata", "contains", (text,), (text,))),
+    "with_new_ids": lambda text: PortableRecord("turn", {"at": [text, {text: text}]}, refs=("at",)).with_new_ids(
+        UUID(int=0)
+    ),
     "clean_message": cleaning.clean_message,
     "read_marks": ranked_lists.read_marks,
     "find_topic": lambda text: TOPICS.find_topic(text.split()),
