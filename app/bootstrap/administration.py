@@ -43,6 +43,7 @@ from app.storage.operations.spaces import require_space
 from app.storage.replicas import Replicas
 from app.storage.uow import UnitOfWork
 from app.storage.webhooks.webhooks import encrypt_secrets_again
+from app.usecases.operations.spaces import Spaces
 
 _SAMPLED_MEMORIES = 2000
 _FOREIGN_SHARE = 0.1
@@ -177,6 +178,7 @@ async def diagnose_installation(settings: Settings) -> dict[str, str]:
             if checks["migrations"] == "ok":
                 checks |= await _check_objects(uow)
                 checks |= await check_languages(uow, settings)
+                checks |= await check_past(uow)
             return checks | await _check_reach(uow) | await _check_parsers()
     finally:
         await chat.close()
@@ -218,6 +220,16 @@ async def check_languages(uow: UnitOfWork, settings: Settings) -> dict[str, str]
         "languages": f"{share:.0%} of the memories are in other languages than English ({named}), which {MINILM} finds"
         " poorly; multilingual-e5-small finds them: docs/languages.md tells how to go over"
     }
+
+
+async def check_past(uow: UnitOfWork) -> dict[str, str]:
+    """Tell how many memories the job `embed` has yet to read the past of, before questions about it are answered."""
+    try:
+        left = await Spaces(uow).count_past()
+    except MnemaError:  # another check reports it
+        return {}
+    advice = "until `mnema run embed` or a worker has read it, questions about it answer 503 past_incomplete"
+    return {"past": f"the past of {left} memories is not read yet; {advice}" if left else "ok"}
 
 
 async def _check_reach(uow: UnitOfWork) -> dict[str, str]:

@@ -1,5 +1,6 @@
 """mnema status: the parts of an installation that run on this machine."""
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any
 
@@ -8,12 +9,17 @@ import typer
 from mnema_cli.client import out
 from rich.markup import escape
 
+from app.bootstrap.spaces import open_spaces
+from app.config.settings import Settings
+from app.domain.errors import MnemaError
 from app.embedded.console_keeper import console_answers
 from app.embedded.home import Home
 
 CONSOLE_S = 5.0
 BACKGROUND = ("redis", "worker", "beat")
 """The background processes of `mnema up`."""
+ANSWERS = ("ready", "degraded")
+"""The states of a server that answers requests."""
 
 
 def print_status() -> None:
@@ -32,10 +38,26 @@ def print_status() -> None:
         is_operators = name == "redis" and checks.get("broker") == "ok"
         out.print(f"{name:<9} {'running' if name in pids else 'runs elsewhere' if is_operators else 'stopped'}")
     out.print(f"console   {_describe_console(home, pids)}", highlight=False)
+    if ready in ANSWERS and home.postgres.is_running():
+        out.print(f"past      {describe_past(home.server_settings(home.postgres.start_server()))}", highlight=False)
     for check, verdict in checks.items():
         if verdict != "ok" and not verdict.startswith("none:"):
             out.print(f"{check}: {escape(verdict)}", highlight=False)
-    raise typer.Exit(0 if ready in ("ready", "degraded") else 1)
+    raise typer.Exit(0 if ready in ANSWERS else 1)
+
+
+def describe_past(settings: Settings) -> str:
+    """Return how far the past of before an upgrade is read, so that questions about it can be answered."""
+
+    async def count_past() -> int:
+        async with open_spaces(settings) as spaces:
+            return await spaces.count_past()
+
+    try:
+        left = asyncio.run(count_past())
+    except MnemaError as error:
+        return f"unknown: {escape(error.detail)}"
+    return f"{left} memories left to read; run: mnema run embed" if left else "read"
 
 
 def _ask_server(url: str) -> tuple[str, Mapping[str, str]]:

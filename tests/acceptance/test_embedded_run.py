@@ -213,6 +213,7 @@ async def test_status_and_doctor_say_that_all_is_well(up: Up) -> None:
     assert f"home      {up.place.home}\npostgres  running\nserver    ready  " in status.stdout
     assert "\nredis     running\nworker    running\nbeat      running\n" in status.stdout
     assert f"console   running  http://127.0.0.1:{up.place.console_port}/console" in status.stdout
+    assert "\npast      read\n" in status.stdout
     assert (doctor.returncode, {line.split()[0] for line in doctor.stdout.splitlines()}) == (0, {"ok"})
 
 

@@ -164,7 +164,7 @@ async def test_migrate_prepares_a_server_that_has_nothing_yet_and_may_be_repeate
             done = await mnema("migrate", **given)
         assert (done.returncode, done.stdout) == (0, "the schema is current; the vectors are from all-MiniLM-L6-v2\n")
     checked, created = await asyncio.gather(mnema("doctor", **env), mnema("tenant", "create", "acme", **env))
-    told, elsewhere = checked.stdout.split("ok   pauses\nok   schema\nok   languages\n")
+    told, elsewhere = checked.stdout.split("ok   pauses\nok   schema\nok   languages\nok   past\n")
     assert (checked.returncode, told) == (0, "".join(f"ok   {name}\n" for name in OK) + NO_BROKER)
     others, objects, parsers = elsewhere.splitlines()
     assert re.fullmatch(r"ok   other_databases|warn other_databases: mnema_app may connect to t_\w+.*", others)

@@ -61,7 +61,7 @@ class Readiness:
 
     OPTIONAL = frozenset(
         {"broker", "workers", "pauses", "reranker", "llm", "blobs", "replicas", "insights", "schema", "other_databases"}
-        | {"parsers", "chat_spool", "languages", "large_objects"}
+        | {"parsers", "chat_spool", "languages", "large_objects", "past"}
     )
     """Checks that may fail while reading and writing go on."""
 

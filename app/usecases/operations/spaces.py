@@ -61,6 +61,13 @@ class Spaces:
         """Return the report of the active space, None if no space is active."""
         return next((report for report in await self.list_reports() if report.registered.active), None)
 
+    async def count_past(self) -> int:
+        """Return the number of memories whose past of before an upgrade is not read yet, in the active space."""
+        active = [space.space.name for space in await list_spaces(self._uow) if space.active]
+        vectors = [VectorStorage(self._uow, name) for name in active]
+        principals = [principal async for principal in tenant_principals(self._tenants)]
+        return sum([await one.count_past(principal) for one in vectors for principal in principals])
+
     async def delete_item_vectors(self, name: str) -> None:
         """Delete the vectors of store items from the space `name`."""
         async for principal in tenant_principals(self._tenants):
