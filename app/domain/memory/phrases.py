@@ -87,13 +87,14 @@ class _Token(NamedTuple):
     joined: bool  # no white space before this token
 
 
-@lru_cache(maxsize=4096)  # a write reads its neighbours, and the same neighbours are read again
+@lru_cache(maxsize=4096)
 def read_words(text: str) -> tuple[Word, ...]:
     """Return the words in order, without articles and without a leading "user", "I", "my" or "user is" (allergic)."""
     return _trim_edges(every_word(text))
 
 
-def every_word(text: str) -> list[Word]:
+@lru_cache(maxsize=4096)  # several rules read the texts of a write and its neighbours, which are read again
+def every_word(text: str) -> tuple[Word, ...]:
     """Return the words of `text` in order, without articles."""
     clean = normalise_text(text)
     if clean.isupper() and " " in clean:
@@ -112,7 +113,7 @@ def every_word(text: str) -> list[Word]:
             single = indefinite and not word.plural
             result.append(replace(word, single=single, definite=definite) if single or definite else word)
             definite = False
-    return result
+    return tuple(result)
 
 
 def _split_tokens(text: str) -> Iterator[_Token]:
@@ -289,7 +290,7 @@ def _has_half(text: Sequence[Word], other: Sequence[Word]) -> bool:
     return any(pair in _fixed_pairs() and len(pair & keys) == 1 for pair in pairs)
 
 
-def _trim_edges(text: list[Word]) -> tuple[Word, ...]:
+def _trim_edges(text: Sequence[Word]) -> tuple[Word, ...]:
     """Remove separators at the ends, doubled separators, and the leading user."""
     result: list[Word] = []
     for word in text:

@@ -5,6 +5,7 @@ stored, so it is stricter. A doubt means "no". It is English; `phrasebook_closin
 must be of one language. Everything takes linear time.
 """
 
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from typing import Final
@@ -192,41 +193,66 @@ def parse_own(text: str) -> Parsed:
     return parse_statement(text)
 
 
+@dataclass(frozen=True, slots=True)
+class _TakenBack:
+    """The things that a statement names as never true, as wrong, and as set right; each as roots of its words."""
+
+    never: tuple[frozenset[str], ...] = ()
+    wrong: tuple[frozenset[str], ...] = ()
+    set_right: tuple[frozenset[str], ...] = ()
+
+
+@lru_cache(maxsize=4096)  # most statements take nothing back, so nothing is read of their neighbours
+def _taken_back(low: str) -> _TakenBack | None:
+    if words_of.STAYS_IN_RETRACTION.search(low):
+        return None
+    rights = words_of.NOT_VALUE.finditer(low) if words_of.SETS_RIGHT.search(low) else ()
+    found = _TakenBack(
+        tuple(named_roots(one["thing"]) for one in words_of.NEVER.finditer(low)),
+        tuple(named_roots(one["thing"]) for pattern in words_of.WRONG for one in pattern.finditer(low)),
+        tuple(named_roots(one["thing"]) for one in rights),
+    )
+    return None if found == _TakenBack() else found
+
+
 def _is_retracted(older: Parsed, low: str) -> bool:
     """Tell whether the newer statement says that a value of the older one was wrong."""
-    if words_of.STAYS_IN_RETRACTION.search(low):
+    found = _taken_back(low)
+    if found is None:
         return False
     values = roots_of(word for word in older.said if counts(word))
-    for found in words_of.NEVER.finditer(low):
-        if named_roots(found["thing"]) and named_roots(found["thing"]) <= values | roots_of(older.subject):
-            return bool(named_roots(found["thing"]) & values)
     told = values | roots_of(older.subject)
-    for pattern in words_of.WRONG:
-        for found in pattern.finditer(low):
-            thing = named_roots(found["thing"])
-            if thing & values and thing <= told:
-                return True
-    if not words_of.SETS_RIGHT.search(low):
-        return False
-    return any((thing := named_roots(found["thing"])) and thing <= values for found in words_of.NOT_VALUE.finditer(low))
+    for thing in found.never:
+        if thing and thing <= told:
+            return bool(thing & values)
+    if any(thing & values and thing <= told for thing in found.wrong):
+        return True
+    return any(thing and thing <= values for thing in found.set_right)
+
+
+@lru_cache(maxsize=4096)  # most statements end nothing
+def _things_named(low: str, *, finished: bool) -> tuple[frozenset[str], ...]:
+    """Return the roots of each thing that has ended, or that is finished."""
+    patterns = (words_of.FINISHED,) if finished else (words_of.ENDED, words_of.NO_NEED)
+    return tuple(named_roots(found["thing"]) for pattern in patterns for found in pattern.finditer(low))
 
 
 def _ended_thing(older: Parsed, newer: Parsed, before: str, low: str) -> bool:
     """Tell whether the newer statement says that a thing of the older one has ended."""
-    if is_past(older) or any(word.kind is Kind.NEGATION for word in older.all_words) or _enumerates(before):
-        return False
-    told = roots_of(word for word in older.said if counts(word))
-    if (found := words_of.THING_ENDED.match(low)) and _is_of(named_roots(found["thing"]), older):
-        return True
-    patterns = [words_of.ENDED, words_of.NO_NEED]
+    as_whole = words_of.THING_ENDED.match(low)
+    things = _things_named(low, finished=False)
     if words_of.DOING.search(before.lower()):
-        patterns.append(words_of.FINISHED)
-    for pattern in patterns:
-        for found in pattern.finditer(low):
-            thing = named_roots(found["thing"])
-            if thing and thing <= told and shares_subject(older, newer) and not _is_plural(older, thing):
-                return True
-    return False
+        things += _things_named(low, finished=True)
+    if not (as_whole or things) or is_past(older):
+        return False
+    if any(word.kind is Kind.NEGATION for word in older.all_words) or _enumerates(before):
+        return False
+    if as_whole and _is_of(named_roots(as_whole["thing"]), older):
+        return True
+    told = roots_of(word for word in older.said if counts(word))
+    return any(
+        thing and thing <= told and shares_subject(older, newer) and not _is_plural(older, thing) for thing in things
+    )
 
 
 def _is_of(thing: frozenset[str], older: Parsed) -> bool:

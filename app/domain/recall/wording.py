@@ -58,7 +58,7 @@ class Wording:
 def read_wording(text: str) -> Wording:
     """Return the wording of an English statement. Takes linear time."""
     spelt = canonical_spelling(text)
-    found = every_word(_EN.short_is.sub(" is ", spelt))
+    found = list(every_word(_EN.short_is.sub(" is ", spelt)))
     found = _without_opening(_without_edges(found))
     found = _with_active_voice(_with_genitive(_replace_phrases(_replace_words(found))))
     found = _with_times_last(_without_user(_without_edges([word for word in found if word.key != "also"])))
