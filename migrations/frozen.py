@@ -55,8 +55,8 @@ FROZEN: Mapping[str, Frozen] = {
         fingerprint="2aca82d716e49563f12c789bf74dc3d37c7e8ad01a74eba19605b8c28cb91a63",
     ),
     "0009": Frozen(
-        files="657fd4286450eb0c6ebf256f29f37b220c2302a52d3677ea9aec571d59d7c843",
-        fingerprint="31ca49a20e0cf63a8282b7d5d827bb209a0bb72d4a6f924597c749a792cb9964",
+        files="15e2bb34d0712aa6083356b8088931d268ba814934c5c4b4d7bf7b02635b12cd",
+        fingerprint="ac010b5efef9d6d27205528bac1e96965b68de0eeed5170813b14cce656ba66a",
     ),
 }
 """The published revisions."""

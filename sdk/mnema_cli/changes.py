@@ -8,7 +8,16 @@ from typing import Annotated, Any, Final
 import httpx
 import typer
 
-from mnema_cli.client import describe_failure, describe_response, err, exit_with_error, open_client, out, show_text
+from mnema_cli.client import (
+    Where,
+    describe_failure,
+    describe_response,
+    err,
+    exit_with_error,
+    open_client,
+    out,
+    show_text,
+)
 
 EVENTS: Final = {"Accept": "text/event-stream"}
 AGAIN_S: Final = 1.0
@@ -18,6 +27,7 @@ PATIENCE: Final = 30
 
 def show_changes(
     user: Annotated[str | None, typer.Option(help="only this user's memories")] = None,
+    where: Where = None,
     after: Annotated[str | None, typer.Option(help="the id of the last event; start: before the first")] = None,
     follow: Annotated[bool, typer.Option("--follow", help="stay, and print each change as it comes")] = False,
     memory: Annotated[bool, typer.Option("--memory", help="with the memory as it is now")] = False,
@@ -25,7 +35,7 @@ def show_changes(
     as_json: Annotated[bool, typer.Option("--json", help="print each event as a line of JSON")] = False,
 ) -> None:
     """Show the changes of memories, oldest first. Without --after they begin now, so there is nothing to show yet."""
-    params: dict[str, Any] = {"user_id": user, "memory": memory or None}
+    params: dict[str, Any] = {"user_id": user, "where": where, "memory": memory or None}
     with open_client() as client:
         if follow:
             for event in _follow(client, params, after):

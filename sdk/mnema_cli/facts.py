@@ -10,6 +10,7 @@ from mnema_cli.client import (
     AsJson,
     AsOf,
     ValidAt,
+    Where,
     exit_with_error,
     iterate_items,
     open_client,
@@ -34,13 +35,14 @@ def facts_list(
     topic: Annotated[str | None, typer.Option(help=TOPIC_HELP)] = None,
     as_of: AsOf = None,
     valid_at: ValidAt = None,
+    where: Where = None,
     as_json: AsJson = False,
 ) -> None:
     """List a user's facts by topic, thread and rank."""
-    times = {"as_of": as_of, "valid_at": valid_at}
+    which = {"as_of": as_of, "valid_at": valid_at, "where": where}
     key = topic and _topic_key(topic)
     with open_client() as client:
-        items = list(iterate_items(client, "/facts", user_id=user, thread_id=thread, topic_key=key, **times))
+        items = list(iterate_items(client, "/facts", user_id=user, thread_id=thread, topic_key=key, **which))
     if as_json:
         print_json({"items": items, "next_cursor": None})
         return

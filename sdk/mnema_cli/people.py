@@ -10,6 +10,7 @@ import typer
 from rich.markup import escape
 
 from mnema_cli.client import (
+    Where,
     describe_failure,
     describe_response,
     error_text,
@@ -22,12 +23,19 @@ from mnema_cli.client import (
 UserOption = Annotated[str, typer.Option("--user", help="user_id")]
 
 
-def export_user(user: UserOption, to: Annotated[Path, typer.Option(help="the file to create or replace")]) -> None:
-    """Write all data of a user to a file, one JSON record a line."""
+def export_user(
+    user: UserOption,
+    to: Annotated[Path, typer.Option(help="the file to create or replace")],
+    where: Where = None,
+) -> None:
+    """Write all data of a user to a file, one JSON record a line.
+
+    With --where: the memories alone that match.
+    """
     draft = to.with_name(f"{to.name}.part")
     with open_client() as client:
         try:
-            _download_export(client, f"{_user_path(user)}/export", draft)
+            _download_export(client, f"{_user_path(user)}/export", {} if where is None else {"where": where}, draft)
             draft.replace(to)
         except OSError as error:
             exit_with_error(f"cannot write {error_text(error)}")
@@ -38,9 +46,9 @@ def export_user(user: UserOption, to: Annotated[Path, typer.Option(help="the fil
         out.print(f"{sum(1 for _ in file)} records written to {escape(str(to))}", highlight=False)
 
 
-def _download_export(client: httpx.Client, path: str, to: Path) -> None:
+def _download_export(client: httpx.Client, path: str, params: dict[str, str], to: Path) -> None:
     try:
-        with client.stream("GET", path) as response, to.open("wb") as file:
+        with client.stream("GET", path, params=params) as response, to.open("wb") as file:
             if not response.is_success:
                 response.read()
                 exit_with_error(describe_response(response))

@@ -9,11 +9,13 @@ from mnema_cli.client import (
     USAGE,
     AsJson,
     Columns,
+    Where,
     exit_with_error,
     open_client,
     out,
     print_json,
     print_page,
+    read_where,
     request_json,
     write_time,
 )
@@ -28,12 +30,20 @@ def add_webhook(
     event: Annotated[list[str] | None, typer.Option(help="ADD, UPDATE, …; repeat for several; all if absent")] = None,
     category: Annotated[list[str] | None, typer.Option(help="repeat for several; all if absent")] = None,
     user: Annotated[str | None, typer.Option(help="only this user's memories")] = None,
+    where: Where = None,
     with_memory: Annotated[bool, typer.Option("--with-memory", help="send the memory too")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Make a webhook and print its secret, which is shown once."""
-    body = {"url": url, "events": event or [], "categories": category or [], "user_id": user}
-    _print_webhook(_call("POST", "", json=body | {"with_memory": with_memory}), as_json)
+    body = {
+        "url": url,
+        "events": event or [],
+        "categories": category or [],
+        "user_id": user,
+        "where": read_where(where),
+        "with_memory": with_memory,
+    }
+    _print_webhook(_call("POST", "", json=body), as_json)
 
 
 @webhook_app.command("list")

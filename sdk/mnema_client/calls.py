@@ -95,7 +95,7 @@ def page(*, cursor: str | None = None, **fields: Unpack[ListFields]) -> Call[Pag
     given: dict[str, Any] = {**fields}
     if (pairs := given.get("metadata")) is not None:
         given["metadata"] = metadata_pairs(pairs)
-    given["where"] = _where_text(given.get("where"))
+    given["where"] = where_text(given.get("where"))
     return get_call("/memory", Page[Memory], cursor=cursor, **given)
 
 
@@ -236,7 +236,7 @@ def export(
 
     With `as_of`, `valid_at` or `where`: only the memories that match, as they were at that time.
     """
-    params = query_params(as_of=as_of, valid_at=valid_at, where=_where_text(where))
+    params = query_params(as_of=as_of, valid_at=valid_at, where=where_text(where))
     return Call("GET", f"/users/{path_segment(user_id)}/export", ignore_body, params)
 
 
@@ -363,7 +363,8 @@ def query_params(**values: Any) -> dict[str, str | list[str]]:
     return {name: _param_texts(value) for name, value in values.items() if value is not None}
 
 
-def _where_text(where: Mapping[str, Any] | str | None) -> str | None:
+def where_text(where: Mapping[str, Any] | str | None) -> str | None:
+    """Return the conditions of `where` as JSON text; a text as it is."""
     return encode_json(where).decode() if isinstance(where, Mapping) else where
 
 

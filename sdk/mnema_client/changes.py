@@ -4,7 +4,7 @@ import asyncio
 import json
 import random
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -12,7 +12,7 @@ import httpx
 from mnema_wire.changes import ChangeEvent, ChangesEnd
 from pydantic import BaseModel
 
-from mnema_client.calls import query_params
+from mnema_client.calls import query_params, where_text
 from mnema_client.errors import BrokenOff, error_from_problem
 from mnema_client.methods import AsyncClient, Method, SyncClient
 from mnema_client.streams import EVENTS, Event
@@ -30,15 +30,22 @@ class ChangesPage(BaseModel):
 
 
 def changes_page(
-    user_id: str | None = None, *, after: str | None = None, memory: bool = False, limit: int | None = None
+    user_id: str | None = None,
+    *,
+    where: Mapping[str, Any] | str | None = None,
+    after: str | None = None,
+    memory: bool = False,
+    limit: int | None = None,
 ) -> Call[ChangesPage]:
     """Return the changes behind a cursor: `after` is the id of the last event, or the `next_cursor` of a page.
 
-    Without a cursor the page has no events and says where changes begin now; `start` is before the first change. With
+    `where`: only the changes of memories that match, after the change or before it. Without a cursor the page has no
+    events and says where changes begin now; `start` is before the first change. With
     `memory`, each event has the memory as it is now. Raise CursorOfOtherDatabase after a restore: then list all
     memories again, and begin without a cursor.
     """
-    params = query_params(user_id=user_id, after=after, memory=memory or None, limit=limit)
+    whose = {"user_id": user_id, "where": where_text(where)}
+    params = query_params(**whose, after=after, memory=memory or None, limit=limit)
     return Call("GET", "/changes", _read_page, params)
 
 
@@ -52,13 +59,15 @@ class FollowedChanges:
     """A stream that is opened again when it breaks. `after`: the cursor of all that was read."""
 
     user_id: str | None
+    where: Mapping[str, Any] | str | None
     after: str | None
     memory: bool
     headers: dict[str, str] = field(default_factory=lambda: {"Accept": EVENTS})
 
     def build_call(self) -> Call[None]:
         """Return the call that opens the stream behind what was read."""
-        params = query_params(user_id=self.user_id, after=self.after, memory=self.memory or None)
+        whose = {"user_id": self.user_id, "where": where_text(self.where)}
+        params = query_params(**whose, after=self.after, memory=self.memory or None)
         return Call("GET", "/changes", lambda _response: None, params, headers=self.headers)
 
     def read_event(self, event: Any) -> ChangeEvent | None:
@@ -81,15 +90,21 @@ class SyncChangeMethods(SyncClient):
     """The method of `Mnema` that follows changes."""
 
     def changes(
-        self, user_id: str | None = None, *, after: str | None = None, memory: bool = False
+        self,
+        user_id: str | None = None,
+        *,
+        where: Mapping[str, Any] | str | None = None,
+        after: str | None = None,
+        memory: bool = False,
     ) -> Iterator[ChangeEvent]:
         """Yield the changes behind `after` as they come, without end. Without it, begin now.
 
         Keep the `id` of the last event that you dealt with, and pass it as `after` to go on later. A stream that
         breaks is opened again; MnemaError is raised if that fails for longer than `retry` allows. With `memory`, each
-        event has the memory as it is now. After CursorOfOtherDatabase list all memories again.
+        event has the memory as it is now; `where`: only the changes of memories that match. After CursorOfOtherDatabase
+        list all memories again.
         """
-        followed = FollowedChanges(user_id, after, memory)
+        followed = FollowedChanges(user_id, where, after, memory)
         while True:
             try:
                 for event in self._sender.stream_documents(followed.build_call()):
@@ -104,10 +119,15 @@ class AsyncChangeMethods(AsyncClient):
     """The method of `AsyncMnema` that follows changes."""
 
     async def changes(
-        self, user_id: str | None = None, *, after: str | None = None, memory: bool = False
+        self,
+        user_id: str | None = None,
+        *,
+        where: Mapping[str, Any] | str | None = None,
+        after: str | None = None,
+        memory: bool = False,
     ) -> AsyncIterator[ChangeEvent]:
         """Yield the changes behind `after` as they come, without end, as `Mnema.changes` does."""
-        followed = FollowedChanges(user_id, after, memory)
+        followed = FollowedChanges(user_id, where, after, memory)
         while True:
             try:
                 async for event in self._sender.stream_documents(followed.build_call()):

@@ -133,13 +133,18 @@ class Mnema(MemoryMethods, SyncSourceMethods, SyncChangeMethods):
                     broken = error
 
     def export(
-        self, user_id: str, *, as_of: Moment | None = None, valid_at: Moment | None = None
+        self,
+        user_id: str,
+        *,
+        as_of: Moment | None = None,
+        valid_at: Moment | None = None,
+        where: Mapping[str, Any] | str | None = None,
     ) -> Iterator[dict[str, Any]]:
         """Yield all records of a user as they come; each has its `kind`. BrokenOff: the export is incomplete.
 
-        With `as_of` or `valid_at`: only the memories, as they were at that time.
+        With `as_of`, `valid_at` or `where`: only the memories that match, as they were at that time.
         """
-        return self._sender.stream_documents(calls.export(user_id, as_of=as_of, valid_at=valid_at))
+        return self._sender.stream_documents(calls.export(user_id, as_of=as_of, valid_at=valid_at, where=where))
 
     def is_available(self) -> bool:
         """Tell whether the server answers GET /health. Never raise and never retry."""
@@ -178,13 +183,18 @@ class AsyncMnema(MemoryMethods, AsyncSourceMethods, AsyncChangeMethods):
                     broken = error
 
     def export(
-        self, user_id: str, *, as_of: Moment | None = None, valid_at: Moment | None = None
+        self,
+        user_id: str,
+        *,
+        as_of: Moment | None = None,
+        valid_at: Moment | None = None,
+        where: Mapping[str, Any] | str | None = None,
     ) -> AsyncIterator[dict[str, Any]]:
         """Yield all records of a user as they come; each has its `kind`. BrokenOff: the export is incomplete.
 
-        With `as_of` or `valid_at`: only the memories, as they were at that time.
+        With `as_of`, `valid_at` or `where`: only the memories that match, as they were at that time.
         """
-        return self._sender.stream_documents(calls.export(user_id, as_of=as_of, valid_at=valid_at))
+        return self._sender.stream_documents(calls.export(user_id, as_of=as_of, valid_at=valid_at, where=where))
 
     async def is_available(self) -> bool:
         """Tell whether the server answers GET /health. Never raise and never retry."""

@@ -18,7 +18,16 @@ from mnema_wire.facts import (
 )
 from mnema_wire.memory import HistoryEntry
 
-from mnema_client.calls import JSON, get_call, idempotency_headers, json_body, model_reader, path_id, path_segment
+from mnema_client.calls import (
+    JSON,
+    get_call,
+    idempotency_headers,
+    json_body,
+    model_reader,
+    path_id,
+    path_segment,
+    where_text,
+)
 from mnema_client.requests import Moment
 from mnema_client.transport import Call
 
@@ -62,15 +71,16 @@ def facts(
     topic_key: str | None = None,
     as_of: Moment | None = None,
     valid_at: Moment | None = None,
+    where: Mapping[str, Any] | str | None = None,
     limit: int | None = None,
     cursor: str | None = None,
 ) -> Call[Page[Fact]]:
     """Return one page of a user's facts by topic, thread and rank. `limit`: facts a page, 1 to 200.
 
-    `as_of`: those that Mnema knew then; `valid_at`: those that the user had stated by then. Name them again with a
-    cursor.
+    `as_of`: those that Mnema knew then; `valid_at`: those that the user had stated by then; `where`: those that match.
+    Name them again with a cursor.
     """
-    whose = {"user_id": user_id, "thread_id": thread_id, "topic_key": topic_key}
+    whose = {"user_id": user_id, "thread_id": thread_id, "topic_key": topic_key, "where": where_text(where)}
     return get_call("/facts", Page[Fact], **whose, as_of=as_of, valid_at=valid_at, limit=limit, cursor=cursor)
 
 

@@ -1,6 +1,6 @@
 """The calls on webhooks, which need scope `admin`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -17,7 +17,8 @@ from mnema_wire.webhooks import (
     WebhookTest,
 )
 
-from mnema_client.calls import JSON, json_body, model_reader, path_id, query_params
+from mnema_client.calls import JSON, fill_body, json_body, model_reader, path_id, query_params
+from mnema_client.requests import encode_body
 from mnema_client.transport import Call
 
 
@@ -27,12 +28,21 @@ def create_webhook(
     events: Sequence[str] = (),
     categories: Sequence[str] = (),
     user_id: str | None = None,
+    where: Mapping[str, Any] | None = None,
     with_memory: bool = False,
     secret: str | None = None,
 ) -> Call[WebhookSecret]:
     """Make a webhook; `mnema_wire.webhooks.NewWebhook` explains each field. The answer shows its secret once."""
-    chosen = {"events": list(events), "categories": list(categories), "user_id": user_id, "with_memory": with_memory}
-    content = json_body(NewWebhook, url=url, secret=secret, **chosen)
+    content = json_body(
+        NewWebhook,
+        url=url,
+        events=list(events),
+        categories=list(categories),
+        user_id=user_id,
+        where=where,
+        with_memory=with_memory,
+        secret=secret,
+    )
     return Call("POST", "/webhooks", model_reader(WebhookSecret), content=content, headers=JSON, repeatable=False)
 
 
@@ -47,8 +57,11 @@ def get_webhook(webhook_id: UUID | str) -> Call[Webhook]:
 
 
 def change_webhook(webhook_id: UUID | str, **fields: Any) -> Call[Webhook]:
-    """Change the named fields of `mnema_wire.webhooks.WebhookChanges`, such as `enabled`."""
-    content = json_body(WebhookChanges, **fields)
+    """Change the named fields of `mnema_wire.webhooks.WebhookChanges`, such as `enabled`.
+
+    `user_id=None` means all users again, `where=None` any memory.
+    """
+    content = encode_body(fill_body(WebhookChanges, fields))
     return Call("PATCH", _path(webhook_id), model_reader(Webhook), content=content, headers=JSON)
 
 

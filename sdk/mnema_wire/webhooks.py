@@ -1,13 +1,13 @@
 """Webhooks and their deliveries."""
 
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Any
 from uuid import UUID
 
 from pydantic import ConfigDict, Field
 
 from mnema_wire.bases import Answered, Change, Page, Request, words
-from mnema_wire.fields import Identifier
+from mnema_wire.fields import Identifier, Where
 from mnema_wire.memory import CHANGES
 
 ChangeName = Annotated[str, words(*CHANGES)]
@@ -27,18 +27,22 @@ class NewWebhook(Request):
     events: _Events = Field(default_factory=list, description="only these changes; all if empty")
     categories: _Categories = Field(default_factory=list, description="only these categories; all if empty")
     user_id: Identifier | None = Field(default=None, description="only this user's memories")
+    where: Where | None = None
     with_memory: bool = Field(default=False, strict=True, description="messages have the memory as it is at sending")
     secret: Secret | None = Field(default=None, description="a secret of your own; a new one if absent")
 
 
 class WebhookChanges(Change):
-    """The fields to change. Absent fields stay as they are; `user_id: null` means all users."""
+    """The fields to change. Absent fields stay as they are; `user_id: null` means all users,
+    `where: null` any memory.
+    """
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"enabled": False}]})
     url: _Url = "-"
     events: _Events = Field(default_factory=list)
     categories: _Categories = Field(default_factory=list)
     user_id: Identifier | None = None
+    where: Where | None = None
     with_memory: bool = Field(default=False, strict=True)
     enabled: bool = Field(default=True, strict=True, description="a disabled webhook keeps what waits")
 
@@ -58,6 +62,7 @@ class Webhook(Answered):
     events: list[ChangeName]
     categories: list[str]
     user_id: str | None
+    where: dict[str, Any] | None = Field(default=None, description="the conditions on the memories; null: none")
     with_memory: bool
     enabled: bool
     reason: str | None = Field(description="why Mnema disabled it: `gone` after an answer 410")

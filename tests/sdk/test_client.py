@@ -192,6 +192,29 @@ async def test_changes_follow_a_cursor_and_a_deletion_may_name_its_version(eithe
         await either.changes_page("maya", after=of_other)
 
 
+async def test_a_filter_chooses_changes_exports_and_facts(either: Either) -> None:
+    start = (await either.changes_page()).end.next_cursor
+    written = await either.remember("Maya books the venue.", tags=["work"], **MAYA)
+    await either.remember("Maya rows.", **MAYA)
+    await either.store_facts("maya", text="My favorite colors are red and blue.")
+    where = {"tags": {"contains": "work"}}
+    exported = await either.export("maya", where=where)
+    assert [record["id"] for record in exported if record["kind"] == "memory"] == [str(written.id)]
+    assert [fact.value for fact in await either.facts("maya", where={"text": "blue"})] == ["blue"]
+    found: list[Any] = []
+    while not found:  # older transactions come first
+        found = (await either.changes_page(after=start, where=where)).events
+    assert [change.memory_id for change in found] == [str(written.id)]
+
+
+async def test_a_webhook_is_set_back_to_all_users_and_any_memory(either: Either) -> None:
+    made = await either.create_webhook("http://127.0.0.1:1", user_id="maya", where={"pinned": True})
+    kept = await either.change_webhook(made.id, with_memory=True)
+    assert (kept.user_id, kept.where, kept.with_memory) == ("maya", {"pinned": True}, True)
+    cleared = await either.change_webhook(made.id, user_id=None, where=None)
+    assert (cleared.user_id, cleared.where, cleared.with_memory) == (None, None, True)
+
+
 async def test_changes_come_as_they_happen(server: str, caller: Caller) -> None:
     async with AsyncMnema(server, caller.key) as client:
         start = (await client.changes_page()).end.next_cursor

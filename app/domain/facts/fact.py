@@ -4,8 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 from uuid import UUID
+
+from app.domain.where.tree import Node
 
 
 class FactKind(StrEnum):
@@ -88,11 +90,15 @@ class QuestionPart:
     language: str = "en"
 
 
+WHERE_FIELDS: Final = frozenset({"id", "text", "category", "user_id", "thread_id", "created_at", "updated_at"})
+"""The fields of a memory that a fact has too; its text is the value."""
+
+
 @dataclass(frozen=True, slots=True)
 class FactFilter:
     """The facts to read: of a user, and of a thread, a topic and a rank (None: of any).
 
-    `in_place`: with `thread_id` None, only facts without a thread.
+    `in_place`: with `thread_id` None, only facts without a thread. `where` knows the fields of WHERE_FIELDS.
     """
 
     user_id: str
@@ -100,6 +106,7 @@ class FactFilter:
     topic_key: str | None = None
     rank: int | None = None
     in_place: bool = False
+    where: Node | None = None
 
 
 @dataclass(frozen=True, slots=True)

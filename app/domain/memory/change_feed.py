@@ -7,17 +7,18 @@ from uuid import UUID
 
 from app.domain.epochs import ChangePosition
 from app.domain.memory.memory import Memory
+from app.domain.where.tree import Node
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeFilter:
-    """The events that a subscriber wants: those of one user, or of all.
+    """The events that a subscriber wants: those of one user, or of all. It chooses among what the key may see.
 
-    It chooses among what the key may see. Each further condition on the memory of an event belongs here, and in the
-    statement that takes it (`memory/change_feed.sql`).
+    `where`: only those whose memory matches, as the change left it or as it was before.
     """
 
     user_id: str | None = None
+    where: Node | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,15 +1,25 @@
 """Webhooks and their deliveries."""
 
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
+
+from mnema_wire.limits import MAX_JSON_BYTES
+
+from app.domain.errors import InvalidInput
+from app.domain.where.parsing import parse_where, read_where
+from app.domain.where.tree import FIELDS, Node
 
 MAX_WEBHOOKS: Final = 50
 """Webhooks of a tenant."""
 RETRIES_S: Final = (5, 60, 300, 1800, 7200, 18000, 36000, 50400, 64800, 79200)
 """Seconds after each failed attempt until the next one. They add up to three days."""
+WHERE_FIELDS: Final = frozenset(FIELDS) - {"user_id"}
+"""The fields that `where` of a webhook knows: an erasure finds a user only in the webhook's own field."""
 FORMER_SECRET_S: Final = 86_400
 """Seconds for which the former secret signs too after a rotation."""
 
@@ -24,27 +34,37 @@ class DeliveryState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class WebhookChoice:
-    """The changes that a webhook sends. Empty lists and None stand for all."""
+    """The changes that a webhook sends. Empty lists and None stand for all. `where`: a checked filter as JSON text."""
 
     events: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
     user_id: str | None = None
+    where: str | None = None
     with_memory: bool = False
 
     def has_category(self, category: str | None) -> bool:
         """Return whether changes of memories in the category are sent."""
         return not self.categories or category in self.categories
 
+    def read_where(self) -> Node | None:
+        """Return the filter as a tree, None if there is none."""
+        return read_where(self.where, WHERE_FIELDS)
+
 
 @dataclass(frozen=True, slots=True)
 class WebhookEdit:
-    """The fields of a webhook to change; None leaves one as it is. `all_users`: the webhook is for all users again."""
+    """The fields of a webhook to change; None leaves one as it is.
+
+    `cleared`: the names of fields that are set back, so that the webhook is for all users (`user_id`) or for what any
+    memory is like (`where`).
+    """
 
     url: str | None = None
     events: tuple[str, ...] | None = None
     categories: tuple[str, ...] | None = None
     user_id: str | None = None
-    all_users: bool = False
+    where: str | None = None
+    cleared: tuple[str, ...] = ()
     with_memory: bool | None = None
     enabled: bool | None = None
 
@@ -106,6 +126,17 @@ class Attempt:
     def has_gone(self) -> bool:
         """True if the receiver says that it wants no more."""
         return self.status == 410
+
+
+def check_where(given: Mapping[str, Any] | None) -> str | None:
+    """Return a filter as the text to store, None for None. Raise InvalidInput if it is no filter or too large."""
+    if given is None:
+        return None
+    parse_where(given, fields=WHERE_FIELDS)
+    text = json.dumps(given, ensure_ascii=False, separators=(",", ":"))
+    if len(text.encode()) > MAX_JSON_BYTES:
+        raise InvalidInput(f"where: at most {MAX_JSON_BYTES} bytes as JSON", param="where")
+    return text
 
 
 def retry_s(attempts: int, jitter: float) -> float | None:

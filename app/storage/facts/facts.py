@@ -7,6 +7,7 @@ from uuid import UUID
 
 from app.domain.facts.fact import Fact, FactFilter
 from app.domain.facts.retractions import KnownFact
+from app.domain.filters import Filters
 from app.domain.memory.moments import Moments
 from app.domain.paging import Position
 from app.domain.principal import Principal
@@ -72,8 +73,9 @@ class FactStorage:
         self, tx: ReadTx, principal: Principal, filters: FactFilter, after: Sequence[str] | None, limit: int
     ) -> list[Fact]:
         """Return a page of facts by topic, thread and rank. `after`: the place of the previous page's last fact."""
-        place = filters.user_id, filters.thread_id, filters.topic_key, limit
-        rows = await tx.fetch(_SQL["page"], principal.tenant_id, principal.category_list, *place, after, filters.rank)
+        place = filters.user_id, filters.thread_id, filters.topic_key, limit, after, filters.rank
+        conditions = Filters(where=filters.where).row_conditions() or None
+        rows = await tx.fetch(_SQL["page"], principal.tenant_id, principal.category_list, *place, conditions)
         return [fact_from_json(row["fact"]) for row in rows]
 
     async def list_former(
@@ -87,12 +89,13 @@ class FactStorage:
     ) -> list[Fact]:
         """Return facts as they were at `moments`, by topic, thread and rank; those of before a doubt without it."""
         where = filters.user_id, None, filters.thread_id, filters.in_place, filters.topic_key, filters.rank
-        rows = await self._fetch_former(tx, principal, moments, *where, after, limit)
+        conditions = Filters(where=filters.where).row_conditions() or None
+        rows = await self._fetch_former(tx, principal, moments, *where, after, limit, conditions)
         return [fact_from_row(row) for row in rows]
 
     async def get_former(self, tx: ReadTx, principal: Principal, fact_id: UUID, moments: Moments) -> Fact | None:
         """Return a fact as it was at `moments`, None if it was not there."""
-        where = None, fact_id, None, False, None, None, None, 1
+        where = None, fact_id, None, False, None, None, None, 1, None
         rows = await self._fetch_former(tx, principal, moments, *where)
         return fact_from_row(rows[0]) if rows else None
 

@@ -15,11 +15,14 @@ WHERE f.tenant_id = $1 AND f.id = $2 AND f.removed_at IS NULL AND ($3::text[] IS
 SELECT fact_json(f) AS fact FROM facts f WHERE f.tenant_id = $1 AND f.id = ANY ($2)
 
 -- name: page
--- By topic, thread and rank. $7 is the last row of the previous page, or null.
+-- By topic, thread and rank. $7 is the last row of the previous page, or null. $9: the fact must match as a memory with
+-- the fact's own fields, whose text is the value; null: any.
 SELECT fact_json(f) AS fact FROM facts f
 WHERE f.tenant_id = $1 AND f.removed_at IS NULL AND ($2::text[] IS NULL OR f.category = ANY ($2))
   AND f.user_id = $3 AND ($4::text IS NULL OR f.thread_id = $4) AND ($5::text IS NULL OR f.topic_key = $5)
   AND ($8::int IS NULL OR f.rank = $8)
+  AND ($9::jsonb IS NULL
+       OR memory_matches(jsonb_populate_record(NULL::memories, to_jsonb(f) || jsonb_build_object('text', f.value)), $9))
   AND ($7::text[] IS NULL OR (f.topic_key, coalesce(f.thread_id, ''), coalesce(f.rank, 0), f.id::text)
                              > (($7::text[])[1], ($7::text[])[2], ($7::text[])[3]::int, ($7::text[])[4]))
 ORDER BY f.topic_key, coalesce(f.thread_id, ''), coalesce(f.rank, 0), f.id::text LIMIT $6
@@ -32,13 +35,11 @@ WHERE f.tenant_id = $1 AND f.removed_at IS NULL AND ($2::text[] IS NULL OR f.cat
 -- name: former
 -- The facts of the user $5, or the one with the id $6, as the history had them at $3 (null: as it has them now), counting
 -- only what was stated until $4 (null: whenever). Within the thread $7, or in its place alone if $8. By topic, thread and
--- rank; $11 is the last row of the previous page, or null. An image has no fields that were null. A purged or erased
+-- rank; $11 is the last row of the previous page, or null. $13: what the fact must match, as in `page`. An image has no fields that were null. A purged or erased
 -- value has none. A change that kept the time of the statement counts from its own time on. History has neither doubts
 -- nor the time at which a value was stated again: the fact has the last of each.
 SELECT w.id, w.user_id, w.thread_id, w.topic_key, w.kind, w.rank, w.value, w.category, w.source_message_id,
-       CASE WHEN w.updated_at = f.updated_at AND f.created_at <= t.until THEN f.created_at ELSE w.created_at END
-           AS created_at,
-       w.updated_at, CASE WHEN f.doubted_at <= t.until THEN f.doubted_at END AS doubted_at
+       s.created_at, w.updated_at, CASE WHEN f.doubted_at <= t.until THEN f.doubted_at END AS doubted_at
 FROM facts f
 CROSS JOIN LATERAL (SELECT coalesce(least($3::timestamptz, $4::timestamptz), 'infinity') AS until) t
 CROSS JOIN LATERAL (
@@ -51,6 +52,9 @@ CROSS JOIN LATERAL (
     ORDER BY h.ts DESC, h.id DESC LIMIT 1) l
 CROSS JOIN LATERAL jsonb_populate_record(
     f, '{"thread_id": null, "rank": null, "source_message_id": null, "removed_at": null}' || l.image) w
+CROSS JOIN LATERAL (
+    SELECT CASE WHEN w.updated_at = f.updated_at AND f.created_at <= t.until THEN f.created_at ELSE w.created_at END
+        AS created_at) s
 WHERE f.tenant_id = $1 AND w.removed_at IS NULL
   AND ($2::text[] IS NULL OR (f.category = ANY ($2) AND w.category = ANY ($2)))
   AND ($5::text IS NULL OR f.user_id = $5) AND ($6::uuid IS NULL OR f.id = $6)
@@ -58,6 +62,8 @@ WHERE f.tenant_id = $1 AND w.removed_at IS NULL
   AND ($9::text IS NULL OR w.topic_key = $9) AND ($10::int IS NULL OR w.rank = $10)
   AND ($11::text[] IS NULL OR (w.topic_key, coalesce(w.thread_id, ''), coalesce(w.rank, 0), w.id::text)
                               > (($11::text[])[1], ($11::text[])[2], ($11::text[])[3]::int, ($11::text[])[4]))
+  AND ($13::jsonb IS NULL OR memory_matches(jsonb_populate_record(
+      NULL::memories, to_jsonb(w) || jsonb_build_object('text', w.value, 'created_at', s.created_at)), $13))
 ORDER BY w.topic_key, coalesce(w.thread_id, ''), coalesce(w.rank, 0), w.id::text LIMIT $12
 
 -- name: history

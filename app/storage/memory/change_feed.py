@@ -6,6 +6,7 @@ from uuid import UUID
 
 from app.domain.epochs import ChangePosition, Stamp
 from app.domain.errors import CursorOfOtherDatabase
+from app.domain.filters import Filters
 from app.domain.memory.change_feed import ChangeEvent, ChangeFilter, ChangePage
 from app.domain.memory.memory import Memory
 from app.domain.principal import Principal
@@ -30,7 +31,8 @@ class ChangeFeedStorage:
         Raise CursorOfOtherDatabase if `after` is not from this database, or if the database has lost that record since.
         """
         place = after.stamp.number, after.record
-        choice = wanted.user_id, principal.category_list
+        conditions = Filters(where=wanted.where).row_conditions() or None
+        choice = wanted.user_id, principal.category_list, conditions
         rows = await tx.fetch(_statement("page"), principal.tenant_id, *place, limit, *choice)
         first = rows[0]
         after.stamp.require_epoch(first["epoch"])

@@ -3,8 +3,9 @@
 -- a place always names a record (the first one, a stamp of 0), and records are never deleted. A transaction's records
 -- count from the moment at which no older transaction runs: so the order never changes, and no later record gets a place
 -- behind which somebody has read. $5 user or null, $6 the key's categories or null. The records of facts and of consent
--- are no events. Of a purged or erased memory nothing but its id is left: a reader of one user, or of some categories,
--- does not hear of it.
+-- are no events. Of a purged or erased memory nothing but its id is left: a reader of one user, of some categories, or of
+-- what matches $7 (null: all) does not hear of it. $7 must be true of an image that the record has and that the key may
+-- see; without images, of the memory.
 WITH s AS MATERIALIZED (SELECT epoch, stamp FROM settled()),
 page AS MATERIALIZED (
     SELECT h.stamp, h.id, h.memory_id, h.event, h.ts, h.meta->'after' AS after, h.meta->'before' AS before,
@@ -20,8 +21,13 @@ told AS (
            coalesce(p.after->>'type', p.before->>'type', m.type) AS type,
            (p.after->>'version')::int AS version, m.category AS present
     FROM page p LEFT JOIN memories m ON m.tenant_id = $1 AND m.id = p.memory_id::uuid
-    WHERE m.id IS NOT NULL OR (coalesce(p.after, p.before) IS NULL AND NOT p.imported)
-       OR coalesce(p.after, p.before) ? 'type'),
+    WHERE (m.id IS NOT NULL OR (coalesce(p.after, p.before) IS NULL AND NOT p.imported)
+           OR coalesce(p.after, p.before) ? 'type')
+      AND ($7::jsonb IS NULL
+           OR coalesce(p.after, p.before) IS NULL AND m.id IS NOT NULL AND memory_matches(m, $7)
+           OR EXISTS (
+               SELECT FROM unnest(ARRAY[p.after, p.before]) i(image) CROSS JOIN LATERAL former_memory(m, i.image) w
+               WHERE i.image IS NOT NULL AND ($6::text[] IS NULL OR w.category = ANY ($6)) AND memory_matches(w, $7)))),
 wanted AS (
     SELECT t.* FROM told t
     WHERE t.event <> 'CONSENT' AND ($5::text IS NULL OR t.user_id = $5)

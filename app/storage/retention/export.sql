@@ -224,7 +224,7 @@ ORDER BY day LIMIT $5
 
 -- name: webhook
 -- The webhooks that are for the user alone, without their secrets.
-SELECT id, url, events, categories, user_id, with_memory, state, reason, created_at, updated_at FROM webhooks
+SELECT id, url, events, categories, user_id, conditions, with_memory, state, reason, created_at, updated_at FROM webhooks
 WHERE tenant_id = $1 AND user_id = $2 AND $3::text[] IS NULL AND ($4::uuid IS NULL OR id > $4) ORDER BY id LIMIT $5
 
 -- name: webhook_delivery

@@ -217,8 +217,8 @@ TABLES: Final[Mapping[str, TableData]] = {
     "webhooks": _owned(
         SWEEP,
         "user_id",
-        "tenant_id id url events categories with_memory secret former_secret former_until state reason stamp record"
-        " due_at created_at updated_at",
+        "tenant_id id url events categories conditions with_memory secret former_secret former_until state reason stamp"
+        " record due_at created_at updated_at",
     ),
     "usage_days": _owned(SWEEP, "user_id", "tenant_id day queries tokens"),
     "user_context": _owned("erase_consent", "user_id item value", "tenant_id field patch_id updated_at"),

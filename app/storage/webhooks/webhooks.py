@@ -76,7 +76,7 @@ class WebhookStorage:
     async def create_webhook(self, tx: WriteTx, principal: Principal, new: NewWebhook, begin: ChangePosition) -> None:
         """Store a webhook that hears of the changes behind `begin`."""
         choice = new.choice
-        chosen = list(choice.events), list(choice.categories), choice.user_id, choice.with_memory
+        chosen = list(choice.events), list(choice.categories), choice.user_id, choice.where, choice.with_memory
         secret = self._encrypt(principal, new.id, new.secret)
         place = begin.stamp.number, begin.record
         await tx.execute(_SQL["create"], principal.tenant_id, new.id, new.url, *chosen, secret, *place)
@@ -85,8 +85,8 @@ class WebhookStorage:
         """Change a webhook; return False if there is none."""
         events, categories = (None if one is None else list(one) for one in (edit.events, edit.categories))
         state = None if edit.enabled is None else "enabled" if edit.enabled else "disabled"
-        fields = edit.url, events, categories, edit.user_id, edit.with_memory, edit.all_users, state
-        return bool(await tx.fetch(_SQL["change"], principal.tenant_id, webhook_id, *fields))
+        chosen = edit.url, events, categories, edit.user_id, edit.where, edit.with_memory
+        return bool(await tx.fetch(_SQL["change"], principal.tenant_id, webhook_id, *chosen, state, list(edit.cleared)))
 
     async def rotate_secret(
         self, tx: WriteTx, principal: Principal, webhook_id: UUID, secret: str, former_s: float
@@ -124,8 +124,7 @@ class WebhookStorage:
         row = await tx.fetchrow(_SQL["cursor"], principal.tenant_id, webhook_id)
         if row is None:
             return None
-        choice = WebhookChoice(tuple(row["events"]), tuple(row["categories"]), row["user_id"])
-        return WebhookPlace(choice, row["stamp"], row["record"], row["pending"])
+        return WebhookPlace(_choice_from_row(row), row["stamp"], row["record"], row["pending"])
 
     async def add_deliveries(
         self, tx: WriteTx, principal: Principal, webhook_id: UUID, events: Sequence[ChangeEvent], to: ChangePosition
@@ -226,12 +225,21 @@ def _delivery_row(event: ChangeEvent) -> Mapping[str, Any]:
     }
 
 
+def _choice_from_row(row: Row) -> WebhookChoice:
+    return WebhookChoice(
+        events=tuple(row["events"]),
+        categories=tuple(row["categories"]),
+        user_id=row["user_id"],
+        where=row["conditions"],
+        with_memory=row["with_memory"],
+    )
+
+
 def _webhook_from_row(row: Row) -> Webhook:
-    choice = WebhookChoice(tuple(row["events"]), tuple(row["categories"]), row["user_id"], row["with_memory"])
     return Webhook(
         id=row["id"],
         url=row["url"],
-        choice=choice,
+        choice=_choice_from_row(row),
         enabled=row["state"] == "enabled",
         reason=row["reason"],
         created_at=row["created_at"],

@@ -5,7 +5,7 @@ SELECT tenant_id, id FROM due_webhooks($1)
 
 -- name: list
 -- $2 one webhook or null.
-SELECT w.id, w.url, w.events, w.categories, w.user_id, w.with_memory, w.state, w.reason, w.created_at, w.updated_at,
+SELECT w.id, w.url, w.events, w.categories, w.user_id, w.conditions, w.with_memory, w.state, w.reason, w.created_at, w.updated_at,
        (SELECT count(*) FROM webhook_deliveries d WHERE d.tenant_id = $1 AND d.webhook_id = w.id AND d.state = 'pending') AS pending,
        (SELECT count(*) FROM webhook_deliveries d WHERE d.tenant_id = $1 AND d.webhook_id = w.id AND d.state = 'dead') AS dead
 FROM webhooks w WHERE w.tenant_id = $1 AND ($2::uuid IS NULL OR w.id = $2) ORDER BY w.created_at, w.id
@@ -14,14 +14,15 @@ FROM webhooks w WHERE w.tenant_id = $1 AND ($2::uuid IS NULL OR w.id = $2) ORDER
 SELECT count(*) FROM webhooks WHERE tenant_id = $1
 
 -- name: create
-INSERT INTO webhooks (tenant_id, id, url, events, categories, user_id, with_memory, secret, stamp, record)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+INSERT INTO webhooks (tenant_id, id, url, events, categories, user_id, conditions, with_memory, secret, stamp, record)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
 
 -- name: change
--- Null leaves a field as it is; $8 clears the user. `due_at` stays: a worker may be serving the webhook.
+-- Null leaves a field as it is; $10 names the fields to clear. `due_at` stays: a worker may be serving the webhook.
 UPDATE webhooks SET url = coalesce($3, url), events = coalesce($4::text[], events), categories = coalesce($5::text[], categories),
-    user_id = CASE WHEN $8 THEN NULL ELSE coalesce($6, user_id) END, with_memory = coalesce($7, with_memory),
-    state = coalesce($9, state), reason = CASE WHEN $9 IS NULL THEN reason END, updated_at = now()
+    user_id = CASE WHEN 'user_id' = ANY ($10::text[]) THEN NULL ELSE coalesce($6, user_id) END,
+    conditions = CASE WHEN 'where' = ANY ($10::text[]) THEN NULL ELSE coalesce($7, conditions) END,
+    with_memory = coalesce($8, with_memory), state = coalesce($9, state), reason = CASE WHEN $9 IS NULL THEN reason END, updated_at = now()
 WHERE tenant_id = $1 AND id = $2 RETURNING id
 
 -- name: rotate
@@ -50,7 +51,7 @@ WHERE tenant_id = $1 AND id = $2 AND state = 'enabled' AND due_at <= now() RETUR
 UPDATE webhooks SET due_at = now() + $3::interval WHERE tenant_id = $1 AND id = $2
 
 -- name: cursor
-SELECT events, categories, user_id, stamp, record, (
+SELECT events, categories, user_id, conditions, with_memory, stamp, record, (
     SELECT count(*) FROM webhook_deliveries d WHERE d.tenant_id = $1 AND d.webhook_id = w.id AND d.state = 'pending') AS pending
 FROM webhooks w WHERE tenant_id = $1 AND id = $2 AND state = 'enabled' FOR NO KEY UPDATE
 

@@ -103,8 +103,9 @@ class DeliverWebhooks:
                 return False
             epoch = (await self._feed.find_last(tx, principal)).stamp.epoch
             after = place.in_epoch(epoch)
-            page = await self._feed.read_page(tx, principal, ChangeFilter(place.choice.user_id), after, PAGE)
             choice = place.choice
+            wanted = ChangeFilter(choice.user_id, choice.read_where())
+            page = await self._feed.read_page(tx, principal, wanted, after, PAGE)
             events = [
                 event
                 for event in page.events

@@ -8,6 +8,7 @@ CREATE TABLE webhooks (
     events        text[] NOT NULL,                -- empty: all
     categories    text[] NOT NULL,                -- empty: all
     user_id       text,                           -- null: all
+    conditions    text CHECK (octet_length(conditions) <= 16384),  -- a filter as JSON; null: none
     with_memory   boolean NOT NULL,
     secret        bytea NOT NULL CHECK (length(secret) <= 4096),  -- encrypted for this tenant and webhook
     former_secret bytea CHECK (length(former_secret) <= 4096),    -- signs too until former_until

@@ -1,5 +1,6 @@
 """Facts as they were: `as_of` and `valid_at` on the routes that list and answer facts (`docs/time.md`)."""
 
+import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -42,6 +43,27 @@ async def test_a_list_of_before_is_the_list_that_was_there(http: httpx.AsyncClie
     pages = await http.get("/facts", params={"user_id": "maya", "as_of": seen[1][0], "limit": 2})
     following = {"as_of": seen[1][0], "limit": 2, "cursor": pages.json()["next_cursor"]}
     assert pages.json()["items"] + await listed(http, **following) == seen[1][1]
+
+
+async def test_a_filter_chooses_facts_by_their_own_fields_also_as_they_were(http: httpx.AsyncClient) -> None:
+    await tell(http)
+    then = datetime.now(UTC).isoformat()
+    await tell(http, "My favorite color is teal.")
+    await tell(http, "My favorite tea is sencha.", thread_id="other")
+
+    async def found(where: dict[str, Any], **params: Any) -> list[str]:
+        return [fact["value"] for fact in await listed(http, where=json.dumps(where), **params)]
+
+    assert await found({"text": {"contains": "e"}}) == ["teal", "white", "blue", "sencha"]
+    assert await found({"and": [{"text": {"contains": "e"}}, {"thread_id": "other"}]}) == ["sencha"]
+    assert await found({"text": {"in": ["red", "teal"]}}) == ["teal"]
+    assert await found({"text": {"in": ["red", "teal"]}}, as_of=then) == ["red"]
+    assert await found({"not": {"text": "white"}}, as_of=then) == ["red", "blue"]
+    assert await found({"created_at": {"gt": then}}) == ["teal", "sencha"]
+    assert await found({"created_at": {"gt": then}}, as_of=then) == []
+    wrong = await http.get("/facts", params={"user_id": "maya", "where": '{"pinned": true}'})
+    refused(wrong, 422, "invalid_request")
+    assert wrong.json()["detail"].startswith("where.pinned: unknown field")
 
 
 async def test_one_fact_and_an_answer_are_as_they_were(http: httpx.AsyncClient) -> None:

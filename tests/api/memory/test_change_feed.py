@@ -1,5 +1,7 @@
 """GET /changes: every change of a memory is told once its turn comes, and none is skipped."""
 
+import json
+
 import asyncpg
 import httpx
 import pytest
@@ -89,6 +91,50 @@ async def test_nobody_sees_changes_beyond_tenant_user_and_categories(
             assert (await read_changes(client, cursor, user_id=user))["items"] == []
         assert (await read_changes(admin))["tenant_id"] == str(caller.scope.tenant_id)
         assert (await read_changes(stranger))["tenant_id"] == str(other.scope.tenant_id)
+
+
+async def test_a_filter_hears_of_memories_that_match_and_of_those_that_no_longer_do(http: httpx.AsyncClient) -> None:
+    start = (await read_changes(http))["next_cursor"]
+    written = (await remember(http, "Maya rows.", tags=["work"]))["id"]
+    other = (await remember(http, "Tea at noon."))["id"]
+    gone = (await remember(http, "Ben paints.", tags=["work"]))["id"]
+    for tags in (["home"], ["garden"], ["work"]):
+        assert (await http.patch(f"/memory/{written}", json={"tags": tags})).is_success
+    await http.delete(f"/memory/{written}")
+    await http.delete(f"/memory/{gone}", params={"purge": True})
+    await told_since(http, start, 7, user_id=None)
+    for where, versions in (
+        ({"tags": "work"}, [1, 2, 4, 5]),
+        ({"and": [{"tags": "work"}, {"state": "soft_deleted"}]}, [5]),
+        ({"tags": "garden"}, [3, 4]),
+        ({"and": [{"tags": "work"}, {"tags": "home"}]}, []),
+    ):
+        page = await read_changes(http, start, where=json.dumps(where), user_id=None)
+        assert [(e["memory_id"], e["version"]) for e in page["events"]] == [(written, version) for version in versions]
+    rest = await read_changes(http, start, where=json.dumps({"not": {"id": written}}), user_id=None)
+    assert [e["memory_id"] for e in rest["events"]] == [other]  # of the purged one nothing is left that could match
+
+
+async def test_a_bound_key_learns_nothing_of_a_memory_before_it_was_in_its_categories(
+    server: str, app: Application, caller: Caller
+) -> None:
+    bound = await make_caller(app, ["query"], ["planner"], caller)
+    async with caller.client(server) as admin, bound.client(server) as planner:
+        cursor = (await read_changes(admin))["next_cursor"]
+        moved = (await remember(admin, "Maya hides a key.", category="preferences"))["id"]
+        changed = await admin.patch(f"/memory/{moved}", json={"text": "Maya fixes the roof.", "category": "tasks"})
+        assert changed.is_success, changed.text
+        assert [e["version"] for e in await told_since(planner, cursor, 1)] == [2]
+        for word, told in (("roof", 1), ("key", 0)):
+            where = json.dumps({"text": {"contains": word}})
+            assert len((await read_changes(planner, cursor, where=where))["events"]) == told
+            assert (await read_changes(admin, cursor, where=where))["events"]
+
+
+async def test_a_wrong_filter_is_refused_with_its_place(http: httpx.AsyncClient) -> None:
+    refused(await http.get("/changes", params={"where": '{"importanse": 3}'}), 422, "invalid_request")
+    found = await http.get("/changes", params={"where": '{"importanse": 3}'})
+    assert found.json()["detail"] == "where.importanse: unknown field; did you mean 'importance'?"
 
 
 async def test_cursors_that_are_none_are_refused(http: httpx.AsyncClient) -> None:

@@ -10,6 +10,7 @@ from mnema_client import AsyncMnema
 
 from app.bootstrap import Application
 from tests.api.calls import edit_matching
+from tests.api.changes import read_changes
 from tests.cli.in_process import mnema
 from tests.factories import Caller
 from tests.mcp.connections import answered, ask, by_http
@@ -48,11 +49,18 @@ async def by_http_routes(client: httpx.AsyncClient, where: dict[str, Any]) -> di
     listed = (await client.get("/memory", params={"where": json.dumps(where)})).json()["items"]
     exported = await client.get("/users/maya/export", params={"where": json.dumps(where | {"state": "active"})})
     records = [json.loads(line) for line in exported.text.splitlines()]
+    changed: set[str] = set()
+    cursor, more = "start", True
+    while more or len(changed) < len(listed):  # older transactions come first
+        page = await read_changes(client, cursor, where=json.dumps(where))
+        changed |= {memory["text"] for memory in page["items"]}
+        cursor, more = page["next_cursor"], page["more"]
     return {
         "query": {item["text"].removeprefix("[event] ") for item in asked},
         "query of all": {item["text"].removeprefix("[event] ") for item in wide},
         "search": {result["text"] for result in searched},
         "list": {memory["text"] for memory in listed},
+        "changes": changed,
         "export": {record["text"] for record in records if record["kind"] == "memory"},
     }
 

@@ -109,6 +109,46 @@ async def test_a_change_of_a_webhook_does_not_take_it_from_its_worker(
             assert not await storage.claim_webhook(tx, principal, UUID(made["id"]), 90)
 
 
+async def test_a_webhook_hears_of_what_its_filter_matches_until_the_filter_is_cleared(
+    http: httpx.AsyncClient, app: Application, caller: Caller
+) -> None:
+    where = {"and": [{"tags": {"contains": "work"}}, {"metadata.n": {"lt": 1e300}}]}
+    async with open_receiver() as receiver:
+        made = await make_webhook(http, receiver, events=["ADD"], where=where)
+        assert made["where"] == where
+        await remember(http, "Maya rows.", metadata={"n": 1})
+        told = await remember(http, "Maya fixes the roof.", tags=["work"], metadata={"n": 1})
+        await serve_until(app, caller, made, receiver, 1)
+        assert [json.loads(message.body)["data"]["memory_id"] for message in receiver.taken] == [told["id"]]
+        kept = await http.patch(f"/webhooks/{made['id']}", json={"enabled": True})
+        assert kept.json()["where"] == where
+        cleared = await http.patch(f"/webhooks/{made['id']}", json={"where": None})
+        assert cleared.json()["where"] is None
+        after = await remember(http, "Ben paints.")
+        await serve_until(app, caller, made, receiver, 2)
+        assert json.loads(receiver.taken[-1].body)["data"]["memory_id"] == after["id"]
+
+
+@pytest.mark.parametrize(
+    ("where", "problem"),
+    [
+        ({"importanse": 3}, "where.importanse: unknown field; did you mean 'importance'?"),
+        ({"not": {"user_id": "maya"}}, "where.not.user_id: unknown field; "),
+        ({"or": [{"text": "é" * 1000} for _ in range(9)]}, "where: at most 16384 bytes as JSON"),
+    ],
+)
+async def test_a_wrong_filter_of_a_webhook_is_refused(
+    http: httpx.AsyncClient, where: dict[str, Any], problem: str
+) -> None:
+    made = (await http.post("/webhooks", json={"url": "http://127.0.0.1:1"})).json()
+    for response in (
+        await http.post("/webhooks", json={"url": "http://127.0.0.1:1", "where": where}),
+        await http.patch(f"/webhooks/{made['id']}", json={"where": where}),
+    ):
+        refused(response, 422, "invalid_request")
+        assert response.json()["detail"].startswith(problem)
+
+
 async def test_a_failed_delivery_is_sent_again_with_its_id_and_both_secrets(
     http: httpx.AsyncClient, app: Application, caller: Caller
 ) -> None:

@@ -1,5 +1,6 @@
 """Random filters on random memories: each reader finds what a plain evaluation finds."""
 
+import asyncio
 import json
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -14,18 +15,22 @@ import pytest
 from app.bootstrap import Application, Doubles, build_application
 from app.config.settings import Settings
 from app.domain.filters import Filters
+from app.domain.memory.change_feed import ChangeFilter
 from app.domain.memory.listing import MemoryListing
 from app.domain.memory.moments import NOW, Moments
+from app.domain.paging import encode_change_cursor
 from app.domain.where.parsing import parse_where
 from app.storage.memory.batches import BatchStorage
 from app.storage.memory.memories import MemoryStorage
 from app.storage.recall.search import Search, SearchStorage
+from app.usecases.memory.change_feed import START as START_OF_CHANGES
 from tests.effort import tries
 from tests.factories import Caller, Clock, make_caller
 from tests.usecases.crowd import Crowd, SeededEmbedder, seeded, settle
 from tests.where_trees import START, TAGS, matches, random_metadata, random_where
 
 STORAGE = SearchStorage("minilm_l6_v2")
+POLLS = 200
 CATEGORIES = ("preferences", "event", "goals", "tasks")
 
 
@@ -77,6 +82,15 @@ class World:
         search = Search(filters, CATEGORIES, "notes", seeded(1), **({"dense": 10_000, "lexical": 0} | changed))
         async with self.app.parts.uow.read(self.caller.scope) as tx:
             return {found.id for found in await STORAGE.find_candidates(tx, self.caller.scope, search)}
+
+    async def told(self, where: dict[str, Any]) -> set[UUID]:
+        feed, wanted = self.app.memory.changes, ChangeFilter(where=parse_where(where))
+        found, cursor, more = set[UUID](), START_OF_CHANGES, True
+        while more:
+            page = await feed.read_page(self.caller.scope, wanted, cursor, 1_000)
+            found |= {UUID(event.memory_id) for event in page.events}
+            cursor, more = encode_change_cursor(page.position), page.more
+        return found
 
     async def counted(self, where: dict[str, Any]) -> int:
         listing = MemoryListing(Filters(where=parse_where(where)))
@@ -142,6 +156,11 @@ async def count_batch(world: World, where: dict[str, Any]) -> tuple[object, obje
     return await world.counted(where), len(world.expected(where))
 
 
+async def follow_changes(world: World, where: dict[str, Any]) -> tuple[object, object]:
+    """Changes are told of memories in any state."""
+    return await world.told(where), {row["id"] for row in world.crowd.rows if matches(where, row)}
+
+
 READERS: tuple[Reader, ...] = (
     list_one_user,
     list_in_time,
@@ -154,6 +173,7 @@ READERS: tuple[Reader, ...] = (
     search_approximately,
     search_nearest_of_user,
     count_batch,
+    follow_changes,
 )
 
 
@@ -176,7 +196,18 @@ async def build_world(app: Application, sql: asyncpg.Connection, size: int) -> W
     rng = random.Random(size)
     crowd = await settle(sql, caller.scope.tenant_id, size, vary=lambda: varied(rng))
     await settle(sql, stranger.scope.tenant_id, size // 10, vary=lambda: varied(rng))
-    return World(app, caller, crowd)
+    world = World(app, caller, crowd)
+    await sql.execute(
+        "INSERT INTO history (tenant_id, id, memory_id, event, meta)"
+        " SELECT tenant_id, id, id, 'ADD', jsonb_build_object('after', memory_json(m)) FROM memories m"
+        " WHERE tenant_id = $1",
+        caller.scope.tenant_id,
+    )
+    for _poll in range(POLLS):
+        if len(await world.told({"id": {"exists": True}})) == size:
+            return world
+        await asyncio.sleep(0.05)
+    raise AssertionError("an older transaction hides the changes")
 
 
 @pytest.fixture

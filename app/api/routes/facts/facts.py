@@ -16,7 +16,7 @@ from mnema_wire.facts import (
     StoredFacts,
     TopicKey,
 )
-from mnema_wire.fields import Identifier, Limit, Moment, NameCursor
+from mnema_wire.fields import Identifier, Limit, Moment, NameCursor, WhereText
 from mnema_wire.memory import HistoryEntry, HistoryPage
 
 from app.api import links
@@ -33,9 +33,10 @@ from app.api.schemas.facts.facts import (
 )
 from app.api.transport.idempotency import IdempotencyHeader, retry_key
 from app.api.transport.parameters import StrictRoute
-from app.domain.facts.fact import FactFilter
+from app.domain.facts.fact import WHERE_FIELDS, FactFilter
 from app.domain.memory.moments import Moments
 from app.domain.outages import DatabaseUnavailable
+from app.domain.where.parsing import read_where
 
 router = APIRouter(prefix="/facts", tags=["facts"], route_class=StrictRoute)
 Cursor = Annotated[NameCursor | None, Query(description="`next_cursor` of the previous page")]
@@ -102,11 +103,12 @@ async def page(
     topic_key: Annotated[TopicKey | None, Query()] = None,
     as_of: AsOf = None,
     valid_at: ValidAt = None,
+    where: Annotated[WhereText | None, Query()] = None,
     limit: Annotated[Limit, Query()] = 50,
     cursor: Cursor = None,
 ) -> FactPage:
-    """List a user's facts by topic, thread and rank. Name `as_of` and `valid_at` again with a cursor."""
-    filters = FactFilter(user_id, thread_id, topic_key)
+    """List a user's facts by topic, thread and rank. Name `as_of`, `valid_at` and `where` again with a cursor."""
+    filters = FactFilter(user_id, thread_id, topic_key, where=read_where(where, WHERE_FIELDS))
     found = await app.facts.read.list_facts(principal, filters, cursor, limit, Moments(as_of, valid_at))
     return FactPage(items=[fact_body(fact) for fact in found.items], next_cursor=found.next_cursor)
 

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Header, Query, Request
 from fastapi.responses import Response, StreamingResponse
-from mnema_wire.fields import Identifier
+from mnema_wire.fields import Identifier, WhereText
 
 from app.api.deps import App, Reader, renew_principal
 from app.api.errors import openapi_errors
@@ -15,6 +15,8 @@ from app.api.transport.change_stream import ChangeStream
 from app.api.transport.events import EVENTS
 from app.api.transport.parameters import StrictRoute
 from app.domain.memory.change_feed import ChangeFilter, ChangePage
+from app.domain.where.parsing import read_where
+from app.domain.where.tree import FIELDS
 
 router = APIRouter(prefix="/changes", tags=["changes"], route_class=StrictRoute)
 CURSOR_CHARS: Final = 500
@@ -40,6 +42,7 @@ async def follow(
     after: Annotated[
         str | None, Query(max_length=CURSOR_CHARS, description="the id of the last event; `start`: before the first")
     ] = None,
+    where: Annotated[WhereText | None, Query()] = None,
     last_event_id: Annotated[str | None, Header(max_length=CURSOR_CHARS, description="goes before `after`")] = None,
 ) -> Response:
     """List or follow the changes of memories, in the order of transactions. None is skipped.
@@ -51,7 +54,7 @@ async def follow(
     A key that is bound to agents hears of the memories in its categories. After 410 begin again: call without a cursor
     to get a new one, list all memories, then ask for the changes.
     """
-    wanted = ChangeFilter(user_id)
+    wanted = ChangeFilter(user_id, read_where(where, frozenset(FIELDS)))
     cursor = last_event_id or after
     if EVENTS not in request.headers.get("accept", ""):
         page = await app.memory.changes.read_page(principal, wanted, cursor, limit, with_memories=memory)

@@ -1,15 +1,22 @@
 """Conversions between the bodies of /webhooks and the domain."""
 
+import json
 from typing import Any
 
 from mnema_wire import webhooks as wire
 
-from app.domain.webhooks.webhook import SecretWebhook, Webhook, WebhookChoice, WebhookEdit
+from app.domain.webhooks.webhook import SecretWebhook, Webhook, WebhookChoice, WebhookEdit, check_where
 
 
 def to_choice(body: wire.NewWebhook) -> WebhookChoice:
     """Return the changes that a new webhook sends."""
-    return WebhookChoice(_distinct(body.events), _distinct(body.categories), body.user_id, body.with_memory)
+    return WebhookChoice(
+        events=_distinct(body.events),
+        categories=_distinct(body.categories),
+        user_id=body.user_id,
+        where=check_where(body.where),
+        with_memory=body.with_memory,
+    )
 
 
 def to_edit(body: wire.WebhookChanges) -> WebhookEdit:
@@ -18,7 +25,8 @@ def to_edit(body: wire.WebhookChanges) -> WebhookEdit:
     for name in ("events", "categories"):
         if name in named:
             named[name] = _distinct(named[name])
-    return WebhookEdit(**named, all_users="user_id" in named and named["user_id"] is None)
+    cleared = tuple(name for name, value in named.items() if value is None)
+    return WebhookEdit(**named | {"where": check_where(body.where)}, cleared=cleared)
 
 
 def webhook_body(webhook: Webhook) -> wire.Webhook:
@@ -38,6 +46,7 @@ def _fields(webhook: Webhook) -> dict[str, Any]:
         "events": list(webhook.choice.events),
         "categories": list(webhook.choice.categories),
         "user_id": webhook.choice.user_id,
+        "where": None if webhook.choice.where is None else json.loads(webhook.choice.where),
         "with_memory": webhook.choice.with_memory,
         "enabled": webhook.enabled,
         "reason": webhook.reason,
