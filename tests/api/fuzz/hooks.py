@@ -36,6 +36,7 @@ ONLY_THE_SERVER_KNOWS = {
     "rank_out_of_range": ".*",  # configured
     "low_confidence": ".*",  # only a machine needs confidence
     "root_not_allowed": ".*",  # configured
+    "webhook_not_allowed": ".*",  # parts and addresses of a URL
     "unsupported_document": ".*",  # the extensions that parsers read
     "cursor_of_other_database": ".*",  # 410: the same
     "version_conflict": ".*",  # 412: If-Match names a version that is not current
@@ -48,6 +49,7 @@ ONLY_THE_SERVER_KNOWS = {
             "filters[.:].*",  # mem0's: fields, operators and values of a tree of conditions
             "where[.:].*",  # fields, operators and values of a tree of conditions
             "name at least one of: .*",  # several fields
+            "secret must be whsec_ and .*",  # base64 of a length
             "path: .*",  # parts, controls and bytes of a path of a file
             "(include|exclude): a pattern has .*",
             "root_path: must be an absolute path .*",
