@@ -23,7 +23,7 @@ SPARE = 160 << 20
 """The memory that an import may take: pages of a spooled body, a batch, and what the allocator keeps of them."""
 START = datetime(2026, 1, 2, tzinfo=UTC)
 COUNTS = "SELECT (SELECT count(*) FROM memories), (SELECT count(*) FROM history WHERE meta ? 'after')"
-pytestmark = pytest.mark.acceptance
+pytestmark = [pytest.mark.acceptance, pytest.mark.long]
 
 
 @pytest.fixture
@@ -48,10 +48,10 @@ def made_export(count: int) -> bytes:
     for number in range(count):
         at = (START + timedelta(seconds=number)).isoformat()
         values = {"type": "semantic", "category": "tasks", "importance": 3, "pinned": False, "tags": ["made"]}
-        times = {"version": 1, "state": "active", "metadata": {}, "created_at": at, "updated_at": at, "stored_at": at}
+        times = {"version": 1, "state": "active", "metadata": {}, "created_at": at, "updated_at": at}
         image = {"id": str(UUID(int=chance.getrandbits(128), version=4)), "user_id": "maya"} | values | times
         image["text"] = f"Maya settles invoice {number} with supplier {number * 7}."
-        memories.append({"kind": "memory", **image})
+        memories.append({"kind": "memory", **image, "stored_at": at})
         entry = {"kind": "history", "id": str(UUID(int=chance.getrandbits(128), version=4)), "event": "ADD"}
         history.append(entry | {"memory_id": image["id"], "meta": {"after": image}, "ts": at})
     return b"".join(json.dumps(record).encode() + b"\n" for record in [*memories, *history])
