@@ -121,6 +121,8 @@ async def test_no_read_with_any_parameter_shows_a_hidden_category(room: Room) ->
     places = {**ids, "thread_id": THREAD, "user_id": "maya", "topic_key": TOPIC, "rank": "1"}
     places |= {"conversation_id": THREAD, "turn_id": "turn_1", "batch_id": room.batch, "version": "0"} | room.documents
     places["query_id"] = (await ask(room.planner, "distress", agent="planner", thread_id=THREAD))["query_id"]
+    hook = await room.admin.post("/webhooks", json={"url": "http://127.0.0.1:9/cellar"})
+    places |= {"webhook_id": hook.json()["id"], "delivery_id": hook.json()["id"]}
     values += ["What are my favorite hideouts?", "What's my first favorite?", TOPIC]
     reading = [o for o in await guarded(room.planner) if o.method == "GET" or o.name in READS | CHAT_READS]
     # receipts come first, because they tell the planner what it asked

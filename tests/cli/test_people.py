@@ -169,7 +169,7 @@ async def test_what_has_no_vector_is_embedded_by_hand(
     await app.memory.write.write_memory(caller.scope, draft("Maya keeps bees."))
     await sql(database, "DELETE FROM vec_minilm_l6_v2")
     dry = await mnema("run", "embed", "--dry-run", **operator)
-    assert dry.stdout.endswith(": embed: missing 1 (dry run: nothing was changed)\n"), dry.stderr
+    assert dry.stdout.endswith(": embed: missing 1, past 0 (dry run: nothing was changed)\n"), dry.stderr
     done = await mnema("run", "embed", **operator)
     assert done.stdout.endswith(": embed: embedded 1, items 0, indexed 0, refused 0, past 0\n"), done.stderr
     swept = await mnema("run", "blobs", "--dry-run", **operator)
