@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from typing import Any, Generic, ParamSpec, Self, TypeVar, get_args, overload
 
@@ -84,7 +85,7 @@ class AsyncClient:
         return f"{type(self).__name__}({self.connection.base_url!r})"
 
 
-class SharedMethod(Generic[P, Now, Later]):
+class SharedMethod(ABC, Generic[P, Now, Later]):
     """A method of both kinds of client, with the name, docstring and arguments of the function that builds its call.
 
     A synchronous client returns `Now`, an asynchronous one `Later`.
@@ -121,9 +122,9 @@ class SharedMethod(Generic[P, Now, Later]):
         method.__qualname__ = f"{owner.__qualname__}.{build.__name__}"
         return method
 
+    @abstractmethod
     def _write_method(self, answer: Any, awaited: bool) -> tuple[Any, Any]:
         """Return the method for one kind of client and what it returns. `answer`: the type of the call's result."""
-        raise NotImplementedError
 
 
 class Method(SharedMethod[P, T, Coroutine[Any, Any, T]]):
