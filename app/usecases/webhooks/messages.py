@@ -11,8 +11,25 @@ from app.domain.webhooks.signing import sign_headers
 from app.domain.webhooks.webhook import Delivery
 
 SHOWN = (
-    *("id", "user_id", "thread_id", "agent_id", "type", "category", "text", "importance", "pinned", "tags", "state"),
-    *("metadata", "version", "created_at", "updated_at", "expires_at", "valid_from", "valid_to", "language"),
+    "id",
+    "user_id",
+    "thread_id",
+    "agent_id",
+    "type",
+    "category",
+    "text",
+    "importance",
+    "pinned",
+    "tags",
+    "state",
+    "metadata",
+    "version",
+    "created_at",
+    "updated_at",
+    "expires_at",
+    "valid_from",
+    "valid_to",
+    "language",
 )
 """The fields of a memory that a message has."""
 
