@@ -38,7 +38,8 @@ async def test_no_message_is_large(browser: Browser, console: str, caller: Calle
         sizes.clear()
         await visit(page, console + path)
         for name in ("Show all", "Show more", "What it was told", "Load more"):
-            for button in (await page.get_by_role("button", name=name).all())[:3]:
+            # handles, not locators: a pressed button changes its name, and those after it would move up
+            for button in (await page.get_by_role("button", name=name).element_handles())[:3]:
                 await button.click()
                 await asyncio.sleep(0.5)  # each answer in a message of its own
         assert sizes, path
