@@ -85,8 +85,9 @@ def signature_of(endpoint: Callable[..., Any]) -> Signature:
             request = name
         elif isinstance(marker, Query | Header):
             place = "query" if isinstance(marker, Query) else "header"
-            reads = _alias(name, marker), _type(hint), parameter.default, _is_list(hint)
-            arguments[place].append(Argument(name, place, *reads))
+            arguments[place].append(
+                Argument(name, place, _alias(name, marker), _type(hint), parameter.default, _is_list(hint))
+            )
         elif marker is None and isinstance(hint, type) and issubclass(hint, BaseModel):
             arguments["body"].append(Argument(name, "body", None, TypeAdapter(hint), parameter.default))
         else:

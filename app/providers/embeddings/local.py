@@ -164,8 +164,10 @@ class LocalEmbedder(CachingEmbedder):
             written, encoded = await loop.run_in_executor(self._pool, _write_and_tokenise, model, form, texts)
         result: dict[int, Embedding] = {}
         for batch in plan_batches([len(encoding.ids) for encoding in encoded]):
-            part = [written[index] for index in batch], [encoded[index] for index in batch]
-            result |= zip(batch, await self._embed_batch(model, *part), strict=True)
+            embeddings = await self._embed_batch(
+                model, [written[index] for index in batch], [encoded[index] for index in batch]
+            )
+            result |= zip(batch, embeddings, strict=True)
         return [result[index] for index in range(len(texts))]
 
     async def _embed_batch(

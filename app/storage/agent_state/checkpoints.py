@@ -75,7 +75,9 @@ class CheckpointStorage:
         """Store a checkpoint. Raise WrongState if a whole state was put there, StateTooLarge if it is too large."""
         thread = checkpoint.thread
         values = distinct_values(checkpoint.values)
-        args = (
+        await self._uow.call(
+            principal,
+            _SQL["put"],
             new_id(),
             thread.user_id,
             thread.thread_id,
@@ -92,14 +94,22 @@ class CheckpointStorage:
             [v.data for v in values],
             self._most,
         )
-        await self._uow.call(principal, _SQL["put"], *args)
 
     async def put_writes(
         self, principal: Principal, thread: Thread, ns: str, checkpoint_id: str, writes: Sequence[ChannelWrite]
     ) -> None:
         """Store writes; their checkpoint may come later. Raise the same errors as `put_checkpoint`."""
-        where = new_id(), thread.user_id, thread.thread_id, ns, checkpoint_id
-        await self._uow.call(principal, _SQL["writes"], *where, *_write_columns(writes), self._most)
+        await self._uow.call(
+            principal,
+            _SQL["writes"],
+            new_id(),
+            thread.user_id,
+            thread.thread_id,
+            ns,
+            checkpoint_id,
+            *_write_columns(writes),
+            self._most,
+        )
 
     async def get_checkpoint(
         self, principal: Principal, thread: Thread, ns: str, checkpoint_id: str | None
@@ -114,8 +124,19 @@ class CheckpointStorage:
         self, principal: Principal, wanted: CheckpointFilter, after: Sequence[str] | None, limit: int, most: int
     ) -> list[Row]:
         """Return checkpoints, newest first: always one, then as many as fit into `most` bytes."""
-        parts = wanted.user_id, wanted.thread_id, wanted.ns, wanted.checkpoint_id, wanted.before
-        return await self._uow.call_anywhere(principal, _SQL["page"], *parts, wanted.metadata or {}, after, limit, most)
+        return await self._uow.call_anywhere(
+            principal,
+            _SQL["page"],
+            wanted.user_id,
+            wanted.thread_id,
+            wanted.ns,
+            wanted.checkpoint_id,
+            wanted.before,
+            wanted.metadata or {},
+            after,
+            limit,
+            most,
+        )
 
     async def delete_threads(self, principal: Principal, user_id: str, thread_ids: Sequence[str]) -> int:
         """Delete threads that a saver keeps; return how many there were."""

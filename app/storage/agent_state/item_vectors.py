@@ -67,10 +67,18 @@ class ItemVectorStorage:
         if not parts:
             return 0
         columns = [list(column) for column in zip(*parts, strict=True)]
-        marks = [item.id for item in items], [item.mark for item in items]
         async with self._uow.write(principal) as tx:
             await lock_places(tx, principal, [(item.path, item.key) for item in items])
-            return int(await tx.fetchval(self._sql["fill"], principal.tenant_id, self._space, *marks, *columns))
+            return int(
+                await tx.fetchval(
+                    self._sql["fill"],
+                    principal.tenant_id,
+                    self._space,
+                    [item.id for item in items],
+                    [item.mark for item in items],
+                    *columns,
+                )
+            )
 
     async def delete_vectors(self, principal: Principal) -> None:
         """Delete all vectors of the tenant in this space, in batches of DELETE_BATCH."""

@@ -94,8 +94,17 @@ class ItemStorage:
         """Return the namespaces that meet all conditions, in order, each once."""
         first, behind = path_bounds(_known_prefix(wanted.conditions))
         conditions = [{"where": c.where, "path": c.path} for c in wanted.conditions]
-        args = (conditions, wanted.max_depth, wanted.limit, wanted.offset, now)
-        rows = await tx.fetch(self._sql["namespaces"], principal.tenant_id, first, behind, *args)
+        rows = await tx.fetch(
+            self._sql["namespaces"],
+            principal.tenant_id,
+            first,
+            behind,
+            conditions,
+            wanted.max_depth,
+            wanted.limit,
+            wanted.offset,
+            now,
+        )
         return [tuple(row["namespace"]) for row in rows]
 
     async def load_items(self, tx: ReadTx, principal: Principal, ids: Iterable[UUID]) -> dict[UUID, StoreItem]:

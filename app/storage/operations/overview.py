@@ -98,10 +98,10 @@ class OverviewStorage:
 
     async def count_activity(self, tx: ReadTx, principal: Principal, agents: Sequence[str] = ()) -> list[Activity]:
         """Return the active memories by category, and by agent for these agents."""
-        whose = principal.tenant_id, principal.category_list
-        return [
-            Activity(**dict(row)) for row in await tx.fetch(_format_statement("activity", False), *whose, list(agents))
-        ]
+        rows = await tx.fetch(
+            _format_statement("activity", False), principal.tenant_id, principal.category_list, list(agents)
+        )
+        return [Activity(**dict(row)) for row in rows]
 
 
 _COUNTS = "s.users, s.user_ids, s.turns, s.memories, s.changed_at AS last_activity_at"
@@ -172,12 +172,11 @@ async def list_relations(
     tx: ReadTx, principal: Principal, user_id: str, min_strength: float, limit: int
 ) -> list[StoredRelation]:
     """Return the strongest relations between active memories of the user, at most `limit`."""
-    whose = principal.tenant_id, principal.category_list, user_id
-    rows = await tx.fetch(_GRAPH["edges"], *whose, min_strength, limit)
+    rows = await tx.fetch(_GRAPH["edges"], principal.tenant_id, principal.category_list, user_id, min_strength, limit)
     return [StoredRelation(**dict(row)) for row in rows]
 
 
 async def read_nodes(tx: ReadTx, principal: Principal, ids: Sequence[UUID], characters: int) -> list[RelatedMemory]:
     """Return these memories, oldest first."""
-    arguments = principal.tenant_id, principal.category_list, list(ids), characters
-    return [RelatedMemory(**dict(row)) for row in await tx.fetch(_GRAPH["nodes"], *arguments)]
+    rows = await tx.fetch(_GRAPH["nodes"], principal.tenant_id, principal.category_list, list(ids), characters)
+    return [RelatedMemory(**dict(row)) for row in rows]

@@ -21,12 +21,14 @@ async def list_turn_jobs(tx: ReadTx, principal: Principal, turn: Memory) -> list
 
 async def list_settled_facts(tx: ReadTx, principal: Principal, turn: Memory) -> list[SettledFact]:
     """Return the facts of the turn whose records are still stored, at most MAX_FACTS."""
-    arguments = principal.tenant_id, str(turn.id), principal.category_list, MAX_FACTS, turn.user_id
-    return [SettledFact(**dict(row)) for row in await tx.fetch(_STATEMENTS["facts"], *arguments)]
+    rows = await tx.fetch(
+        _STATEMENTS["facts"], principal.tenant_id, str(turn.id), principal.category_list, MAX_FACTS, turn.user_id
+    )
+    return [SettledFact(**dict(row)) for row in rows]
 
 
 async def count_stated_facts(tx: ReadTx, principal: Principal, turn: Memory) -> int:
     """Return the number of facts in lists and single values that the turn stated and that are still kept."""
     message = (turn.source or {}).get("turn_id") or str(turn.id)
-    arguments = principal.tenant_id, turn.user_id, message, principal.category_list
-    return int(await tx.fetchval(_STATEMENTS["stated"], *arguments))
+    categories = principal.category_list
+    return int(await tx.fetchval(_STATEMENTS["stated"], principal.tenant_id, turn.user_id, message, categories))

@@ -38,15 +38,22 @@ class CommandStorage:
 
         Only memories in the principal's categories.
         """
-        place = principal.tenant_id, turn.user_id
         categories = principal.category_list
         async with self._uow.read(principal) as tx:
-            near = await tx.fetch(self._sql["near"], *place, turn.id, categories, NEAREST)
+            near = await tx.fetch(self._sql["near"], principal.tenant_id, turn.user_id, turn.id, categories, NEAREST)
             left = []
             answered = False
             if previous and turn.thread_id is not None:
-                asked = turn.created_at, turn.id, turn.thread_id, categories
-                if (before := await tx.fetchrow(self._sql["previous"], *place, *asked)) is not None:
+                before = await tx.fetchrow(
+                    self._sql["previous"],
+                    principal.tenant_id,
+                    turn.user_id,
+                    turn.created_at,
+                    turn.id,
+                    turn.thread_id,
+                    categories,
+                )
+                if before is not None:
                     answered = before["answered"]
                     left = await tx.fetch(
                         self._sql["left"], principal.tenant_id, before["id"], turn.user_id, categories

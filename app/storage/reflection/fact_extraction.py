@@ -51,8 +51,9 @@ class TurnFactStorage:
             turn = await self._memories.get_memory(tx, principal, turn_id)
             if turn is None:
                 return ExtractionState(None)
-            where = principal.tenant_id, turn.user_id, day, route, str(turn_id), counter
-            row = await tx.fetchrow(self._sql["state"], *where)
+            row = await tx.fetchrow(
+                self._sql["state"], principal.tenant_id, turn.user_id, day, route, str(turn_id), counter
+            )
             assert row is not None
             agents = row["bound"] if turn.agent_id is None else [turn.agent_id]
             messages = await self._load_messages(tx, principal, turn)
@@ -73,8 +74,16 @@ class TurnFactStorage:
     async def _load_messages(self, tx: ReadTx, principal: Principal, turn: Memory) -> list[Message]:
         if turn.thread_id is None:
             return []
-        place = turn.user_id, turn.thread_id, turn.created_at, turn.id
-        rows = await tx.fetch(self._sql["before"], principal.tenant_id, *place, MAX_BEFORE, MAX_EVIDENCE)
+        rows = await tx.fetch(
+            self._sql["before"],
+            principal.tenant_id,
+            turn.user_id,
+            turn.thread_id,
+            turn.created_at,
+            turn.id,
+            MAX_BEFORE,
+            MAX_EVIDENCE,
+        )
         return [Message(row["role"], row["text"]) for row in reversed(rows)]
 
     async def reserve_writes(

@@ -45,15 +45,21 @@ class ReflectionStorage:
         Each failed attempt halves their number. With `begin`, a new thread counts as waiting from now on. Return None
         if another transaction begins it right now, or if the user is not stored.
         """
-        where = principal.tenant_id, user_id, thread_id
         row = await tx.fetchrow(
-            _format_statement("begin_position" if begin else "position"), *where, kind, *([now] if begin else [])
+            _format_statement("begin_position" if begin else "position"),
+            principal.tenant_id,
+            user_id,
+            thread_id,
+            kind,
+            *([now] if begin else []),
         )
         if row is None and begin:
             return None
         mark = ReadPosition(row["rev"], row["at"]) if row else ReadPosition(0, now)
         most = max(1, window >> row["tries"]) if row else window
-        rows = await tx.fetch(_format_statement("turns"), *where, mark.rev, category, most, list(without))
+        rows = await tx.fetch(
+            _format_statement("turns"), principal.tenant_id, user_id, thread_id, mark.rev, category, most, list(without)
+        )
         revs = tuple(row["at_rev"] for row in rows)
         unread = rows[0]["unread"] if rows else 0
         return Transcript(mark, unread, tuple(_memories_from_rows(rows)), revs)
@@ -70,8 +76,10 @@ class ReflectionStorage:
     ) -> bool:
         """Store the new position; return False if another worker moved it meanwhile."""
         before = (old.rev, old.at) if old else (None, None)
-        where = principal.tenant_id, user_id, thread_id, kind
-        return bool(await tx.fetchval(_format_statement("advance"), *where, new.rev, new.at, *before))
+        moved = await tx.fetchval(
+            _format_statement("advance"), principal.tenant_id, user_id, thread_id, kind, new.rev, new.at, *before
+        )
+        return bool(moved)
 
     async def count_failed_read(
         self,
@@ -87,9 +95,11 @@ class ReflectionStorage:
 
         Return 0 if another worker moved the position meanwhile.
         """
-        where = (principal.tenant_id, user_id, thread_id, kind)
         before = (old.rev, old.at) if old else (None, None)
-        return int(await tx.fetchval(_format_statement("count_failed_read"), *where, *before, least) or 0)
+        failures = await tx.fetchval(
+            _format_statement("count_failed_read"), principal.tenant_id, user_id, thread_id, kind, *before, least
+        )
+        return int(failures or 0)
 
     async def count_episode(self, tx: WriteTx, principal: Principal, user_id: str, day: datetime, most: int) -> bool:
         """Count one more episode of the day that begins at `day`; return False if it had `most` already."""
@@ -118,8 +128,19 @@ class ReflectionStorage:
         It must have read the thread before `before`, or never; then the turns must be of the last NEW_THREAD_WINDOW.
         Leave out users who had `cap` episodes on `day`.
         """
-        where = principal.tenant_id, user_id, kind, before, most, before - NEW_THREAD_WINDOW, category, list(without)
-        rows = await tx.fetch(_format_statement("waiting"), *where, day, cap)
+        rows = await tx.fetch(
+            _format_statement("waiting"),
+            principal.tenant_id,
+            user_id,
+            kind,
+            before,
+            most,
+            before - NEW_THREAD_WINDOW,
+            category,
+            list(without),
+            day,
+            cap,
+        )
         return [(row["user_id"], row["thread_id"]) for row in rows]
 
     async def list_insight_users(
@@ -168,8 +189,16 @@ class ReflectionStorage:
         categories: Sequence[str] | None = None,
     ) -> list[Memory]:
         """Return the user's memories of a type, last changed first."""
-        where = principal.tenant_id, user_id, type_, since, list(without), most
-        rows = await tx.fetch(_format_statement("newest"), *where, None if categories is None else list(categories))
+        rows = await tx.fetch(
+            _format_statement("newest"),
+            principal.tenant_id,
+            user_id,
+            type_,
+            since,
+            list(without),
+            most,
+            None if categories is None else list(categories),
+        )
         return _memories_from_rows(rows)
 
     async def find_nearest(
@@ -183,10 +212,18 @@ class ReflectionStorage:
         most: int,
     ) -> list[Memory]:
         """Return the user's unpinned memories of the same type and category changed since, nearest first."""
-        where = principal.tenant_id, like.user_id, like.type, like.category, since, list(without)
-        return _memories_from_rows(
-            await tx.fetch(_format_statement("nearest", self._space), *where, HalfVector(vector), most)
+        rows = await tx.fetch(
+            _format_statement("nearest", self._space),
+            principal.tenant_id,
+            like.user_id,
+            like.type,
+            like.category,
+            since,
+            list(without),
+            HalfVector(vector),
+            most,
         )
+        return _memories_from_rows(rows)
 
     async def load_summary(self, tx: ReadTx, principal: Principal, user_id: str, thread_id: str) -> Memory | None:
         """Return the thread's summary, or None."""

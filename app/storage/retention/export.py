@@ -38,8 +38,9 @@ class ExportStorage:
         self, tx: ReadTx, principal: Principal, user_id: str, artifact_category: str
     ) -> dict[str, Any] | None:
         """Return the user's own row, or None if nothing in the principal's categories names the user."""
-        whose = principal.tenant_id, user_id, principal.category_list, artifact_category
-        row = await tx.fetchrow(_format_statement("user"), *whose)
+        row = await tx.fetchrow(
+            _format_statement("user"), principal.tenant_id, user_id, principal.category_list, artifact_category
+        )
         return dict(row) if row else None
 
     async def list_records(
@@ -52,9 +53,10 @@ class ExportStorage:
         artifact_category: str,
     ) -> list[dict[str, Any]]:
         """Return the page of one of KINDS that follows id `after`."""
-        page = principal.tenant_id, user_id, principal.category_list, after, KINDS[kind]
         more = (artifact_category,) if kind == "artifact" else ()
-        rows = await tx.fetch(_format_statement(kind), *page, *more)
+        rows = await tx.fetch(
+            _format_statement(kind), principal.tenant_id, user_id, principal.category_list, after, KINDS[kind], *more
+        )
         return [dict(row) for row in rows]
 
     async def list_former(
@@ -67,9 +69,18 @@ class ExportStorage:
         conditions: Conditions | None,
     ) -> list[dict[str, Any]]:
         """Return the page of the user's matching memories that follows id `after`, as they were."""
-        page = principal.tenant_id, user_id, principal.category_list, after, KINDS["memory"]
-        selected = moments.as_of, moments.valid_at, conditions
-        return [dict(row) for row in await tx.fetch(_format_statement("memory_at"), *page, *selected)]
+        rows = await tx.fetch(
+            _format_statement("memory_at"),
+            principal.tenant_id,
+            user_id,
+            principal.category_list,
+            after,
+            KINDS["memory"],
+            moments.as_of,
+            moments.valid_at,
+            conditions,
+        )
+        return [dict(row) for row in rows]
 
 
 @cache

@@ -121,8 +121,12 @@ class ForgettingStorage:
             rows = await tx.fetch(_format_statement("texts"), principal.tenant_id, user_id)
             texts = [*(row["text"] for row in rows), *await consent_texts(tx, principal, user_id)]
             turns = [row["turn"] for row in rows]
-            whose = self._secret, principal.tenant_id, user_id
-            hashes = await asyncio.to_thread(compute_tombstones, *whose, texts, turns)  # documents have many texts
+            # in a thread: documents have many texts
+            hashes = await asyncio.to_thread(
+                compute_tombstones, self._secret, principal.tenant_id, user_id, texts, turns
+            )
+            # servers may keep turns of the user to store later
+            hidden = user_tombstone(self._secret, principal.tenant_id, user_id)
             consent = await erase_consent(tx, principal, user_id)
             sources = await erase_sources(tx, principal, user_id)  # before the blobs that its files refer to
             artifacts = await erase_artifacts(tx, principal, user_id)
@@ -131,7 +135,7 @@ class ForgettingStorage:
                 _format_statement("erase"),
                 principal.tenant_id,
                 user_id,
-                [*hashes, user_tombstone(*whose)],  # the user too: servers may keep turns to store later
+                [*hashes, hidden],
                 principal.actor_name,
             )
             counts["store_items"] = await erase_items(tx, principal, user_id)

@@ -64,11 +64,14 @@ class IndexJobStorage:
 
         The caller publishes its `job_id`. It is part of the transaction `tx`, if given.
         """
-        values = source_id, new_id(), new_id(), kind.value, cause.value
         if tx is None:
-            rows = await self._uow.call(principal, _format_statement("queue"), *values)
+            rows = await self._uow.call(
+                principal, _format_statement("queue"), source_id, new_id(), new_id(), kind.value, cause.value
+            )
         else:
-            rows = await tx.fetch(_format_statement("queue"), principal.tenant_id, *values)
+            rows = await tx.fetch(
+                _format_statement("queue"), principal.tenant_id, source_id, new_id(), new_id(), kind.value, cause.value
+            )
         return _job_from_row(rows[0]) if rows else None
 
     async def get_job(self, tx: ReadTx, principal: Principal, index_job_id: UUID) -> IndexJob | None:
@@ -91,8 +94,10 @@ class IndexJobStorage:
 
     async def hold_source(self, tx: WriteTx, principal: Principal, index_job: IndexJob, worker: str) -> Hold:
         """Lock the source until the transaction ends, if `worker` still has the job."""
-        values = index_job.source_id, index_job.job_id, worker
-        return Hold(await tx.fetchval(_format_statement("hold"), principal.tenant_id, *values))
+        hold = await tx.fetchval(
+            _format_statement("hold"), principal.tenant_id, index_job.source_id, index_job.job_id, worker
+        )
+        return Hold(hold)
 
     async def record_plan(
         self, tx: WriteTx, principal: Principal, index_job_id: UUID, todo: int, unchanged: int, rejected: int

@@ -69,32 +69,37 @@ class SourceStorage:
         self, tx: ReadTx, principal: Principal, user_id: str, category: str, root_path: str
     ) -> Source | None:
         """Return the source of a folder for a user and category, None if there is none or it is removed."""
-        seen = principal.tenant_id, principal.category_list
-        row = await tx.fetchrow(_format_statement("find_folder"), *seen, user_id, category, root_path)
+        row = await tx.fetchrow(
+            _format_statement("find_folder"), principal.tenant_id, principal.category_list, user_id, category, root_path
+        )
         return _source_from_row(row) if row else None
 
     async def lock_source(self, tx: WriteTx, principal: Principal, source_id: UUID) -> Source | None:
         """Lock a source until the transaction ends, and return it; None if the principal sees none with this id."""
-        seen = principal.tenant_id, principal.category_list
-        row = await tx.fetchrow(_format_statement("lock"), *seen, source_id)
+        row = await tx.fetchrow(_format_statement("lock"), principal.tenant_id, principal.category_list, source_id)
         return _source_from_row(row) if row else None
 
     async def change_source(self, tx: WriteTx, principal: Principal, source: Source) -> Source:
         """Store the name, the patterns and `watch` of a locked source, and return it."""
-        values = source.name, list(source.include), list(source.exclude), source.watch
-        row = await tx.fetchrow(_format_statement("change"), principal.tenant_id, source.id, *values)
+        row = await tx.fetchrow(
+            _format_statement("change"),
+            principal.tenant_id,
+            source.id,
+            source.name,
+            list(source.include),
+            list(source.exclude),
+            source.watch,
+        )
         return _source_from_row(row or {})
 
     async def get_source(self, tx: ReadTx, principal: Principal, source_id: UUID) -> Source | None:
         """Return a source, also a removed one; None if the principal sees none with this id."""
-        seen = principal.tenant_id, principal.category_list
-        row = await tx.fetchrow(_format_statement("get"), *seen, source_id)
+        row = await tx.fetchrow(_format_statement("get"), principal.tenant_id, principal.category_list, source_id)
         return _source_from_row(row) if row else None
 
     async def get_status(self, tx: ReadTx, principal: Principal, source_id: UUID) -> tuple[Source, SourceStatus] | None:
         """Return a source and what it holds; None if the principal sees none with this id."""
-        seen = principal.tenant_id, principal.category_list
-        row = await tx.fetchrow(_format_statement("status"), *seen, source_id)
+        row = await tx.fetchrow(_format_statement("status"), principal.tenant_id, principal.category_list, source_id)
         return (_source_from_row(row), _status_from_row(row)) if row else None
 
     async def list_sources(
@@ -102,8 +107,9 @@ class SourceStorage:
     ) -> list[tuple[Source, SourceStatus]]:
         """Return a page of sources, newest first, each with what it holds."""
         page = after or (None, None)
-        seen = principal.tenant_id, principal.category_list
-        rows = await tx.fetch(_format_statement("list"), *seen, user_id, *page, limit)
+        rows = await tx.fetch(
+            _format_statement("list"), principal.tenant_id, principal.category_list, user_id, *page, limit
+        )
         return [(_source_from_row(row), _status_from_row(row)) for row in rows]
 
     async def list_watched(self, tx: ReadTx, principal: Principal) -> list[WatchedFolder]:

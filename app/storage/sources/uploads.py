@@ -42,8 +42,9 @@ class UploadStorage:
         self, tx: ReadTx, principal: Principal, source_id: UUID, state: FileState | None, after: str | None, limit: int
     ) -> list[SourceFile]:
         """Return a page of files by path, of those in a state if it is given."""
-        page = state.value if state else None, after, limit
-        rows = await tx.fetch(_format_statement("list"), principal.tenant_id, source_id, *page)
+        rows = await tx.fetch(
+            _format_statement("list"), principal.tenant_id, source_id, state.value if state else None, after, limit
+        )
         return [_file_from_row(row) for row in rows]
 
     async def get_file(self, tx: ReadTx, principal: Principal, source_id: UUID, file_id: UUID) -> SourceFile | None:

@@ -60,8 +60,9 @@ class ArtifactStorage:
 
         Raise WriteContention if an artifact has another version than a change expects; nothing is stored then.
         """
-        content = [_change_row(change) for change in changes], [_job_row(*job) for job in jobs]
-        stored = await self._uow.call(principal, _format_statement("put"), *conversation, *content)
+        rows = [_change_row(change) for change in changes]
+        job_rows = [_job_row(*job) for job in jobs]
+        stored = await self._uow.call(principal, _format_statement("put"), *conversation, rows, job_rows)
         return [artifact_from_row(row) for row in stored]
 
     async def put_buckets(
@@ -73,9 +74,10 @@ class ArtifactStorage:
         taken: Sequence[Artifact],
     ) -> None:
         """Do as `put_artifacts` does, and mark the fingerprints that were reconciled, in the version that was read."""
-        content = [_change_row(change) for change in changes], [_job_row(*job) for job in jobs]
+        rows = [_change_row(change) for change in changes]
+        job_rows = [_job_row(*job) for job in jobs]
         marks = [{"turn_id": row.place, "version": row.version} for row in taken]
-        await self._uow.call(principal, _format_statement("put_buckets"), *conversation, *content, marks)
+        await self._uow.call(principal, _format_statement("put_buckets"), *conversation, rows, job_rows, marks)
 
     async def list_buckets(self, tx: ReadTx, principal: Principal, conversation: Conversation) -> list[Artifact]:
         """Return all buckets of a conversation, the latest change first. Their number is limited."""
@@ -132,8 +134,18 @@ class ArtifactStorage:
     ) -> list[Artifact]:
         """Return a page of artifacts, newest first. `after`: the place of the previous page's last artifact."""
         kinds = None if where.kinds is None else [kind.value for kind in where.kinds]
-        conditions = where.since, kinds, where.tag, where.turn_id
-        return await _fetch(tx, "page", principal, conversation, *conditions, *(after or (None, None)), limit)
+        return await _fetch(
+            tx,
+            "page",
+            principal,
+            conversation,
+            where.since,
+            kinds,
+            where.tag,
+            where.turn_id,
+            *(after or (None, None)),
+            limit,
+        )
 
     async def list_turn_ids(
         self, tx: ReadTx, principal: Principal, conversation: Conversation, limit: int

@@ -52,9 +52,19 @@ class ContextStorage:
     ) -> ContextRows:
         """Return the rows of a view. `selection`: the selected turns; None: those of the active set."""
         named = None if selection is None else list(selection)
-        counts = limits.logs, limits.window, limits.most, limits.reactions, limits.signals
         rows = await self._uow.call_anywhere(
-            principal, _SQL["context"], *conversation, turn_id, named, limits.since, limits.always_window, *counts
+            principal,
+            _SQL["context"],
+            *conversation,
+            turn_id,
+            named,
+            limits.since,
+            limits.always_window,
+            limits.logs,
+            limits.window,
+            limits.most,
+            limits.reactions,
+            limits.signals,
         )
         return _context_of(rows)
 

@@ -181,9 +181,16 @@ class Consolidate:
         excluded = user_pairs.kept_apart | run.unjudged_pairs
         candidates = [pair for pair in user_pairs.pairs if pair.ids not in excluded]
         policies = self._policies.of(principal)
-        bounds = policies.consolidation, self._bands, now, {user_id: user_pairs.asked_today}
         pairs, over = await asyncio.to_thread(
-            select_pairs_to_check, candidates, user_pairs.in_pool, user_pairs.checked, *bounds, user_pairs.refused
+            select_pairs_to_check,
+            candidates,
+            user_pairs.in_pool,
+            user_pairs.checked,
+            policies.consolidation,
+            self._bands,
+            now,
+            {user_id: user_pairs.asked_today},
+            user_pairs.refused,
         )
         judgement = await self._judge_pairs(principal, pairs, run)
         if judgement.stopped != "share_spent":

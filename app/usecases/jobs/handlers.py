@@ -119,8 +119,9 @@ class ReflectionJobs:
         counts: dict[str, dict[str, int]] = {}
         try:
             revived = await self._revive_turns(principal)
-            waiting = JobKind.reflect_turn, WAITS_FOR_MODEL, self._reason_to_wait
-            revived += await self.jobs.wake_jobs(principal, *waiting, REVIVED_OVER_S)
+            revived += await self.jobs.wake_jobs(
+                principal, JobKind.reflect_turn, WAITS_FOR_MODEL, self._reason_to_wait, REVIVED_OVER_S
+            )
             for kind in Reflect.KINDS:
                 total = counts.setdefault(kind, dict.fromkeys(("created", "updated", "tokens"), 0))
                 async for result in self.reflect.reflect_waiting(principal, kind, user_id=job.user_id):
@@ -133,11 +134,12 @@ class ReflectionJobs:
     async def _revive_turns(self, principal: Principal) -> int:
         """Queue again the turns whose attempts an outage used up, once the model answers. Return how many."""
         since = self.clock.now() - timedelta(days=self.policy.wait_days)
-        outage = JobKind.reflect_turn, since, ChatModelUnavailable.code
-        if not await self.jobs.has_stranded(principal, *outage):
+        if not await self.jobs.has_stranded(principal, JobKind.reflect_turn, since, ChatModelUnavailable.code):
             return 0
         await self.reflect.probe_model(principal)
-        return await self.jobs.revive_jobs(principal, *outage, REVIVED_OVER_S)
+        return await self.jobs.revive_jobs(
+            principal, JobKind.reflect_turn, since, ChatModelUnavailable.code, REVIVED_OVER_S
+        )
 
 
 def job_handlers(

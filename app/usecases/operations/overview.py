@@ -128,9 +128,10 @@ def _describe_category(
     rules: CategoryPolicy, category: Category, agents: Iterable[str], held: Activity | None
 ) -> CategoryOverview:
     viewers = tuple(sorted(agent for agent in agents if category.name in rules.allowlists[agent]))
-    described = category.name, category.context, category.label, category.description
     memories, last = (held.memories, held.last_activity_at) if held else (0, None)
-    return CategoryOverview(*described, memories, last, viewers)
+    return CategoryOverview(
+        category.name, category.context, category.label, category.description, memories, last, viewers
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,8 +50,10 @@ class CaptureEpisodes:
         if not isinstance(transcript, Transcript):
             return replace(result, why=transcript)
         async with self._cursor.uow.read(principal) as tx:
-            where = principal, user_id, MemoryType.episodic, *self._joinable(principal)
-            earlier = await self._cursor.storage.load_newest(tx, *where, EARLIER_EPISODES)
+            since, without = self._joinable(principal)
+            earlier = await self._cursor.storage.load_newest(
+                tx, principal, user_id, MemoryType.episodic, since, without, EARLIER_EPISODES
+            )
             today = await self._cursor.storage.load_episode_count(tx, principal, user_id, self._cursor.start_of_day())
         if today >= self._cursor.policies.of(principal).episodes.per_user_day:
             return replace(result, why="cap")
@@ -108,9 +110,10 @@ class CaptureEpisodes:
     async def _build_change(self, principal: Principal, draft: NewMemory) -> MemoryChange:
         """Return the change that creates an episode, or updates a recent one that says the same. Pinned ones stay."""
         whole, bare = await self._writer.encode_texts([draft.text, strip_date_prefix(draft.text)])
+        since, without = self._joinable(principal)
         async with self._cursor.uow.read(principal) as tx:
             near = await self._cursor.storage.find_nearest(
-                tx, principal, draft, whole.vector, *self._joinable(principal), MAX_COMPARED
+                tx, principal, draft, whole.vector, since, without, MAX_COMPARED
             )
         others = await self._writer.encode_texts([strip_date_prefix(memory.text) for memory in near]) if near else []
         pairs = [(cosine_similarity(bare, other), memory) for other, memory in zip(others, near, strict=True)]

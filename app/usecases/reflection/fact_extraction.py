@@ -183,8 +183,9 @@ class ExtractFacts:
 
         A tone or a goal counts only if the turn itself states it.
         """
-        parts = principal, candidates, lambda c: (c.text, c.quote, c.category)
-        allowed, sensitive = self.consent.split_sensitive(*parts)
+        allowed, sensitive = self.consent.split_sensitive(
+            principal, candidates, lambda c: (c.text, c.quote, c.category)
+        )
         benign = [field for candidate in allowed for field in benign_fields(candidate.text)]
         stated = [f for f in benign if f.value and states_field_value(f.field, f.value, turn.text)]
         return allowed, [*sensitive, *stated]

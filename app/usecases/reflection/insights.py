@@ -62,8 +62,9 @@ class DrawInsights:
                 await self._writer.store_changes(principal, step)
             return result
         result = replace(result, tokens=answer.usage.total_tokens)
-        parts = principal, answer.value or [], lambda insight: (insight.text, "", "")
-        found, sensitive = self._consent.split_sensitive(*parts)
+        found, sensitive = self._consent.split_sensitive(
+            principal, answer.value or [], lambda insight: (insight.text, "", "")
+        )
         changes = await self._build_changes(principal, material, found) if found else []
         texts = [change.new.text for change in changes if change.new]
         result = replace(result, texts=texts, created=len(changes), why=None if changes else "nothing")

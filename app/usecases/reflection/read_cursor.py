@@ -35,9 +35,18 @@ class ReadCursor:
         policies = self.policies.of(principal)
         hidden = policies.categories.agents_without_category(bounds.category)
         async with self.uow.write(principal) as tx:
-            where = result.user_id, result.thread_id, result.kind
-            sources = policies.turn_category, bounds.window, hidden
-            transcript = await self.storage.load_transcript(tx, principal, *where, *sources, now, begin=not dry_run)
+            transcript = await self.storage.load_transcript(
+                tx,
+                principal,
+                result.user_id,
+                result.thread_id,
+                result.kind,
+                policies.turn_category,
+                bounds.window,
+                hidden,
+                now,
+                begin=not dry_run,
+            )
         if transcript is None or not transcript.unread:
             return "nothing_new"
         is_due = again or bounds.cooldown.is_over(transcript.unread, transcript.mark.at, now)
@@ -71,14 +80,16 @@ class ReadCursor:
 
     async def advance_position(self, tx: WriteTx, principal: Principal, step: ReadStep) -> bool:
         """Move the position; return False if another worker has moved it since it was read."""
-        where = step.user_id, step.thread_id, step.kind
-        return await self.storage.advance_position(tx, principal, *where, step.old, step.new)
+        return await self.storage.advance_position(
+            tx, principal, step.user_id, step.thread_id, step.kind, step.old, step.new
+        )
 
     async def count_failed_try(self, principal: Principal, step: ReadStep, least: int = 1) -> int:
         """Count a reading without a usable answer; return the failures in a row, or `least` if that is more."""
         async with self.uow.write(principal) as tx:
-            where = step.user_id, step.thread_id, step.kind
-            return await self.storage.count_failed_read(tx, principal, *where, step.old, least)
+            return await self.storage.count_failed_read(
+                tx, principal, step.user_id, step.thread_id, step.kind, step.old, least
+            )
 
     def start_of_day(self) -> datetime:
         """Return the midnight (UTC) at which the present day began."""

@@ -117,8 +117,7 @@ class IndexSources:
         source = run.source
         principal = run.principal
         if source.kind is SourceKind.FOLDER:
-            patterns = source.include, source.exclude
-            scan = await self._folders.scan_folder(run.root, *patterns, self._policy.max_files)
+            scan = await self._folders.scan_folder(run.root, source.include, source.exclude, self._policy.max_files)
         async with self._uow.read(principal) as tx:
             usage = await self._sources.read_usage(tx, principal)
             settings = self._policy.fingerprint
@@ -130,8 +129,7 @@ class IndexSources:
         todo = len(plan.todo) + len(plan.gone)
 
         async def record_plan(tx: WriteTx) -> None:
-            counts = todo, plan.unchanged, plan.rejected
-            await self._index_jobs.record_plan(tx, principal, run.index_job.id, *counts)
+            await self._index_jobs.record_plan(tx, principal, run.index_job.id, todo, plan.unchanged, plan.rejected)
 
         await self._held.run_held(run, record_plan)
         return plan, quota, len(scan.skipped_folders) if scan else 0

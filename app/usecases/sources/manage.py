@@ -199,8 +199,7 @@ class ManageSources:
     async def _describe_conflict(self, principal: Principal, new: NewSource) -> SourceExists:
         """Return the error that names the existing source of the folder."""
         async with self.uow.read(principal) as tx:
-            place = new.user_id, new.category, new.root_path or ""
-            stored = await self.sources.find_folder(tx, principal, *place)
+            stored = await self.sources.find_folder(tx, principal, new.user_id, new.category, new.root_path or "")
         return SourceExists(f"the folder is source {stored.id} already" if stored else None)
 
     async def _queue_sync(self, tx: WriteTx, principal: Principal, source_id: UUID, cause: IndexCause) -> IndexJob:
