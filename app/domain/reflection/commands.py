@@ -9,6 +9,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
+from app.domain import english
 from app.domain.languages import ENGLISH, detect_language
 from app.domain.memory.phrases import Kind, every_word
 from app.domain.phrasebooks.phrasebook import split_sentences
@@ -16,10 +17,11 @@ from app.domain.recall.closing import closes_span, may_move, moves_away, only_de
 from app.domain.recall.phrasebook_closing import language_of
 from app.domain.recall.statements import roots_of
 from app.domain.recall.supersession import Statement
-from app.domain.reflection import command_words as words_of
 from app.domain.reflection.clauses import read_sentence, states_nothing
 from app.domain.reflection.notes import FICTION
 from app.domain.text_rules import one_line, sentence_ends
+
+_EN: Final = english.patterns("reflection", "commands")
 
 MAX_CHARACTERS: Final = 600
 """A longer message has no command."""
@@ -181,8 +183,8 @@ def _only_asks(sentence: str) -> bool:
 def _read_forgotten(sentence: str) -> str | None:
     if _only_asks(sentence):
         return None
-    found = words_of.FORGET_STATEMENT.match(sentence.rstrip(" .!?"))
-    if found is None or words_of.NO_FORGETTING.search(found["what"]):
+    found = _EN.forget_statement.match(sentence.rstrip(" .!?"))
+    if found is None or _EN.no_forgetting.search(found["what"]):
         return None
     return found["what"]
 
@@ -190,27 +192,27 @@ def _read_forgotten(sentence: str) -> str | None:
 def _read_topic(sentence: str) -> str | None:
     if _only_asks(sentence):
         return None
-    found = words_of.FORGET_TOPIC.match(sentence.rstrip(" .!?"))
+    found = _EN.forget_topic.match(sentence.rstrip(" .!?"))
     topic = (found["told"] or found["own"] or found["kept"]) if found else None
-    if topic is None or words_of.NO_FORGETTING.search(topic) or len(topic.split()) > _MOST_TOPIC_WORDS:
+    if topic is None or _EN.no_forgetting.search(topic) or len(topic.split()) > _MOST_TOPIC_WORDS:
         return None
     return topic
 
 
 def _read_wrong_topic(sentence: str) -> str | None:
-    found = words_of.WRONG_TOPIC.match(sentence)
+    found = _EN.wrong_topic.match(sentence)
     return found["topic"] if found else None
 
 
 def _take_back(sentence: str, message: str) -> re.Match[str] | None:
-    if sentence.endswith("?") or words_of.OF_ANOTHER.search(message):
+    if sentence.endswith("?") or _EN.of_another.search(message):
         return None
-    return words_of.TAKES_BACK.match(sentence)
+    return _EN.takes_back.match(sentence)
 
 
 def _read_statement(sentence: str) -> str | None:
     """Return a sentence that states something plainly, without its opening words."""
-    opener = words_of.OPENER.match(sentence)
+    opener = _EN.opener.match(sentence)
     body = sentence[opener.end() :] if opener else sentence
     read = read_sentence(body) if body else None
     return body if read is not None and not read.quotes and not read.labels else None
