@@ -28,7 +28,7 @@ from app.domain.reflection.model_usage import LlmPolicy
 from app.domain.reflection.reconcile import ReconcilePolicy
 from app.domain.reflection.summaries import SummaryPolicy
 from app.domain.retention.forgetting import ForgettingPolicy
-from app.domain.settable import SETTABLE, Settable
+from app.domain.settable import SETTABLE, Range, Settable, check_ranges
 from app.domain.sources.source_policy import SourcePolicy
 from app.domain.tenancy.limits import Allowance, LimitPolicy
 from app.domain.text_rules import TextLimits
@@ -66,18 +66,16 @@ P = TypeVar("P", ConsentPolicy, EpisodePolicy, FactPolicy, InsightPolicy, TurnMe
 class WritePolicy:
     """The settings of writing memories."""
 
-    default_importance: Annotated[int, SETTABLE] = 2
-    min_importance: Annotated[int, SETTABLE] = 1
+    default_importance: Annotated[int, SETTABLE, Range(1, 5)] = 2
+    min_importance: Annotated[int, SETTABLE, Range(1, 5)] = 1
     merge_mode: Annotated[Literal["update", "recreate"], SETTABLE] = "update"
     supersede: Annotated[bool, SETTABLE] = True
-    attempts: int = 10
-    batch_limit: int = 10_000
+    attempts: Annotated[int, Range(1, 100)] = 10
+    batch_limit: Annotated[int, Range(1, 100_000)] = 10_000
     text_limits: TextLimits = field(default_factory=TextLimits)
 
     def __post_init__(self) -> None:
-        _check_range(self, 1, 5, "default_importance", "min_importance")
-        _check_range(self, 1, 100, "attempts")
-        _check_range(self, 1, 100_000, "batch_limit")
+        check_ranges(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,36 +83,29 @@ class QueryPolicy:
     """The settings of memory.query and of the search with citations."""
 
     profile: Annotated[str, SETTABLE] = "default"
-    top_k: Annotated[int, SETTABLE] = 5
-    budget_tokens: Annotated[int, SETTABLE] = 512
-    min_relevance: Annotated[float | None, SETTABLE] = None
-    rag_length: Annotated[int, Settable(1, 1_000)] = 30
-    whole_limit: Annotated[int, Settable(1, 1_000)] = 200
-    related: Annotated[int, SETTABLE] = 2
-    exact_up_to: int = 5000
-    snippet: Annotated[int, SETTABLE] = 1000
+    top_k: Annotated[int, SETTABLE, Range(1, 50)] = 5
+    budget_tokens: Annotated[int, SETTABLE, Range(1, 8192)] = 512
+    min_relevance: Annotated[float | None, SETTABLE, Range(0, 1)] = None
+    rag_length: Annotated[int, Settable(1, 1_000), Range(1, 10_000)] = 30
+    whole_limit: Annotated[int, Settable(1, 1_000), Range(1, 10_000)] = 200
+    related: Annotated[int, SETTABLE, Range(0, 10)] = 2
+    exact_up_to: Annotated[int, Range(0, 10_000_000)] = 5000
+    snippet: Annotated[int, SETTABLE, Range(1, 32_000)] = 1000
     dates: Annotated[bool, SETTABLE] = True
     receipts: Annotated[bool, SETTABLE] = True
 
     def __post_init__(self) -> None:
-        _check_range(self, 1, 50, "top_k")
-        _check_range(self, 1, 8192, "budget_tokens")
-        _check_range(self, 1, 10_000, "rag_length", "whole_limit")
-        if self.min_relevance is not None:
-            _check_range(self, 0, 1, "min_relevance")
-        _check_range(self, 0, 10, "related")
-        _check_range(self, 1, 32_000, "snippet")
-        _check_range(self, 0, 10_000_000, "exact_up_to")
+        check_ranges(self)
 
 
 @dataclass(frozen=True, slots=True)
 class DeltaPolicy:
     """The settings of the delta header."""
 
-    bullets: Annotated[int, SETTABLE]
+    bullets: Annotated[int, SETTABLE, Range(1, 3)]
 
     def __post_init__(self) -> None:
-        _check_range(self, 1, 3, "bullets")
+        check_ranges(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,12 +113,6 @@ class TurnPolicy:
     """The settings of chat turns."""
 
     category: Annotated[str, SETTABLE]
-
-
-def _check_range(policy: Any, low: float, high: float, *names: str) -> None:
-    for name in names:
-        if not low <= getattr(policy, name) <= high:
-            raise ValueError(f"{name} must be from {low} to {high}")
 
 
 @dataclass(frozen=True, slots=True)

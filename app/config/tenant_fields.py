@@ -15,7 +15,7 @@ from app.domain.reflection.insights import InsightPolicy
 from app.domain.reflection.reconcile import ReconcilePolicy
 from app.domain.reflection.summaries import SummaryPolicy
 from app.domain.retention.forgetting import ForgettingPolicy
-from app.domain.settable import Settable, settable_fields
+from app.domain.settable import Settable, marked_fields
 from app.domain.sources.source_policy import SourcePolicy
 from app.domain.turn_memory.policy import TurnMemoryPolicy
 
@@ -45,7 +45,7 @@ CLASSES: Final[Mapping[str, type[Any]]] = {
 
 
 FIELDS: Final[Mapping[str, Mapping[str, Settable]]] = {
-    name: settable_fields(policy) for name, policy in CLASSES.items()
+    name: marked_fields(policy, Settable) for name, policy in CLASSES.items()
 }
 """The fields that a tenant may set, by section. `profiles` has names of its own, each with PROFILE_FIELDS."""
-PROFILE_FIELDS: Final = settable_fields(RankingProfile)
+PROFILE_FIELDS: Final = marked_fields(RankingProfile, Settable)

@@ -15,7 +15,7 @@ from app.domain.memory.memory import Memory, MemoryState, MemoryType
 from app.domain.memory.merge_bands import MergeBands
 from app.domain.memory.same_fact import SameFact, lexical_overlap, numeric_step, same_fact
 from app.domain.memory.veto import find_veto
-from app.domain.settable import DAYS, HOURS, SETTABLE, Settable
+from app.domain.settable import DAYS, HOURS, SETTABLE, Range, Settable, check_ranges
 
 Rule = SameFact | Literal["model", "new_value"]
 """The reason why two memories are one fact.
@@ -32,30 +32,17 @@ StopReason = Literal["spent", "share_spent", "unavailable"]
 class ConsolidationPolicy:
     """The settings of a daily run: hours, days, counts and shares."""
 
-    pool_hours: Annotated[int, HOURS] = 72
-    pool_importance: Annotated[int, SETTABLE] = 3
-    pool_top_share: Annotated[float, SETTABLE] = 0.1
-    compared_a_day: Annotated[int, Settable(1, 10_000)] = 2000
-    max_age_days: Annotated[int, DAYS] = 90
-    neighbours: int = 10
-    pairs_per_user_day: int = 50
-    fingerprint_days: Annotated[int, DAYS] = 14
+    pool_hours: Annotated[int, HOURS, Range(1)] = 72
+    pool_importance: Annotated[int, SETTABLE, Range(1, 5)] = 3
+    pool_top_share: Annotated[float, SETTABLE, Range(0, 1)] = 0.1
+    compared_a_day: Annotated[int, Settable(1, 10_000), Range(1)] = 2000
+    max_age_days: Annotated[int, DAYS, Range(1)] = 90
+    neighbours: Annotated[int, Range(1)] = 10
+    pairs_per_user_day: Annotated[int, Range(1)] = 50
+    fingerprint_days: Annotated[int, DAYS, Range(1)] = 14
 
     def __post_init__(self) -> None:
-        for name in (
-            "pool_hours",
-            "compared_a_day",
-            "max_age_days",
-            "neighbours",
-            "pairs_per_user_day",
-            "fingerprint_days",
-        ):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1")
-        if not 1 <= self.pool_importance <= 5:
-            raise ValueError("pool_importance must be from 1 to 5")
-        if not 0 <= self.pool_top_share <= 1:
-            raise ValueError("pool_top_share must lie between 0 and 1")
+        check_ranges(self)
 
     def changed_since(self, now: datetime) -> datetime:
         """Return the cutoff of the pool: it includes memories created or changed at or after it."""

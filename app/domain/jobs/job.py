@@ -5,8 +5,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any, Final
+from typing import Annotated, Any, Final
 from uuid import UUID
+
+from app.domain.settable import Range, check_ranges
 
 ALL_KINDS = "*"
 """The kind that stands for every kind when jobs are paused."""
@@ -115,27 +117,21 @@ def _daily_and_hourly() -> Mapping[JobKind, int]:
 class JobPolicy:
     """Lease, retry and schedule settings, in seconds. `schedule` has the period of each scheduled kind."""
 
-    lease_s: float = 60
-    heartbeat_s: float = 15
-    max_attempts: int = 8
-    backoff_s: float = 10
-    backoff_max_s: float = 3600
-    republish_s: float = 15
-    sweep_limit: int = 500
+    lease_s: Annotated[float, Range(0, MAX_LEASE_S, excludes_low=True)] = 60
+    heartbeat_s: Annotated[float, Range(0, excludes_low=True)] = 15
+    max_attempts: Annotated[int, Range(1)] = 8
+    backoff_s: Annotated[float, Range(0, excludes_low=True)] = 10
+    backoff_max_s: Annotated[float, Range(0, MAX_WAIT_S)] = 3600
+    republish_s: Annotated[float, Range(0, excludes_low=True)] = 15
+    sweep_limit: Annotated[int, Range(1)] = 500
     schedule: Mapping[JobKind, int] = field(default_factory=_daily_and_hourly)
 
     def __post_init__(self) -> None:
-        for name in ("lease_s", "heartbeat_s", "backoff_s", "republish_s"):
-            if getattr(self, name) <= 0:
-                raise ValueError(f"{name} must be above 0")
+        check_ranges(self)
         if self.heartbeat_s * 2 > self.lease_s:
             raise ValueError("heartbeat_s must be at most half of lease_s: one lost beat must not cost the lease")
-        if self.lease_s > MAX_LEASE_S or self.backoff_max_s > MAX_WAIT_S:
-            raise ValueError(f"lease_s must be at most {MAX_LEASE_S} and backoff_max_s at most {MAX_WAIT_S}")
         if self.backoff_max_s < self.backoff_s:
             raise ValueError("backoff_max_s must be at least backoff_s")
-        if self.max_attempts < 1 or self.sweep_limit < 1:
-            raise ValueError("max_attempts and sweep_limit must be at least 1")
         if any(period < 1 for period in self.schedule.values()):
             raise ValueError("schedule: a period must be at least 1")
 

@@ -8,7 +8,7 @@ is captured: a missed fact is still in its turn, but a wrong one would be believ
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Annotated, Final
 
 from app.domain import english
 from app.domain.consent.profile_fields import ProfileField, sensitive_fields
@@ -22,6 +22,7 @@ from app.domain.reflection.plain_forms import is_plain
 from app.domain.reflection.self_disclosure import FORMS, Form, classify_clause
 from app.domain.reflection.third_person import USER, rewrite_clause
 from app.domain.reflection.writing_rules import broken_rule
+from app.domain.settable import Range, check_ranges
 from app.domain.text_rules import TextLimits, one_line
 
 _EN: Final = english.patterns("reflection", "capture")
@@ -53,13 +54,12 @@ class CaptureRule:
     category: str
     words: tuple[str, ...] = ()
     negated: bool | None = None
-    importance: int = 2
+    importance: Annotated[int, Range(1, 5)] = 2
 
     def __post_init__(self) -> None:
         if self.form not in FORMS:
             raise ValueError(f"unknown form {self.form!r}; it is one of {', '.join(FORMS)}")
-        if not 1 <= self.importance <= 5:
-            raise ValueError("importance must be from 1 to 5")
+        check_ranges(self)
         if wrong := [word for word in self.words if word != word.casefold() or not _EN.word.fullmatch(word)]:
             raise ValueError(f"words must be single words in lower case: {', '.join(wrong)}")
 
@@ -79,13 +79,12 @@ class CapturePolicy:
     """
 
     rules: tuple[CaptureRule, ...] = ()
-    max_characters: int = 1000
-    per_turn: int = 3
-    per_user_day: int = 100
+    max_characters: Annotated[int, Range(1)] = 1000
+    per_turn: Annotated[int, Range(0, MAX_PER_TURN)] = 3
+    per_user_day: Annotated[int, Range(0)] = 100
 
     def __post_init__(self) -> None:
-        if not 0 <= self.per_turn <= MAX_PER_TURN or self.per_user_day < 0 or self.max_characters < 1:
-            raise ValueError(f"per_turn must be from 0 to {MAX_PER_TURN}, max_characters at least 1")
+        check_ranges(self)
 
     @property
     def categories(self) -> tuple[str, ...]:

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Final
 
-from app.domain.reflection.transcript import Cooldown, check_rounds
-from app.domain.settable import COUNT, HOURS, MINUTES, SETTABLE
+from app.domain.reflection.transcript import MAX_ROUNDS, Cooldown
+from app.domain.settable import COUNT, HOURS, MINUTES, SETTABLE, Range, check_ranges
 
 MAX_TAGS: Final = 5
 MAX_TAG: Final = 40
@@ -21,22 +21,17 @@ class EpisodePolicy:
     their cosine is at least `join_at`.
     """
 
-    turns: Annotated[int, COUNT] = 3
-    minutes: Annotated[int, MINUTES] = 10
-    rounds: Annotated[int, SETTABLE] = 4
-    window: Annotated[int, SETTABLE] = 10
-    per_user_day: Annotated[int, COUNT] = 5
-    join_hours: Annotated[int, HOURS] = 48
-    join_at: Annotated[float, SETTABLE] = 0.90
+    turns: Annotated[int, COUNT, Range(1)] = 3
+    minutes: Annotated[int, MINUTES, Range(1)] = 10
+    rounds: Annotated[int, SETTABLE, Range(1, MAX_ROUNDS)] = 4
+    window: Annotated[int, SETTABLE, Range(1, 50)] = 10
+    per_user_day: Annotated[int, COUNT, Range(0)] = 5
+    join_hours: Annotated[int, HOURS, Range(0)] = 48
+    join_at: Annotated[float, SETTABLE, Range(0.5, 1)] = 0.90
     category: Annotated[str, SETTABLE] = "event"
 
     def __post_init__(self) -> None:
-        check_rounds(self.rounds)
-        if not 1 <= self.window <= 50 or self.per_user_day < 0 or self.join_hours < 0:
-            raise ValueError("window must be from 1 to 50, per_user_day and join_hours at least 0")
-        if not 0.5 <= self.join_at <= 1:
-            raise ValueError("join_at must be from 0.5 to 1")
-        _ = self.cooldown
+        check_ranges(self)
 
     @property
     def cooldown(self) -> Cooldown:

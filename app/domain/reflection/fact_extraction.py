@@ -10,7 +10,7 @@ from app.domain.reflection import grounding
 from app.domain.reflection import writing_rules as writing
 from app.domain.reflection.quotes import find_quote, is_short_quote
 from app.domain.reflection.self_disclosure import discloses_fact
-from app.domain.settable import COUNT, SETTABLE, Settable
+from app.domain.settable import COUNT, SETTABLE, Range, Settable, check_ranges
 from app.domain.text_rules import TextLimits
 
 MAX_CANDIDATES: Final = 5
@@ -30,10 +30,10 @@ class FactExtractionPolicy:
     English. A character of a script without blanks counts for more (`spoken_length`).
     """
 
-    min_characters: Annotated[int, Settable(1, 32_000)] = 200
-    confident_characters: Annotated[int, Settable(1, 32_000)] = 20
-    per_turn: Annotated[int, SETTABLE] = 3
-    per_user_day: Annotated[int, COUNT] = 20
+    min_characters: Annotated[int, Settable(1, 32_000), Range(1)] = 200
+    confident_characters: Annotated[int, Settable(1, 32_000), Range(1)] = 20
+    per_turn: Annotated[int, SETTABLE, Range(0, MAX_CANDIDATES)] = 3
+    per_user_day: Annotated[int, COUNT, Range(0)] = 20
     categories: Annotated[tuple[str, ...], SETTABLE] = (
         "profile",
         "goals",
@@ -51,10 +51,7 @@ class FactExtractionPolicy:
     )
 
     def __post_init__(self) -> None:
-        if self.confident_characters < 1:
-            raise ValueError("confident_characters must be at least 1")
-        if self.min_characters < 1 or not 0 <= self.per_turn <= MAX_CANDIDATES or self.per_user_day < 0:
-            raise ValueError(f"min_characters must be at least 1, per_turn from 0 to {MAX_CANDIDATES}")
+        check_ranges(self)
 
     def is_worth_asking(self, message: str) -> bool:
         """Tell whether a message probably has facts: it is long, it discloses one, or no rule can tell.

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 from app.domain.memory.memory import Memory
 from app.domain.reflection.echoes import EchoMarks
 from app.domain.reflection.transcript import ReadPosition, render_messages
-from app.domain.settable import HOURS, SETTABLE
+from app.domain.settable import HOURS, SETTABLE, Range, check_ranges
 
 MAX_INSIGHTS: Final = 3
 TALK_TURNS: Final = 12
@@ -23,19 +23,16 @@ class InsightPolicy:
     A new insight is dropped if its cosine to a fact or an existing insight is at least `same_at`.
     """
 
-    hours: Annotated[int, HOURS] = 24
-    activity: Annotated[int, SETTABLE] = 5
-    facts: Annotated[int, SETTABLE] = 3
-    talk_characters: Annotated[int, SETTABLE] = 1000
-    same_at: Annotated[float, SETTABLE] = 0.90
+    hours: Annotated[int, HOURS, Range(24)] = 24
+    activity: Annotated[int, SETTABLE, Range(1, 5)] = 5
+    facts: Annotated[int, SETTABLE, Range(0, 3)] = 3
+    talk_characters: Annotated[int, SETTABLE, Range(0, 1_000)] = 1000
+    same_at: Annotated[float, SETTABLE, Range(0.5, 1)] = 0.90
     category: Annotated[str, SETTABLE] = "relationship_dynamic"
-    importance: Annotated[int, SETTABLE] = 2
+    importance: Annotated[int, SETTABLE, Range(1, 5)] = 2
 
     def __post_init__(self) -> None:
-        if self.hours < 24 or not 1 <= self.activity <= 5 or not 0 <= self.facts <= 3:
-            raise ValueError("hours must be at least 24, activity from 1 to 5, facts from 0 to 3")
-        if not 0 <= self.talk_characters <= 1000 or not 0.5 <= self.same_at <= 1 or not 1 <= self.importance <= 5:
-            raise ValueError("talk_characters must be up to 1000, same_at from 0.5 to 1, importance from 1 to 5")
+        check_ranges(self)
 
     def due_before(self, now: datetime) -> datetime:
         """Return the cutoff: insights are due for a user whose last ones are older."""

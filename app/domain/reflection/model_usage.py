@@ -4,9 +4,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final, Generic, Literal, TypeVar
+from typing import Annotated, Final, Generic, Literal, TypeVar
 
 from app.domain.days import start_of_next_day
+from app.domain.settable import Range, check_ranges
 
 T = TypeVar("T")
 NONSENSE: Final = "malformed"
@@ -44,18 +45,13 @@ class LlmPolicy:
     answers may take; then calls wait for the next day.
     """
 
-    daily_tokens: int = 200_000
-    user_share: float = 0.25
-    wait_days: int = 3
-    unreadable_share: float = 0.1
+    daily_tokens: Annotated[int, Range(0)] = 200_000
+    user_share: Annotated[float, Range(0, 1, excludes_low=True)] = 0.25
+    wait_days: Annotated[int, Range(0)] = 3
+    unreadable_share: Annotated[float, Range(0, 1, excludes_low=True)] = 0.1
 
     def __post_init__(self) -> None:
-        if not 0 < self.user_share <= 1:
-            raise ValueError("user_share must be above 0 and at most 1")
-        if not 0 < self.unreadable_share <= 1:
-            raise ValueError("unreadable_share must be above 0 and at most 1")
-        if min(self.daily_tokens, self.wait_days) < 0:
-            raise ValueError("daily_tokens and wait_days must be at least 0")
+        check_ranges(self)
 
     @property
     def counted_users(self) -> int:

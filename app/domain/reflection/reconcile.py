@@ -15,7 +15,7 @@ from app.domain.memory.veto import VetoReason, find_veto
 from app.domain.reflection import grounding
 from app.domain.reflection import writing_rules as writing
 from app.domain.reflection.evidence import Evidence, Refusal, find_refusal, is_english
-from app.domain.settable import SETTABLE
+from app.domain.settable import SETTABLE, Range, check_ranges
 from app.domain.text_rules import TextLimits, normalise_text, text_key
 
 _EN: Final = english.patterns("reflection", "reconcile")
@@ -38,13 +38,12 @@ class ReconcilePolicy:
     at most `tries` times.
     """
 
-    neighbours: Annotated[int, SETTABLE] = 5
-    min_similarity: Annotated[float, SETTABLE] = 0.4
-    tries: Annotated[int, SETTABLE] = 3
+    neighbours: Annotated[int, SETTABLE, Range(0, MAX_NEIGHBOURS)] = 5
+    min_similarity: Annotated[float, SETTABLE, Range(0, 1)] = 0.4
+    tries: Annotated[int, SETTABLE, Range(1, 5)] = 3
 
     def __post_init__(self) -> None:
-        if not 0 <= self.neighbours <= MAX_NEIGHBOURS or not 0 <= self.min_similarity <= 1 or not 1 <= self.tries <= 5:
-            raise ValueError(f"neighbours from 0 to {MAX_NEIGHBOURS}, min_similarity from 0 to 1, tries from 1 to 5")
+        check_ranges(self)
 
 
 @dataclass(frozen=True, slots=True)

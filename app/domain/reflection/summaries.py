@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Annotated
 
-from app.domain.reflection.transcript import Cooldown, check_rounds
-from app.domain.settable import COUNT, MINUTES, SETTABLE
+from app.domain.reflection.transcript import MAX_ROUNDS, Cooldown
+from app.domain.settable import COUNT, MINUTES, SETTABLE, Range, check_ranges
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,18 +16,15 @@ class SummaryPolicy:
     """
 
     enable_summarization: Annotated[bool, SETTABLE] = True
-    turns: Annotated[int, COUNT] = 6
-    minutes: Annotated[int, MINUTES] = 60
-    rounds: Annotated[int, SETTABLE] = 4
-    window: Annotated[int, SETTABLE] = 40
-    characters: Annotated[int, SETTABLE] = 1200
-    importance: Annotated[int, SETTABLE] = 2
+    turns: Annotated[int, COUNT, Range(1)] = 6
+    minutes: Annotated[int, MINUTES, Range(1)] = 60
+    rounds: Annotated[int, SETTABLE, Range(1, MAX_ROUNDS)] = 4
+    window: Annotated[int, SETTABLE, Range(1, 100)] = 40
+    characters: Annotated[int, SETTABLE, Range(100, 8_000)] = 1200
+    importance: Annotated[int, SETTABLE, Range(1, 5)] = 2
 
     def __post_init__(self) -> None:
-        check_rounds(self.rounds)
-        if not 1 <= self.window <= 100 or not 100 <= self.characters <= 8000 or not 1 <= self.importance <= 5:
-            raise ValueError("window must be from 1 to 100, characters from 100 to 8000, importance from 1 to 5")
-        _ = self.cooldown
+        check_ranges(self)
 
     @property
     def cooldown(self) -> Cooldown:

@@ -14,6 +14,7 @@ ReflectionKind: TypeAlias = Literal["episode", "summary", "insight"]
 Message: TypeAlias = Mapping[str, str]
 ROLES: Final = ("user", "assistant")
 MAX_ROUNDS: Final = 20
+"""The most readings of one thread in a job."""
 OTHER_SPEAKER: Final = "another person"
 """The name for a speaker without a name, or with a name that is a role."""
 
@@ -25,22 +26,12 @@ class Cooldown:
     turns: int
     minutes: int
 
-    def __post_init__(self) -> None:
-        if min(self.turns, self.minutes) < 1:
-            raise ValueError("turns and minutes must be at least 1")
-
     def is_over(self, unread: int, since: datetime, now: datetime) -> bool:
         """Tell whether the pause is over at `now`.
 
         `unread` is the number of unread user turns. `since` is the time of the last reading, or of the first turn.
         """
         return unread >= self.turns or (unread > 0 and now - since >= timedelta(minutes=self.minutes))
-
-
-def check_rounds(rounds: int) -> None:
-    """Raise ValueError unless `rounds`, the readings of one thread in a job, is from 1 to MAX_ROUNDS."""
-    if not 1 <= rounds <= MAX_ROUNDS:
-        raise ValueError(f"rounds must be from 1 to {MAX_ROUNDS}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,9 @@
 """The settings of parsing."""
 
 from dataclasses import dataclass
+from typing import Annotated
+
+from app.domain.settable import Range, check_ranges
 
 MIB = 1 << 20
 
@@ -17,24 +20,17 @@ class ParsingPolicy:
     - `max_memory_bytes`: address space of the parser's process.
     """
 
-    chunk_size: int = 1_000
-    chunk_overlap: int = 100
-    max_bytes: int = 32 * MIB
-    max_characters: int = 5_000_000
-    max_pages: int = 2_000
-    max_chunks: int = 20_000
-    max_unpacked_bytes: int = 64 * MIB
-    max_seconds: float = 60
-    max_memory_bytes: int = 1024 * MIB
+    chunk_size: Annotated[int, Range(50, 20_000)] = 1_000
+    chunk_overlap: Annotated[int, Range(0)] = 100
+    max_bytes: Annotated[int, Range(1, 1024 * MIB)] = 32 * MIB
+    max_characters: Annotated[int, Range(1, 100_000_000)] = 5_000_000
+    max_pages: Annotated[int, Range(1, 100_000)] = 2_000
+    max_chunks: Annotated[int, Range(1, 1_000_000)] = 20_000
+    max_unpacked_bytes: Annotated[int, Range(1, 1024 * MIB)] = 64 * MIB
+    max_seconds: Annotated[float, Range(0.1, 3_600)] = 60
+    max_memory_bytes: Annotated[int, Range(128 * MIB)] = 1024 * MIB
 
     def __post_init__(self) -> None:
-        if not 50 <= self.chunk_size <= 20_000 or not 0 <= self.chunk_overlap <= self.chunk_size // 2:
-            raise ValueError("chunk_size must be from 50 to 20000, chunk_overlap from 0 to half of chunk_size")
-        if not 1 <= self.max_bytes <= 1024 * MIB or not 1 <= self.max_unpacked_bytes <= 1024 * MIB:
-            raise ValueError("max_bytes and max_unpacked_bytes must be from 1 to 1 GiB")
-        if not 1 <= self.max_characters <= 100_000_000:
-            raise ValueError("max_characters must be from 1 to 100 million")
-        if not 1 <= self.max_pages <= 100_000 or not 1 <= self.max_chunks <= 1_000_000:
-            raise ValueError("max_pages must be from 1 to 100000, max_chunks from 1 to 1000000")
-        if not 0.1 <= self.max_seconds <= 3_600 or self.max_memory_bytes < 128 * MIB:
-            raise ValueError("max_seconds must be from 0.1 to 3600, max_memory_bytes at least 128 MiB")
+        check_ranges(self)
+        if self.chunk_overlap > self.chunk_size // 2:
+            raise ValueError("chunk_overlap must be at most half of chunk_size")

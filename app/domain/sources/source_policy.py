@@ -4,7 +4,7 @@ import hashlib
 from dataclasses import dataclass
 from typing import Annotated, Final
 
-from app.domain.settable import SETTABLE
+from app.domain.settable import SETTABLE, Range, check_ranges
 from app.domain.sources.policy import MIB, ParsingPolicy
 
 PARSER_VERSION: Final = 1
@@ -31,31 +31,22 @@ class SourcePolicy:
     max_file_bytes: int = 32 * MIB
     max_pages: int = 2_000
     parse_seconds: float = 60
-    max_files: int = 100_000
-    tenant_bytes: int = 2_048 * MIB
-    tenant_chunks: int = 500_000
-    answer_chunks: Annotated[int, SETTABLE] = 5
-    answer_share: Annotated[float, SETTABLE] = 0.6
+    max_files: Annotated[int, Range(1, 1_000_000)] = 100_000
+    tenant_bytes: Annotated[int, Range(0)] = 2_048 * MIB
+    tenant_chunks: Annotated[int, Range(0)] = 500_000
+    answer_chunks: Annotated[int, SETTABLE, Range(0, 50)] = 5
+    answer_share: Annotated[float, SETTABLE, Range(0, 1)] = 0.6
     profile: Annotated[str, SETTABLE] = "documents"
-    min_relevance: Annotated[float, SETTABLE] = 0.05
+    min_relevance: Annotated[float, SETTABLE, Range(0, 1)] = 0.05
     turn_characters: int = 1_600
-    rescan_s: int = 600
-    slice_s: int = 240
+    rescan_s: Annotated[int, Range(10)] = 600
+    slice_s: Annotated[int, Range(1, 3_600)] = 240
 
     def __post_init__(self) -> None:
+        check_ranges(self)
         _ = self.parsing
-        if not 1 <= self.max_files <= 1_000_000:
-            raise ValueError("max_files must be from 1 to 1000000")
-        if self.tenant_bytes < 0 or self.tenant_chunks < 0:
-            raise ValueError("tenant_bytes and tenant_chunks must be at least 0")
-        if not 0 <= self.answer_chunks <= 50 or not 0 <= self.answer_share <= 1:
-            raise ValueError("answer_chunks must be from 0 to 50, answer_share from 0 to 1")
-        if not 0 <= self.min_relevance <= 1:
-            raise ValueError("min_relevance must be from 0 to 1")
         if self.turn_characters < self.chunk_size:
             raise ValueError("turn_characters must be at least chunk_size")
-        if self.rescan_s < 10 or not 1 <= self.slice_s <= 3_600:
-            raise ValueError("rescan_s must be at least 10, slice_s from 1 to 3600")
 
     @property
     def parsing(self) -> ParsingPolicy:

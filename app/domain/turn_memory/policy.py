@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Annotated
 
-from app.domain.settable import SETTABLE
+from app.domain.settable import SETTABLE, Range, check_ranges
 from app.domain.trusted_time import TrustedTime
 
 
@@ -22,22 +22,15 @@ class TurnMemoryPolicy:
     """
 
     category: Annotated[str, SETTABLE] = "activity"
-    last_turns: Annotated[int, SETTABLE] = 10
-    feedback_items: Annotated[int, SETTABLE] = 50
-    signal_turns: Annotated[int, SETTABLE] = 16
-    days: Annotated[int, SETTABLE] = 365
-    keep_days: Annotated[int, SETTABLE] = 0
-    reconcile_every: Annotated[int, SETTABLE] = 5
+    last_turns: Annotated[int, SETTABLE, Range(1, 16)] = 10
+    feedback_items: Annotated[int, SETTABLE, Range(1, 200)] = 50
+    signal_turns: Annotated[int, SETTABLE, Range(1, 100)] = 16
+    days: Annotated[int, SETTABLE, Range(1, 3_650)] = 365
+    keep_days: Annotated[int, SETTABLE, Range(0, 36_500)] = 0
+    reconcile_every: Annotated[int, SETTABLE, Range(1, 100)] = 5
 
     def __post_init__(self) -> None:
-        if not 1 <= self.last_turns <= 16:
-            raise ValueError("last_turns must be from 1 to 16")
-        if not 1 <= self.feedback_items <= 200 or not 1 <= self.signal_turns <= 100:
-            raise ValueError("feedback_items must be from 1 to 200, signal_turns from 1 to 100")
-        if not 1 <= self.days <= 3650 or not 0 <= self.keep_days <= 36_500:
-            raise ValueError("days must be from 1 to 3650, keep_days from 0 to 36500")
-        if not 1 <= self.reconcile_every <= 100:
-            raise ValueError("reconcile_every must be from 1 to 100")
+        check_ranges(self)
 
     def keep_after(self, now: TrustedTime) -> datetime | None:
         """Return the time from which artifacts are kept; None if all are."""
