@@ -7,7 +7,7 @@ The docstring of an answer model is part of that schema: the model reads it.
 from collections.abc import Mapping
 from typing import Annotated, Any, Final
 
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from app.domain.rendering.model_text import ModelText
 from app.domain.rendering.questions import json_question
@@ -54,6 +54,12 @@ def bound_number(most: int) -> Any:
 def bound_quote(source: str) -> int:
     """Return the most characters of a quote from a source: no quote is longer. Few schemas serve for all messages."""
     return min(MAX_QUOTE, QUOTE_STEP * -(-len(source) // QUOTE_STEP))
+
+
+class AnswerPart(BaseModel):
+    """A shape in an answer, without other fields than its own. The docstring of each is part of the schema."""
+
+    model_config = ConfigDict(extra="forbid")
 
 
 ShortText = Annotated[str, bound_text(MAX_SHORT)]

@@ -3,7 +3,6 @@
 from typing import Annotated, Any, Final
 
 from mnema_wire.turn_limits import MAX_CONTINUED, MAX_OBJECTIVE, MAX_PICKED, MAX_SELECTED, MAX_TOPIC
-from pydantic import BaseModel, ConfigDict
 
 from app.domain.reflection.model_usage import CheckedAnswer
 from app.domain.text_rules import cut_at_word, normalise_text
@@ -11,7 +10,7 @@ from app.domain.turn_memory.active_set import resolve_turn_ids
 from app.domain.turn_memory.extraction import MAX_FOUND, Journal, ReconciledTurn
 from app.domain.turn_memory.signals import SignalKind
 from app.ports import Prompt
-from app.prompts import DATA_RULE, Label, ShortText, as_data, bound_list
+from app.prompts import DATA_RULE, AnswerPart, Label, ShortText, as_data, bound_list
 from app.prompts.turn_signals import Assertions, Exclusions, Facts, SignalReader, bound_signals, tidy_texts
 
 VERSION = "ctx_reconciler.v3"
@@ -44,10 +43,8 @@ local_memories_turn_ids: up to {MAX_SELECTED} turns of the block TURN MEMORIES w
 objective; of two that contradict each other, the newer. Copy every id exactly; empty lists where none matters."""
 
 
-class Answer(BaseModel):
+class Answer(AnswerPart):
     """The reading of the turn."""
-
-    model_config = ConfigDict(extra="forbid")
 
     objective: ShortText
     topics: Annotated[list[Label], bound_list(MAX_TOPICS)]

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
 from app.domain.memory.memory import MemoryType
 from app.domain.reflection import grounding
@@ -14,7 +14,7 @@ from app.domain.reflection.model_usage import CheckedAnswer
 from app.domain.reflection.transcript import joined_messages
 from app.domain.text_rules import TextLimits
 from app.ports import Prompt
-from app.prompts import DATA_RULE, SPEAKER_RULE, TOO_MANY, ShortText, Tags, as_data, bound_list
+from app.prompts import DATA_RULE, SPEAKER_RULE, TOO_MANY, AnswerPart, ShortText, Tags, as_data, bound_list
 
 VERSION = "episode.v4"
 MAX_TRANSCRIPT = 8000
@@ -29,21 +29,19 @@ text: {writing.PROMPT_RULES[MemoryType.episodic]} Every name and number must sta
 importance: 1 (trivial) to 5 (vital). tags: up to {MAX_TAGS}, one or two words each, lower case."""
 
 
-class Episode(BaseModel):
+class Episode(AnswerPart):
     """An episode of the answer."""
 
     # The model reads the description; another wording needs a new VERSION.
-    model_config = ConfigDict(extra="forbid", json_schema_extra={"description": "What happened."})
+    model_config = ConfigDict(json_schema_extra={"description": "What happened."})
 
     text: ShortText
     importance: Annotated[int, Field(ge=1, le=5)]
     tags: Tags
 
 
-class Answer(BaseModel):
+class Answer(AnswerPart):
     """One or none."""
-
-    model_config = ConfigDict(extra="forbid")
 
     episodes: Annotated[list[Episode], bound_list(1)]
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import date
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from app.domain.memory.memory import MemoryType
 from app.domain.reflection import writing_rules as writing
@@ -13,7 +13,7 @@ from app.domain.reflection.model_usage import CheckedAnswer
 from app.domain.reflection.quotes import find_quote
 from app.domain.text_rules import TextLimits, cut_at_word
 from app.ports import Prompt
-from app.prompts import DATA_RULE, TOO_MANY, Label, Quote, ShortText, as_data, bound_list, bound_quote
+from app.prompts import DATA_RULE, TOO_MANY, AnswerPart, Label, Quote, ShortText, as_data, bound_list, bound_quote
 
 VERSION = "multi_fact.v5"
 MAX_MESSAGE = 8000
@@ -31,10 +31,8 @@ quote: the words of the message that say it, copied exactly, and no more than ne
 Answer with 1 to {MAX_CANDIDATES} facts, the most important first; with an empty list if there are none."""
 
 
-class Fact(BaseModel):
+class Fact(AnswerPart):
     """One of them."""
-
-    model_config = ConfigDict(extra="forbid")
 
     text: ShortText
     category: Label
@@ -42,10 +40,8 @@ class Fact(BaseModel):
     quote: Quote
 
 
-class Answer(BaseModel):
+class Answer(AnswerPart):
     """All of them."""
-
-    model_config = ConfigDict(extra="forbid")
 
     facts: Annotated[list[Fact], bound_list(MAX_CANDIDATES)]
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from app.domain.memory.memory import MemoryType
 from app.domain.reflection import grounding
@@ -12,7 +12,7 @@ from app.domain.reflection.insights import MAX_INSIGHTS, Insight
 from app.domain.reflection.model_usage import CheckedAnswer
 from app.domain.text_rules import TextLimits
 from app.ports import Prompt
-from app.prompts import DATA_RULE, SPEAKER_RULE, TOO_MANY, ShortText, Tags, as_data, bound_list
+from app.prompts import DATA_RULE, SPEAKER_RULE, TOO_MANY, AnswerPart, ShortText, Tags, as_data, bound_list
 from app.prompts.episode import tidy_tags
 
 VERSION = "insights.v5"
@@ -27,10 +27,8 @@ summary: {writing.PROMPT_RULES[MemoryType.insight]} Every name and number must s
 tags: up to 5, one word each. importance: 1 or 2. confidence: 0 to 1, how sure you are."""
 
 
-class One(BaseModel):
+class One(AnswerPart):
     """One insight, with the confidence in it from 0 to 1."""
-
-    model_config = ConfigDict(extra="forbid")
 
     summary: ShortText
     tags: Tags
@@ -38,10 +36,8 @@ class One(BaseModel):
     confidence: Annotated[float, Field(ge=0, le=1)]
 
 
-class Answer(BaseModel):
+class Answer(AnswerPart):
     """All of them."""
-
-    model_config = ConfigDict(extra="forbid")
 
     insights: Annotated[list[One], bound_list(MAX_INSIGHTS)]
 

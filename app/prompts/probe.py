@@ -2,11 +2,9 @@
 
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict
-
 from app.domain.reflection.model_usage import CheckedAnswer
 from app.ports import Prompt
-from app.prompts import DATA_RULE, as_data, bound_number
+from app.prompts import DATA_RULE, AnswerPart, as_data, bound_number
 
 VERSION = "probe.v3"
 MAX_TOKENS = 60
@@ -16,10 +14,8 @@ You show that you can answer. {DATA_RULE}
 Answer with the question's number, in the shape asked for, and nothing else. If the number were 3: {{"number": 3}}"""
 
 
-class Answer(BaseModel):
+class Answer(AnswerPart):
     """The number."""
-
-    model_config = ConfigDict(extra="forbid")
 
     number: Annotated[int, bound_number(9)]
 

@@ -8,13 +8,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated, Literal, overload
 
-from pydantic import BaseModel, ConfigDict
-
 from app.domain.reflection.fact_extraction import MAX_CANDIDATES
 from app.domain.reflection.model_usage import CheckedAnswer
 from app.domain.reflection.reconcile import FactDecision, MemoryDecision, ReconcileDecisions, broken_rule
 from app.ports import Prompt
-from app.prompts import DATA_RULE, ShortText, as_data, bound_list, bound_number
+from app.prompts import DATA_RULE, AnswerPart, ShortText, as_data, bound_list, bound_number
 
 VERSION = "reconcile.v3"
 TOKENS_A_MEMORY = 40
@@ -45,10 +43,8 @@ fact, text and memory are null wherever nothing is said of them here.
 Answer with every memory's id once and every fact's number once, and no others."""
 
 
-class Memory(BaseModel):
+class Memory(AnswerPart):
     """On a stored memory."""
-
-    model_config = ConfigDict(extra="forbid")
 
     id: Annotated[int, bound_number(MAX_MEMORIES - 1)]
     event: Literal["NONE", "UPDATE", "DELETE"]
@@ -56,20 +52,16 @@ class Memory(BaseModel):
     text: ShortText | None
 
 
-class Fact(BaseModel):
+class Fact(AnswerPart):
     """On a new fact."""
-
-    model_config = ConfigDict(extra="forbid")
 
     fact: Annotated[int, bound_number(MAX_CANDIDATES - 1)]
     event: Literal["ADD", "NONE"]
     memory: Annotated[int, bound_number(MAX_MEMORIES - 1)] | None
 
 
-class Answer(BaseModel):
+class Answer(AnswerPart):
     """On all of them."""
-
-    model_config = ConfigDict(extra="forbid")
 
     memories: Annotated[list[Memory], bound_list(MAX_MEMORIES)]
     facts: Annotated[list[Fact], bound_list(MAX_CANDIDATES)]

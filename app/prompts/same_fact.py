@@ -7,11 +7,9 @@ a memory. Its whole answer is then rejected.
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict
-
 from app.domain.reflection.model_usage import CheckedAnswer
 from app.ports import Prompt
-from app.prompts import DATA_RULE, as_data, bound_list, bound_number
+from app.prompts import DATA_RULE, AnswerPart, as_data, bound_list, bound_number
 
 VERSION = "same_fact.v3"
 MAX_PAIRS = 10
@@ -34,19 +32,15 @@ Answer with one verdict for every id in the question, each id once, and no other
 SameFactVerdict = Literal["same", "new_value", "different"]
 
 
-class Verdict(BaseModel):
+class Verdict(AnswerPart):
     """On one pair."""
-
-    model_config = ConfigDict(extra="forbid")
 
     id: Annotated[int, bound_number(MAX_PAIRS)]
     verdict: SameFactVerdict
 
 
-class Answer(BaseModel):
+class Answer(AnswerPart):
     """On all of them."""
-
-    model_config = ConfigDict(extra="forbid")
 
     verdicts: Annotated[list[Verdict], bound_list(MAX_PAIRS + 1)]
 

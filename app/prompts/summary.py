@@ -2,8 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 
-from pydantic import BaseModel, ConfigDict
-
 from app.domain.memory.memory import MemoryType
 from app.domain.reflection import grounding
 from app.domain.reflection import writing_rules as writing
@@ -11,7 +9,7 @@ from app.domain.reflection.model_usage import CheckedAnswer
 from app.domain.reflection.transcript import joined_messages
 from app.domain.text_rules import TextLimits, normalise_text
 from app.ports import Prompt
-from app.prompts import CHARACTERS_A_TOKEN, DATA_RULE, SPEAKER_RULE, as_data
+from app.prompts import CHARACTERS_A_TOKEN, DATA_RULE, SPEAKER_RULE, AnswerPart, as_data
 
 VERSION = "summary.v3"
 MAX_TRANSCRIPT = 16_000
@@ -24,10 +22,8 @@ say as it is now. {writing.PROMPT_RULES[MemoryType.summary]} At most as many cha
 If there is nothing worth a summary, answer with an empty text."""
 
 
-class Answer(BaseModel):
+class Answer(AnswerPart):
     """The new one."""
-
-    model_config = ConfigDict(extra="forbid")
 
     summary: str
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, WithJsonSchema
+from pydantic import Field, ValidationError, WithJsonSchema
 
 from app.domain.errors import InvalidInput
 from app.domain.reflection import grounding
@@ -11,7 +11,7 @@ from app.domain.reflection.quotes import find_quote, fold_quote, is_short_quote
 from app.domain.text_rules import normalise_text
 from app.domain.turn_memory.extraction import MAX_FOUND
 from app.domain.turn_memory.signals import Signal, SignalKind, read_signal, render_value
-from app.prompts import CHARACTERS_A_TOKEN, Quote, bound_list, bound_quote, bound_text
+from app.prompts import CHARACTERS_A_TOKEN, AnswerPart, Quote, bound_list, bound_quote, bound_text
 
 MAX_KEY: Final = 40
 MAX_VALUE: Final = 200
@@ -32,9 +32,7 @@ _Whole: TypeAlias = Annotated[int, _Number]
 _Fraction: TypeAlias = Annotated[float, _Number]
 
 
-class _Signal(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
+class _Signal(AnswerPart):
     key: Annotated[str, bound_text(MAX_KEY)]
     value: _Text | _Whole | _Fraction | bool
     severity: str

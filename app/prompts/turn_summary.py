@@ -3,8 +3,6 @@
 from dataclasses import replace
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict
-
 from app.domain.memory.memory import MemoryType
 from app.domain.reflection import grounding
 from app.domain.reflection import writing_rules as writing
@@ -14,7 +12,7 @@ from app.domain.turn_memory.extraction import MAX_FOUND, SignalSpec, SummarisedT
 from app.domain.turn_memory.signals import Signal, SignalKind, render_value
 from app.domain.turn_memory.turn_log import SUMMARY_CHARS
 from app.ports import Prompt
-from app.prompts import DATA_RULE, as_data, bound_text
+from app.prompts import DATA_RULE, AnswerPart, as_data, bound_text
 from app.prompts.turn_signals import Admission, AssistantSignals, SignalReader, bound_signals
 
 VERSION = "turn_summary.v3"
@@ -36,10 +34,8 @@ scope: "conversation" unless it is about one objective, artifact or thread alone
 else empty. quote: the words of assistant_text that say it, copied exactly, and no more than needed."""
 
 
-class Answer(BaseModel):
+class Answer(AnswerPart):
     """The summary and the signals."""
-
-    model_config = ConfigDict(extra="forbid")
 
     summary: Annotated[str, bound_text(SUMMARY_CHARS)]
     assistant_signals: AssistantSignals

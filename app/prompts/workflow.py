@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
 from app.domain.errors import InvalidInput
 from app.domain.memory.procedures import check_steps
@@ -11,7 +11,7 @@ from app.domain.reflection.model_usage import CheckedAnswer
 from app.domain.reflection.workflows import MAX_STEPS, MIN_STEPS, Workflow
 from app.domain.text_rules import cut_at_word, one_line
 from app.ports import Prompt
-from app.prompts import DATA_RULE, TOO_MANY, Tags, as_data, bound_list, bound_text
+from app.prompts import DATA_RULE, TOO_MANY, AnswerPart, Tags, as_data, bound_list, bound_text
 from app.prompts.episode import tidy_tags
 
 VERSION = "workflow.v3"
@@ -37,11 +37,11 @@ COMPLAINTS = {
 }
 
 
-class Procedure(BaseModel):
+class Procedure(AnswerPart):
     """A workflow of the answer."""
 
     # The model reads the description; another wording needs a new VERSION.
-    model_config = ConfigDict(extra="forbid", json_schema_extra={"description": "How something is always done."})
+    model_config = ConfigDict(json_schema_extra={"description": "How something is always done."})
 
     title: Annotated[str, bound_text(MAX_TITLE)]
     steps: Annotated[list[Annotated[str, bound_text(MAX_STEP)]], bound_list(MAX_STEPS)]
@@ -50,10 +50,8 @@ class Procedure(BaseModel):
     confidence: Annotated[float, Field(ge=0, le=1)]
 
 
-class Answer(BaseModel):
+class Answer(AnswerPart):
     """One or none."""
-
-    model_config = ConfigDict(extra="forbid")
 
     procedures: Annotated[list[Procedure], bound_list(1)]
 
