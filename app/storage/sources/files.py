@@ -164,18 +164,4 @@ def _place_row(memory_id: UUID, chunk: Chunk) -> dict[str, object]:
 
 
 def _known_from_row(row: Row) -> KnownFile:
-    return KnownFile(
-        id=row["id"],
-        path=row["path"],
-        size=row["size"],
-        stamp=row["stamp"],
-        hash=row["hash"],
-        state=FileState(row["state"]),
-        reason=row["reason"],
-        chunk_count=row["chunk_count"],
-        modified_at=row["modified_at"],
-        hosted_uri=row["hosted_uri"],
-        is_new=row["is_new"],
-        current=row["current"],
-        done=row["done"],
-    )
+    return KnownFile(**{**row, "state": FileState(row["state"])})
