@@ -8,16 +8,20 @@ A step is larger where the weights that read the channel are small, because thei
 2023, "SmoothQuant").
 """
 
+import base64
+import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from random import Random
+from textwrap import wrap
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from app.embedded.home import Home
-from app.providers.embeddings.activation_codes import CODES, GELU_ZERO, ZERO, ActivationCodes, write_codes
+from app.providers.embeddings.activation_codes import CODES, GELU_ZERO, ZERO, ActivationCodes
 from app.providers.embeddings.e5 import ACTIVATIONS, E5Small
 from app.providers.embeddings.local_model import Weights
 from app.providers.embeddings.onnx_graph import EncoderGraph
@@ -27,6 +31,8 @@ MARGIN: Final = 1.1
 SHARE: Final = 0.85
 """The share of a channel's range in its step; the rest comes from the weights. 1 would give them no part."""
 GELU_LEAST: Final = 0.17
+LINE: Final = 110
+"""The characters of a line of the file."""
 MOST_TOKENS: Final = 200
 SIGNS: Final = ".,!?-_=*#/\\|~\"'()[]{}<>&%$€@+0123456789aAxXzZ我のги가ا"
 LAYER: Final = ("attention.self.query", "attention.output.dense", "intermediate.dense", "output.dense")
@@ -112,6 +118,17 @@ def _fit_steps(weights: Weights, name: str, most: NDArray[np.float32], codes: in
     steps = (most * MARGIN) ** SHARE / np.abs(readers).max(axis=0) ** (1 - SHARE)
     fitted: NDArray[np.float32] = steps * (most * MARGIN / steps).max() / codes
     return fitted
+
+
+def write_codes(codes: ActivationCodes, path: Path) -> None:
+    """Write the codes into a file: each array as its shape, and as float16 in lines of base64."""
+    arrays = {"center": codes.center, "step": codes.step, "inner_step": codes.inner_step}
+    stored = {name: {"shape": array.shape, "lines": _write_lines(array)} for name, array in arrays.items()}
+    path.write_text(json.dumps(stored, indent=1) + "\n", encoding="utf-8")
+
+
+def _write_lines(array: NDArray[np.float32]) -> list[str]:
+    return wrap(base64.b64encode(array.astype("<f2").tobytes()).decode(), LINE)
 
 
 def main() -> None:

@@ -1,6 +1,7 @@
 """An HTTP client that limits the size of a response, so that no endpoint can fill the memory."""
 
 from collections.abc import AsyncIterator
+from email.utils import parsedate_to_datetime
 from typing import Any
 
 import httpx2
@@ -62,3 +63,21 @@ def is_too_long(error: BaseException | None) -> bool:
     while error is not None and not isinstance(error, AnswerTooLong):
         error = error.__cause__
     return error is not None
+
+
+def asked_wait_s(answer: httpx2.Response) -> float | None:
+    """Return the seconds that the endpoint asks to wait, None if it asks for none."""
+    headers = answer.headers
+    for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
+        try:
+            wait_s = float(headers.get(name, "")) * unit
+        except ValueError:
+            continue
+        if 0 <= wait_s < float("inf"):
+            return wait_s
+    try:  # a date; the difference of two of the endpoint's own times needs no clock here
+        until = parsedate_to_datetime(headers.get("retry-after", ""))
+        wait_s = (until - parsedate_to_datetime(headers.get("date", ""))).total_seconds()
+    except (ValueError, TypeError):
+        return None
+    return max(0.0, wait_s)

@@ -11,8 +11,9 @@ from structlog.testing import capture_logs
 from app.domain.errors import ConfigError
 from app.domain.outages import EmbedderRefused, EmbedderUnavailable
 from app.providers.api_keys import FixedKey, KeyFile, open_key
+from app.providers.bounded_http import asked_wait_s
 from app.providers.embeddings.batches import cut_to_tokens, estimate_text_tokens
-from app.providers.embeddings.endpoint_answers import READ_BYTES, asked_wait_s, read_refusal
+from app.providers.embeddings.endpoint_answers import READ_BYTES, read_refusal
 from app.providers.embeddings.endpoint_options import EndpointOptions, TextRole
 from tests.conformance.embedders import client, same
 from tests.fake_openai import FakeOpenAI, Fault, Manner

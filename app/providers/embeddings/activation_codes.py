@@ -11,7 +11,6 @@ import base64
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from textwrap import wrap
 from typing import Any, Final
 
 import numpy as np
@@ -23,8 +22,6 @@ GELU_ZERO: Final = 32
 """The code of 0 in the channels that come from GELU."""
 CODES: Final = 255
 """The highest code."""
-LINE: Final = 110
-"""The characters of a line of the file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +38,7 @@ class ActivationCodes:
 
 
 def read_codes(path: Path) -> ActivationCodes:
-    """Return the codes of a file."""
+    """Return the codes of a file: each array as its shape, and as float16 in lines of base64."""
     stored = json.loads(path.read_text(encoding="utf-8"))
     return ActivationCodes(
         center=_read_array(stored["center"]),
@@ -50,17 +47,6 @@ def read_codes(path: Path) -> ActivationCodes:
     )
 
 
-def write_codes(codes: ActivationCodes, path: Path) -> None:
-    """Write the codes into a file: each array as its shape, and as float16 in lines of base64."""
-    arrays = {"center": codes.center, "step": codes.step, "inner_step": codes.inner_step}
-    stored = {name: {"shape": array.shape, "lines": _write_lines(array)} for name, array in arrays.items()}
-    path.write_text(json.dumps(stored, indent=1) + "\n", encoding="utf-8")
-
-
 def _read_array(stored: dict[str, Any]) -> NDArray[np.float32]:
     values = np.frombuffer(base64.b64decode("".join(stored["lines"])), "<f2")
     return values.reshape(stored["shape"]).astype(np.float32)
-
-
-def _write_lines(array: NDArray[np.float32]) -> list[str]:
-    return wrap(base64.b64encode(array.astype("<f2").tobytes()).decode(), LINE)

@@ -4,7 +4,6 @@ import base64
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from email.utils import parsedate_to_datetime
 from typing import Any, Final, TypeAlias
 
 import httpx2
@@ -50,24 +49,6 @@ def read_refusal(answer: httpx2.Response) -> Refusal:
     too_large = answer.status_code == 413 or too_many or bool(_TOO_LARGE.search(told))
     named = (name for name, pattern in _PARAMETERS.items() if pattern.search(told))
     return Refusal(answer.status_code, frozenset(named), too_large, too_many)
-
-
-def asked_wait_s(answer: httpx2.Response) -> float | None:
-    """Return the seconds that the endpoint asks to wait, None if it asks for none."""
-    headers = answer.headers
-    for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
-        try:
-            wait_s = float(headers.get(name, "")) * unit
-        except ValueError:
-            continue
-        if 0 <= wait_s < float("inf"):
-            return wait_s
-    try:  # a date; the difference of two of the endpoint's own times needs no clock here
-        until = parsedate_to_datetime(headers.get("retry-after", ""))
-        wait_s = (until - parsedate_to_datetime(headers.get("date", ""))).total_seconds()
-    except (ValueError, TypeError):
-        return None
-    return max(0.0, wait_s)
 
 
 def read_vectors(content: bytes, count: int) -> list[Row]:

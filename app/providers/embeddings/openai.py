@@ -11,13 +11,12 @@ import structlog
 from app.domain.outages import EmbedderRefused, EmbedderUnavailable
 from app.ports import Embedding, Vector
 from app.providers.api_keys import FixedKey, KeySource
-from app.providers.bounded_http import REFUSED, BoundedClient, is_too_long
+from app.providers.bounded_http import REFUSED, BoundedClient, asked_wait_s, is_too_long
 from app.providers.embeddings.base import CachingEmbedder, unit_vectors
 from app.providers.embeddings.batches import cut_to_tokens, estimate_text_tokens
 from app.providers.embeddings.endpoint_answers import (
     Refusal,
     Row,
-    asked_wait_s,
     longest_row,
     read_refusal,
     read_vectors,

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import httpx2
 
 from app.providers.api_keys import FixedKey, KeySource
-from app.providers.bounded_http import AnswerTooLong, BoundedClient
+from app.providers.bounded_http import AnswerTooLong, BoundedClient, asked_wait_s
 from app.providers.rerankers.base import CrossEncoder
 
 TRIES = 3
@@ -97,7 +97,7 @@ class HttpReranker(CrossEncoder):
         if response is None:
             raise _TransientError("cannot be reached")
         if response.status_code in TRANSIENT:
-            raise _TransientError(f"answered HTTP {response.status_code}", _retry_after_s(response.headers))
+            raise _TransientError(f"answered HTTP {response.status_code}", asked_wait_s(response))
         if response.status_code != httpx2.codes.OK:
             raise _RefusedError(f"answered HTTP {response.status_code}")
         return response.content
@@ -124,10 +124,3 @@ def relevances_to_logits(scores: list[float]) -> list[float]:
         return scores
     inside = [min(max(score, 1e-9), 1 - 1e-9) for score in scores]
     return [math.log(score / (1 - score)) for score in inside]
-
-
-def _retry_after_s(headers: Mapping[str, str]) -> float | None:
-    try:
-        return max(0.0, float(headers["retry-after"]))
-    except (KeyError, ValueError):  # a date means a wait too long for us
-        return None
