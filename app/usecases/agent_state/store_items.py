@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
 
@@ -55,25 +56,19 @@ class _EmbeddedBatch:
             self._left_s -= time.monotonic() - started
 
 
+@dataclass(frozen=True)
 class ManageStoreItems:
-    """The use-case of store items. Items have no category, so a key bound to agents can neither read nor write them."""
+    """The use-case of store items. Items have no category, so a key bound to agents can neither read nor write them.
 
-    def __init__(
-        self,
-        uow: UnitOfWork,
-        storage: ItemStorage,
-        embedder: Embedder,
-        limits: Limits,
-        clock: Clock,
-        budget_s: float,
-    ) -> None:
-        """Set up the store. `budget_s`: seconds of database time for a batch, without the wait for a connection."""
-        self._uow = uow
-        self._storage = storage
-        self._embedder = embedder
-        self._limits = limits
-        self._clock = clock
-        self._budget_s = budget_s
+    `budget_s`: seconds of database time for a batch, without the wait for a connection.
+    """
+
+    uow: UnitOfWork
+    storage: ItemStorage
+    embedder: Embedder
+    limits: Limits
+    clock: Clock
+    budget_s: float
 
     async def run_batch(self, principal: Principal, batch: Batch) -> BatchAnswer:
         """Read, then write, in one transaction. Never return expired items.
@@ -85,22 +80,22 @@ class ManageStoreItems:
         if principal.categories is not None:
             raise AgentNotAllowed("this API key is bound to agents; only an unbound key may use the store")
         operations, batch = batch.operation_count, check_batch(batch)
-        await self._limits.admit_batch(principal, operations)
+        await self.limits.admit_batch(principal, operations)
         stored = sum(put.value is not None for put in batch.puts)
         taken = 0
         try:
             for _ in range(stored):
-                await self._limits.take_quota(principal)
+                await self.limits.take_quota(principal)
                 taken += 1
             return await self._execute_batch(principal, batch)
         except BaseException:
             for _ in range(taken):
-                self._limits.give_back(principal)
+                self.limits.give_back(principal)
             raise
 
     async def _execute_batch(self, principal: Principal, batch: Batch) -> BatchAnswer:
-        queries = [await self._embedder.embed_query(s.query) if s.query else None for s in batch.searches]
-        work = _EmbeddedBatch(batch, queries, await self._embed_puts(batch.puts), self._budget_s)
+        queries = [await self.embedder.embed_query(s.query) if s.query else None for s in batch.searches]
+        work = _EmbeddedBatch(batch, queries, await self._embed_puts(batch.puts), self.budget_s)
         if not batch.puts:
             return await self._read_batch(principal, work)
         for _attempt in range(ATTEMPTS - 1):
@@ -116,25 +111,25 @@ class ManageStoreItems:
         all_texts = [text for put_texts in texts for text in put_texts]
         if len(all_texts) > MAX_TEXTS:
             raise InvalidInput(f"at most {MAX_TEXTS} texts to embed a batch")
-        vectors = iter(await self._embedder.embed_texts(all_texts)) if all_texts else iter(())
+        vectors = iter(await self.embedder.embed_texts(all_texts)) if all_texts else iter(())
         return [list(islice(vectors, len(put_texts))) for put_texts in texts]
 
     async def _read_batch(self, principal: Principal, work: _EmbeddedBatch) -> BatchAnswer:
-        now = self._clock.now()
-        async with self._uow.read_anywhere(principal) as tx, work.within_budget():
+        now = self.clock.now()
+        async with self.uow.read_anywhere(principal) as tx, work.within_budget():
             answer, read = await self._read_items(tx, principal, work, now)
         if read:
-            async with self._uow.write(principal) as tx, work.within_budget():
-                await self._storage.refresh_ttl(tx, principal, [hit.id for hit in read], now)
+            async with self.uow.write(principal) as tx, work.within_budget():
+                await self.storage.refresh_ttl(tx, principal, [hit.id for hit in read], now)
         return answer
 
     async def _write_batch(self, principal: Principal, work: _EmbeddedBatch) -> BatchAnswer:
-        now = self._clock.now()
-        async with self._uow.write(principal) as tx, work.within_budget():
+        now = self.clock.now()
+        async with self.uow.write(principal) as tx, work.within_budget():
             answer, read = await self._read_items(tx, principal, work, now)
-            await self._storage.put_items(tx, principal, work.batch.puts, work.vectors, now)
+            await self.storage.put_items(tx, principal, work.batch.puts, work.vectors, now)
             if read:
-                await self._storage.refresh_ttl(tx, principal, [hit.id for hit in read], now)
+                await self.storage.refresh_ttl(tx, principal, [hit.id for hit in read], now)
         return answer
 
     async def _read_items(
@@ -143,18 +138,18 @@ class ManageStoreItems:
         """Return the answer, and the items whose time to live starts again."""
         batch = work.batch
         room = AnswerCapacity()
-        gets = await self._storage.find_items(tx, principal, batch.gets, now) if batch.gets else []
+        gets = await self.storage.find_items(tx, principal, batch.gets, now) if batch.gets else []
         room.take_room(hit.size for hit in gets if hit)
         searches: list[list[ItemHit]] = []
         for search, query in zip(batch.searches, work.queries, strict=True):
-            searches.append(await self._storage.search_items(tx, principal, search, query, now))
+            searches.append(await self.storage.search_items(tx, principal, search, query, now))
             room.take_room(hit.size for hit in searches[-1])
         lists: list[list[Namespace]] = []
         for listing in batch.lists:
-            lists.append(await self._storage.list_namespaces(tx, principal, listing, now))
+            lists.append(await self.storage.list_namespaces(tx, principal, listing, now))
             room.take_room(sum(map(len, namespace)) for namespace in lists[-1])
         hits = [hit for hit in gets if hit] + [hit for found in searches for hit in found]
-        items = await self._storage.load_items(tx, principal, (hit.id for hit in hits)) if hits else {}
+        items = await self.storage.load_items(tx, principal, (hit.id for hit in hits)) if hits else {}
         answer = BatchAnswer(
             gets=[items.get(hit.id) if hit else None for hit in gets],
             searches=[[FoundItem(items[h.id], h.score) for h in found if h.id in items] for found in searches],

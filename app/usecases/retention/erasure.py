@@ -24,35 +24,31 @@ class ErasureReceipt:
     counts: dict[str, int]
 
 
+@dataclass(frozen=True)
 class EraseUser:
-    """The use-case that erases a user. An erasure cannot be undone."""
+    """The use-case that erases a user. An erasure cannot be undone.
 
-    def __init__(
-        self,
-        storage: ForgettingStorage,
-        access: AccessLog,
-        clock: Clock,
-        store_kept: Callable[[UUID], Awaitable[None]],
-    ) -> None:
-        """`store_kept` stores the turns of a tenant that this server keeps on its disk."""
-        self._storage = storage
-        self._store_kept = store_kept
-        self._access = access
-        self._clock = clock
+    `store_kept` stores the turns of a tenant that this server keeps on its disk.
+    """
+
+    storage: ForgettingStorage
+    access: AccessLog
+    clock: Clock
+    store_kept: Callable[[UUID], Awaitable[None]]
 
     async def erase_user(self, principal: Principal, user_id: str) -> ErasureReceipt:
         """Erase everything stored for a user; raise NotFound if nothing is stored."""
-        await self._access.flush_pending(principal)
-        await self._store_kept(principal.tenant_id)
+        await self.access.flush_pending(principal)
+        await self.store_kept(principal.tenant_id)
         counts = await self._erase_with_retries(principal, user_id)
         if counts is None:
             raise NotFound(f"nothing is stored for user {user_id!r}")
-        return ErasureReceipt(user_id, self._clock.now(), counts)
+        return ErasureReceipt(user_id, self.clock.now(), counts)
 
     async def _erase_with_retries(self, principal: Principal, user_id: str) -> dict[str, int] | None:
         for _attempt in range(ATTEMPTS - 1):
             try:
-                return await self._storage.erase_user(principal, user_id)
+                return await self.storage.erase_user(principal, user_id)
             except WriteContention:  # a deadlock with a writer of the same user; nothing was changed yet
                 continue
-        return await self._storage.erase_user(principal, user_id)
+        return await self.storage.erase_user(principal, user_id)

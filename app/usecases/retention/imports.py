@@ -94,30 +94,19 @@ async def _group_lines(lines: AsyncIterator[ImportLine]) -> AsyncIterator[_Group
         yield group
 
 
+@dataclass(frozen=True)
 class ImportUser:
     """The use-case that imports a user's export. Repeating an import changes nothing."""
 
-    def __init__(
-        self,
-        uow: UnitOfWork,
-        storage: ImportStorage,
-        jobs: JobStorage,
-        files: ImportFiles,
-        embedder: Embedder,
-        policies: TenantPolicies,
-        limits: Limits,
-        clock: Clock,
-        secret: bytes,
-    ) -> None:
-        self._uow = uow
-        self._storage = storage
-        self._jobs = jobs
-        self._files = files
-        self._embedder = embedder
-        self._policies = policies
-        self._limits = limits
-        self._clock = clock
-        self._secret = secret
+    uow: UnitOfWork
+    storage: ImportStorage
+    jobs: JobStorage
+    files: ImportFiles
+    embedder: Embedder
+    policies: TenantPolicies
+    limits: Limits
+    clock: Clock
+    secret: bytes = field(repr=False)
 
     async def import_lines(
         self, principal: Principal, user_id: str, lines: AsyncIterator[ImportLine], *, new_ids: bool
@@ -132,7 +121,7 @@ class ImportUser:
                     yield result
         finally:
             if lack_vectors:
-                await self._jobs.enqueue_jobs(principal, [NewJob(JobKind.embed)])
+                await self.jobs.enqueue_jobs(principal, [NewJob(JobKind.embed)])
 
     async def _store_group(
         self, principal: Principal, user_id: str, group: _Group, new_ids: bool
@@ -146,7 +135,7 @@ class ImportUser:
             records[line.number] = line.record.with_new_ids(principal.tenant_id) if new_ids else line.record
         outcomes: Mapping[int, Outcome]
         if group.kind == CONTENT:
-            outcome = await self._files.store_content(principal, user_id, list(records.values()))
+            outcome = await self.files.store_content(principal, user_id, list(records.values()))
             outcomes = dict.fromkeys(records, outcome)
         else:
             outcomes = await self._store_rows(principal, user_id, group.kind, records)
@@ -160,9 +149,9 @@ class ImportUser:
         outcomes: dict[int, Outcome] = {}
         for number, record in records.items():
             try:
-                row = build_row(self._policies.of(principal), principal, user_id, record, self._clock.now())
+                row = build_row(self.policies.of(principal), principal, user_id, record, self.clock.now())
                 if kind == "memory":
-                    await self._limits.take_quota(principal)
+                    await self.limits.take_quota(principal)
                 rows.append(row | {"n": number})
                 await asyncio.sleep(0)  # a long text takes a while; let other requests run
             except Exception as error:
@@ -171,7 +160,7 @@ class ImportUser:
         if kind == "memory":
             for outcome in stored.values():
                 if outcome != "imported":
-                    self._limits.give_back(principal)
+                    self.limits.give_back(principal)
         return outcomes | stored
 
     async def _store_checked(
@@ -195,16 +184,16 @@ class ImportUser:
     ) -> dict[int, Outcome]:
         vectors = await self._embed_items(rows) if kind == "item" else {}
         if kind == "artifact":
-            rows = await self._files.store_payloads(principal, user_id, rows)
+            rows = await self.files.store_payloads(principal, user_id, rows)
         hashes = await self._hash_texts(principal, user_id, kind, rows)
-        async with self._uow.write(principal, timeout_s=LONG_S) as tx:
-            await self._storage.lock_user(tx, principal, user_id)
+        async with self.uow.write(principal, timeout_s=LONG_S) as tx:
+            await self.storage.lock_user(tx, principal, user_id)
             erased = await self._find_erased(tx, principal, hashes)
             left = [row for row in rows if row["n"] not in erased]
-            outcomes = await self._storage.put_rows(tx, principal, user_id, kind, left) if left else {}
+            outcomes = await self.storage.put_rows(tx, principal, user_id, kind, left) if left else {}
             if vectors:
                 new = {row["id"] for row in left if outcomes[row["n"]] == "imported"}
-                await self._storage.put_vectors(tx, principal, {each: vectors[each] for each in new & vectors.keys()})
+                await self.storage.put_vectors(tx, principal, {each: vectors[each] for each in new & vectors.keys()})
         return {row["n"]: ErasedText() if row["n"] in erased else _outcome(outcomes[row["n"]]) for row in rows}
 
     async def _hash_texts(
@@ -214,21 +203,21 @@ class ImportUser:
         hashes = {}
         for row in rows:
             said = said_texts(kind, row)
-            hashes[row["n"]] = compute_tombstones(self._secret, principal.tenant_id, user_id, *said)
+            hashes[row["n"]] = compute_tombstones(self.secret, principal.tenant_id, user_id, *said)
             await asyncio.sleep(0)
         return hashes
 
     async def _find_erased(self, tx: WriteTx, principal: Principal, hashes: Mapping[int, Sequence[bytes]]) -> set[int]:
         """Return the numbers of the rows that hold an erased text, or were learnt from an erased turn."""
         every = [each for found in hashes.values() for each in found]
-        erased = await self._storage.find_erased(tx, principal, every) if every else set()
+        erased = await self.storage.find_erased(tx, principal, every) if every else set()
         return {number for number, found in hashes.items() if not erased.isdisjoint(found)}
 
     async def _embed_items(self, rows: Sequence[Row]) -> dict[str, list[Vector]]:
         """Return the vectors of the texts of items by the item's id. Raise EmbedderUnavailable."""
         texts = {row["id"]: texts_of_item(row) for row in rows}
         every = [text for own in texts.values() for text in own]
-        vectors = iter(await self._embedder.embed_texts(every) if every else [])
+        vectors = iter(await self.embedder.embed_texts(every) if every else [])
         return {item: [next(vectors) for _text in own] for item, own in texts.items() if own}
 
 

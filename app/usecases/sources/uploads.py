@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 from uuid import UUID
 
@@ -45,47 +45,36 @@ class UploadOutcome:
     index_job: IndexJob | None = None
 
 
+@dataclass(frozen=True)
 class ManageFiles:
     """The use-cases of files. A key sees the files of sources in its categories; for any other they raise NotFound."""
 
-    def __init__(
-        self,
-        uow: UnitOfWork,
-        sources: SourceStorage,
-        files: UploadStorage,
-        stored: FileStorage,
-        index_jobs: IndexJobStorage,
-        blobs: StoreBlobs,
-        queue: JobQueue,
-        policy: SourcePolicy,
-        clock: Clock,
-    ) -> None:
-        self._uow = uow
-        self._sources = sources
-        self._files = files
-        self._stored = stored
-        self._index_jobs = index_jobs
-        self._blobs = blobs
-        self._queue = queue
-        self._policy = policy
-        self._clock = clock
-        self._downloads: Counter[UUID] = Counter()
+    uow: UnitOfWork
+    sources: SourceStorage
+    files: UploadStorage
+    stored: FileStorage
+    index_jobs: IndexJobStorage
+    blobs: StoreBlobs
+    queue: JobQueue
+    policy: SourcePolicy
+    clock: Clock
+    _downloads: Counter[UUID] = field(default_factory=Counter, init=False)
 
     async def list_files(
         self, principal: Principal, source_id: UUID, state: FileState | None, cursor: str | None, limit: int
     ) -> Page[SourceFile]:
         """Return a page of at most `limit` files by path, of those in a state if it is given. Raise InvalidCursor."""
         after = decode_text(cursor)
-        async with self._uow.read_anywhere(principal) as tx:
+        async with self.uow.read_anywhere(principal) as tx:
             await self._require_source(tx, principal, source_id)
-            rows = await self._files.list_files(tx, principal, source_id, state, after, limit + 1)
+            rows = await self.files.list_files(tx, principal, source_id, state, after, limit + 1)
         return cut_page(rows, limit, lambda file: encode_place((file.path,)))
 
     async def get_file(self, principal: Principal, source_id: UUID, file_id: UUID) -> SourceFile:
         """Return a file of a source."""
-        async with self._uow.read_anywhere(principal) as tx:
+        async with self.uow.read_anywhere(principal) as tx:
             await self._require_source(tx, principal, source_id)
-            file = await self._files.get_file(tx, principal, source_id, file_id)
+            file = await self.files.get_file(tx, principal, source_id, file_id)
         if file is None:
             raise NotFound(NO_SUCH_FILE)
         return file
@@ -93,7 +82,7 @@ class ManageFiles:
     async def check_upload(self, principal: Principal, source_id: UUID, path: str) -> None:
         """Raise what `upload_file` raises for the source and the path. Call it before the content is read."""
         _check_path(path)
-        async with self._uow.read(principal) as tx:
+        async with self.uow.read(principal) as tx:
             source = await self._require_source(tx, principal, source_id)
         _check_source(source, path)
 
@@ -104,40 +93,40 @@ class ManageFiles:
         DocumentQuotaExceeded, TooManyFiles, BlobStoreUnavailable or WriteContention.
         """
         kind = _check_path(path)
-        if len(content) > self._policy.max_file_bytes:
-            raise BodyTooLarge(f"at most {self._policy.max_file_bytes} bytes a file")
+        if len(content) > self.policy.max_file_bytes:
+            raise BodyTooLarge(f"at most {self.policy.max_file_bytes} bytes a file")
         digest = await offload_if_large(len(content), hash_content, content)
-        async with self._uow.read(principal) as tx:
+        async with self.uow.read(principal) as tx:
             source = await self._require_source(tx, principal, source_id)
             _check_source(source, path)
-            if (stored := await self._files.find_file(tx, principal, source_id, path)) and stored.hash == digest:
+            if (stored := await self.files.find_file(tx, principal, source_id, path)) and stored.hash == digest:
                 return UploadOutcome(stored, "unchanged")
             await self._check_quota(tx, principal, source_id, path, len(content))
-        uri = await self._blobs.store_blob(principal, source.user_id, content)
-        upload = Upload(path, kind, len(content), digest, uri, self._clock.now())
-        async with self._uow.write(principal) as tx:
+        uri = await self.blobs.store_blob(principal, source.user_id, content)
+        upload = Upload(path, kind, len(content), digest, uri, self.clock.now())
+        async with self.uow.write(principal) as tx:
             outcome = await self._store_upload(tx, principal, source_id, upload)
         if outcome.index_job is not None:
-            self._queue.publish_job(principal.tenant_id, outcome.index_job.job_id)
+            self.queue.publish_job(principal.tenant_id, outcome.index_job.job_id)
         return outcome
 
     async def delete_file(self, principal: Principal, source_id: UUID, file_id: UUID) -> None:
         """Delete an uploaded file with its chunks in one transaction. Raise SourceRemoved or WrongSourceKind."""
-        async with self._uow.read(principal) as tx:
+        async with self.uow.read(principal) as tx:
             source = await self._require_source(tx, principal, source_id)
         if source.kind is not SourceKind.UPLOAD:
             raise WrongSourceKind("Files of a folder cannot be deleted; exclude them with the patterns of the source.")
-        async with self._uow.write(principal, timeout_s=LONG_S) as tx:
-            await self._files.lock_user(tx, principal, source.user_id)
-            await self._sources.lock_source(tx, principal, source_id)
-            file = await self._files.get_file(tx, principal, source_id, file_id)
+        async with self.uow.write(principal, timeout_s=LONG_S) as tx:
+            await self.files.lock_user(tx, principal, source.user_id)
+            await self.sources.lock_source(tx, principal, source_id)
+            file = await self.files.get_file(tx, principal, source_id, file_id)
             if file is None:
                 raise NotFound(NO_SUCH_FILE)
-            chunks = await self._files.list_chunks(tx, principal, file_id)
-            await self._stored.purge_chunks(tx, principal, chunks, principal.actor_name)
-            await self._stored.delete_file(tx, principal, file_id)
+            chunks = await self.files.list_chunks(tx, principal, file_id)
+            await self.stored.purge_chunks(tx, principal, chunks, principal.actor_name)
+            await self.stored.delete_file(tx, principal, file_id)
             if file.hosted_uri is not None:
-                await self._files.discard_blob(tx, principal, file.hosted_uri)
+                await self.files.discard_blob(tx, principal, file.hosted_uri)
 
     @asynccontextmanager
     async def open_content(
@@ -168,29 +157,29 @@ class ManageFiles:
         if file.hosted_uri is None:
             raise NotFound("this file is read from its folder; Mnema keeps no copy of it")
         try:
-            return file, await self._blobs.read_blob(principal, file.hosted_uri)
+            return file, await self.blobs.read_blob(principal, file.hosted_uri)
         except NotFound as error:  # another content was uploaded meanwhile
             raise _ReplacedBlob(NO_SUCH_FILE) from error
 
     async def _store_upload(self, tx: WriteTx, principal: Principal, source_id: UUID, upload: Upload) -> UploadOutcome:
-        source = await self._sources.lock_source(tx, principal, source_id)
+        source = await self.sources.lock_source(tx, principal, source_id)
         if source is None:
             raise NotFound(NO_SUCH_SOURCE)
         _check_source(source, upload.path)
-        stored = await self._files.find_file(tx, principal, source_id, upload.path)
+        stored = await self.files.find_file(tx, principal, source_id, upload.path)
         if stored is not None and stored.hash == upload.hash:  # uploaded twice at the same time
-            await self._files.discard_blob(tx, principal, upload.uri)
+            await self.files.discard_blob(tx, principal, upload.uri)
             return UploadOutcome(stored, "unchanged")
         await self._check_quota(tx, principal, source_id, upload.path, upload.size)
-        file = await self._files.put_upload(tx, principal, source, upload)
+        file = await self.files.put_upload(tx, principal, source, upload)
         if stored is not None and stored.hosted_uri is not None:
-            await self._files.discard_blob(tx, principal, stored.hosted_uri)
-        job = await self._index_jobs.queue_job(principal, source_id, IndexJobKind.SYNC, IndexCause.UPLOAD, tx=tx)
+            await self.files.discard_blob(tx, principal, stored.hosted_uri)
+        job = await self.index_jobs.queue_job(principal, source_id, IndexJobKind.SYNC, IndexCause.UPLOAD, tx=tx)
         return UploadOutcome(file, "created" if stored is None else "replaced", job)
 
     async def _check_quota(self, tx: ReadTx, principal: Principal, source_id: UUID, path: str, size: int) -> None:
-        usage = await self._files.read_usage(tx, principal, source_id, path)
-        policy = self._policy
+        usage = await self.files.read_usage(tx, principal, source_id, path)
+        policy = self.policy
         if usage.files >= policy.max_files:
             raise TooManyFiles(f"a source has at most {policy.max_files} files")
         if usage.bytes + size > policy.tenant_bytes:
@@ -198,7 +187,7 @@ class ManageFiles:
             raise DocumentQuotaExceeded(f"{most}, and the file has {size}; delete files or sources first")
 
     async def _require_source(self, tx: ReadTx, principal: Principal, source_id: UUID) -> Source:
-        source = await self._sources.get_source(tx, principal, source_id)
+        source = await self.sources.get_source(tx, principal, source_id)
         if source is None:
             raise NotFound(NO_SUCH_SOURCE)
         return source
