@@ -96,24 +96,31 @@ def read_words(text: str) -> tuple[Word, ...]:
 @lru_cache(maxsize=4096)  # several rules read the texts of a write and its neighbours, which are read again
 def every_word(text: str) -> tuple[Word, ...]:
     """Return the words of `text` in order, without articles."""
+    return tuple(iterate_words(text))
+
+
+def iterate_words(text: str) -> Iterator[Word]:
+    """Yield the words that `every_word` returns. Only as much of the text is split as is asked for."""
     clean = normalise_text(text)
     if clean.isupper() and " " in clean:
         clean = clean.lower()
-    tokens = [token for piece in _split_tokens(clean) for token in _expand_contraction(piece)]
-    result: list[Word] = []
+    tokens = (token for piece in _split_tokens(clean) for token in _expand_contraction(piece))
+    token = next(tokens, None)
+    before = ""
     indefinite = definite = False
-    for at, token in enumerate(tokens):
-        following = tokens[at + 1].text.casefold() if at + 1 < len(tokens) else ""
-        if _is_dropped(token, following):
+    while token is not None:
+        following = next(tokens, None)
+        if _is_dropped(token, following.text.casefold() if following else ""):
             indefinite = indefinite or token.text.casefold() in _LISTED.indefinite
             definite = token.text.casefold() == words.DEFINITE
-            continue
-        for word in _classify_token(token, result[-1].key if result else ""):
-            indefinite = indefinite and word.kind is Kind.CONTENT
-            single = indefinite and not word.plural
-            result.append(replace(word, single=single, definite=definite) if single or definite else word)
-            definite = False
-    return tuple(result)
+        else:
+            for word in _classify_token(token, before):
+                indefinite = indefinite and word.kind is Kind.CONTENT
+                single = indefinite and not word.plural
+                yield replace(word, single=single, definite=definite) if single or definite else word
+                definite = False
+                before = word.key
+        token = following
 
 
 def _split_tokens(text: str) -> Iterator[_Token]:

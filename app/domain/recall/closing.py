@@ -11,10 +11,10 @@ from itertools import pairwise
 from typing import Final
 
 from app.domain.languages import ENGLISH, detect_language
-from app.domain.memory.phrases import Kind, every_word
+from app.domain.memory.phrases import Kind, every_word, iterate_words
 from app.domain.memory.transitions import Transition
 from app.domain.recall import closing_words as words_of
-from app.domain.recall.closing_exchange import changes_attribute, exchanges_value
+from app.domain.recall.closing_exchange import changes_attribute, exchanges_value, tells_attribute, tells_exchange
 from app.domain.recall.closing_values import (
     ENDINGS,
     NEEDED,
@@ -23,11 +23,14 @@ from app.domain.recall.closing_values import (
     is_past,
     named_roots,
     shares_subject,
+    tells_new_value,
 )
 from app.domain.recall.phrasebook_closing import language_of
+from app.domain.recall.single_values import may_differ_in_value
 from app.domain.recall.statements import (
     MAX_CHARACTERS,
     Parsed,
+    first_keys,
     is_numeric,
     is_verb,
     parse_statement,
@@ -47,7 +50,10 @@ def closes_span(older: Statement, newer: Statement) -> bool:
 
 
 def judge_end(older: Statement, newer: Statement) -> Transition | None:
-    """Return what `newer` does to `older`: supersede it, retract it, or None for nothing."""
+    """Return what `newer` does to `older`: supersede it, retract it, or None for nothing.
+
+    Whatever needs `newer` alone is read once, and little is read of an `older` that it surely leaves as it is.
+    """
     if newer.stated_at <= older.stated_at or older.speaker != newer.speaker:
         return None
     if max(len(older.text), len(newer.text)) > MAX_CHARACTERS:
@@ -58,14 +64,57 @@ def judge_end(older: Statement, newer: Statement) -> Transition | None:
             return None
         ends = language.denies(older.text, newer.text) or language.exchanges(older.text, newer.text)
         return Transition.supersede if ends else None
-    return _judge_english(older.text, newer.text) if detect_language(older.text) == ENGLISH else None
+    ending = read_ending(newer.text)
+    if ending is None or not (ending.is_marked or ending.is_worded_like(older.text)):
+        return None
+    judged = judge_english(older.text, newer.text)
+    return judged if judged is not None and detect_language(older.text) == ENGLISH else None
 
 
-def _judge_english(before: str, after: str) -> Transition | None:
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """A statement that may end or take back others.
+
+    - `first`: its `first_keys`.
+    - `is_marked`: its words tell of an end, a change or an error. Else it only ends what is worded alike.
+    """
+
+    first: tuple[str, ...] | None
+    is_marked: bool
+
+    def is_worded_like(self, before: str) -> bool:
+        """Tell whether an earlier statement begins so that it may give the same attribute another value."""
+        return may_differ_in_value(_first_of(before), self.first)
+
+
+@lru_cache(maxsize=4096)
+def read_ending(text: str) -> Ending | None:
+    """Return how an English statement may end others, None if it ends none. Takes linear time."""
+    after = words_of.LEAD.sub("", text, count=1)
+    newer = parse_own(after)
+    low = _flat(after)
+    marked = _taken_back(low) is not None
+    if not marked and (words_of.STAYS.search(low) or newer.is_open or newer.adds):
+        return None
+    marked = (
+        marked
+        or newer.negates
+        or (newer.changes and not newer.is_own and not newer.names and bool(newer.nouns))
+        or any(_things_named(low, finished=finished) for finished in (False, True))
+        or any(pattern.search(low) for pattern in (words_of.THING_ENDED, words_of.MOVED, words_of.JOINED))
+        or tells_new_value(low)
+        or tells_exchange(low)
+        or tells_attribute(after)
+    )
+    return Ending(_first_of(after), marked)
+
+
+def judge_english(before: str, after: str) -> Transition | None:
+    """Return what an English statement does to an earlier one. Both are parsed."""
     after = words_of.LEAD.sub("", after, count=1)
     older = parse_own(before)
     newer = parse_own(after)
-    low = " ".join(after.lower().split()).rstrip(" .!")
+    low = _flat(after)
     if older.is_open or not older.said or older.all_words == newer.all_words:
         return None
     if _is_retracted(older, low):
@@ -73,9 +122,13 @@ def _judge_english(before: str, after: str) -> Transition | None:
     return Transition.supersede if _ends(older, newer, before, after) else None
 
 
+def _flat(text: str) -> str:
+    return " ".join(text.lower().split()).rstrip(" .!")
+
+
 def _ends(older: Parsed, newer: Parsed, before: str, after: str) -> bool:
     """Tell whether what the older statement says is so no longer."""
-    low = " ".join(after.lower().split()).rstrip(" .!")
+    low = _flat(after)
     if words_of.STAYS.search(low) or newer.is_open or newer.adds or words_of.PAST.search(before.lower()):
         return False
     if newer.negates and _denies(older, parse_own(words_of.CLAUSE_END.split(after, maxsplit=1)[0]), before):
@@ -187,10 +240,17 @@ def only_denies(text: str) -> bool:
 @lru_cache(maxsize=4096)  # a write compares its text with several others, which are compared again and again
 def parse_own(text: str) -> Parsed:
     """Parse a statement. One without a subject is about the user: "Lives in Oslo"."""
-    first = next(iter(every_word(text[:MAX_CHARACTERS])), None)
-    if first is not None and is_verb(first):
-        text = _USER + text[:1].lower() + text[1:]
-    return parse_statement(text)
+    return parse_statement(_with_subject(text))
+
+
+@lru_cache(maxsize=8192)  # most neighbours of a write are read no further
+def _first_of(text: str) -> tuple[str, ...] | None:
+    return first_keys(_with_subject(text))
+
+
+def _with_subject(text: str) -> str:
+    first = next(iterate_words(text[:MAX_CHARACTERS]), None)
+    return text if first is None or not is_verb(first) else _USER + text[:1].lower() + text[1:]
 
 
 @dataclass(frozen=True, slots=True)

@@ -119,6 +119,16 @@ _NO_VALUE: Final = re.compile(r"^(?:to|in|on|at|by|for|with|from|about|not|too|v
 _BESIDE: Final = frozenset({"a", "an", "the"})
 
 
+def tells_exchange(low: str) -> bool:
+    """Tell whether a statement in lower case has a form that `exchanges_value` reads."""
+    return any(pattern.search(low) for pattern in EXCHANGES)
+
+
+def tells_attribute(after: str) -> bool:
+    """Tell whether a statement gives an attribute of the user a value, with a word of the present."""
+    return _read_attribute(after, of_now=True) is not None
+
+
 def exchanges_value(older: Parsed, newer: Parsed, before: str, low: str) -> bool:
     """Tell whether the newer statement names the older one's value, and another one in its place.
 
@@ -150,9 +160,9 @@ def changes_attribute(before: str, after: str) -> bool:
 
     Of such an attribute somebody has a single one: an address, a manager, a favourite band.
     """
-    older = _ATTRIBUTE.match(_flat(before))
-    newer = _ATTRIBUTE.match(_flat(after))
-    if older is None or newer is None or not (newer["early"] or newer["now"] or newer["late"]):
+    older = _read_attribute(before, of_now=False)
+    newer = _read_attribute(after, of_now=True)
+    if older is None or newer is None:
         return False
     things = [_words_of_thing(found["thing"]) for found in (older, newer)]
     if not things[0] or things[0] != things[1]:
@@ -168,6 +178,11 @@ def changes_attribute(before: str, after: str) -> bool:
         return False
     roots = [frozenset(value.lower().split()) - _BESIDE for value in values]
     return not (roots[0] <= roots[1] or roots[1] <= roots[0])
+
+
+def _read_attribute(text: str, *, of_now: bool) -> "re.Match[str] | None":
+    found = _ATTRIBUTE.match(_flat(text))
+    return found if found and (not of_now or found["early"] or found["now"] or found["late"]) else None
 
 
 def _flat(text: str, *, lower: bool = True) -> str:

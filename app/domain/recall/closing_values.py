@@ -33,6 +33,13 @@ def has_new_value(older: Parsed, newer: Parsed, before: str, low: str) -> bool:
     return _is_set(older, low) or _is_placed(older, before, low)
 
 
+def tells_new_value(low: str) -> bool:
+    """Tell whether a statement in lower case has a form that `has_new_value` reads."""
+    ends = (end for _state, end in words_of.PAIRS)
+    forms = (words_of.COUNT, words_of.GRADE, words_of.SUCCEEDED, words_of.SET, words_of.PLACED)
+    return any(pattern.search(low) for pattern in (*ends, *forms))
+
+
 def _names_all(older: Parsed, newer: Parsed) -> bool:
     """Tell whether the newer statement's subject has all names of the older one."""
     names = {w.key for w in older.all_words if w.kind in {Kind.NAME, Kind.CAPITAL}}

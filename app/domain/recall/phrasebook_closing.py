@@ -7,7 +7,7 @@ another value: "Meine Chefin ist jetzt Ute". In doubt nothing is closed (`closin
 
 import re
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from typing import Any, Final
 
 from app.domain.languages import UNDETERMINED, detect_language
@@ -177,6 +177,7 @@ def _language(code: str) -> ClosingLanguage | None:
     return ClosingLanguage(book) if book is not None and "time" in book.sections else None
 
 
+@lru_cache(maxsize=4096)  # a write asks for its own once for each neighbour
 def language_of(text: str) -> ClosingLanguage | None:
     """Return the forms of a text's language, None without any.
 

@@ -18,6 +18,16 @@ _NAMES: Final = frozenset({Kind.NAME, Kind.CAPITAL, Kind.USER})
 Words = Sequence[Word]
 
 
+def may_differ_in_value(older: Sequence[str] | None, newer: Sequence[str] | None) -> bool:
+    """Tell whether statements with these first keys (`first_keys`) may be those that `differs_in_value` finds.
+
+    They have subject and verb in common, or two forms of "be" behind the subject.
+    """
+    if older is None or newer is None:
+        return True
+    return older == newer or (older[:1] == newer[:1] and _CHANGE.copulas.issuperset((*older[1:], *newer[1:])))
+
+
 def differs_in_value(older: Parsed, newer: Parsed) -> bool:
     """Tell whether both say the same but for one value, and the attribute has only one value at a time."""
     if older.negates or newer.negates or _first_key(older) != _first_key(newer):

@@ -8,7 +8,7 @@ from typing import Final
 
 from app.domain import english
 from app.domain.memory import word_lists as words
-from app.domain.memory.phrases import Kind, Word, every_word
+from app.domain.memory.phrases import Kind, Word, every_word, iterate_words
 from app.domain.recall import change_words as change
 
 _CHANGE: Final = english.words("memory", "change_words")
@@ -37,6 +37,7 @@ _VERBS: Final = (
 )
 _MAX_SUBJECT: Final = 8
 _MAX_OPENING: Final = 10
+_FIRST: Final = 2
 _ENDINGS: Final = ("ment", "ing", "ed", "ly", "y", "e")
 
 
@@ -99,6 +100,22 @@ def _parse_start(text: str) -> Parsed:
         changes=changes or negates or any(word.key == "new" for word in subject),
         negates=negates,
     )
+
+
+def first_keys(text: str) -> tuple[str, ...] | None:
+    """Return the keys of the first two words that `parse_statement` finds, None if they need the whole statement.
+
+    They need it behind an opening, and beside a word that tells of a change.
+    """
+    found: list[str] = []
+    for word in iterate_words(_EN.label.sub("", text[:MAX_CHARACTERS], count=1)):
+        if word.key in _CHANGE.openings or word.key in _CHANGE.timeless:
+            return None
+        if word.kind is not Kind.SEPARATOR:
+            found.append(word.key)
+        if len(found) == _FIRST:
+            break
+    return tuple(found)
 
 
 @lru_cache(maxsize=8192)

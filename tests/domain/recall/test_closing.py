@@ -3,15 +3,28 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.domain.recall.closing import closes_span, tells_all
+from app.domain.recall.closing import closes_span, judge_english, read_ending, tells_all
 from app.domain.recall.supersession import Statement
 from bench import stale_pairs, time_rules
 
 EARLY = datetime(2025, 1, 1, tzinfo=UTC)
 LATE = EARLY + timedelta(days=1)
+STATEMENTS = st.tuples(
+    st.sampled_from(["", "As of May, ", "Since the move, ", "note: ", "Currently "]),
+    st.sampled_from(
+        ["", "The user ", "I ", "My favorite band ", "The user's new manager ", "Nora's dog ", "The launch "]
+    ),
+    st.sampled_from(
+        ["is", "was", "lives in", "works at", "is in", "now uses", "uses", "pays", "no longer has", "will be"]
+    ),
+    st.sampled_from(
+        [" Oslo", " Bergen", " Wet Leg", " a cat", " 3 May", " 40 euros", " open", " closed", " tea, not milk"]
+    ),
+    st.sampled_from(["", " now", " since the spring", " because of work", " anymore", " (was Oslo)", " too", "?"]),
+).map("".join)
 TEXTS = st.text("aeilnorst .,'INOTv0129", max_size=60)
 
 
@@ -156,3 +169,20 @@ def test_a_text_tells_all_of_a_statement_of_the_same_subject() -> None:
     assert tells_all("The user has a dog named Max.", "I have a dog")
     assert not tells_all("The user has a dog named Max.", "I have a cat")
     assert not tells_all("Ana has a dog.", "I have a dog")
+
+
+@settings(max_examples=300)
+@given(STATEMENTS, STATEMENTS)
+def test_a_neighbour_that_is_not_parsed_would_not_be_closed(older: str, newer: str) -> None:
+    ending = read_ending(newer)
+    is_skipped = ending is None or not (ending.is_marked or ending.is_worded_like(older))
+    assert not is_skipped or judge_english(older, newer) is None
+
+
+def test_few_neighbours_need_to_be_parsed() -> None:
+    plain = read_ending("The user uses tea strainers.")
+    assert plain is not None
+    assert not plain.is_marked
+    assert plain.is_worded_like("The user uses coffee filters.")
+    assert not plain.is_worded_like("The user lives in Oslo.")
+    assert read_ending("The user still lives in Oslo.") is None
