@@ -58,6 +58,10 @@ FROZEN: Mapping[str, Frozen] = {
         files="15e2bb34d0712aa6083356b8088931d268ba814934c5c4b4d7bf7b02635b12cd",
         fingerprint="ac010b5efef9d6d27205528bac1e96965b68de0eeed5170813b14cce656ba66a",
     ),
+    "0010": Frozen(
+        files="2671d789caed8d7d5acb853adba332c7876ae8b07d3a1eb48b2a78325c77545e",
+        fingerprint="958729a63d6994354be8dd7a184045378fda109317d6c2090e1baabd4f733dbc",
+    ),
 }
 """The published revisions."""
 

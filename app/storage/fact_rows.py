@@ -67,7 +67,8 @@ def fact_from_row(row: Mapping[str, Any]) -> Fact:
 
 def fact_from_json(row: Mapping[str, Any]) -> Fact:
     """Build a Fact from the JSON that `fact_json` makes."""
-    times = {name: datetime.fromisoformat(row[name]) for name in ("created_at", "updated_at")}
+    names = ("created_at", "updated_at", "doubted_at")
+    times = {name: datetime.fromisoformat(row[name]) for name in names if row.get(name)}
     return fact_from_row({**row, "id": UUID(row["id"]), **times})
 
 

@@ -226,6 +226,7 @@ GRANT EXECUTE ON FUNCTION read_delta(uuid,text,bigint,text,text,uuid,text[],inte
 GRANT EXECUTE ON FUNCTION recall_at_minilm_l6_v2(uuid,text,text[],jsonb,text,halfvec,integer,integer,integer,boolean,boolean,timestamp with time zone,timestamp with time zone,text[]) TO mnema_app;
 GRANT EXECUTE ON FUNCTION recall_minilm_l6_v2(uuid,text,text[],jsonb,text,halfvec,integer,integer,integer,integer,integer,boolean,boolean,integer,text[]) TO mnema_app;
 GRANT EXECUTE ON FUNCTION record_changes_minilm_l6_v2(uuid,jsonb,uuid[],halfvec[],bytea[],jsonb) TO mnema_app;
+GRANT EXECUTE ON FUNCTION record_doubt(jsonb,facts,facts) TO mnema_app;
 GRANT EXECUTE ON FUNCTION record_facts(uuid,jsonb,jsonb) TO mnema_app;
 GRANT EXECUTE ON FUNCTION record_receipts(uuid,jsonb,jsonb) TO mnema_app;
 GRANT EXECUTE ON FUNCTION remove_blobs(uuid,text[]) TO mnema_app;

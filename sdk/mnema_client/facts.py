@@ -78,7 +78,7 @@ def facts(
     """Return one page of a user's facts by topic, thread and rank. `limit`: facts a page, 1 to 200.
 
     `as_of`: those that Mnema knew then; `valid_at`: those that the user had stated by then; `where`: those that match.
-    Name them again with a cursor.
+    With a cursor, name `where` again; the cursor keeps the times.
     """
     whose = {"user_id": user_id, "thread_id": thread_id, "topic_key": topic_key, "where": where_text(where)}
     return get_call("/facts", Page[Fact], **whose, as_of=as_of, valid_at=valid_at, limit=limit, cursor=cursor)

@@ -190,6 +190,7 @@ class FactImage(Portable):
     source_message_id: Text | None = None
     created_at: Moment
     updated_at: Moment
+    doubted_at: Moment | None = None
     removed_at: Moment | None = None
 
 

@@ -20,8 +20,6 @@ OrderName: TypeAlias = Literal["desc", "asc"]
 _NUMBER: Final = re.compile(r"-?[0-9]{1,15}([.][0-9]{1,15})?")
 _WORDS: Final[Mapping[str, bool | None]] = {"true": True, "false": False, "null": None}
 _IMPORTANCE: Final = re.compile("[1-5]")
-_IN_TIME: Final = "in time"
-"""The first part of a cursor of a list in time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,19 +87,14 @@ class MemoryListing:
 
     def encode_position(self, last: Memory) -> str:
         """Return the cursor behind a row. That of a list in time keeps its times."""
-        place = self._encode_row(last)
-        return place if self.moments.is_now else encode_place((_IN_TIME, *_texts_of(self.moments), place))
+        return self.moments.mark_cursor(self._encode_row(last))
 
     def resume_at(self, cursor: str | None) -> tuple["MemoryListing", str | None]:
         """Return the list with the times of the cursor, and the cursor without them.
 
         Raise InvalidCursor if the cursor is of a list with other times.
         """
-        if cursor is None:
-            return self, None
-        moments, place = _decode_moments(cursor)
-        if self.moments not in (NOW, moments):
-            raise InvalidCursor("the cursor is of a list with another as_of or valid_at")
+        moments, place = self.moments.resume_at(cursor)
         return replace(self, moments=moments), place
 
     def _encode_row(self, last: Memory) -> str:
@@ -129,27 +122,6 @@ class MemoryListing:
             return {"value": value, "created_at": created_at, "id": str(UUID(identifier))}
         except (ValueError, TypeError, AttributeError, RecursionError, InvalidInput) as error:
             raise InvalidCursor() from error
-
-
-def _texts_of(moments: Moments) -> tuple[str, str]:
-    """Return the times as texts; an empty one for None."""
-    as_of, valid_at = ("" if moment is None else moment.isoformat() for moment in (moments.as_of, moments.valid_at))
-    return as_of, valid_at
-
-
-def _decode_moments(cursor: str) -> tuple[Moments, str]:
-    """Return the times of a cursor, NOW if it has none, and the cursor without them. Raise InvalidCursor."""
-    try:
-        parts = decode_parts(cursor)
-        if not isinstance(parts, list) or not parts or parts[0] != _IN_TIME:
-            return NOW, cursor
-        _, as_of, valid_at, place = parts
-        times = [check_moment(datetime.fromisoformat(text)) if text else None for text in (as_of, valid_at)]
-        if not any(times) or not isinstance(place, str):
-            raise ValueError("no cursor of a list in time")
-        return Moments(*times), place
-    except (ValueError, TypeError, RecursionError, InvalidInput) as error:
-        raise InvalidCursor() from error
 
 
 def _recorded(value: Value) -> Value:

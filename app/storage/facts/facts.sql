@@ -35,11 +35,12 @@ WHERE f.tenant_id = $1 AND f.removed_at IS NULL AND ($2::text[] IS NULL OR f.cat
 -- name: former
 -- The facts of the user $5, or the one with the id $6, as the history had them at $3 (null: as it has them now), counting
 -- only what was stated until $4 (null: whenever). Within the thread $7, or in its place alone if $8. By topic, thread and
--- rank; $11 is the last row of the previous page, or null. $13: what the fact must match, as in `page`. An image has no fields that were null. A purged or erased
--- value has none. A change that kept the time of the statement counts from its own time on. History has neither doubts
--- nor the time at which a value was stated again: the fact has the last of each.
+-- rank; $11 is the last row of the previous page, or null. $13: what the fact must match, as in `page`. An image has no
+-- fields that were null. A purged or erased value has none. A doubt counts from its own time on, and another change that
+-- kept the time of the statement from that of the change. History lacks the time at which a value was stated again, and
+-- doubts of before it had any: the fact has the last of each.
 SELECT w.id, w.user_id, w.thread_id, w.topic_key, w.kind, w.rank, w.value, w.category, w.source_message_id,
-       s.created_at, w.updated_at, CASE WHEN f.doubted_at <= t.until THEN f.doubted_at END AS doubted_at
+       s.created_at, w.updated_at, coalesce(w.doubted_at, d.unrecorded) AS doubted_at
 FROM facts f
 CROSS JOIN LATERAL (SELECT coalesce(least($3::timestamptz, $4::timestamptz), 'infinity') AS until) t
 CROSS JOIN LATERAL (
@@ -47,11 +48,19 @@ CROSS JOIN LATERAL (
     WHERE h.tenant_id = f.tenant_id AND h.memory_id = f.id::text AND h.meta ? 'after'
       AND ($3::timestamptz IS NULL OR h.ts <= $3)
       AND ($4::timestamptz IS NULL
-           OR CASE WHEN h.meta->'before'->>'created_at' = h.meta->'after'->>'created_at' THEN h.ts
-                   ELSE (h.meta->'after'->>'created_at')::timestamptz END <= $4)
+           OR CASE WHEN h.meta->'before'->'created_at' IS DISTINCT FROM h.meta->'after'->'created_at'
+                   THEN (h.meta->'after'->>'created_at')::timestamptz
+                   WHEN h.meta->'before'->'doubted_at' IS DISTINCT FROM h.meta->'after'->'doubted_at'
+                   THEN coalesce((h.meta->'after'->>'doubted_at')::timestamptz, h.ts)
+                   ELSE h.ts END <= $4)
     ORDER BY h.ts DESC, h.id DESC LIMIT 1) l
 CROSS JOIN LATERAL jsonb_populate_record(
-    f, '{"thread_id": null, "rank": null, "source_message_id": null, "removed_at": null}' || l.image) w
+    f, '{"thread_id": null, "rank": null, "source_message_id": null, "doubted_at": null, "removed_at": null}'
+       || l.image) w
+CROSS JOIN LATERAL (
+    SELECT CASE WHEN f.doubted_at <= t.until AND NOT EXISTS (
+        SELECT FROM history h WHERE h.tenant_id = f.tenant_id AND h.memory_id = f.id::text
+            AND h.meta->'after' ? 'doubted_at') THEN f.doubted_at END AS unrecorded) d
 CROSS JOIN LATERAL (
     SELECT CASE WHEN w.updated_at = f.updated_at AND f.created_at <= t.until THEN f.created_at ELSE w.created_at END
         AS created_at) s

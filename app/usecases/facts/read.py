@@ -74,10 +74,11 @@ class ReadFacts:
     async def list_facts(
         self, principal: Principal, filters: FactFilter, cursor: str | None, limit: int, moments: Moments = NOW
     ) -> Page[Fact]:
-        """Return a page of at most `limit` facts.
+        """Return a page of at most `limit` facts. A cursor keeps the times of its list.
 
         Raise InvalidCursor, InvalidInput for a key without a topic, or AsOfInFuture.
         """
+        moments, cursor = moments.resume_at(cursor)
         self._check_access(principal, moments)
         after = decode_fact_place(cursor)
         if filters.topic_key is not None:
@@ -88,7 +89,7 @@ class ReadFacts:
                 rows = await self._facts.list_facts(tx, principal, filters, after, limit + 1)
             else:
                 rows = await self._facts.list_former(tx, principal, filters, moments, after, limit + 1)
-        return cut_page(rows, limit, lambda fact: encode_place(_place_of(fact)))
+        return cut_page(rows, limit, lambda fact: moments.mark_cursor(encode_place(_place_of(fact))))
 
     async def list_history(
         self, principal: Principal, fact_id: UUID, cursor: str | None, limit: int

@@ -42,6 +42,9 @@ BEGIN
         UPDATE facts f SET created_at = v_at, list_length = v_new.list_length, listed_at = v_new.listed_at,
                 doubted_at = NULL
             WHERE f.tenant_id = p_tenant AND f.id = v_old.id RETURNING * INTO v_new;
+        IF v_old.doubted_at IS NOT NULL THEN
+            PERFORM record_doubt(p_said, v_old, v_new);
+        END IF;
         RETURN jsonb_build_object('after', fact_json(v_new));
     END IF;
     v_new.value := p_entry->>'value';

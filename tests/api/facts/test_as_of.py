@@ -41,8 +41,11 @@ async def test_a_list_of_before_is_the_list_that_was_there(http: httpx.AsyncClie
         assert await listed(http, as_of=moment) == facts
         assert await listed(http, valid_at=moment) == facts
     pages = await http.get("/facts", params={"user_id": "maya", "as_of": seen[1][0], "limit": 2})
-    following = {"as_of": seen[1][0], "limit": 2, "cursor": pages.json()["next_cursor"]}
+    following = {"limit": 2, "cursor": pages.json()["next_cursor"]}
     assert pages.json()["items"] + await listed(http, **following) == seen[1][1]
+    assert await listed(http, as_of=seen[1][0], **following) == await listed(http, **following)
+    other = await http.get("/facts", params={"user_id": "maya", "as_of": seen[2][0], **following})
+    refused(other, 422, "invalid_cursor")
 
 
 async def test_a_filter_chooses_facts_by_their_own_fields_also_as_they_were(http: httpx.AsyncClient) -> None:
@@ -106,6 +109,35 @@ async def test_a_doubt_counts_from_its_time_on(http: httpx.AsyncClient) -> None:
     question = "What's my favorite candy?"
     assert (await answered(http, question))["text"] is None
     assert (await answered(http, question, as_of=then))["text"] == "Your favorite candy is nougat."
+
+
+async def test_a_former_doubt_is_told_as_of_then_alone(http: httpx.AsyncClient) -> None:
+    question = "What's my favorite candy?"
+    answer = "Your favorite candy is nougat."
+    moments = []
+    for text in (
+        "My favorite candy is nougat.",
+        "not so sure about the nougat thing any more",
+        "My favorite candy is nougat.",
+    ):
+        told = await tell(http, text)
+        moments.append(datetime.now(UTC).isoformat())
+    told_then = [
+        (await answered(http, question, **{time: at}))["text"] for time in ("as_of", "valid_at") for at in moments
+    ]
+    assert told_then == [answer, None, answer] * 2
+    assert (await answered(http, question))["text"] == answer
+    history = (await http.get(f"/facts/{told['facts'][0]['id']}/history")).json()["items"]
+    assert ["doubted_at" in row["meta"]["after"] for row in history] == [False, True, False]
+
+
+async def test_a_doubt_of_an_earlier_day_counts_from_that_day(http: httpx.AsyncClient) -> None:
+    await tell(http, "My favorite candy is nougat.", created_at="2024-03-01")
+    await tell(http, "not so sure about the nougat thing any more", created_at="2024-06-01")
+    question = "What's my favorite candy?"
+    assert (await answered(http, question, valid_at="2024-05-01"))["text"] == "Your favorite candy is nougat."
+    assert (await answered(http, question, valid_at="2024-07-01"))["text"] is None
+    assert (await listed(http, valid_at="2024-07-01"))[0]["value"] == "nougat"
 
 
 async def test_a_purged_value_comes_back_for_no_time(http: httpx.AsyncClient) -> None:

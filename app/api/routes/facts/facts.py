@@ -107,7 +107,10 @@ async def page(
     limit: Annotated[Limit, Query()] = 50,
     cursor: Cursor = None,
 ) -> FactPage:
-    """List a user's facts by topic, thread and rank. Name `as_of`, `valid_at` and `where` again with a cursor."""
+    """List a user's facts by topic, thread and rank.
+
+    With a cursor, name `where` again; the cursor keeps `as_of` and `valid_at`.
+    """
     filters = FactFilter(user_id, thread_id, topic_key, where=read_where(where, WHERE_FIELDS))
     found = await app.facts.read.list_facts(principal, filters, cursor, limit, Moments(as_of, valid_at))
     return FactPage(items=[fact_body(fact) for fact in found.items], next_cursor=found.next_cursor)
