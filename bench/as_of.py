@@ -1,18 +1,19 @@
 """The cost of questions in time: memory.query with `as_of` against the same query now, `mnema bench as-of`.
 
 One user has `memories`, each with `versions` texts that follow each other. Queries now and queries as of several times
-take turns in one process, so that a ratio compares what was measured within seconds. Then edits are timed with and
+take turns in one process, without a filter, with filters by name and with `where`. So a ratio compares what was
+measured within seconds, with one filter. Then edits are timed with and
 without keeping the past, also in turns.
 """
 
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable
-from dataclasses import asdict, dataclass, field
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from statistics import median, quantiles
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 from uuid import UUID
 
 import asyncpg
@@ -24,6 +25,7 @@ from app.domain.filters import Filters
 from app.domain.memory.memory import NewMemory
 from app.domain.memory.moments import NOW, Moments
 from app.domain.principal import Principal
+from app.domain.where.parsing import parse_where
 from app.storage.identity import new_id
 from app.storage.journal import Journal
 from app.storage.operations.spaces import active_space
@@ -37,6 +39,14 @@ WRITE_GOAL: Final = 1.05
 """The aim: the median of an edit that keeps the past is at most so many times that of one that does not."""
 USER: Final = "walker"
 BATCH: Final = 250
+FILTERS: Final[Mapping[str, Filters]] = {
+    "none": Filters(user_id=USER),
+    "by name": Filters(user_id=USER, agent_id=workload.AGENT, tag="half", importance_min=2),
+    "where": Filters(user_id=USER, where=parse_where({"metadata.half": 1})),
+}
+"""Filters of a query. Half of the memories match those by name, and `where`."""
+Kind: TypeAlias = tuple[str, str]
+"""A filter of FILTERS, and a time: `now`, or the version whose time it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,20 +61,20 @@ class Plan:
 
 @dataclass(slots=True)
 class Report:
-    """Milliseconds of queries by time (`now`, or the version whose time it is), and of edits by way."""
+    """Milliseconds of queries by filter and time, and of edits by way."""
 
     plan: Plan
-    queries: dict[str, list[float]] = field(default_factory=dict)
+    queries: dict[Kind, list[float]] = field(default_factory=dict)
     edits: dict[str, list[float]] = field(default_factory=dict)
     profile: None = None
 
-    def p95(self, name: str) -> float:
-        """Return the 95th percentile of the queries at a time."""
-        return quantiles(self.queries[name], n=20)[-1]
+    def p95(self, kind: Kind) -> float:
+        """Return the 95th percentile of the queries with a filter at a time."""
+        return quantiles(self.queries[kind], n=20)[-1]
 
-    def ratio(self, name: str) -> float:
-        """Return how many times the p95 of queries at a time is that of queries now."""
-        return self.p95(name) / self.p95("now")
+    def ratio(self, kind: Kind) -> float:
+        """Return how many times the p95 of queries at a time is that of queries with their filter now."""
+        return self.p95(kind) / self.p95((kind[0], "now"))
 
     @property
     def edit_ratio(self) -> float:
@@ -73,9 +83,20 @@ class Report:
 
     def as_json(self) -> dict[str, Any]:
         """Return the report as JSON values for `--json`."""
-        ratios = {name: round(self.ratio(name), 3) for name in self.queries}
-        return {"plan": asdict(self.plan), "p95_ratios": ratios, "edit_ratio": round(self.edit_ratio, 3)} | {
-            "query_ms": {name: [round(median(ms), 3), round(self.p95(name), 3)] for name, ms in self.queries.items()},
+        rows = [
+            {
+                "filter": kind[0],
+                "as_of": kind[1],
+                "p50_ms": round(median(ms), 3),
+                "p95_ms": round(self.p95(kind), 3),
+                "ratio": round(self.ratio(kind), 3),
+            }
+            for kind, ms in self.queries.items()
+        ]
+        return {
+            "plan": asdict(self.plan),
+            "queries": rows,
+            "edit_ratio": round(self.edit_ratio, 3),
             "edit_ms": {name: round(median(ms), 3) for name, ms in self.edits.items()},
         }
 
@@ -98,12 +119,14 @@ async def _measure_all(site: Site, plan: Plan, say: Callable[[str], None]) -> Re
             times = await _store_versions(app, journal, principal, sql, plan)
             await sql.execute("VACUUM (ANALYZE)")
             moments = {"now": NOW} | {f"version {n}": Moments(at) for n, at in enumerate(times, 1)}
-            say(f"{plan.queries} queries at {len(moments)} times in turn")
+            kinds = {(name, time): (chosen, at) for name, chosen in FILTERS.items() for time, at in moments.items()}
+            say(f"{plan.queries} queries of {len(kinds)} kinds in turn")
             for number in range(-10, plan.queries):
-                for name, at in moments.items():
-                    took = await _timed(app.recall.query.answer_query(principal, _question(number, at)))
+                for kind, (filters, at) in kinds.items():
+                    question = replace(_question(number), filters=filters, moments=at)
+                    took = await _timed(app.recall.query.answer_query(principal, question))
                     if number >= 0:
-                        report.queries.setdefault(name, []).append(took)
+                        report.queries.setdefault(kind, []).append(took)
             say(f"{plan.edits} edits with and without keeping the past in turn")
             report.edits = await _measure_edits(app, principal, sql, space, plan)
     finally:
@@ -121,16 +144,14 @@ async def _timed(work: Awaitable[object]) -> float:
     return (time.perf_counter() - started) * 1000
 
 
-def _question(number: int, moments: Moments) -> Query:
+def _question(number: int) -> Query:
     chance = random.Random(f"query {number}")
     return Query(
         agent=workload.AGENT,
         query=workload.make_sentence(chance, chance.randrange(workload.TOPICS), workload.WORDS_A_QUERY),
         categories=workload.CATEGORIES,
-        filters=Filters(user_id=USER),
         top_k=workload.TOP_K,
         min_relevance=0.0,
-        moments=moments,
     )
 
 
@@ -153,7 +174,16 @@ async def _build_change(app: Application, memory_id: UUID, number: int, version:
     note = workload.make_note(number)
     [embedding] = await app.parts.embedder.encode_texts([note.text])
     now = app.parts.clock.now()
-    new = NewMemory(user_id=USER, category=note.category, text=note.text, created_at=now)
+    half = number % 2
+    new = NewMemory(
+        user_id=USER,
+        category=note.category,
+        text=note.text,
+        agent_id=workload.AGENT,
+        tags=("half",) if half else (),
+        metadata={"half": half},
+        created_at=now,
+    )
     return MemoryChange(
         kind=ChangeKind.updated if version else ChangeKind.created,
         memory_id=memory_id,

@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from itertools import islice
+from itertools import islice, product
 from pathlib import Path
 
 import numpy as np
@@ -138,7 +138,8 @@ def test_a_tiny_run_measures_queries_as_of_former_times(tmp_path: Path) -> None:
     file = tmp_path / "figures.json"
     run_bench(file, "as-of", "--memories", "20", "--versions", "2", "--queries", "20", "--edits", "25")
     report = json.loads(file.read_text(encoding="utf-8"))
-    assert report["p95_ratios"].keys() == {"now", "version 1", "version 2"}
+    kinds = {(one["filter"], one["as_of"]) for one in report["queries"]}
+    assert kinds == set(product(("none", "by name", "where"), ("now", "version 1", "version 2")))
     assert report["edit_ms"].keys() == {"with", "without"}
     assert min(report["edit_ms"].values()) > 0
 
