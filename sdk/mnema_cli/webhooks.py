@@ -64,10 +64,17 @@ def change_webhook(
     webhook_id: WebhookId,
     url: Annotated[str | None, typer.Option()] = None,
     enabled: Annotated[bool | None, typer.Option("--enable/--disable")] = None,
+    where: Where = None,
+    any_memory: Annotated[bool, typer.Option("--any-memory", help="remove the conditions of --where")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Change a webhook's URL, or enable or disable it."""
-    changes = {name: value for name, value in {"url": url, "enabled": enabled}.items() if value is not None}
+    """Change a webhook's URL or conditions, or enable or disable it."""
+    if any_memory and where is not None:
+        exit_with_error("--where and --any-memory exclude each other", USAGE)
+    given = {"url": url, "enabled": enabled, "where": read_where(where)}
+    changes = {name: value for name, value in given.items() if value is not None}
+    if any_memory:
+        changes["where"] = None
     if not changes:
         exit_with_error("name at least one change, such as --disable", USAGE)
     _print_webhook(_call("PATCH", f"/{webhook_id}", json=changes), as_json)

@@ -121,6 +121,12 @@ async def test_a_webhook_is_added_changed_and_deleted(env: dict[str, Any]) -> No
     assert "state   disabled (by hand)\n" in await run(env, "webhook", "change", added["id"], "--disable")
     changed = json.loads(await run(env, "webhook", "change", added["id"], "--enable", "--url", f"{url}s", "--json"))
     assert (changed["enabled"], changed["url"]) == (True, f"{url}s")
+    conditions = ("--where", '{"pinned": true}')
+    chosen = json.loads(await run(env, "webhook", "change", added["id"], *conditions, "--json"))
+    assert (chosen["where"], chosen["user_id"]) == ({"pinned": True}, "maya")
+    both = await mnema("webhook", "change", added["id"], *conditions, "--any-memory", **env)
+    assert (both.exit_code, "exclude each other" in both.stderr) == (2, True)
+    assert json.loads(await run(env, "webhook", "change", added["id"], "--any-memory", "--json"))["where"] is None
     [listed] = json.loads(await run(env, "webhook", "list", "--json"))["items"]
     assert (listed["id"], "secret" in listed) == (added["id"], False)
     assert await run(env, "webhook", "delete", added["id"]) == "deleted\n"
