@@ -28,6 +28,8 @@ BATCH_BYTES: Final = 1 << 20
 UNAVAILABLE: Final = 503
 """The status of errors that concern the whole batch: something does not answer."""
 CONTENT: Final = "file_content"
+COUNTED: Final = frozenset({"memory", "fact", "item", "artifact"})
+"""The kinds whose records the tenant's quota counts, as writes of them are counted elsewhere."""
 FILE_BYTES: Final = 64 << 20
 """The bytes of lines after which no more parts of a file are kept."""
 REFUSALS: Final = {"id_taken": IdTaken, "conflict": PlaceTaken, "missing": RecordMissing}
@@ -150,14 +152,14 @@ class ImportUser:
         for number, record in records.items():
             try:
                 row = build_row(self.policies.of(principal), principal, user_id, record, self.clock.now())
-                if kind == "memory":
+                if kind in COUNTED:
                     await self.limits.take_quota(principal)
                 rows.append(row | {"n": number})
                 await asyncio.sleep(0)  # a long text takes a while; let other requests run
             except Exception as error:
                 outcomes[number] = line_error(error)
         stored = await self._store_checked(principal, user_id, kind, rows)
-        if kind == "memory":
+        if kind in COUNTED:
             for outcome in stored.values():
                 if outcome != "imported":
                     self.limits.give_back(principal)

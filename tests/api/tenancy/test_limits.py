@@ -7,6 +7,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import httpx
 import pytest
@@ -387,6 +388,33 @@ async def test_the_lines_of_a_bulk_beyond_the_quota_are_refused_one_by_one(
             assert answers[-1]["error"]["status"] == 429
             assert answers[-1]["error"]["retry_after"] >= 1
             assert len((await client.get("/memory")).json()["items"]) == QUOTA
+
+
+async def test_the_quota_counts_imported_facts(rationed: Settings, embedder: Embedder, still: StillClock) -> None:
+    lines = [
+        {
+            "kind": "fact",
+            "id": str(uuid4()),
+            "topic_key": "favorite_tea",
+            "thread_id": f"t{number}",
+            "form": "single",
+            "value": "sencha",
+            "category": "preferences",
+            "created_at": "2026-01-01T00:00:00Z",
+            "updated_at": "2026-01-01T00:00:00Z",
+        }
+        for number in range(QUOTA + 1)
+    ]
+    async with site(rationed, Doubles(embedder=embedder, clock=still)) as here:
+        caller = await make_caller(here.apps[0])
+        async with caller.client(here.urls[0]) as client:
+            verdicts: list[str] = []
+            for sent in (lines[:1], lines[:1], lines[1:]):  # what is stored already is given back
+                content = "\n".join(map(json.dumps, sent))
+                response = await client.post("/import", content=content, params={"user_id": "maya"})
+                answers = [json.loads(line) for line in response.text.splitlines()]
+                verdicts += [a["error"]["code"] if "error" in a else a["action"] for a in answers]
+            assert verdicts == ["imported", "unchanged", *["imported"] * (QUOTA - 1), "quota_exceeded"]
 
 
 async def test_what_a_tenant_is_called_says_what_it_may_do(
