@@ -14,9 +14,9 @@ class Conditions(TypedDict, total=False):
     """Conditions on a memory for the database function `memory_matches()`, which is given them as JSON.
 
     `type`: one type or several. `shared_thread`: what is in this thread, in none, or known in every one. `embedded`:
-    only memories with a vector. `before_seq`: of the thread `before_thread`, only turns before this one. `where`: a
-    path into the list of `where_fields`, with the variables `where_values`; `where_labels`: its path into the index of
-    labels (`app/domain/where/paths.py::WherePath`).
+    only memories with a vector. `text_contains`: characters within the text. `before_seq`: of the thread
+    `before_thread`, only turns before this one. `where`: a path into the list of `where_fields`, with the variables
+    `where_values`; `where_labels`: its path into the index of labels (`app/domain/where/paths.py::WherePath`).
     """
 
     agent_id: str
@@ -34,6 +34,7 @@ class Conditions(TypedDict, total=False):
     shared_thread: str
     type: str | Sequence[str]
     embedded: bool
+    text_contains: str
     exclude_ids: Sequence[str]
     before_seq: int
     before_thread: str
@@ -112,10 +113,11 @@ _LEAVES: Final[Mapping[str, tuple[str, Operator]]] = {
     "tag": ("tags", "contains"),
 }
 """The comparison that each condition with a name stands for."""
-_INDEXED: Final[Mapping[tuple[str, Operator], str]] = {
-    leaf: name for name, leaf in _LEAVES.items() if name in Conditions.__annotations__
+_KNOWN: Final[Mapping[tuple[str, Operator], str]] = {
+    ("text", "contains"): "text_contains",
+    **{leaf: name for name, leaf in _LEAVES.items() if name in Conditions.__annotations__},
 }
-"""The comparisons that `memory_matches()` knows by name, so that indexes serve them."""
+"""The comparisons that `memory_matches()` knows by name: an index serves them, or a path takes three times as long."""
 
 
 def _conditions_of(tree: Node | None) -> Conditions:
@@ -123,7 +125,7 @@ def _conditions_of(tree: Node | None) -> Conditions:
     named: dict[str, Any] = {}
     others: list[Node] = []
     for part in conjuncts_of(tree):
-        name = _INDEXED.get((part.field, part.operator)) if isinstance(part, Leaf) else None
+        name = _KNOWN.get((part.field, part.operator)) if isinstance(part, Leaf) else None
         if isinstance(part, Leaf) and name and name not in named and _fits(part.values[0]):
             value = part.values[0]
             named[name] = value.isoformat() if isinstance(value, datetime) else value

@@ -22,5 +22,7 @@ MAX_WHERE_DEPTH: Final = 8
 MAX_WHERE_NODES: Final = 100
 """Comparisons, groups and negations of a filter."""
 MAX_WHERE_VALUES: Final = 200
+MAX_WHERE_SEARCHES: Final = 20
+"""Searches of a filter for characters within a text: no index serves them."""
 MAX_WHERE_TEXT: Final = 1000
 """Characters of a value, and of a path into the metadata."""

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Final, Literal, TypeAlias
 from uuid import UUID
 
-from app.domain.where.tree import Node
+from app.domain.where.tree import FIELDS, Kind, Node
 
 
 class FactKind(StrEnum):
@@ -90,7 +90,9 @@ class QuestionPart:
     language: str = "en"
 
 
-WHERE_FIELDS: Final = frozenset({"id", "text", "category", "user_id", "thread_id", "created_at", "updated_at"})
+WHERE_FIELDS: Final[Mapping[str, Kind]] = {
+    name: FIELDS[name] for name in ("id", "text", "category", "user_id", "thread_id", "created_at", "updated_at")
+}
 """The fields of a memory that a fact has too; its text is the value."""
 
 

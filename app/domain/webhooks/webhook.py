@@ -12,13 +12,13 @@ from mnema_wire.limits import MAX_JSON_BYTES
 
 from app.domain.errors import InvalidInput
 from app.domain.where.parsing import parse_where, read_where
-from app.domain.where.tree import FIELDS, Node
+from app.domain.where.tree import FIELDS, Kind, Node
 
 MAX_WEBHOOKS: Final = 50
 """Webhooks of a tenant."""
 RETRIES_S: Final = (5, 60, 300, 1800, 7200, 18000, 36000, 50400, 64800, 79200)
 """Seconds after each failed attempt until the next one. They add up to three days."""
-WHERE_FIELDS: Final = frozenset(FIELDS) - {"user_id"}
+WHERE_FIELDS: Final[Mapping[str, Kind]] = {name: kind for name, kind in FIELDS.items() if name != "user_id"}
 """The fields that `where` of a webhook knows: an erasure finds a user only in the webhook's own field."""
 FORMER_SECRET_S: Final = 86_400
 """Seconds for which the former secret signs too after a rotation."""

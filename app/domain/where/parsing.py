@@ -8,11 +8,11 @@ from datetime import datetime
 from typing import Any, Final, get_args
 
 from mnema_wire.checks import NotStorable, check_storable, parse_moment
-from mnema_wire.limits import MAX_WHERE_DEPTH, MAX_WHERE_NODES, MAX_WHERE_TEXT, MAX_WHERE_VALUES
+from mnema_wire.limits import MAX_WHERE_DEPTH, MAX_WHERE_NODES, MAX_WHERE_SEARCHES, MAX_WHERE_TEXT, MAX_WHERE_VALUES
 from mnema_wire.near_names import MAX_NAME_CHARS, nearest_hint
 
 from app.domain.errors import InvalidInput
-from app.domain.where.tree import ACTIVE_FIELDS, FIELDS, Group, Kind, Leaf, Node, Not, Operator, Value, join_parts
+from app.domain.where.tree import ACTIVE_FIELDS, Group, Kind, Leaf, Node, Not, Operator, Value, join_parts
 
 _EQUAL: Final = frozenset({"eq", "ne", "in", "nin", "exists"})
 _ORDERED: Final = frozenset({"gt", "gte", "lt", "lte"})
@@ -40,15 +40,15 @@ MAX_NUMBER: Final = 1e300
 """The largest number of a filter; PostgreSQL reads larger ones as texts of many digits."""
 
 
-def parse_where(given: Any, place: str = "where", fields: frozenset[str] = ACTIVE_FIELDS) -> Node | None:
-    """Return the tree of a filter; None for None. `fields`: those that the reader knows.
+def parse_where(given: Any, place: str = "where", fields: Mapping[str, Kind] = ACTIVE_FIELDS) -> Node | None:
+    """Return the tree of a filter; None for None. `fields`: those that the reader knows, with their kinds.
 
     Raise InvalidInput with the place, such as `where.and[2].importance`, if it is no filter or too large.
     """
     return None if given is None else _Parser(fields).parse_node(given, place, 1)
 
 
-def read_where(text: str | None, fields: frozenset[str] = ACTIVE_FIELDS) -> Node | None:
+def read_where(text: str | None, fields: Mapping[str, Kind] = ACTIVE_FIELDS) -> Node | None:
     """Return the tree of a filter that is JSON text; None for None. Raise InvalidInput."""
     if text is None:
         return None
@@ -61,11 +61,12 @@ def read_where(text: str | None, fields: frozenset[str] = ACTIVE_FIELDS) -> Node
 
 @dataclass(slots=True)
 class _Parser:
-    """Reads one filter and counts its nodes and values."""
+    """Reads one filter and counts its nodes, its values and its searches for characters."""
 
-    fields: frozenset[str]
+    fields: Mapping[str, Kind]
     nodes: int = 0
     values: int = 0
+    searches: int = 0
 
     def parse_node(self, node: Any, place: str, depth: int) -> Node:
         """Return the tree of an object; its entries must all be true."""
@@ -93,7 +94,7 @@ class _Parser:
         inside = f"{place}.{_shorten(name)}"
         if isinstance(value, dict):
             if not value:
-                raise _invalid(inside, f"expected an operator: {_operators_of(field)}")
+                raise _invalid(inside, f"expected an operator: {_operators_of(self.fields[field])}")
             conditions: Mapping[str, Any] = value
         else:
             conditions = {"in" if isinstance(value, list) else "eq": value}
@@ -102,7 +103,7 @@ class _Parser:
 
     def _split_name(self, name: str, place: str) -> tuple[str, tuple[str, ...]]:
         """Return the field, and the keys behind `metadata.`; `\\.` is a dot within a key."""
-        if name.startswith(_BEHIND_METADATA):
+        if name.startswith(_BEHIND_METADATA) and "metadata" in self.fields:
             path = name.removeprefix(_BEHIND_METADATA)
             parts = _DOT.split(path[: MAX_WHERE_TEXT + 1])
             keys = tuple(key.replace("\\.", ".") for key in parts)
@@ -113,15 +114,15 @@ class _Parser:
             return "metadata", tuple(_check_text(key, inside) for key in keys)
         if name in self.fields and name != "metadata":
             return name, ()
-        known = sorted({*self.fields, *_LOGIC} - {"metadata"} | {"metadata.KEY"})
+        known = sorted("metadata.KEY" if name == "metadata" else name for name in (*self.fields, *_LOGIC))
         hint = nearest_hint(name, known) or f"these fields exist: {', '.join(known)}"
         raise _invalid(f"{place}.{_shorten(name)}", f"unknown field; {hint}")
 
     def _parse_condition(self, field: str, keys: tuple[str, ...], operator: str, given: Any, place: str) -> Leaf:
         self._count_node(place)
-        kind = FIELDS[field]
+        kind = self.fields[field]
         if operator not in OPERATORS[kind]:
-            hint = nearest_hint(operator, OPERATORS[kind]) or f"it takes: {_operators_of(field)}"
+            hint = nearest_hint(operator, OPERATORS[kind]) or f"it takes: {_operators_of(kind)}"
             raise _invalid(f"{place}.{_shorten(operator)}", f"no operator of this field; {hint}")
         inside = f"{place}.{operator}"
         several = operator in ("in", "nin")
@@ -132,8 +133,16 @@ class _Parser:
         if self.values > MAX_WHERE_VALUES:
             raise _invalid(inside, f"at most {MAX_WHERE_VALUES} values in a filter")
         checked = tuple(_check_value(kind, operator, value, inside) for value in values)
+        if operator == "contains" and kind != "texts" and isinstance(checked[0], str):
+            self._count_search(inside)
         known: Operator = next(op for op in get_args(Operator) if op == operator)
         return Leaf(field, known, checked, keys)
+
+    def _count_search(self, place: str) -> None:
+        """Count a search for characters, which reads a whole text of each memory."""
+        self.searches += 1
+        if self.searches > MAX_WHERE_SEARCHES:
+            raise _invalid(place, f"at most {MAX_WHERE_SEARCHES} searches for characters in a filter")
 
     def _count_node(self, place: str) -> None:
         self.nodes += 1
@@ -183,8 +192,8 @@ def _check_text(text: str, place: str, least: int = 0) -> str:
         raise _invalid(place, str(error)) from error
 
 
-def _operators_of(field: str) -> str:
-    return ", ".join(sorted(OPERATORS[FIELDS[field]]))
+def _operators_of(kind: Kind) -> str:
+    return ", ".join(sorted(OPERATORS[kind]))
 
 
 def _shorten(name: str) -> str:

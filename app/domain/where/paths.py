@@ -1,4 +1,4 @@
-"""The tree of a filter as paths of SQL/JSON, which the database function `memory_matches()` applies.
+"""The tree of a filter as paths of SQL/JSON, which the database applies: of memories, the function `memory_matches()`.
 
 A path can only read the values that it is given, so it needs no trust. Values are its variables; names of keys, the
 texts of `contains` and the values of an index's path stand in it as quoted JSON texts.
@@ -10,16 +10,17 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from app.domain.where.tree import FIELDS, Group, Leaf, Node, Not, Value, leaves_of
+from app.domain.where.tree import FIELDS, Group, Kind, Leaf, Node, Not, Value, leaves_of
 
 _SIGNS: Final[Mapping[str, str]] = {"gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
-_PLACES: Final[Mapping[str, int]] = {name: place for place, name in enumerate(FIELDS)}
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
 class WherePath:
     """A filter for the database. `path` reads the list of the values of `fields`; `values` are its variables.
+
+    If `fields` is `metadata` alone, it reads the metadata themselves.
 
     `labels`: a path into an object with `tags` and `metadata`, which every matching memory fulfils and an index
     serves; None if there is none.
@@ -31,18 +32,20 @@ class WherePath:
     labels: str | None
 
 
-def render_where(node: Node) -> WherePath:
-    """Return the filter as paths."""
-    writer = _Writer()
-    path = writer.write_node(node)
+def render_where(node: Node, kinds: Mapping[str, Kind] = FIELDS) -> WherePath:
+    """Return the filter as paths. `kinds`: the fields in the order of the list of values, with their kinds."""
     fields = sorted({leaf.field for leaf in leaves_of(node)})
+    writer = _Writer(kinds, in_list=fields != ["metadata"])
+    path = writer.write_node(node)
     return WherePath(path, writer.values, tuple(fields), _write_labels(node))
 
 
 @dataclass(slots=True)
 class _Writer:
-    """Writes one path and collects its variables."""
+    """Writes one path and collects its variables. `in_list`: the values are in a list, in the order of `kinds`."""
 
+    kinds: Mapping[str, Kind]
+    in_list: bool
     values: dict[str, Any] = field(default_factory=dict)
 
     def write_node(self, node: Node) -> str:
@@ -55,7 +58,8 @@ class _Writer:
 
     def _write_leaf(self, leaf: Leaf) -> str:
         """Return a predicate that is true or false: `exists` of a filter is never unknown."""
-        target = f"$[{_PLACES[leaf.field]}]{_write_keys(leaf.keys)}"
+        place = f"[{list(self.kinds).index(leaf.field)}]" if self.in_list else ""
+        target = f"${place}{_write_keys(leaf.keys)}"
         if leaf.operator == "exists":
             found = f"exists({target})" if leaf.keys else f"exists({target} ? (@ != null))"
             return found if leaf.values[0] else f"!({found})"
@@ -71,12 +75,12 @@ class _Writer:
         """Return the predicate: a text has these characters, or a list this element."""
         given = leaf.values[0]
         found = []
-        if isinstance(given, str) and FIELDS[leaf.field] != "texts":
+        if isinstance(given, str) and self.kinds[leaf.field] != "texts":
             # with q, the pattern is a literal text
             flag = "iq" if leaf.operator == "icontains" else "q"
             has = f'exists({target} ? (@ like_regex {_quote(given)} flag "{flag}"))'
             found.append(f'{target}.type() == "string" && {has}' if leaf.keys else has)
-        if FIELDS[leaf.field] in ("texts", "json"):
+        if self.kinds[leaf.field] in ("texts", "json"):
             found.append(f"exists({target} ? (@ == {self._bind(leaf.values)}[*]))")
         return " || ".join(f"({part})" for part in found) if len(found) > 1 else found[0]
 

@@ -33,7 +33,7 @@ FIELDS: Final[Mapping[str, Kind]] = {
     "expires_at": "time",
 }
 """The fields of a memory in the order in which the database function `memory_matches()` lists their values."""
-ACTIVE_FIELDS: Final = frozenset(FIELDS) - {"state"}
+ACTIVE_FIELDS: Final[Mapping[str, Kind]] = {name: kind for name, kind in FIELDS.items() if name != "state"}
 """The fields that readers of active memories know."""
 
 

@@ -16,7 +16,7 @@ DECLARE
             AND m.category = ANY (p_categories) AND m.state = 'active' AND m.type <> 'chunk'$active$,
         'nearest_of_user', nearest_sql(p_name, v_all || ' AND v.user_pk = v_user'),
         'nearer_of_user', replace(nearest_sql(p_name, v_all || ' AND v.user_pk = v_user'),
-            'LIMIT p_dense', 'LIMIT 4 * p_dense'),
+            'p_dense', '12 * p_dense'),
         'nearest_of_tenant', nearest_sql(p_name, v_all),
         'nearest_found', nearest_sql(p_name, v_few),
         'nearest_of_threads', nearest_sql(p_name, v_threads));
@@ -116,12 +116,11 @@ BEGIN
         END IF;
     ELSIF v_user IS NOT NULL THEN
         v_found := matching_memories(p_tenant, v_user, p_categories, p_filters, v_few + 1);
-        IF cardinality(v_found) > v_few THEN  -- then many of the nearest match, and the others need not be looked up
-            v_all := ARRAY({nearer_of_user});
-            v_dense := ARRAY(SELECT n.id FROM unnest(v_all) WITH ORDINALITY n(id, place)
-                JOIN memories m ON m.tenant_id = p_tenant AND m.id = n.id
-                WHERE memory_matches(m, p_filters) ORDER BY n.place LIMIT p_dense);
-            v_all := NULL;
+        IF v_found IS NULL OR cardinality(v_found) > v_few THEN
+            -- many of the nearest match: the first p_dense of them, in their order; the others need not be looked up
+            v_dense := ARRAY(SELECT n.memory_id FROM ({nearer_of_user}) n WHERE EXISTS (
+                SELECT FROM memories m WHERE m.tenant_id = p_tenant AND m.id = n.memory_id
+                AND memory_matches(m, p_filters) OFFSET 0) LIMIT p_dense);
             v_found := NULL;  -- incomplete
             IF cardinality(v_dense) < p_dense THEN
                 v_found := matching_memories(p_tenant, v_user, p_categories, p_filters, NULL);

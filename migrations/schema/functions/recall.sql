@@ -56,13 +56,12 @@ BEGIN
         END IF;
     ELSIF v_user IS NOT NULL THEN
         v_found := matching_memories(p_tenant, v_user, p_categories, p_filters, v_few + 1);
-        IF cardinality(v_found) > v_few THEN  -- then many of the nearest match, and the others need not be looked up
-            v_all := ARRAY(SELECT v.memory_id FROM vec_minilm_l6_v2 v WHERE v.tenant_id = p_tenant AND v.state = 'active' AND v.type <> 'chunk'
-        AND v.category = ANY (p_categories) AND v.user_pk = v_user ORDER BY (v.embedding <=> p_vector) + 0, v.memory_id LIMIT 4 * p_dense);
-            v_dense := ARRAY(SELECT n.id FROM unnest(v_all) WITH ORDINALITY n(id, place)
-                JOIN memories m ON m.tenant_id = p_tenant AND m.id = n.id
-                WHERE memory_matches(m, p_filters) ORDER BY n.place LIMIT p_dense);
-            v_all := NULL;
+        IF v_found IS NULL OR cardinality(v_found) > v_few THEN
+            -- many of the nearest match: the first p_dense of them, in their order; the others need not be looked up
+            v_dense := ARRAY(SELECT n.memory_id FROM (SELECT v.memory_id FROM vec_minilm_l6_v2 v WHERE v.tenant_id = p_tenant AND v.state = 'active' AND v.type <> 'chunk'
+        AND v.category = ANY (p_categories) AND v.user_pk = v_user ORDER BY (v.embedding <=> p_vector) + 0, v.memory_id LIMIT 12 * p_dense) n WHERE EXISTS (
+                SELECT FROM memories m WHERE m.tenant_id = p_tenant AND m.id = n.memory_id
+                AND memory_matches(m, p_filters) OFFSET 0) LIMIT p_dense);
             v_found := NULL;  -- incomplete
             IF cardinality(v_dense) < p_dense THEN
                 v_found := matching_memories(p_tenant, v_user, p_categories, p_filters, NULL);

@@ -103,6 +103,11 @@ def nested(depth: int) -> dict[str, Any]:
     [
         (nested(8), nested(9), "at most 8 levels"),
         ({"and": [{"pinned": True}] * 99}, {"and": [{"pinned": True}] * 100}, "at most 100 conditions"),
+        (
+            {"and": [{"text": {"contains": "x"}}] * 20},
+            {"and": [{"text": {"contains": "x"}}] * 21},
+            "at most 20 searches",
+        ),
         ({"role": ["x"] * 200}, {"and": [{"role": ["x"] * 100}, {"role": ["x"] * 101}]}, "at most 200 values"),
         ({"metadata.a.b.c.d.e.f.g.h": 1}, {"metadata.a.b.c.d.e.f.g.h.i": 1}, "1 to 8 keys"),
     ],
@@ -138,7 +143,7 @@ def test_a_hostile_text_stays_a_value(text: str) -> None:
     leaf = Leaf("metadata", "contains", (text,), (text,))
     path = render_where(leaf).path
     assert path.replace(json.dumps(text, ensure_ascii=False), "?") == (
-        '($[5].?.type() == "string" && exists($[5].? ? (@ like_regex ? flag "q"))) || (exists($[5].? ? (@ == $v0[*])))'
+        '($.?.type() == "string" && exists($.? ? (@ like_regex ? flag "q"))) || (exists($.? ? (@ == $v0[*])))'
     )
 
 
@@ -154,6 +159,18 @@ def test_conditions_with_an_index_are_named_and_all_others_form_one_path() -> No
     }
     assert conditions["where_values"] == {"v0": ["a"], "v1": ["x"], "v2": [2.5]}
     assert list(conditions["where_fields"]) == ["agent_id", "importance", "tags"]
+
+
+def test_characters_that_a_text_must_have_are_named() -> None:
+    where = parse_where({"text": {"contains": "kayak"}, "not": {"text": {"contains": "oar"}}})
+    conditions = Filters(where=where).row_conditions()
+    assert (conditions["text_contains"], list(conditions["where_fields"])) == ("kayak", ["text"])
+
+
+def test_a_filter_of_metadata_alone_reads_them_in_place() -> None:
+    alone, beside = (parse_where({"metadata.k": 1} | more) for more in ({}, {"language": "de"}))
+    assert Filters(where=alone).row_conditions()["where"] == 'exists($."k" ? (@ == $v0[*]))'
+    assert '$[5]."k"' in Filters(where=beside).row_conditions()["where"]
 
 
 @pytest.mark.parametrize("value", [2.5, 3.0, -1, 10**20, 1e200])

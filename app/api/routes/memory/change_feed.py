@@ -54,7 +54,7 @@ async def follow(
     A key that is bound to agents hears of the memories in its categories. After 410 begin again: call without a cursor
     to get a new one, list all memories, then ask for the changes.
     """
-    wanted = ChangeFilter(user_id, read_where(where, frozenset(FIELDS)))
+    wanted = ChangeFilter(user_id, read_where(where, FIELDS))
     cursor = last_event_id or after
     if EVENTS not in request.headers.get("accept", ""):
         page = await app.memory.changes.read_page(principal, wanted, cursor, limit, with_memories=memory)

@@ -60,7 +60,7 @@ async def export(
     With `as_of`, `valid_at` or `where` it has the kinds `user` and `memory` alone: the memories at that time that
     match, without `valid_at` in every state.
     """
-    filters = Filters(where=read_where(where, frozenset(FIELDS)))
+    filters = Filters(where=read_where(where, FIELDS))
     records = await app.retention.export.export_records(principal, user_id, Moments(as_of, valid_at), filters)
     return StreamingResponse(_stream_records(records), media_type=NDJSON)
 
