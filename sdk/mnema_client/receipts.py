@@ -1,13 +1,14 @@
 """Receipts of answers, and usage: results and calls, with the field names of the HTTP API."""
 
+from collections.abc import Mapping
 from datetime import date
-from typing import Literal
+from typing import Any, Literal
 from uuid import UUID
 
 from mnema_wire.bases import Page
 from mnema_wire.receipts import MemoryUse, QueryReceipt, ToldQuery, Usage
 
-from mnema_client.calls import get_call, path_id
+from mnema_client.calls import get_call, path_id, where_text
 from mnema_client.requests import Moment
 from mnema_client.transport import Call
 
@@ -19,6 +20,7 @@ def query_page(
     agent: str | None = None,
     since: Moment | None = None,
     until: Moment | None = None,
+    where: Mapping[str, Any] | str | None = None,
     limit: int | None = None,
     cursor: str | None = None,
 ) -> Call[Page[QueryReceipt]]:
@@ -31,6 +33,7 @@ def query_page(
         agent=agent,
         since=since,
         until=until,
+        where=where_text(where),
         limit=limit,
         cursor=cursor,
     )

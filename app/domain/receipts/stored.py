@@ -3,10 +3,26 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from app.domain.receipts.receipt import Part, Via
+from app.domain.where.tree import Kind, Node
+
+WHERE_FIELDS: Final[Mapping[str, Kind]] = {
+    "query_id": "text",
+    "ts": "time",
+    "via": "text",
+    "agent": "text",
+    "user_id": "text",
+    "thread_id": "text",
+    "tokens": "number",
+    "relevance": "number",
+    "degraded": "text",
+    "as_of": "time",
+    "valid_at": "time",
+}
+"""The fields of a receipt that a filter knows, in the order in which the statement `page` lists their values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +83,14 @@ class MemoryUse:
 
 @dataclass(frozen=True, slots=True)
 class ReceiptFilter:
-    """Conditions on receipts; None means no condition. `since` is inclusive, `until` exclusive."""
+    """Conditions on receipts; None means no condition. `since` is inclusive, `until` exclusive.
+
+    `where` knows the fields of WHERE_FIELDS, as the key sees them.
+    """
 
     user_id: str | None = None
     thread_id: str | None = None
     agent: str | None = None
     since: datetime | None = None
     until: datetime | None = None
+    where: Node | None = None

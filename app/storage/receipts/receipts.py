@@ -4,7 +4,8 @@ from uuid import UUID
 
 from app.domain.paging import Position, UsePosition
 from app.domain.principal import Principal
-from app.domain.receipts.stored import MemoryUse, ReceiptFilter, StoredItem, StoredReceipt
+from app.domain.receipts.stored import WHERE_FIELDS, MemoryUse, ReceiptFilter, StoredItem, StoredReceipt
+from app.domain.where.paths import render_where
 from app.storage.statements import load_statements
 from app.storage.uow import ReadTx
 
@@ -19,12 +20,14 @@ class ReceiptStorage:
     ) -> list[StoredReceipt]:
         """Return receipts behind `after`, newest first, at most `limit`."""
         wanted = filters.user_id, filters.thread_id, filters.agent, filters.since, filters.until, None
-        rows = await tx.fetch(_SQL["page"], *_viewer(principal), *wanted, *(after or (None, None)), limit)
+        where = render_where(filters.where, WHERE_FIELDS) if filters.where is not None else None
+        path = (where.path, where.values) if where else (None, None)
+        rows = await tx.fetch(_SQL["page"], *_viewer(principal), *wanted, *(after or (None, None)), limit, *path)
         return [StoredReceipt(**row) for row in rows]
 
     async def get_receipt(self, tx: ReadTx, principal: Principal, query_id: UUID) -> StoredReceipt | None:
         """Return a receipt, None if there is none that the key may see."""
-        wanted = *(None,) * 5, query_id, None, None, 1
+        wanted = *(None,) * 5, query_id, None, None, 1, None, None
         row = await tx.fetchrow(_SQL["page"], *_viewer(principal), *wanted)
         return StoredReceipt(**row) if row else None
 

@@ -11,8 +11,8 @@ SELECT expire_receipts($1, $2, $3, $4, $5) AS counts
 
 -- name: page
 -- Newest first. $2 the key's agents or null, $3 the key, $4 its categories or null; $5 user, $6 thread, $7 agent, $8
--- from, $9 to, $10 id, each or null; $11 and $12 the last row seen or null, $13 limit. A key bound to agents sees their
--- receipts, and its own of chat. It gets a user or a thread by name only if it can see something of them, because a
+-- from, $9 to, $10 id, each or null; $11 and $12 the last row seen or null, $13 limit; $14 a path into the list of the
+-- values as the key sees them, or null, with the variables $15. A key bound to agents sees their receipts, and its own of chat. It gets a user or a thread by name only if it can see something of them, because a
 -- receipt names only what is stored. It counts the memories that `items` shows it.
 SELECT r.id, r.ts, r.via, r.agent, r.key_id, CASE WHEN s.user_shown THEN r.user_id END AS user_id,
        CASE WHEN s.thread_shown THEN r.thread_id END AS thread_id, r.header_from, r.header_to, r.tokens, r.relevance, r.degraded,
@@ -33,6 +33,10 @@ WHERE r.tenant_id = $1 AND ($2::text[] IS NULL OR r.agent = ANY ($2) OR r.agent 
   AND ($7::text IS NULL OR r.agent = $7)
   AND ($8::timestamptz IS NULL OR r.ts >= $8) AND ($9::timestamptz IS NULL OR r.ts < $9)
   AND ($10::uuid IS NULL OR r.id = $10) AND ($11::timestamptz IS NULL OR (r.ts, r.id) < ($11, $12::uuid))
+  AND ($14::text IS NULL OR jsonb_path_match(jsonb_build_array(
+      r.id, extract(epoch FROM r.ts) * 1000000, r.via, r.agent, CASE WHEN s.user_shown THEN r.user_id END,
+      CASE WHEN s.thread_shown THEN r.thread_id END, r.tokens, round(r.relevance::numeric, 4), r.degraded,
+      extract(epoch FROM r.as_of) * 1000000, extract(epoch FROM r.valid_at) * 1000000), $14::jsonpath, $15::jsonb, true))
 ORDER BY r.ts DESC, r.id DESC LIMIT $13
 
 -- name: items

@@ -1,19 +1,26 @@
 """Receipts as they are read later: texts and header as they were, pages, uses, and what a bound key sees."""
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 from uuid import UUID
 
 import pytest
 
 from app.bootstrap import Application
 from app.domain.errors import InvalidCursor, NotFound
-from app.domain.receipts.stored import ReceiptFilter
+from app.domain.receipts.stored import WHERE_FIELDS, ReceiptFilter
+from app.domain.where.parsing import parse_where
 from app.storage.identity import new_id
 from app.usecases.facts.store import FactPlace
 from tests.factories import Caller, draft, make_caller
 from tests.usecases.receipts.asking import ask
 
 EVERY = ReceiptFilter()
+
+
+def where_filter(where: dict[str, Any]) -> ReceiptFilter:
+    """Return a filter of receipts with this tree."""
+    return ReceiptFilter(where=parse_where(where, fields=WHERE_FIELDS))
 
 
 def known(query_id: UUID | None) -> UUID:
@@ -116,6 +123,11 @@ async def test_pages_are_complete_and_newest_first(app: Application, caller: Cal
     assert await every(ReceiptFilter(user_id="maya")) == asked[1::2][::-1]
     assert await every(ReceiptFilter(thread_id="t2")) == asked[::2][::-1]
     assert await every(ReceiptFilter(agent="supervisor", until=datetime.now(UTC) + timedelta(hours=1))) == asked[::-1]
+    assert await every(where_filter({"user_id": "maya", "via": "query"})) == asked[1::2][::-1]
+    assert await every(where_filter({"or": [{"thread_id": "t2"}, {"query_id": str(asked[1])}]})) == sorted(
+        [*asked[::2], asked[1]], reverse=True
+    )
+    assert await every(where_filter({"ts": {"lt": "2020-01-01"}})) == []
     for nothing in (ReceiptFilter(agent="planner"), ReceiptFilter(since=datetime.now(UTC) + timedelta(hours=1))):
         assert await every(nothing) == []
     for bad in ("x", "W10", "WyIxIiwiMiJd"):
@@ -156,7 +168,9 @@ async def test_a_bound_key_sees_receipts_of_its_agents_and_memories_of_its_categ
     own = await ask(app, planner, "What about the kayak?", agent="planner", min_relevance=0.0)
     assert {i.memory.id for i in (*own.items, *own.related)} == {task.id, moved.id}
     await app.memory.edit.patch_memory(caller.scope, moved.id, {"category": "relationships"}, version=None)
+    hears = await app.receipts.read.list_receipts(planner.scope, where_filter({"user_id": "maya"}), None, 10)
     page = await app.receipts.read.list_receipts(planner.scope, EVERY, None, 10)
+    assert hears.items == [receipt for receipt in page.items if receipt.user_id == "maya"]
     assert [(receipt.id, receipt.memories) for receipt in page.items] == [(own.query_id, 1)]
     told = await app.receipts.read.get_receipt(planner.scope, known(own.query_id))
     assert {i.memory_id for i in told.items} == {task.id}, "a memory that was hidden since is hidden here, too"

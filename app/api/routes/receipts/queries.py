@@ -4,7 +4,7 @@ from typing import Annotated
 from uuid import UUID
 
 from fastapi import APIRouter, Query
-from mnema_wire.fields import Identifier, Limit, Moment
+from mnema_wire.fields import Identifier, Limit, Moment, WhereText
 from mnema_wire.receipts import MemoryUses, QueryReceiptPage, ToldQuery
 
 from app.api import links
@@ -12,7 +12,8 @@ from app.api.deps import App, Reader
 from app.api.errors import openapi_errors
 from app.api.schemas.receipts.receipts import memory_uses_body, receipt_page_body, told_query_body
 from app.api.transport.parameters import StrictRoute
-from app.domain.receipts.stored import ReceiptFilter
+from app.domain.receipts.stored import WHERE_FIELDS, ReceiptFilter
+from app.domain.where.parsing import read_where
 
 router = APIRouter(tags=["receipts"], route_class=StrictRoute)
 Cursor = Annotated[str | None, Query(max_length=500, description="`next_cursor` of the previous page")]
@@ -31,15 +32,16 @@ async def page(
     agent: Annotated[Identifier | None, Query()] = None,
     since: Annotated[Moment | None, Query(description="only answers given then or later")] = None,
     until: Annotated[Moment | None, Query(description="only answers given earlier")] = None,
+    where: Annotated[WhereText | None, Query()] = None,
     limit: Annotated[Limit, Query()] = 50,
     cursor: Cursor = None,
 ) -> QueryReceiptPage:
     """List the receipts of answered queries, newest first.
 
     A receipt is there about a second after its answer. A key bound to agents sees the receipts of its agents, and the
-    receipts of its own chats.
+    receipts of its own chats. `where` is about the receipt's fields; name it again with a cursor.
     """
-    filters = ReceiptFilter(user_id, thread_id, agent, since, until)
+    filters = ReceiptFilter(user_id, thread_id, agent, since, until, read_where(where, WHERE_FIELDS))
     return receipt_page_body(await app.receipts.read.list_receipts(principal, filters, cursor, limit))
 
 
