@@ -62,6 +62,10 @@ FROZEN: Mapping[str, Frozen] = {
         files="2671d789caed8d7d5acb853adba332c7876ae8b07d3a1eb48b2a78325c77545e",
         fingerprint="958729a63d6994354be8dd7a184045378fda109317d6c2090e1baabd4f733dbc",
     ),
+    "0011": Frozen(
+        files="0ac108d6c9c97f075babcc5fd20ac30ce419d7685ed68c96af5103a71ecd161f",
+        fingerprint="5fe2f7ad68eabbfd9434a4fddef47382444813bac32c9bc66f097f18c354602d",
+    ),
 }
 """The published revisions."""
 
