@@ -103,14 +103,9 @@ async def require_operator(
         raise Unauthenticated()
 
 
-def has_scope(principal: Principal, name: str) -> bool:
-    """Return True if the key has the scope `name`. The scope `admin` includes every other."""
-    return name in principal.scopes or "admin" in principal.scopes
-
-
 def require_scope(principal: Principal, name: str) -> None:
     """Raise ScopeRequired unless the key has the scope `name`."""
-    if not has_scope(principal, name):
+    if not principal.has_scope(name):
         raise ScopeRequired(f"this route needs a key with scope {name!r}")
 
 

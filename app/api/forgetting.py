@@ -7,7 +7,6 @@ from uuid import UUID
 
 from mnema_wire.memory import Forgetting, Forgotten
 
-from app.api.deps import has_scope
 from app.api.schemas.memory.memories import memory_body
 from app.bootstrap import Application
 from app.domain.errors import FactMemory, NotFound, ScopeRequired
@@ -48,7 +47,7 @@ async def forget_memories(app: Application, principal: Principal, body: Forgetti
 async def _find(app: Application, principal: Principal, body: Forgetting) -> list[Memory]:
     if body.id is not None:
         return [await _load(app, principal, body.user_id, body.id)]
-    if not has_scope(principal, "query"):
+    if not principal.has_scope("query"):
         raise ScopeRequired("a description needs a key with scope 'query'; name the memory by its id")
     filters = Filters(user_id=body.user_id)
     described = body.description or ""

@@ -161,7 +161,9 @@ def tenant_delete(
 @key_app.command("create")
 def key_create(
     tenant: TenantOption = None,
-    scopes: Annotated[str, typer.Option(help="comma-separated: query, write, chat, approve, admin")] = "query,write",
+    scopes: Annotated[
+        str, typer.Option(help="comma-separated: query, write, chat, approve, read_all, admin")
+    ] = "query,write",
     agents: Annotated[
         str | None, typer.Option(help="comma-separated; without it the key is not bound to agents")
     ] = None,

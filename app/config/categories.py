@@ -11,6 +11,8 @@ from app.domain.categories import PROCEDURAL, Category, CategoryPolicy
 from app.domain.errors import ConfigError
 
 MAX_EXPIRY_DAYS = 36_500
+ALL = "all"
+"""The allowlist of an agent that may see every category but procedural."""
 TYPO_RATIO = 0.8
 """The similarity (difflib's ratio) from which an unknown name counts as a typing error: `fod` and `food` have 0.86."""
 
@@ -27,10 +29,15 @@ def load_categories(path: Path, rag_length: int) -> CategoryPolicy:
         entries = check_mapping(raw["categories"], f"{path.name}: categories").get(group) or []
         add_categories(known, check_list(entries, where), where, rag_length)
     allowlists: dict[str, tuple[str, ...]] = {}
-    for agent, names in check_mapping(raw["allowlists"] or {}, f"{path.name}: allowlists").items():
+    given = check_mapping(raw["allowlists"] or {}, f"{path.name}: allowlists")
+    seeing_all = frozenset(agent for agent, names in given.items() if names == ALL)
+    for agent, names in given.items():
+        if agent in seeing_all:
+            allowlists[agent] = ()  # in its place; filled when all categories are known
+            continue
         if not isinstance(names, list) or not all(isinstance(n, str) and n for n in names):
-            raise ConfigError(f"{path.name}: allowlist of {agent!r} must be a list of category names")
-        allowlists[str(agent)] = tuple(names)
+            raise ConfigError(f"{path.name}: allowlist of {agent!r} must be a list of category names, or all")
+        allowlists[agent] = tuple(names)
     declared = (*known, PROCEDURAL)
     listings = Counter(name for listed in allowlists.values() for name in listed)
     for agent, listed in allowlists.items():
@@ -42,7 +49,14 @@ def load_categories(path: Path, rag_length: int) -> CategoryPolicy:
                     f"Declare a new category under categories.custom"
                 )
             known.setdefault(name, Category(name=name, rag_length=rag_length))
-    return CategoryPolicy(known, allowlists)
+    for agent in seeing_all:
+        allowlists[agent] = all_but_procedural(known)
+    return CategoryPolicy(known, allowlists, seeing_all)
+
+
+def all_but_procedural(known: Iterable[str]) -> tuple[str, ...]:
+    """Return the allowlist of an agent that may see every category."""
+    return tuple(name for name in known if name != PROCEDURAL)
 
 
 def add_categories(known: dict[str, Category], entries: Sequence[Any], where: str, rag_length: int) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from app.config.categories import closest_name, load_categories
 from app.config.yaml_files import build_policy, check_list, check_mapping, read_yaml
-from app.domain.categories import PROCEDURAL, CategoryPolicy
+from app.domain.categories import PROCEDURAL, CategoryPolicy, DefaultCategories
 from app.domain.chat.policy import ChatPolicy
 from app.domain.consent.patches import ConsentPolicy, profile_label
 from app.domain.consolidation.comparison import ConsolidationPolicy
@@ -70,6 +70,7 @@ class WritePolicy:
     min_importance: Annotated[int, SETTABLE, Range(1, 5)] = 1
     merge_mode: Annotated[Literal["update", "recreate"], SETTABLE] = "update"
     supersede: Annotated[bool, SETTABLE] = True
+    categories: Annotated[DefaultCategories, SETTABLE] = field(default_factory=DefaultCategories)
     attempts: Annotated[int, Range(1, 100)] = 10
     batch_limit: Annotated[int, Range(1, 100_000)] = 10_000
     text_limits: TextLimits = field(default_factory=TextLimits)
@@ -82,6 +83,7 @@ class WritePolicy:
 class QueryPolicy:
     """The settings of memory.query and of the search with citations."""
 
+    agent: Annotated[str, SETTABLE] = "assistant"
     profile: Annotated[str, SETTABLE] = "default"
     top_k: Annotated[int, SETTABLE, Range(1, 50)] = 5
     budget_tokens: Annotated[int, SETTABLE, Range(1, 8192)] = 512
@@ -182,8 +184,9 @@ def load_policies(model: str, directory: Path = CONFIG_DIR) -> Policies:
     sources = build_policy(SourcePolicy, raw["sources"], "sources")
     categories = load_categories(directory / "memory_cat_config.yaml", query.rag_length)
     _check_category(categories, turns, "turns")
+    write = build_policy(WritePolicy, raw["write"], "write")
     return Policies(
-        write=build_policy(WritePolicy, raw["write"], "write"),
+        write=write,
         query=query,
         delta_bullets=delta.bullets,
         lifecycle=build_policy(ForgettingPolicy, raw["lifecycle"], "lifecycle"),

@@ -150,6 +150,12 @@ def _check_names(policies: Policies, document: Mapping[str, Any]) -> None:
     check(policies.turn_category, "turns.category")
     for section in WITH_CATEGORY:
         check(getattr(policies, section).category, f"{section}.category")
+    for kind, name in document.get("write", {}).get("categories", {}).items():
+        if name != PROCEDURAL:
+            check(name, f"write.categories.{kind}")
+    if "agent" in document.get("query", {}) and policies.query.agent not in policies.categories.allowlists:
+        agents = ", ".join(policies.categories.allowlists)
+        raise ConfigError(f"query.agent: {policies.query.agent!r} is not one of: {agents}")
     if "category" in document.get("insights", {}):
         check(policies.insights.category, "insights.category")
     if "categories" in document.get("multi_fact", {}):

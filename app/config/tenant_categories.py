@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from app.config.categories import add_categories, closest_name
+from app.config.categories import ALL, add_categories, all_but_procedural, closest_name
 from app.config.yaml_files import check_list, check_mapping
 from app.domain.categories import PROCEDURAL, Category, CategoryPolicy
 from app.domain.errors import ConfigError, InvalidInput
@@ -38,10 +38,14 @@ def build_categories(
         for name in defaults.categories:  # those that only a default list names
             known.setdefault(name, Category(name, rag_length=rag_length))
     _check_categories(known)
-    allowlists = _build_allowlists(defaults, known, check_mapping(document.get("allowlists", {}), "allowlists"))
+    given = check_mapping(document.get("allowlists", {}), "allowlists")
+    seeing_all = frozenset(agent for agent, names in given.items() if names == ALL) | (
+        defaults.seeing_all - given.keys()
+    )
+    allowlists = _build_allowlists(defaults, known, given, seeing_all)
     if any(PROCEDURAL in names for names in allowlists.values()):
         known.setdefault(PROCEDURAL, Category(PROCEDURAL, rag_length=rag_length))
-    return CategoryPolicy(known, allowlists)
+    return CategoryPolicy(known, allowlists, seeing_all)
 
 
 def check_known(categories: CategoryPolicy, name: str, place: str) -> None:
@@ -78,7 +82,7 @@ def _check_categories(known: Mapping[str, Category]) -> None:
 
 
 def _build_allowlists(
-    defaults: CategoryPolicy, known: Mapping[str, Category], given: Mapping[str, Any]
+    defaults: CategoryPolicy, known: Mapping[str, Category], given: Mapping[str, Any], seeing_all: frozenset[str]
 ) -> dict[str, tuple[str, ...]]:
     allowed = {*known, PROCEDURAL}
     merged = {
@@ -88,8 +92,9 @@ def _build_allowlists(
     }
     for agent, names in given.items():
         _check_name(agent, "allowlists")
-        if names is not None:
+        if names is not None and agent not in seeing_all:
             merged[agent] = _check_allowlist(agent, names, known)
+    merged |= dict.fromkeys(sorted(seeing_all), all_but_procedural(known))
     if len(merged) > MAX_AGENTS:
         raise ConfigError(f"allowlists: {len(merged)} agents with those of the defaults, at most {MAX_AGENTS}")
     return merged
@@ -98,7 +103,7 @@ def _build_allowlists(
 def _check_allowlist(agent: str, names: Any, known: Mapping[str, Category]) -> tuple[str, ...]:
     place = f"allowlists.{agent}"
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise ConfigError(f"{place}: must be a list of category names, or null to remove the agent's allowlist")
+        raise ConfigError(f"{place}: must be a list of category names, all, or null to remove the agent's allowlist")
     for name in names:
         if name not in known and name != PROCEDURAL:
             hint = _suggest(name, list(dict.fromkeys((*known, PROCEDURAL))))

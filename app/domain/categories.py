@@ -1,14 +1,14 @@
 """Categories and agent allowlists."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Literal
 
 from mnema_wire.marks import TagNames, collect_tag_names
 
-from app.domain.errors import AgentNotAllowed, CategoryNotAllowed, UnknownAgent, UnknownCategory
+from app.domain.errors import AgentNotAllowed, AgentRequired, CategoryNotAllowed, UnknownAgent, UnknownCategory
 from app.domain.ids import list_names
 from app.domain.principal import Principal
 
@@ -44,12 +44,39 @@ class Category:
             return None
 
 
+@dataclass(frozen=True, slots=True)
+class DefaultCategories:
+    """The category of a new memory that names none, by the type of the memory."""
+
+    semantic: str = "knowledge"
+    episodic: str = "event"
+    procedural: str = PROCEDURAL
+    insight: str = "relationship_dynamic"
+    turn: str = "activity"
+    summary: str = "event"
+    chunk: str = "knowledge"
+
+    def for_type(self, name: str) -> str:
+        """Return the category of a type."""
+        category: str = getattr(self, name)
+        return category
+
+    @property
+    def names(self) -> list[str]:
+        """The categories of all types."""
+        return [self.for_type(field.name) for field in fields(self)]
+
+
 @dataclass(frozen=True)
 class CategoryPolicy:
-    """All configured categories and the allowlist of each agent, by name."""
+    """All configured categories and the allowlist of each agent, by name.
+
+    The agents `seeing_all` may see every category but procedural; their allowlists name them all.
+    """
 
     categories: Mapping[str, Category]
     allowlists: Mapping[str, tuple[str, ...]]
+    seeing_all: frozenset[str] = frozenset()
 
     def get_category(self, name: str, principal: Principal | None = None) -> Category:
         """Return the category's policy.
@@ -89,6 +116,19 @@ class CategoryPolicy:
         """
         viewers = [set(names) for names in self.allowlists.values() if category in names]
         return sorted(set(self.categories).intersection(*viewers))
+
+    def choose_agent(self, principal: Principal, named: str | None, default: str) -> str:
+        """Return the agent of a query: the `named` one, else the only one of the key, else the installation's default.
+
+        Raise AgentRequired if none of them can speak for this key.
+        """
+        if named is not None:
+            return named
+        if principal.agents is not None and len(principal.agents) == 1:
+            return next(iter(principal.agents))
+        if principal.agents is None and default in self.allowlists:
+            return default
+        raise AgentRequired(f"name an agent; this key may speak as: {list_names(self.agents_of(principal))}")
 
     def agent_categories(self, principal: Principal, agent: str) -> frozenset[str]:
         """Return the agent's categories.

@@ -136,6 +136,18 @@ class UnknownCategory(InvalidInput):
     code = "unknown_category"
 
 
+class AgentRequired(InvalidInput):
+    """A query names no agent, and its key has several or none that would speak by default."""
+
+    code = "agent_required"
+
+
+class UserRequired(InvalidInput):
+    """The request names no user, and its key may not read all users."""
+
+    code = "user_required"
+
+
 class UpstreamNotAllowed(InvalidInput):
     """This installation does not allow chat endpoints at this address."""
 

@@ -2,11 +2,14 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Final, Protocol
 from uuid import UUID
 
-from app.domain.errors import CategoryNotAllowed
+from app.domain.errors import CategoryNotAllowed, UserRequired
 from app.domain.ids import list_names
+
+READ_ALL: Final = "read_all"
+"""The scope of keys that may read the memories of all users at once."""
 
 
 class Lease(Protocol):
@@ -55,6 +58,20 @@ class Principal:
     def category_list(self) -> list[str] | None:
         """Sorted `categories` for a database argument; None if the key is bound to no agent."""
         return None if self.categories is None else sorted(self.categories)
+
+    def has_scope(self, name: str) -> bool:
+        """Return True if the key has the scope `name`. The scope `admin` includes every other."""
+        return name in self.scopes or "admin" in self.scopes
+
+    def reach(self, user_id: str | None) -> str | None:
+        """Return the user that a statement selects, None for all users of the tenant.
+
+        Storage passes every user that may be absent through this method. Raise UserRequired for all users if the key
+        may not read them. Work without a key may.
+        """
+        if user_id is None and self.key_id is not None and not self.has_scope(READ_ALL):
+            raise UserRequired(f"name a user_id; only a key with the scope {READ_ALL} reads all users of the tenant")
+        return user_id
 
     def speaking_as(self, agent: str | None) -> "Principal":
         """Return this principal with `agent` as its agent; unchanged if `agent` is None or empty."""

@@ -7,7 +7,6 @@ from urllib.parse import unquote
 
 from starlette.datastructures import Headers
 
-from app.api.deps import has_scope
 from app.bootstrap import Application
 from app.domain.categories import CategoryPolicy
 from app.domain.errors import InvalidInput, NotFound
@@ -58,7 +57,7 @@ class Connection:
     @property
     def may_read(self) -> bool:
         """True if the key has the scope `query`."""
-        return has_scope(self.caller, "query")
+        return self.caller.has_scope("query")
 
     @property
     def may_read_facts(self) -> bool:
@@ -68,7 +67,7 @@ class Connection:
     @property
     def may_write(self) -> bool:
         """True if the key has the scope `write`."""
-        return has_scope(self.caller, "write")
+        return self.caller.has_scope("write")
 
     def default_of(self, name: Name) -> str | None:
         """Return the value that a call gets if it names none. None if the call must choose."""

@@ -10,7 +10,7 @@ from mcp.server.transport_security import TransportSecuritySettings
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from app.api.deps import has_scope, identify_principal
+from app.api.deps import identify_principal
 from app.api.transport.admission import check_complexity
 from app.api.transport.complexity import MAX_VALUES
 from app.api.transport.intake import Body, replay_body
@@ -68,7 +68,7 @@ class McpEndpoint:
         check_origin(request, self._app.parts.settings.cors_origins)
         check_parameter_names(PARAMETERS, request.query_params)
         caller = await identify_principal(self._app, request)
-        if not any(has_scope(caller, tool.scope) for tool in TOOLS):
+        if not any(caller.has_scope(tool.scope) for tool in TOOLS):
             raise ScopeRequired("MCP needs a key with scope 'query' or 'write'")
         names = request.query_params.get("names", "plain")
         if names not in NAMES:

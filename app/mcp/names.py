@@ -3,7 +3,6 @@
 import re
 from collections.abc import Mapping, Sequence
 
-from app.api.deps import has_scope
 from app.config.settings import ToolKind
 from app.mcp.connection import Connection
 from app.mcp.tools import TOOLS, Tool
@@ -31,7 +30,7 @@ class ToolNames:
         return [
             (name, tool)
             for name, tool in self._named.items()
-            if has_scope(connection.caller, tool.scope)
+            if connection.caller.has_scope(tool.scope)
             and (tool.kind != "facts" or connection.may_read_facts)
             and bool(PLAIN_NAME.fullmatch(name)) != dotted
         ]

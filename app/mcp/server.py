@@ -33,7 +33,6 @@ from pydantic import ValidationError
 from starlette.requests import Request
 
 from app.api import errors
-from app.api.deps import has_scope
 from app.bootstrap import Application
 from app.config.version import VERSION
 from app.domain.errors import InvalidInput, MnemaError, ScopeRequired, Unauthenticated
@@ -109,7 +108,7 @@ class MemoryServer:
         try:
             if (refused := state.refusal) is not None:
                 raise refused
-            if not has_scope(connection.caller, tool.scope):
+            if not connection.caller.has_scope(tool.scope):
                 raise ScopeRequired(f"this tool needs a key with scope {tool.scope!r}")
             # First the usual form, then the fixed values: no other spelling gets past them.
             arguments = connection.fill_arguments(tool.places, reader.read_arguments(read_fields(tool.takes), given))

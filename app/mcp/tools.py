@@ -11,7 +11,7 @@ from mnema_wire.facts import FactPage, FactQuestion, TopicKey
 from mnema_wire.fields import Identifier, Limit, Moment
 from mnema_wire.marks import TagNames
 from mnema_wire.memory import Corrected, Correction, Forgetting, HistoryEntry, HistoryPage, NewMemory, Written
-from mnema_wire.recall import Question
+from mnema_wire.recall import AgentQuestion
 from pydantic import Field, model_validator
 
 from app.api.forgetting import forget_memories
@@ -101,7 +101,7 @@ class Tool:
     run: Callable[[Application, Connection, Any], Awaitable[ToolOutcome]]
 
 
-async def _run_query(app: Application, connection: Connection, arguments: Question) -> ToolOutcome:
+async def _run_query(app: Application, connection: Connection, arguments: AgentQuestion) -> ToolOutcome:
     query = replace(to_query(arguments), identified=app.parts.settings.mcp_ids)
     answer = await app.recall.query.answer_query(connection.caller, query)
     body = answer_body(answer, full=arguments.returns == "full", explain=arguments.explain)
@@ -109,7 +109,7 @@ async def _run_query(app: Application, connection: Connection, arguments: Questi
 
 
 async def _run_remember(app: Application, connection: Connection, arguments: RememberIn) -> ToolOutcome:
-    draft = to_new_memory(arguments, app.parts.policies.of(connection.caller).write.default_importance)
+    draft = to_new_memory(arguments, app.parts.policies.of(connection.caller).write)
     written = await app.memory.write.write_memory(connection.caller, draft, trim=arguments.trim)
     body = Written.model_validate(written, from_attributes=True)
     return ToolOutcome(written_text(body), body.model_dump(mode="json"))
@@ -166,7 +166,7 @@ TOOLS = (
         "bullets within a token budget. Pass filters.user_id for the memories of one user; without it they are of all. "
         "With thread_id, the changes in that thread since the agent's last query come first.",
         scope="query",
-        takes=Question,
+        takes=AgentQuestion,
         places={"agent": ("agent",), "user": ("filters", "user_id"), "thread": ("thread_id",)},
         output_schema=output_schema(
             header="text", items="memories", related="memories", fact_answer="object", tokens="number", degraded="text"

@@ -16,6 +16,7 @@ SCOPES = {
     "write": "write, edit and delete memories",
     "chat": "chat with memory",
     "approve": "decide about consent",
+    "read_all": "read the memories of all users at once",
     "admin": "everything, with jobs, rules, export and erasure",
 }
 

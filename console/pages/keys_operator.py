@@ -21,7 +21,7 @@ from console.widgets.states import show_note
 from console.widgets.text import format_time, show_chips, show_id, show_line, show_link, show_text, show_time
 
 PAGE_ITEMS = 25
-SCOPES = ("query", "write", "chat", "approve", "admin")
+SCOPES = ("query", "write", "chat", "approve", "read_all", "admin")
 
 
 class TenantsView:

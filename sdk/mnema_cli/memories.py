@@ -25,7 +25,7 @@ from mnema_cli.client import (
 def remember_memory(
     text: str,
     user: Annotated[str, typer.Option(help="user_id")],
-    category: Annotated[str, typer.Option()],
+    category: Annotated[str | None, typer.Option(help="the default category of the type if absent")] = None,
     type_: Annotated[str, typer.Option("--type")] = "semantic",
     thread: Annotated[str | None, typer.Option()] = None,
     agent: Annotated[str | None, typer.Option()] = None,
@@ -69,7 +69,7 @@ def remember_memory(
 
 def query_memory(
     text: str,
-    agent: Annotated[str, typer.Option()],
+    agent: Annotated[str | None, typer.Option(help="who asks; the default agent if absent")] = None,
     category: Annotated[list[str] | None, typer.Option(help="repeat for several")] = None,
     user: Annotated[str | None, typer.Option()] = None,
     language: Annotated[str | None, typer.Option(help="only memories of this language, a code such as de")] = None,

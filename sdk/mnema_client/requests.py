@@ -55,7 +55,7 @@ class MemoryFields(TypedDict, total=False):
     """Keywords of `remember` besides the text; `NewMemory` explains each."""
 
     user_id: Required[str]
-    category: Required[str]
+    category: str | None
     type: MemoryType | None
     thread_id: str | None
     seq: int | None
@@ -108,7 +108,8 @@ class ChangeFields(TypedDict, total=False):
 class QuestionFields(TypedDict, total=False):
     """Keywords of `query` besides the question; `Question` explains each."""
 
-    agent: Required[str]
+    user_id: str | None
+    agent: str | None
     categories: Sequence[str] | None
     filters: Filters | Mapping[str, Any] | None
     where: Mapping[str, Any] | None

@@ -57,7 +57,7 @@ class NewMemory(Request):
         },
     )
     user_id: Identifier
-    category: Identifier
+    category: Identifier | None = Field(default=None, description="absent: the default category of the type")
     text: Text
     type: TypeName = "semantic"
     thread_id: Identifier | None = None

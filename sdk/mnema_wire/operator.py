@@ -9,7 +9,7 @@ from pydantic import ConfigDict, Field
 from mnema_wire.bases import Answered, Page, Request, words
 from mnema_wire.fields import Identifier, Moment
 
-Scope = Literal["query", "write", "chat", "approve", "admin"]
+Scope = Literal["query", "write", "chat", "approve", "read_all", "admin"]
 
 
 class NewTenant(Request):
@@ -40,7 +40,7 @@ class NewKey(Request):
         json_schema_extra={"examples": [{"name": "planner", "scopes": ["query", "write"], "agents": ["planner"]}]},
     )
     name: Identifier = "key"
-    scopes: Annotated[list[Scope], Field(min_length=1, max_length=5)]
+    scopes: Annotated[list[Scope], Field(min_length=1, max_length=6)]
     agents: Annotated[list[Identifier], Field(min_length=1, max_length=100)] | None = Field(
         default=None, description="absent or null: the key is bound to no agent"
     )

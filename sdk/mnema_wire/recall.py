@@ -53,11 +53,12 @@ class Filters(RowFilters):
     category: Identifier | None = None
 
 
-class Question(Request):
-    """The body of memory.query."""
+class AgentQuestion(Request):
+    """A question of an agent, with the user among the filters."""
 
-    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [QUERY_EXAMPLE]})
-    agent: Identifier
+    agent: Identifier | None = Field(
+        default=None, description="who asks; absent: the only agent of the key, else the default agent"
+    )
     query: Annotated[str, Field(min_length=1, max_length=8000)]
     categories: Annotated[list[Identifier], Field(max_length=100)] | None = Field(
         default=None, description="absent or empty: all categories of the agent except procedural"
@@ -105,6 +106,13 @@ class Question(Request):
     timezone: Zone = Field(
         default="UTC", description='IANA time zone of a time that the question names, such as "last week"'
     )
+
+
+class Question(AgentQuestion):
+    """The body of memory.query."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [QUERY_EXAMPLE]})
+    user_id: Identifier | None = Field(default=None, description="another place of `filters.user_id`")
 
 
 class Score(Answered):

@@ -136,7 +136,9 @@ def test_the_shipped_categories_are_the_seeds_and_the_two_additions() -> None:
     policy = load_policies("all-MiniLM-L6-v2").categories
     assert policy.get_category("profile").context == "all"
     assert [policy.get_category(name).rag_length for name in ("event", "activity", "goals")] == [30, 50, 30]
+    everything = tuple(name for name in policy.categories if name != "procedural")
     assert policy.allowlists == {
+        "assistant": everything,
         "supervisor": (
             *("profile", "goals", "preferences", "event", "activity", "relationships", "tasks"),
             "relationship_dynamic",

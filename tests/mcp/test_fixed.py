@@ -38,6 +38,9 @@ def by_options(url: str, key: str, **fixed: str) -> AbstractAsyncContextManager[
     return by_stdio(url, key, arguments=tuple(part for name, value in fixed.items() for part in (f"--{name}", value)))
 
 
+SEED_AGENTS = ("executor", "planner", "researcher", "stylist", "supervisor")
+
+
 @pytest.fixture(params=[by_headers, by_options], ids=["headers", "options"])
 def fixing(request: pytest.FixtureRequest) -> Fixing:
     way: Fixing = request.param
@@ -50,7 +53,7 @@ async def fields_of(client: Client) -> dict[str, dict[str, Any]]:
 
 
 async def test_a_key_of_one_agent_needs_no_agent(app: Application, server: str, caller: Caller) -> None:
-    planner = await make_caller(app, ["query", "write"], ["planner"], tenant=caller)
+    planner = await make_caller(app, ["query", "write", "read_all"], ["planner"], tenant=caller)
     async with by_http(server, planner.key) as client:
         fields = await fields_of(client)
         assert "agent" not in fields["memory_query"]
@@ -85,7 +88,7 @@ async def test_the_schema_has_the_choices_of_the_key(app: Application, server: s
             assert detail.endswith("may use: goals, preferences, procedural, projects, style, tasks, tone")
     async with by_http(server, caller.key) as client:
         fields = await fields_of(client)
-        assert fields["memory_query"]["agent"]["enum"] == ["executor", "planner", "researcher", "stylist", "supervisor"]
+        assert fields["memory_query"]["agent"]["enum"] == sorted(("assistant", *SEED_AGENTS))
         assert {"profile", "knowledge"} <= set(fields["memory_remember"]["category"]["enum"])
 
 

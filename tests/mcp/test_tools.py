@@ -5,7 +5,7 @@ from uuid import UUID
 
 import pytest
 from mcp import Client, MCPError
-from mnema_wire.recall import Question
+from mnema_wire.recall import AgentQuestion
 
 from app.bootstrap import Application
 from app.domain.recall.token_budget import line_tokens
@@ -143,7 +143,7 @@ async def test_the_schema_has_every_field_described(server: str, caller: Caller)
     async with by_http(server, caller.key) as client:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
     query = tools["memory_query"].input_schema["properties"]
-    assert set(query) == {field.alias or name for name, field in Question.model_fields.items()}
+    assert set(query) == {field.alias or name for name, field in AgentQuestion.model_fields.items()}
     filters = query["filters"]["properties"]
     conditions = (
         "user_id agent_id run_id actor_id role pinned importance_min importance_max updated_after updated_before"

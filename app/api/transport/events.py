@@ -11,7 +11,6 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from app.api import errors
-from app.api.deps import has_scope
 from app.api.schemas.stored import withhold_contents
 from app.domain.errors import MnemaError
 from app.domain.principal import Principal
@@ -111,7 +110,7 @@ class StreamedResult(Response):
         super().__init__(None, headers={"Cache-Control": "no-cache", "X-Accel-Buffering": "no"})
         del self.headers["content-length"]
         self._work = work
-        self._reads = has_scope(caller, "query")
+        self._reads = caller.has_scope("query")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer the request. Raise ClientDisconnect if the client leaves."""

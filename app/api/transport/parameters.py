@@ -11,7 +11,6 @@ from fastapi.routing import APIRoute
 from mnema_wire.near_names import MAX_NAME_CHARS, nearest_hint
 from starlette.convertors import Convertor, register_url_convertor
 
-from app.api.deps import has_scope
 from app.api.schemas.stored import withhold_contents
 from app.api.transport.direct import Decoder, Handler, direct_handler
 from app.api.transport.signature import signature_of
@@ -131,7 +130,7 @@ def _withhold_from_writers(endpoint: Callable[..., Any]) -> Callable[..., Any]:
     async def answer(**arguments: Any) -> Any:
         result = await endpoint(**arguments)
         caller = next((value for value in arguments.values() if isinstance(value, Principal)), None)
-        return result if caller is None or has_scope(caller, "query") else withhold_contents(result)
+        return result if caller is None or caller.has_scope("query") else withhold_contents(result)
 
     _withholding.add(answer)
     return answer

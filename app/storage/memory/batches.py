@@ -143,7 +143,7 @@ def _matching(principal: Principal, listing: MemoryListing, after: UUID | None, 
     """Return the arguments of the list that all statements on matching memories share."""
     return (
         principal.tenant_id,
-        listing.filters.user_id,
+        principal.reach(listing.filters.user_id),
         listing.narrow_categories(principal.category_list),
         listing.row_conditions(),
         listing.id_conditions(after),

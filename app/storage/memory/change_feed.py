@@ -32,7 +32,7 @@ class ChangeFeedStorage:
         """
         place = after.stamp.number, after.record
         conditions = Filters(where=wanted.where).row_conditions() or None
-        choice = wanted.user_id, principal.category_list, conditions
+        choice = principal.reach(wanted.user_id), principal.category_list, conditions
         rows = await tx.fetch(_statement("page"), principal.tenant_id, *place, limit, *choice)
         first = rows[0]
         after.stamp.require_epoch(first["epoch"])

@@ -112,7 +112,7 @@ class MemoryStorage:
         """Return memories behind `after`, in the order of the listing, at most `limit`."""
         arguments = [
             principal.tenant_id,
-            listing.filters.user_id,
+            principal.reach(listing.filters.user_id),
             listing.narrow_categories(principal.category_list),
             listing.row_conditions(),
             listing.order_conditions(after),

@@ -79,7 +79,7 @@ async def list_events(
         filters.node,
         filters.op,
         filters.status,
-        filters.user_id,
+        principal.reach(filters.user_id),
         filters.thread_id,
         filters.since,
         filters.until,

@@ -83,6 +83,7 @@ class OverviewStorage:
 
         With `user_id`, return and count what this user has in them.
         """
+        user_id = principal.reach(user_id)
         name = "threads" if user_id is None else "threads_of_user"
         bound = principal.categories is not None
         rows = await tx.fetch(

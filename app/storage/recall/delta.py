@@ -49,7 +49,7 @@ class DeltaStorage:
             thread_id,
             since,
             agent,
-            user_id,
+            principal.reach(user_id),
             principal.cursor_key,
             visible,
             limit,

@@ -191,7 +191,8 @@ def _time_arguments(search: Search) -> tuple[Any, ...]:
 
 def filter_arguments(principal: Principal, search: Search) -> tuple[Any, ...]:
     """Return the first arguments of every statement: tenant, user, categories and filters."""
-    return principal.tenant_id, search.filters.user_id, list(search.categories), search.row_conditions
+    user_id = principal.reach(search.filters.user_id)
+    return principal.tenant_id, user_id, list(search.categories), search.row_conditions
 
 
 _COLUMNS = (

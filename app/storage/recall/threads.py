@@ -32,5 +32,6 @@ class ThreadStorage:
         """Return the active turns behind `after`, oldest first, at most `limit`. `user_id` None: of all users."""
         seq, created_at, id_ = after or _START
         place = (_WITHOUT_SEQ if seq is None else seq, created_at, id_)
-        rows = await tx.fetch(_TURNS, principal.tenant_id, thread_id, user_id, principal.category_list, *place, limit)
+        whose = principal.reach(user_id), principal.category_list
+        rows = await tx.fetch(_TURNS, principal.tenant_id, thread_id, *whose, *place, limit)
         return [memory_from_row(row) for row in rows]

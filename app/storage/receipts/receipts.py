@@ -19,7 +19,8 @@ class ReceiptStorage:
         self, tx: ReadTx, principal: Principal, filters: ReceiptFilter, after: Position | None, limit: int
     ) -> list[StoredReceipt]:
         """Return receipts behind `after`, newest first, at most `limit`."""
-        wanted = filters.user_id, filters.thread_id, filters.agent, filters.since, filters.until, None
+        user_id = principal.reach(filters.user_id)
+        wanted = user_id, filters.thread_id, filters.agent, filters.since, filters.until, None
         where = render_where(filters.where, WHERE_FIELDS) if filters.where is not None else None
         path = (where.path, where.values) if where else (None, None)
         rows = await tx.fetch(_SQL["page"], *_viewer(principal), *wanted, *(after or (None, None)), limit, *path)

@@ -20,6 +20,7 @@ class UsageStorage:
 
         It reads as many days as it returns, and those without usage between them.
         """
+        user_id = principal.reach(filters.user_id)
         kept = await tx.fetchrow(_SQL["span"], principal.tenant_id)
         if kept is None or kept["first"] is None:
             return []
@@ -29,7 +30,7 @@ class UsageStorage:
         span = limit
         while first < end and len(found) < limit:
             start = end - timedelta(days=min(span, (end - first).days))
-            rows = await tx.fetch(_SQL["by_day"], principal.tenant_id, filters.user_id, start, end)
+            rows = await tx.fetch(_SQL["by_day"], principal.tenant_id, user_id, start, end)
             found += [Usage(**row) for row in rows]
             end, span = start, span if rows else 2 * span
         return found[:limit]
@@ -39,5 +40,6 @@ class UsageStorage:
     ) -> list[Usage]:
         """Return the usage of each user behind `after`, in the order of their ids, at most `limit`."""
         days = filters.since, filters.until
-        rows = await tx.fetch(_SQL["by_user"], principal.tenant_id, filters.user_id, *days, after, limit)
+        user_id = principal.reach(filters.user_id)
+        rows = await tx.fetch(_SQL["by_user"], principal.tenant_id, user_id, *days, after, limit)
         return [Usage(**row) for row in rows]

@@ -108,7 +108,12 @@ class SourceStorage:
         """Return a page of sources, newest first, each with what it holds."""
         page = after or (None, None)
         rows = await tx.fetch(
-            _format_statement("list"), principal.tenant_id, principal.category_list, user_id, *page, limit
+            _format_statement("list"),
+            principal.tenant_id,
+            principal.category_list,
+            principal.reach(user_id),
+            *page,
+            limit,
         )
         return [(_source_from_row(row), _status_from_row(row)) for row in rows]
 

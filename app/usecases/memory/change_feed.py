@@ -93,6 +93,7 @@ class ChangeFeed:
         With `with_memories`, the memories as they are now come along, those that the key may see. Raise InvalidCursor,
         or CursorOfOtherDatabase.
         """
+        principal.reach(wanted.user_id)  # refused before the first page, which reads nothing
         after = None if cursor == START else decode_change_cursor(cursor)
         async with self._uow.read(principal) as tx:
             if after is None:

@@ -63,7 +63,9 @@ class QueryMemories:
         error's code.
         """
         started = time.perf_counter()
-        work = await self._prepare_query(principal.speaking_as(query.agent), query)
+        policies = self._policies.of(principal)
+        agent = policies.categories.choose_agent(principal, query.agent, policies.query.agent)
+        work = await self._prepare_query(principal.speaking_as(agent), agent, query)
         await self._add_fact_answer(work)
         reranked = await self._ranks.rerank_candidates(work.ranking)
         async with self._open_transaction(work) as tx:
@@ -80,16 +82,14 @@ class QueryMemories:
         answer.took_ms = round((time.perf_counter() - started) * 1000, 2)
         return answer
 
-    async def _prepare_query(self, principal: Principal, query: Query) -> QueryState:
+    async def _prepare_query(self, principal: Principal, agent: str, query: Query) -> QueryState:
         policies = self._policies.of(principal)
-        categories = policies.categories.resolve_categories(
-            principal, query.agent, query.categories, query.filters.category
-        )
+        categories = policies.categories.resolve_categories(principal, agent, query.categories, query.filters.category)
         known = {name: policies.categories.get_category(name) for name in categories}
         lengths = {name: category.rag_length for name, category in known.items() if category.context == "rag"}
         slots = policies.sources.answer_chunks
         request = replace(query, threshold=_least_cosine(policies, query.threshold))
-        today = sorted(policies.categories.agent_categories(principal, query.agent))
+        today = sorted(policies.categories.agent_categories(principal, agent))
         ranking = await self._ranks.prepare_ranking(principal, request, categories, lengths, chunks=slots, today=today)
         answer = Answer()
         ending = LineEnding(
@@ -102,7 +102,7 @@ class QueryMemories:
         builder = AnswerBuilder(
             answer, budget, self._tokens, policies.categories.tag_names, full=query.full, ending=ending
         )
-        return QueryState(query, ranking, [name for name in categories if name not in lengths], answer, builder)
+        return QueryState(agent, query, ranking, [name for name in categories if name not in lengths], answer, builder)
 
     async def _add_fact_answer(self, work: QueryState) -> None:
         """Answer a question about the user's facts, if the query is one and the agent may see facts."""
@@ -129,8 +129,8 @@ class QueryMemories:
         if query.thread_id is None or not query.has_delta:
             return
         viewer = (
-            query.agent,
-            self._policies.of(principal).categories.delta_categories(principal, query.agent),
+            work.agent,
+            self._policies.of(principal).categories.delta_categories(principal, work.agent),
             query.filters.user_id,
         )
         delta = await self._delta.read_in_transaction(tx, principal, query.thread_id, query.since_rev, *viewer)
@@ -144,7 +144,7 @@ class QueryMemories:
         }
         if header is not None and isinstance(tx, WriteTx):
             await self._cursors.advance_cursor(
-                tx, principal, query.thread_id, query.agent, delta.rev, query.filters.user_id
+                tx, principal, query.thread_id, work.agent, delta.rev, query.filters.user_id
             )
 
     async def _add_items(self, tx: ReadTx, work: QueryState, chosen: Sequence[ScoredCandidate]) -> None:

@@ -1,35 +1,36 @@
 """The receipt of an answered memory.query."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Literal
 from uuid import UUID
 
-from app.domain.principal import Principal
 from app.domain.recall.delta_header import DeltaEntry
 from app.domain.receipts.receipt import QueryReceipt, ToldItem
 from app.storage.access_log import AccessLog
 from app.storage.identity import new_id
 from app.usecases.recall.answer import Answer, AnswerItem
-from app.usecases.recall.request import Query, QueryState
+from app.usecases.recall.request import QueryState
 
 
 def leave_receipt(access: AccessLog, work: QueryState) -> UUID | None:
     """Record the receipt of an answer; return its id, or None if too many receipts are waiting."""
-    receipt = _receipt_of(work.ranking.principal, work.query, work.answer, work.bullets)
+    receipt = _receipt_of(work)
     return receipt.id if access.record_receipt(work.ranking.principal, receipt) else None
 
 
-def _receipt_of(principal: Principal, query: Query, answer: Answer, bullets: Sequence[DeltaEntry]) -> QueryReceipt:
-    delta = answer.delta if bullets and answer.delta else {}
+def _receipt_of(work: QueryState) -> QueryReceipt:
+    query = work.query
+    answer = work.answer
+    delta = answer.delta if work.bullets and answer.delta else {}
     return QueryReceipt(
         id=new_id(),
         via="query",
-        agent=query.agent,
-        key_id=principal.key_id,
+        agent=work.agent,
+        key_id=work.ranking.principal.key_id,
         user_id=query.filters.user_id,
         thread_id=query.thread_id,
         items=(
-            *map(_told_bullet, bullets),
+            *map(_told_bullet, work.bullets),
             *_told_facts(answer),
             *_told_memories("item", answer.items),
             *_told_memories("related", answer.related),

@@ -23,7 +23,7 @@ class Query:
     is about; if they are not NOW, it needs a user, and there is no delta.
     """
 
-    agent: str
+    agent: str | None
     query: str
     categories: tuple[str, ...] = ()
     filters: Filters = field(default_factory=Filters)
@@ -71,9 +71,10 @@ class Query:
 class QueryState:
     """The state that one query carries through its stages. `pinned_categories` are those with context mode `all`.
 
-    `bullets`: the changes that the answer's header shows.
+    `agent`: the one that the query speaks as. `bullets`: the changes that the answer's header shows.
     """
 
+    agent: str
     query: Query
     ranking: Ranking
     pinned_categories: list[str]

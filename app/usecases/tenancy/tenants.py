@@ -22,11 +22,11 @@ from app.domain.errors import (
 )
 from app.domain.ids import check_identifier
 from app.domain.outages import DatabaseUnavailable, ServerBusy
-from app.domain.principal import Lease, Principal
+from app.domain.principal import READ_ALL, Lease, Principal
 from app.ports import Clock
 from app.storage.tenancy.tenants import ApiKey, KeyOwner, Tenant, TenantStorage, hash_key
 
-SCOPES = ("query", "write", "chat", "approve", "admin")
+SCOPES = ("query", "write", "chat", "approve", READ_ALL, "admin")
 KEY_ENDED: Final = "The API key was revoked, or expired, while the request was under way."
 MAX_CACHED = 10_000
 LOOKUPS = 2

@@ -73,7 +73,7 @@ async def test_two_tenants_have_their_own_agents_and_categories(app: Application
         refused(await cooks.post("/memory/query", json=query | {"agent": "supervisor"}), 403, "unknown_agent")
         assert await asked(mechanics, "supervisor", "What does Maya drive?") == []
         listed = {item["agent"] for item in (await cooks.get("/agents")).json()["items"]}
-        assert listed == {"cook", "planner", "stylist", "researcher", "executor"}
+        assert listed == {"cook", "assistant", "planner", "stylist", "researcher", "executor"}
 
 
 async def test_a_bound_key_has_the_categories_of_the_rules_in_force(

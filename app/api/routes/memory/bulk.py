@@ -19,6 +19,7 @@ from app.api.transport.client_name import ClientHeader
 from app.api.transport.complexity import check_json
 from app.api.transport.parameters import StrictRoute
 from app.api.transport.spooling import spool_body
+from app.config.loader import WritePolicy
 from app.domain.errors import BodyTooLarge, InvalidInput, LimitReached, MnemaError
 from app.domain.idempotency import IdempotencyKey
 from app.domain.memory.memory import NewMemory
@@ -70,8 +71,8 @@ async def bulk(
     they get 401, or the answer breaks off.
     """
     spool = await spool_body(request, app.parts.settings.max_bulk_bytes)
-    importance = app.parts.policies.of(principal).write.default_importance
-    lines = _parse_lines(spool, app.parts.settings.max_body_bytes, importance, trim, idempotency_key)
+    defaults = app.parts.policies.of(principal).write
+    lines = _parse_lines(spool, app.parts.settings.max_body_bytes, defaults, trim, idempotency_key)
     results = app.memory.bulk.write_lines(principal.writing_through(client), lines, trim=trim)
     return StreamingResponse(_render_results(results, spool), media_type=NDJSON)
 
@@ -83,13 +84,13 @@ async def _render_results(results: AsyncIterator[BulkResult], spool: IO[bytes]) 
 
 
 def _parse_lines(
-    spool: IO[bytes], limit: int, importance: int, trim: bool, request_key: str | None
+    spool: IO[bytes], limit: int, defaults: WritePolicy, trim: bool, request_key: str | None
 ) -> Iterator[BulkLine]:
     for number, raw in read_lines(spool, limit):
         try:
             if raw is None:
                 raise BodyTooLarge(f"at most {limit} bytes a line")
-            draft, own_key = _parse_line(raw, importance)
+            draft, own_key = _parse_line(raw, defaults)
         except MnemaError as error:
             yield BulkLine(number, error)
             continue
@@ -117,7 +118,7 @@ def read_lines(spool: IO[bytes], limit: int) -> Iterator[tuple[int, bytes | None
         yield number, None
 
 
-def _parse_line(raw: bytes, default_importance: int) -> tuple[NewMemory, str | None]:
+def _parse_line(raw: bytes, defaults: WritePolicy) -> tuple[NewMemory, str | None]:
     check_json(raw)
     try:
         body = MemoryLine.model_validate(json.loads(raw))
@@ -125,7 +126,7 @@ def _parse_line(raw: bytes, default_importance: int) -> tuple[NewMemory, str | N
         raise first_problem(error) from error
     except (ValueError, RecursionError) as error:
         raise InvalidInput("the line is not JSON") from error
-    return to_new_memory(body, default_importance), body.idempotency_key
+    return to_new_memory(body, defaults), body.idempotency_key
 
 
 def first_problem(error: ValidationError) -> InvalidInput:

@@ -65,7 +65,7 @@ async def remember(
     Retry with the same `Idempotency-Key` and body to get the first answer again.
     """
     key = retry_key("POST /memory", idempotency_key, lambda: f"{trim}:{body.model_dump_json()}")
-    draft = to_new_memory(body, app.parts.policies.of(principal).write.default_importance)
+    draft = to_new_memory(body, app.parts.policies.of(principal).write)
     written = await app.memory.write.write_memory(principal.writing_through(client), draft, trim=trim, key=key)
     return Written.model_validate(written, from_attributes=True)
 
@@ -134,7 +134,7 @@ async def page(
 )
 async def query(app: App, principal: Reader, body: Question) -> Answer:
     """Answer `memory.query`: the memories that an agent needs for a question, within its allowlist and token budget."""
-    answer = await app.recall.query.answer_query(principal, to_query(body))
+    answer = await app.recall.query.answer_query(principal, to_query(body, body.user_id))
     return answer_body(answer, full=body.returns == "full", explain=body.explain)
 
 

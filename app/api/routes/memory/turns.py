@@ -8,7 +8,7 @@ from mnema_wire.memory import NewTurn, Turn
 from mnema_wire.turn_trace import TurnTrace
 
 from app.api import links
-from app.api.deps import App, Reader, Writer, has_scope
+from app.api.deps import App, Reader, Writer
 from app.api.errors import openapi_errors
 from app.api.schemas.memory.turn_trace import trace_body
 from app.api.schemas.memory.turns import to_turn, turn_body
@@ -59,4 +59,4 @@ async def trace(
     categories and no counts; `tokens` and `last_error` need scope admin. Jobs and records of facts expire.
     """
     told = await app.operations.trace.trace_turn(principal, memory_id)
-    return trace_body(told, counts=principal.categories is None, costs=has_scope(principal, "admin"))
+    return trace_body(told, counts=principal.categories is None, costs=principal.has_scope("admin"))

@@ -8,7 +8,7 @@ from mnema_wire.fields import Identifier, Limit
 from mnema_wire.sources import DocumentSource, DocumentSourcePage, IndexJob, IndexJobPage, NewSource, SourceChanges
 
 from app.api import links
-from app.api.deps import Administrator, AnyPrincipal, App, Reader, Writer, has_scope, require_scope
+from app.api.deps import Administrator, AnyPrincipal, App, Reader, Writer, require_scope
 from app.api.errors import openapi_errors
 from app.api.schemas.sources.sources import index_job_body, source_body, to_new_source, to_source_change
 from app.api.transport.idempotency import IdempotencyHeader, retry_key
@@ -74,7 +74,7 @@ async def patch(app: App, principal: Writer, source_id: UUID, body: SourceChange
 
     For a folder, everything but the name needs scope `admin`, because its patterns decide which files are read.
     """
-    is_admin = has_scope(principal, "admin")
+    is_admin = principal.has_scope("admin")
     changed = await app.sources.manage.change_source(principal, source_id, to_source_change(body), is_admin=is_admin)
     return source_body(changed)
 

@@ -4,20 +4,22 @@ from typing import Any
 
 from mnema_wire import memory as wire
 
+from app.config.loader import WritePolicy
 from app.domain.memory.memory import Memory, MemoryType, NewMemory
 from app.usecases.memory.correct import Correction
 
-_PLAIN = set(wire.NewMemory.model_fields) - {"type", "tags", "importance", "source"}
+_PLAIN = set(wire.NewMemory.model_fields) - {"type", "tags", "importance", "source", "category"}
 
 
-def to_new_memory(body: wire.NewMemory, default_importance: int) -> NewMemory:
-    """Return the domain object; `default_importance` fills a missing importance."""
+def to_new_memory(body: wire.NewMemory, defaults: WritePolicy) -> NewMemory:
+    """Return the domain object; `defaults` fill a missing category and importance."""
     values = body.model_dump(include=_PLAIN)
     return NewMemory(
         **values,
+        category=body.category or defaults.categories.for_type(body.type),
         type=MemoryType(body.type),
         tags=tuple(dict.fromkeys(body.tags)),
-        importance=body.importance or default_importance,
+        importance=body.importance or defaults.default_importance,
         source=body.source.model_dump(exclude_none=True) if body.source else None,
     )
 

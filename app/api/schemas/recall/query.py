@@ -6,6 +6,7 @@ from zoneinfo import ZoneInfo
 from mnema_wire import recall as wire
 
 from app.api.schemas.facts.facts import fact_answer_body
+from app.domain.errors import InvalidInput
 from app.domain.filters import Filters
 from app.domain.memory.memory import Memory
 from app.domain.memory.moments import Moments
@@ -18,18 +19,21 @@ from app.usecases.recall.answer import Answer, AnswerItem
 from app.usecases.recall.request import Query
 
 
-def to_filters(body: wire.Filters, where: Node | None = None) -> Filters:
-    """Return the domain object. Raise InvalidInput for an empty range."""
-    return Filters(**{name: getattr(body, name) for name in type(body).model_fields}, where=where)
+def to_filters(body: wire.Filters, where: Node | None, user_id: str | None) -> Filters:
+    """Return the domain object. Raise InvalidInput for an empty range, and for two different users."""
+    if user_id is not None and body.user_id not in (None, user_id):
+        raise InvalidInput("user_id and filters.user_id differ; give one of them")
+    values = {name: getattr(body, name) for name in type(body).model_fields}
+    return Filters(**(values if user_id is None else values | {"user_id": user_id}), where=where)
 
 
-def to_query(body: wire.Question) -> Query:
+def to_query(body: wire.AgentQuestion, user_id: str | None = None) -> Query:
     """Return the query that the use-case takes. Raise InvalidInput for an empty range, or a wrong `where`."""
     return Query(
         agent=body.agent,
         query=body.query,
         categories=tuple(body.categories or ()),
-        filters=to_filters(body.filters or wire.Filters(), parse_where(body.where)),
+        filters=to_filters(body.filters or wire.Filters(), parse_where(body.where), user_id),
         top_k=body.top_k,
         budget_tokens=body.budget_tokens,
         threshold=body.threshold,
