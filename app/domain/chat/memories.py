@@ -76,7 +76,10 @@ class ChatMemories:
         return bool(self.hits or self.summary)
 
 
-def scope_conditions(memory_id: str) -> list[Conditions]:
-    """Return the conditions of each scope: the conversation, and what every one knows."""
-    shared = Conditions(shared_thread=GLOBAL)
+def scope_conditions(memory_id: str, *, across: bool) -> list[Conditions]:
+    """Return the conditions of each scope: the conversation, and what every one knows.
+
+    `across`: what was learnt in any conversation is known in every one; else only what is in `global`.
+    """
+    shared = Conditions(shared_thread=GLOBAL) if across else Conditions(thread_id=GLOBAL)
     return [shared] if memory_id == GLOBAL else [Conditions(thread_id=memory_id), shared]

@@ -15,6 +15,8 @@ class ChatPolicy:
     - `default_top_k`: the memories put before a message, unless the request says how many; 0 means none.
     - `recency_weight`, `score_threshold`: the defaults of the request's fields, both from 0 to 1. They apply to a
       profile with the fusion `sigmoid`; another profile keeps its own weight, and takes the request's threshold only.
+    - `across_conversations`: what was learnt in one conversation is known in the user's others, and memories of no
+      thread are; else a conversation knows itself and the conversation `global`.
     - `count_memories`: an answer that used memories counts one retrieval for each of their categories in its label.
     - `user_from`: the places of a request that may name the remembered user, the first one that does counts.
     - `memory_chars`: the most characters of one memory that are put before a message.
@@ -27,6 +29,7 @@ class ChatPolicy:
     default_top_k: Annotated[int, SETTABLE] = 5
     recency_weight: Annotated[float, SETTABLE] = 0.2
     score_threshold: Annotated[float, SETTABLE] = 0.35
+    across_conversations: Annotated[bool, SETTABLE] = True
     count_memories: Annotated[bool, SETTABLE] = True
     memory_chars: Annotated[int, SETTABLE] = 1000
     dates: Annotated[bool, SETTABLE] = False

@@ -123,7 +123,7 @@ class RetrieveForChat:
         if not (question := normalise_text(text[:MAX_QUESTION])) or not categories:
             async with self.uow.read_anywhere(principal) as tx:
                 return ChatMemories(summary=await self.summaries.read_summary(tx, principal, *place))
-        conditions = scope_conditions(memory_id)
+        conditions = scope_conditions(memory_id, across=policies.chat.across_conversations)
         profile = _build_profile(policies, options)
         told = await offload_if_large(sum(map(len, present)), _hash_texts, present)
         pools = _Pools(conditions, profile.pool * top_k, told, text_key(question))

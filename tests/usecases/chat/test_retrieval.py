@@ -372,3 +372,13 @@ async def test_a_memory_stays_in_its_scope_however_its_vector_was_stored(
         f"SELECT count(*) FROM {VECTORS} v JOIN memories m ON m.id = v.memory_id WHERE v.thread_key = thread_key('c1')"
     )
     assert await sql.fetchval(keys) == 2
+
+
+async def test_a_conversation_may_know_itself_and_global_alone(configured: Configured, caller: Caller) -> None:
+    app = await configured(policies={"chat": {"across_conversations": False}})
+    await say(app, caller, "I like green tea.")
+    await remember(app, caller, "Maya's favourite tea is oolong.", thread_id="global")
+    await remember(app, caller, "Maya likes black tea at breakfast.")
+    await remember(app, caller, "Maya likes mint tea.", thread_id="c2", type=MemoryType.semantic)
+    assert set(contents(await recall(app, caller))) == {"I like green tea.", "Maya's favourite tea is oolong."}
+    assert contents(await recall(app, caller, memory_id="global")) == ["Maya's favourite tea is oolong."]
