@@ -87,6 +87,7 @@ class TurnFields(TypedDict, total=False):
     seq: int | None
     created_at: Moment | None
     metadata: Mapping[str, Any] | None
+    learn: Literal["model", "rules"] | None
 
 
 class ChangeFields(TypedDict, total=False):

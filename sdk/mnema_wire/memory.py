@@ -320,6 +320,10 @@ class NewTurn(Request):
     seq: Sequence | None = Field(default=None, description="position in the thread")
     created_at: Moment | None = Field(default=None, description="time of the turn; never in the future")
     metadata: Json = Field(default_factory=dict)
+    learn: Literal["model", "rules"] = Field(
+        default="model",
+        description="what draws facts from the turn: rules and a chat model, or rules alone, which cost no tokens",
+    )
 
 
 class Turn(Answered):

@@ -50,6 +50,8 @@ class JobState(StrEnum):
     dead = "dead"
 
 
+RULES: Final = "rules"
+"""The value of `learn` in the payload of a turn's job whose facts rules alone draw, without a chat model."""
 WAITS_FOR_MODEL: Final = "unusable_answer: "
 """The beginning of the reason why a turn waits for a model that can read it."""
 

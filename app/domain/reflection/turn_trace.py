@@ -22,6 +22,7 @@ REASONS: Final[Mapping[str, str]] = {
     "job_waits_for_tokens": "A job of this turn waits for the next day's tokens of the chat model.",
     "job_dead": "A job of this turn failed on every attempt: mnema jobs replay runs it again.",
     "no_model": "No chat model is configured: only plain statements are captured.",
+    "rules_only": "The turn was sent with `learn: rules`: only plain statements are captured.",
     "capture_off": "Capture of plain statements is switched off: per_turn is 0.",
     "capture_too_long": "The text is too long for the capture of plain statements, or has several paragraphs.",
     "capture_nothing": "The text has no plain statement that a rule of capture.yaml matches.",

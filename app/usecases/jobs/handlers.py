@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from uuid import UUID
 
 from app.domain.errors import TerminalJobError
-from app.domain.jobs.job import WAITS_FOR_MODEL, Deferral, Job, JobKind, NewJob
+from app.domain.jobs.job import RULES, WAITS_FOR_MODEL, Deferral, Job, JobKind, NewJob
 from app.domain.outages import ChatModelUnavailable, TokensSpent, TurnUnreadable, UnusableAnswer
 from app.domain.principal import Principal
 from app.domain.reflection.model_usage import LlmPolicy
@@ -60,8 +60,8 @@ class ReflectionJobs:
 
     async def queue_turn(self, principal: Principal, job: Job, memory_id: UUID) -> Mapping[str, Any]:
         """Queue the reflection on the turn of `job`, once for each turn. Do nothing without a chat model."""
-        if not self.has_model:
-            return {"why": "no_model"}
+        if why := self._find_why_unread(job):
+            return {"why": why}
         [*ids] = await self.jobs.enqueue_jobs(
             principal, [NewJob(JobKind.reflect_turn, job.user_id, job.payload)], f"turn:{memory_id}"
         )
@@ -79,9 +79,9 @@ class ReflectionJobs:
         report: dict[str, Any] = {}
         if number:
             report["capture"] = await self.capture_turn(principal, memory_id)
-        if not self.has_model:
+        if why := self._find_why_unread(job):
             await self.defer_facts(principal, job, report)
-            return report or {"why": "no_model"}
+            return report or {"why": why}
         try:
             report |= await self.reflect.reflect_turn(principal, user_id, thread_id, memory_id, number)
             await self.defer_facts(principal, job, report)
@@ -96,6 +96,12 @@ class ReflectionJobs:
             if self.clock.now() - job.created_at >= timedelta(days=self.policy.wait_days):
                 raise TurnUnreadable(error.detail) from None
             raise Deferral(UNREADABLE_WAIT_S, self._reason_to_wait) from None
+
+    def _find_why_unread(self, job: Job) -> str | None:
+        """Return why no chat model reads the turn of a job, None if one does."""
+        if job.payload.get("learn") == RULES:
+            return RULES
+        return None if self.has_model else "no_model"
 
     @property
     def _reason_to_wait(self) -> str:

@@ -13,7 +13,7 @@ from app.domain.facts.fact import FactOperation
 from app.domain.facts.label import MemoryActions
 from app.domain.facts.retractions import KnownFact
 from app.domain.idempotency import IdempotencyKey
-from app.domain.jobs.job import JobKind, NewJob
+from app.domain.jobs.job import RULES, JobKind, NewJob
 from app.domain.memory.memory import NewMemory
 from app.domain.memory.presentation import embedded_text
 from app.domain.outages import EmbedderUnavailable, FactsUnread, WriteContention
@@ -48,13 +48,14 @@ class CheckedTurn:
     """A turn that passed `check_turn`, and the id that its memory gets.
 
     `stated`: the facts that its text states; None: the store reads them. `waited`: the turn waited on a disk, so it is
-    refused like an erased text if its user was erased since.
+    refused like an erased text if its user was erased since. `with_model`: a chat model may read it for facts.
     """
 
     new: NewMemory
     memory_id: UUID
     stated: tuple[FactOperation, ...] | None = None
     waited: bool = False
+    with_model: bool = True
 
 
 class StoreTurn:
@@ -87,13 +88,15 @@ class StoreTurn:
         *,
         trim: bool = False,
         key: IdempotencyKey | None = None,
+        with_model: bool = True,
     ) -> StoredTurn:
         """Store a memory of type turn, the facts that it states and its `after_turn` job in one transaction.
 
         While the embedder is away, the turn has no vector: full-text search finds it, and its job embeds it later.
         Raise what `WriteMemories.write_memory` raises except EmbedderUnavailable. Do not store an erased text.
         """
-        turn = CheckedTurn(self.check_turn(principal, draft, trim=trim), new_id())
+        new = self.check_turn(principal, draft, trim=trim)
+        turn = CheckedTurn(new, new_id(), with_model=with_model)
         return await self.store_checked(principal, turn, key=key)
 
     async def store_checked(
@@ -170,6 +173,8 @@ class StoreTurn:
         if embedding is None:
             events.append(write_event(new, "embed", "error", memory_id=memory_id))
         payload = {"memory_id": str(memory_id), "thread_id": new.thread_id}
+        if not checked.with_model:
+            payload["learn"] = RULES
         change = MemoryChange(
             kind=ChangeKind.created,
             memory_id=memory_id,

@@ -9,6 +9,7 @@ from uuid import UUID
 from app.config.loader import Policies
 from app.config.tenant_policies import TenantPolicies
 from app.domain.errors import NotFound
+from app.domain.jobs.job import RULES
 from app.domain.memory.memory import Memory, MemoryState, MemoryType
 from app.domain.principal import Principal
 from app.domain.reflection.echoes import strip_echoes
@@ -91,8 +92,10 @@ class TraceTurn:
         if not jobs:
             reasons.append("no_job")
         reports = [job.report for job in jobs if job.kind == "after_turn" and job.report is not None]
-        had_none = any((report.get("reflect") or {}).get("why") == "no_model" for report in reports)
-        if had_none or (not reports and not self._has_model):
+        unread = {(report.get("reflect") or {}).get("why") for report in reports}
+        if RULES in unread:
+            reasons.append("rules_only")
+        elif "no_model" in unread or (not reports and not self._has_model):
             reasons.append("no_model")
         return reasons + reading_reasons(readings, capture_detail=_capture_detail(turn, policies))
 

@@ -41,7 +41,7 @@ OPTIONS_OF: Mapping[str, tuple[Product, ...]] = {
 """The options that only these products take."""
 PROCEDURAL = "procedural"
 """The category of procedures. Nothing is imported into it."""
-FOR_ALL = ("source", "product", "dry_run", "workers", "restart")
+FOR_ALL = ("source", "product", "dry_run", "workers", "restart", "learn")
 """The options that chat turns take."""
 FOR_MNEMA = ("source", "product", "dry_run", "user", "renew_ids")
 """The options that an export of Mnema takes."""
@@ -70,6 +70,7 @@ def import_file(
     renew_ids: Annotated[bool, typer.Option("--renew-ids", help="mnema: give the records new ids")] = False,
     workers: Annotated[int, typer.Option(min=1, max=32, help="requests in flight")] = 8,
     restart: Annotated[bool, typer.Option(help="send again what an earlier import sent")] = False,
+    learn: Annotated[bool, typer.Option(help="draw facts from imported turns, by rules alone")] = False,
 ) -> None:
     """Import chat turns, the export of a user, or memories of another product.
 
@@ -80,7 +81,9 @@ def import_file(
     """
     _refuse_strange(context, product)
     if product is None:
-        check_turns(_find_file(source)) if dry_run else import_turns(_find_file(source), workers, restart)
+        check_turns(_find_file(source)) if dry_run else import_turns(
+            _find_file(source), workers, restart=restart, learn=learn
+        )
         return
     if product is Product.mnema:
         with open_client() as client:
@@ -89,7 +92,7 @@ def import_file(
     store = StoreChoices(namespace, text_field, target is Target.items)
     columns = tuple(_read_pairs(column, "--column").items())
     origin = Origin(product, source, tuple(group or ()), last, workspace, tuple(assistant or ()), store, columns)
-    plan = Plan(origin.name, origin.identity, workers, trim, restart, dry_run)
+    plan = Plan(origin.name, origin.identity, workers, trim, restart, dry_run, learn)
     with ExitStack() as stack:
         client = stack.enter_context(open_client())
         choices = _make_choices(client, product, _read_pairs(map_category, "--map-category"), (category, user, thread))

@@ -18,7 +18,7 @@ from rich.progress import track
 from mnema_cli.client import err, exit_with_error, out, show_text
 from mnema_cli.imports.journal import Journal
 from mnema_cli.imports.records import MEMORIES, Bad, Choices, Found, LeftOut, Note, SourceFailed, Write
-from mnema_cli.imports.sending import LONGEST_LINE, Entry, Outcome, Stop, make_batches, send_all
+from mnema_cli.imports.sending import LONGEST_LINE, Entry, Outcome, Stop, learn_from, make_batches, send_all
 from mnema_cli.installation import installation
 
 MOST_SHOWN = 50
@@ -30,7 +30,10 @@ CHANGED = "was imported before with another text or with other options; it stays
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The settings of a run. `source` is its name in the report, `identity` differs from source to source."""
+    """The settings of a run. `source` is its name in the report, `identity` differs from source to source.
+
+    `learn`: rules draw facts from the turns.
+    """
 
     source: str
     identity: str
@@ -38,6 +41,7 @@ class Plan:
     trim: bool = False
     restart: bool = False
     dry_run: bool = False
+    learn: bool = False
 
 
 @dataclass(slots=True)
@@ -123,7 +127,7 @@ def _find_new(
             if not plan.restart and journal.is_stored(entry.key, digest):
                 tally.already += 1
             else:
-                yield entry, record
+                yield learn_from(entry) if plan.learn else entry, record
 
 
 def _make_entry(number: int, write: Write, choices: Choices, trim: bool) -> Entry:

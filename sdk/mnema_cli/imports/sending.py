@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -31,6 +31,9 @@ TRANSIENT_STATUSES = (429, 500, 502, 503, 504)
 REJECTED_STATUSES = (400, 403, 409, 422)
 """Statuses that concern only this entry, if the answer comes from Mnema."""
 
+TURNS = "/turns"
+"""The route of turns that are learnt from."""
+
 
 @dataclass(frozen=True, slots=True)
 class Entry:
@@ -45,6 +48,16 @@ class Entry:
     before: str = ""
     path: str = "/memory"
     trim: bool = False
+
+
+def learn_from(entry: Entry) -> Entry:
+    """Return an entry with a turn as a request whose turn is learnt from by rules; any other entry as it is."""
+    if entry.body is None or entry.body.get("type") != "turn":
+        return entry
+    body = {name: value for name, value in entry.body.items() if name not in ("type", "category", "text")}
+    if (run := body.pop("run_id", None)) is not None:  # turns have no run
+        body["metadata"] = {"run_id": run} | body.get("metadata", {})
+    return replace(entry, body=body | {"content": entry.body["text"], "learn": "rules"}, path=TURNS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +195,7 @@ def read_wait(response: httpx.Response) -> float:
 
 
 def _is_stored(response: httpx.Response, entry: Entry) -> bool:
-    if entry.path == "/memory":
+    if entry.path in ("/memory", TURNS):
         return response.status_code == 201
     return response.status_code == 200 and response.headers.get("Content-Type", "").startswith("application/json")
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from rich.markup import escape
 
 from mnema_cli.client import exit_with_error, open_client, out
-from mnema_cli.imports.sending import Entry, Outcome, Stop, make_batches, send_all
+from mnema_cli.imports.sending import Entry, Outcome, Stop, learn_from, make_batches, send_all
 from mnema_cli.imports.turn_lines import BadLine, parse_turn
 from mnema_cli.installation import installation
 
@@ -41,15 +41,16 @@ class ImportReport:
     skipped: list[tuple[int, str]] = field(default_factory=list)
 
 
-def import_turns(file: Path, workers: int, restart: bool) -> None:
-    """Send every line of `file`. Idempotency keys make a repeated line harmless."""
+def import_turns(file: Path, workers: int, *, restart: bool, learn: bool) -> None:
+    """Send every line of `file`. Idempotency keys make a repeated line harmless. `learn`: rules draw facts from it."""
     category = installation().turn_category
     with open_client() as client, ThreadPoolExecutor(workers) as pool:
         progress_file = _progress_file(file, str(client.base_url))
         report = ImportReport(resumed_after=0 if restart else _resumable_line(progress_file, file))
         total = sum(1 for _ in _read_lines(file))
         before = sum(1 for line in _read_lines(file) if line.number <= report.resumed_after)
-        entries = (_turn_entry(line, category) for line in _read_lines(file) if line.number > report.resumed_after)
+        fresh = (_turn_entry(line, category) for line in _read_lines(file) if line.number > report.resumed_after)
+        entries = map(learn_from, fresh) if learn else fresh
 
         def save_progress(batch: list[Entry], outcomes: list[Outcome]) -> None:
             report.stored += sum(1 for outcome in outcomes if outcome.reason is None)

@@ -180,3 +180,17 @@ async def test_nothing_of_an_erased_user_is_told(app: Application, caller: Calle
     await work(app, caller, turn)
     assert (await http.post("/users/maya/erase")).is_success
     refused(await http.get(f"/turns/{turn['id']}/trace"), 404, "not_found")
+
+
+async def test_rules_alone_read_a_turn_that_asks_for_it(
+    app: Application, caller: Caller, http: httpx.AsyncClient
+) -> None:
+    turn = await say(http, ALLERGIC, learn="rules")
+    await work(app, caller, turn)
+    trace = await traced(http, turn)
+    assert trace["remembered"] == 1
+    [job] = [job for job in trace["jobs"] if job["kind"] == "after_turn"]
+    assert job["state"] == "done"
+    silent = await say(http, "Shall we meet?", learn="rules")
+    await work(app, caller, silent)
+    assert "rules_only" in codes(await traced(http, silent))

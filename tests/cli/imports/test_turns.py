@@ -253,3 +253,21 @@ async def test_an_empty_file_imports_nothing_and_one_without_any_good_line_fails
     assert (nothing.returncode, nothing.stdout) == (0, "0 turns stored from empty.jsonl, 0 skipped\n")
     assert (failed.returncode, failed.stderr.splitlines()[-1]) == (1, "error nothing was imported")
     assert (missing.returncode, "does not exist" in missing.stderr) == (2, True)
+
+
+@pytest.mark.long
+async def test_turns_are_learnt_from_by_rules_if_asked(env: dict[str, Any], database: Database, tmp_path: Path) -> None:
+    said = [turn(1, content="I am allergic to peanuts.", run_id="r1"), turn(2, content="My favorite color is green.")]
+    file = write(tmp_path / "turns.jsonl", said)
+    done = await mnema("import", str(file), "--learn", **env)
+    assert done.returncode == 0, done.stderr
+    assert [seq for _thread, seq, _text in await stored(database)] == [1, 2]
+    connection = await asyncpg.connect(database.superuser)
+    try:
+        payloads = await connection.fetch("SELECT payload->>'learn' AS learn FROM jobs WHERE kind = 'after_turn'")
+        runs = await connection.fetch("SELECT metadata->>'run_id' AS run FROM memories WHERE type = 'turn' AND seq = 1")
+        values = await connection.fetch("SELECT value FROM facts")
+    finally:
+        await connection.close()
+    assert [row["learn"] for row in payloads] == ["rules", "rules"]
+    assert ([row["run"] for row in runs], [row["value"] for row in values]) == (["r1"], ["green"])

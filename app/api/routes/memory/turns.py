@@ -41,7 +41,9 @@ async def store(
     key = retry_key("POST /turns", idempotency_key, lambda: f"{trim}:{body.model_dump_json()}")
     policies = app.parts.policies.of(principal)
     draft = to_turn(body, policies.turn_category, policies.write.default_importance)
-    stored = await app.memory.turns.store_turn(principal.writing_through(client), draft, trim=trim, key=key)
+    caller = principal.writing_through(client)
+    with_model = body.learn == "model"
+    stored = await app.memory.turns.store_turn(caller, draft, trim=trim, key=key, with_model=with_model)
     return turn_body(stored)
 
 

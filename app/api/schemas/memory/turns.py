@@ -10,7 +10,7 @@ from app.usecases.memory.turns import StoredTurn
 def to_turn(body: wire.NewTurn, category: str, importance: int) -> NewMemory:
     """Return the memory of type turn, with this category and importance."""
     return NewMemory(
-        **body.model_dump(exclude={"content"}),
+        **body.model_dump(exclude={"content", "learn"}),
         text=body.content,
         type=MemoryType.turn,
         category=category,
