@@ -11,6 +11,7 @@ from app.usecases.facts.answer import AnswerFacts
 from app.usecases.recall.candidates import Candidates
 from app.usecases.recall.chunks import FindChunks
 from app.usecases.recall.delta import ReadDelta
+from app.usecases.recall.hidden import FindHidden
 from app.usecases.recall.query import QueryMemories
 from app.usecases.recall.ranking import RankMemories
 from app.usecases.recall.search import SearchMemories
@@ -44,8 +45,11 @@ def build_recall(parts: SharedParts, facts: AnswerFacts) -> RecallUseCases:
     chunks = FindChunks(ChunkReader())
     delta = ReadDelta(uow, cursors, policies)
     ranks = build_ranking(parts)
+    hidden = FindHidden(uow, ranks, policies)
     return RecallUseCases(
-        query=QueryMemories(uow, search, chunks, ranks, delta, cursors, parts.tokens, parts.access, facts, policies),
+        query=QueryMemories(
+            uow, search, chunks, ranks, delta, cursors, parts.tokens, parts.access, facts, hidden, policies
+        ),
         search=SearchMemories(uow, search, chunks, ranks, parts.tokens, parts.access, policies),
         delta=delta,
         threads=ReadThreads(uow, ThreadStorage()),

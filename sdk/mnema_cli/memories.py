@@ -128,8 +128,10 @@ def print_answer(answer: dict[str, Any]) -> None:
             out.print(f"    [dim]{item['score']['total']:+.3f} = {parts}[/]", highlight=False)
     for item in answer["related"]:
         out.print(f"- (related) {escape(item['text'])}", highlight=False)
+    for hidden in answer.get("hidden") or ():
+        out.print(f"hidden: {escape(hidden['message'])}", highlight=False)
     if not (answer["items"] or answer["related"] or (told and told["answered"])):
-        out.print("No stored memory matches; --min-relevance 0 shows the nearest ones.", highlight=False)
+        out.print("No stored memory matches; --explain says what was left out.", highlight=False)
     note = f", degraded: {answer['degraded']}" if answer.get("degraded") else ""
     out.print(f"[dim]{answer['tokens']} tokens, {answer['took_ms']:.1f} ms{note}[/]", highlight=False)
 

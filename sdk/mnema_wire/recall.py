@@ -189,6 +189,20 @@ class Dropped(Answered):
     score: Score | None = Field(default=None, description="absent if the candidate was not ranked")
 
 
+class Hidden(Answered):
+    """Memories that match better than each item of the answer, and the reason why they are not in it."""
+
+    reason: Annotated[str, words("category_not_allowed", "relevance")] = Field(
+        description="category_not_allowed: the agent may not see the categories, and another agent may; only for keys "
+        "bound to no agent. relevance: the matches are below the least relevance"
+    )
+    categories: list[str]
+    count: int = Field(description="how many of the best candidates")
+    best_relevance: float
+    least_relevance: float = Field(description="the least relevance of an item like the best of them")
+    message: str = Field(description="the reason as a sentence")
+
+
 class Delta(Answered):
     """The revisions that a delta covers."""
 
@@ -217,6 +231,7 @@ class Answer(Answered):
         default=None, description="a part that was not available, such as embedder_unavailable"
     )
     dropped: list[Dropped] | None = Field(default=None, description="only with explain")
+    hidden: list[Hidden] | None = Field(default=None, description="better matches than the items; only with explain")
     query_id: UUID | None = Field(default=None, description="id of the answer's receipt")
 
     def prompt(self) -> str:

@@ -96,7 +96,11 @@ class LeastRelevance:
 
     def admits(self, relevance: float | None, *, is_turn: bool) -> bool:
         """Tell whether the relevance is high enough. An unknown one is."""
-        return relevance is None or relevance >= (self.turns if is_turn else self.facts)
+        return relevance is None or relevance >= self.least_for(is_turn=is_turn)
+
+    def least_for(self, *, is_turn: bool) -> float:
+        """Return the least relevance of a turn, or of any other memory."""
+        return self.turns if is_turn else self.facts
 
 
 @dataclass(frozen=True, slots=True)

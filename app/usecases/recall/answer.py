@@ -13,6 +13,7 @@ from app.domain.memory.memory import Memory, MemoryType
 from app.domain.memory.presentation import render_bullet
 from app.domain.recall.arrangement import AnswerLimits, RankedItem
 from app.domain.recall.delta_header import Header, shrink_header
+from app.domain.recall.hidden import Hidden
 from app.domain.recall.passages import FoundChunk, Passage, place_parts
 from app.domain.recall.scoring import ScoredCandidate
 from app.domain.recall.selection import DroppedCandidate
@@ -66,7 +67,7 @@ class Answer:
     counts against the budget. `told_header` is the delta header.
     `answerable` is the probability that any candidate helps to answer; None if it is not known. `dropped` holds
     candidates that ranked too low, `left_out` items that did not fit into the budget. `query_id` is the id of the
-    answer's receipt; None if it leaves none.
+    answer's receipt; None if it leaves none. `hidden`: the better matches that the answer lacks, only with explain.
     """
 
     items: list[AnswerItem] = field(default_factory=list)
@@ -82,6 +83,7 @@ class Answer:
     dropped: list[DroppedCandidate] = field(default_factory=list)
     left_out: dict[UUID, AnswerItem] = field(default_factory=dict)
     query_id: UUID | None = None
+    hidden: list[Hidden] = field(default_factory=list)
 
     @property
     def header(self) -> str:

@@ -21,6 +21,7 @@ from app.usecases.facts.answer import AnswerFacts
 from app.usecases.recall.answer import Answer, AnswerBuilder, LineEnding
 from app.usecases.recall.chunks import FindChunks
 from app.usecases.recall.delta import ReadDelta
+from app.usecases.recall.hidden import FindHidden
 from app.usecases.recall.ranking import RankMemories
 from app.usecases.recall.receipt import leave_receipt
 from app.usecases.recall.request import Query, QueryState
@@ -43,8 +44,10 @@ class QueryMemories:
         tokens: TokenCounter,
         access: AccessLog,
         facts: AnswerFacts,
+        hidden: FindHidden,
         policies: TenantPolicies,
     ) -> None:
+        self._hidden = hidden
         self._uow = uow
         self._search = search
         self._chunks = chunks
@@ -73,6 +76,8 @@ class QueryMemories:
             await self._add_items(tx, work, await self._ranks.choose_ranked(tx, work.ranking, reranked))
             await self._add_chunks(tx, work)
         answer = work.finish_answer()
+        if query.explain:
+            answer.hidden = await self._hidden.find_hidden(work)
         scores = [item.scored for item in answer.items]
         self._access.record_access(
             work.ranking.principal, work.builder.answered_ids, work.ranking.observe_search(scores)

@@ -11,6 +11,7 @@ from app.domain.filters import Filters
 from app.domain.memory.memory import Memory
 from app.domain.memory.moments import Moments
 from app.domain.recall.candidates import Candidate
+from app.domain.recall.hidden import Hidden
 from app.domain.recall.scoring import ScoredCandidate
 from app.domain.recall.selection import DropReason
 from app.domain.where.parsing import parse_where
@@ -66,6 +67,7 @@ def answer_body(answer: Answer, *, full: bool, explain: bool) -> wire.Answer:
             "answerable": round_relevance(answer.answerable),
             "degraded": answer.degraded,
             "dropped": _all_dropped(answer) if explain else None,
+            "hidden": [_hidden_out(one) for one in answer.hidden] if explain else None,
             "query_id": answer.query_id,
         }
     )
@@ -104,6 +106,24 @@ def _all_dropped(answer: Answer) -> list[wire.Dropped]:
     # a dropped candidate may also be a related memory that did not fit into the budget
     late = answer.left_out.keys() - {dropped.id for dropped in early}
     return early + [_dropped_out(i.memory, "budget", i.scored) for id_, i in answer.left_out.items() if id_ in late]
+
+
+def _hidden_out(hidden: Hidden) -> wire.Hidden:
+    best = round_relevance(hidden.best_relevance) or 0.0
+    least = round_relevance(hidden.least_relevance) or 0.0
+    if hidden.reason == "relevance":
+        message = f"the best match is below the least relevance ({best:.4f} < {least:.4f}); min_relevance 0 shows it"
+    else:
+        names = ", ".join(hidden.categories)
+        message = f"better matches are in categories that the agent may not see: {names} (relevance {best:.4f})"
+    return wire.Hidden(
+        reason=hidden.reason,
+        categories=list(hidden.categories),
+        count=hidden.count,
+        best_relevance=best,
+        least_relevance=least,
+        message=message,
+    )
 
 
 def _dropped_out(
