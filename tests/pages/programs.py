@@ -96,6 +96,7 @@ async def _chats_for_agents(_reader: Reader, _stack: AsyncExitStack) -> Names:
 
 
 GIVEN: Mapping[str, Given] = {
+    "README.md 3": nothing_more,
     "docs/adapters.md 1": _chats_for_agents,
     "docs/adapters.md 2": nothing_more,
     "docs/adapters.md 3": nothing_more,

@@ -167,7 +167,7 @@ async def test_a_model_reads_what_the_page_shows(reader: Reader, monkeypatch: py
     await take_tour(reader)
     remember, query = [
         json.loads(parse_curl(words[1:])[3] or "")
-        for command in shell_commands(block("README.md 2").text)[1:3]
+        for command in shell_commands(block("README.md 5").text)[1:3]
         for words in simple_commands(command)
     ]
     await reader.post("/memory", **remember)

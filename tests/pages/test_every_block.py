@@ -11,6 +11,7 @@ from tests.pages.reader import PREPARATIONS
 DATA = "tests/pages/test_data.py"
 EVALUATION = "tests/cli/evaluation/test_command.py"
 HELD: dict[str, str] = {
+    "README.md 1": "tests/domain/recall/test_delta_header.py",
     "docs/changes.md 2": "tests/api/webhooks/test_webhooks.py",
     "docs/chat.md 3": DATA,
     "docs/chat.md 4": DATA,
