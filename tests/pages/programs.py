@@ -104,7 +104,7 @@ GIVEN: Mapping[str, Given] = {
     "docs/changes.md 1": nothing_more,
     "docs/chat.md 1": _chat_clients,
     "docs/langgraph.md 1": nothing_more,
-    "docs/operations.md 9": nothing_more,
+    "docs/operations.md 10": nothing_more,
     "docs/python.md 2": nothing_more,
     "docs/python.md 4": nothing_more,
     "docs/python.md 5": nothing_more,

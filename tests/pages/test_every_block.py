@@ -34,6 +34,7 @@ HELD: dict[str, str] = {
     "docs/mcp.md 9": DATA,
     "docs/mirror.md 1": "tests/cli/mirror/test_document.py",
     "docs/operations.md 3": "tests/acceptance/test_proxy_drill.py",
+    "docs/operations.md 4": "tests/pages/test_tls.py",
     "docs/pgbouncer.md 1": "tests/pgbouncer.py",
     "docs/sources.md 1": "tests/cli/sources/test_document.py",
     "docs/tenant-rules.md 1": DATA,
