@@ -8,6 +8,7 @@ import secrets
 from pathlib import Path
 from typing import IO, Any
 
+from mnema_wire.installed import read_env
 from pydantic import SecretStr
 
 from app.config.settings import Settings
@@ -108,14 +109,3 @@ class Home:
         with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
             stream.write(text)
         draft.replace(file)
-
-
-def read_env(file: Path) -> dict[str, str]:
-    """Return the lines NAME=value and export NAME=value of a file, {} if it cannot be read."""
-    try:
-        lines = file.read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return {}
-    return dict(
-        line.removeprefix("export ").split("=", 1) for line in lines if "=" in line and not line.startswith("#")
-    )

@@ -7,7 +7,8 @@ from typing import Annotated, Any, NoReturn, TypeAlias
 
 import httpx
 import typer
-from mnema_wire.http_options import client_options
+from mnema_client.errors import MnemaError
+from mnema_client.transport import Connection
 from rich.console import Console
 from rich.markup import escape
 from rich.measure import Measurement
@@ -129,12 +130,13 @@ def open_client() -> httpx.Client:
     try:
         return build_client(url, key)
     except (httpx.InvalidURL, ValueError) as error:
-        exit_with_error(f"MNEMA_URL or MNEMA_API_KEY cannot be used: {error}")
+        detail = error.detail if isinstance(error, MnemaError) else error
+        exit_with_error(f"MNEMA_URL or MNEMA_API_KEY cannot be used: {detail}")
 
 
 def build_client(url: str, key: str) -> httpx.Client:
     """Return a client for the server at `url`."""
-    return httpx.Client(**client_options(url, key, TIMEOUT_S))
+    return httpx.Client(**Connection(url, key, TIMEOUT_S).client_options())
 
 
 def request_json(client: httpx.Client, method: str, path: str, **arguments: Any) -> Any:

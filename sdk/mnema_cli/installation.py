@@ -10,6 +10,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
 
+from mnema_wire.installed import find_connection
+
 
 class TextLimits(Protocol):
     """The longest text of each memory type, in characters."""
@@ -75,8 +77,8 @@ class RemoteServer:
         return Path(os.environ.get("MNEMA_HOME", "~/.mnema")).expanduser().resolve()
 
     def read_connection(self) -> Mapping[str, str]:
-        """Return MNEMA_URL and MNEMA_API_KEY of the environment."""
-        return {name: os.environ[name] for name in ("MNEMA_URL", "MNEMA_API_KEY") if name in os.environ}
+        """Return MNEMA_URL and MNEMA_API_KEY of the environment, else of `mnema up`."""
+        return find_connection()
 
     def find_refusal(self, body: Mapping[str, Any], trim: bool, now: datetime) -> str | None:
         """Return None: the server itself refuses what is wrong."""

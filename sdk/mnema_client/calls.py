@@ -85,6 +85,15 @@ def query(query: str, **fields: Unpack[QuestionFields]) -> Call[Answer]:
     return Call("POST", "/memory/query", model_reader(Answer), content=content, headers=JSON)
 
 
+def recall(question: str, *, user_id: str, agent: str | None = None, top_k: int | None = None) -> Call[Answer]:
+    """Ask what is remembered of a user. `print` shows the answer as text for a prompt; `items` has its memories.
+
+    `agent`: whose categories count. `query` has every other choice.
+    """
+    content = json_body(Question, agent=agent, query=question, filters={"user_id": user_id}, top_k=top_k)
+    return Call("POST", "/memory/query", model_reader(Answer), content=content, headers=JSON)
+
+
 def get(memory_id: UUID | str, *, as_of: Moment | None = None, valid_at: Moment | None = None) -> Call[Memory]:
     """Return one memory, in any state. With `as_of` or `valid_at`: as it was then; raise NotFound if it was not."""
     return get_call(_memory_path(memory_id), Memory, as_of=as_of, valid_at=valid_at)

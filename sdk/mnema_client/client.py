@@ -31,6 +31,7 @@ class MemoryMethods(AdministrationMethods, SourceMethods, ChangeMethods):
     remember = Method(calls.remember)
     add_turn = Method(calls.add_turn)
     query = Method(calls.query)
+    recall = Method(calls.recall)
     search = Method(citations.search)
     get = Method(calls.get)
     page = Method(calls.page)

@@ -26,8 +26,19 @@ class CannotBeSent(MnemaError, ValueError):
         super().__init__(detail, code="cannot_be_sent")
 
 
+class NotConfigured(MnemaError, ValueError):
+    """The address or the key of the server is missing or malformed."""
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(detail, code="not_configured")
+
+
 class NoAnswer(MnemaError):
     """No response: the server could not be reached, or broke the connection. A write may be stored or not."""
+
+
+class CannotConnect(NoAnswer):
+    """Nothing listens at the address, or the connection cannot be made. Nothing was sent."""
 
 
 class TimedOut(NoAnswer):

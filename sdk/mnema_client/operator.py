@@ -10,6 +10,7 @@ from mnema_wire.bases import Page
 from mnema_wire.operator import ApiKey, CreatedKey, NewKey, NewTenant, Scope, Tenant, TenantUsage
 
 from mnema_client.calls import JSON, get_call, ignore_body, json_body, model_reader, path_id
+from mnema_client.errors import NotConfigured
 from mnema_client.methods import AsyncClient, Method, PagesMethod, SyncClient
 from mnema_client.requests import Moment
 from mnema_client.transport import Call, Connection, Retry, build_connection
@@ -87,9 +88,9 @@ def _operator_connection(
     """Return a connection. By default the key comes from the file that MNEMA_OPERATOR_KEY_FILE names."""
     file = os.environ.get("MNEMA_OPERATOR_KEY_FILE")
     if operator_key is None and file:
-        operator_key = Path(file).read_text(encoding="ascii").strip()
+        operator_key = _read_key(Path(file))
     if not operator_key:
-        raise ValueError("give operator_key, or set MNEMA_OPERATOR_KEY_FILE to the file that has it")
+        raise NotConfigured("give operator_key, or set MNEMA_OPERATOR_KEY_FILE to the file that has it")
     return build_connection(base_url, operator_key, timeout_s=timeout_s, retry=retry)
 
 
@@ -135,3 +136,10 @@ class AsyncMnemaOperator(OperatorMethods, AsyncClient):
         retry: Retry | None = None,
     ) -> None:
         super().__init__(_operator_connection(base_url, operator_key, timeout_s, retry))
+
+
+def _read_key(file: Path) -> str:
+    try:
+        return file.read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise NotConfigured(f"the operator's key cannot be read from {file}: {error}") from error

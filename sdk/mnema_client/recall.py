@@ -15,6 +15,7 @@ from typing import Unpack
 from mnema_wire.recall import Answer
 
 from mnema_client.client import AsyncMnema, Mnema
+from mnema_client.errors import CannotBeSent
 from mnema_client.requests import QuestionFields
 
 log = logging.getLogger(__name__)
@@ -37,9 +38,9 @@ class RecallPolicy:
 
     def __post_init__(self) -> None:
         if not 0 <= self.threshold <= 1 or not 0 <= self.most <= 1:
-            raise ValueError("threshold and most must be from 0 to 1")
+            raise CannotBeSent("threshold and most must be from 0 to 1")
         if not 1 <= self.least_turns <= self.window:
-            raise ValueError("least_turns must be at least 1 and at most window")
+            raise CannotBeSent("least_turns must be at least 1 and at most window")
 
 
 class RecallGauge:
@@ -61,9 +62,9 @@ class RecallGauge:
             return self._recalled_share()
 
     def opens(self, turn: Hashable, confidence: float) -> bool:
-        """Count the turn, and tell whether to query at this confidence. Raise ValueError outside 0 to 1."""
+        """Count the turn, and tell whether to query at this confidence. Raise CannotBeSent outside 0 to 1."""
         if not 0 <= confidence <= 1:
-            raise ValueError(f"confidence must be from 0 to 1, got {confidence}")
+            raise CannotBeSent(f"confidence must be from 0 to 1, got {confidence}")
         opens = confidence < self.policy.threshold
         with self._lock:
             self._count_turn(turn, opens)

@@ -2,22 +2,24 @@
 
 import asyncio
 import itertools
-import os
 import random
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 from urllib.parse import urlsplit
 
 import httpx
 from mnema_wire.http_options import client_options
+from mnema_wire.installed import ADDRESS, KEY, find_connection
 
 from mnema_client.errors import (
     BrokenOff,
     CannotBeSent,
+    CannotConnect,
     MnemaError,
     NoAnswer,
+    NotConfigured,
     TimedOut,
     UnexpectedAnswer,
     error_from_problem,
@@ -39,12 +41,18 @@ class Retry:
     A call is retried at least once, and then until `patience_s` seconds have passed since its first attempt.
     `attempts` limits the attempts; 1 means no retry. Waits double from `first_wait_s` up to `longest_wait_s`, and half
     of each is random. A server's `Retry-After` is kept; if it is longer than `longest_wait_s`, there is no retry.
+    `first_contact_s` takes the place of `patience_s` where nothing listens and nothing has answered this client before.
     """
 
     attempts: int | None = None
     first_wait_s: float = 0.2
     longest_wait_s: float = 10.0
     patience_s: float = 30.0
+    first_contact_s: float = 1.0
+
+    def limit_to_first_contact(self) -> "Retry":
+        """Return the rule for a server that has never answered and refuses the connection."""
+        return replace(self, patience_s=min(self.patience_s, self.first_contact_s))
 
     def wait_s(self, attempt: int, asked_s: float | None = None, spent_s: float = 0.0) -> float | None:
         """Return the seconds to wait after attempt number `attempt` (from 1) failed, or None to give up.
@@ -68,10 +76,10 @@ class Connection:
     retry: Retry = Retry()
 
     def __post_init__(self) -> None:
-        if urlsplit(self.base_url).scheme not in ("http", "https"):
-            raise ValueError("base_url must be an http or https URL, such as http://127.0.0.1:8000")
+        if not _is_web_address(self.base_url):
+            raise NotConfigured("base_url must be an http or https URL, such as http://127.0.0.1:8000")
         if not self.api_key or not all("!" <= c <= "~" for c in self.api_key):
-            raise ValueError("the API key must be printable ASCII without spaces")
+            raise NotConfigured("the API key must be printable ASCII without spaces")
 
     def client_options(self) -> dict[str, Any]:
         """Return the options of an httpx client. On loopback it ignores the proxies of the environment."""
@@ -81,12 +89,21 @@ class Connection:
 def build_connection(
     base_url: str | None = None, api_key: str | None = None, *, timeout_s: float = 30.0, retry: Retry | None = None
 ) -> Connection:
-    """Return a connection; MNEMA_URL and MNEMA_API_KEY supply what is not given. Raise ValueError if one is missing."""
-    url = base_url or os.environ.get("MNEMA_URL")
-    key = api_key or os.environ.get("MNEMA_API_KEY")
-    if not url or not key:
-        raise ValueError("give base_url and api_key, or set MNEMA_URL and MNEMA_API_KEY")
-    return Connection(url, key, timeout_s, retry or Retry())
+    """Return a connection; the environment, or the server of `mnema up`, supplies what is not given.
+
+    Raise NotConfigured if the address or the key is missing.
+    """
+    found = find_connection(base_url, api_key)
+    if ADDRESS not in found or KEY not in found:
+        raise NotConfigured("give base_url and api_key, set MNEMA_URL and MNEMA_API_KEY, or start a server: `mnema up`")
+    return Connection(found[ADDRESS], found[KEY], timeout_s, retry or Retry())
+
+
+def _is_web_address(url: str) -> bool:
+    try:
+        return urlsplit(url).scheme in ("http", "https")
+    except ValueError:
+        return False
 
 
 @dataclass(frozen=True)
@@ -111,6 +128,8 @@ class Call(Generic[T_co]):
 
     def build_request(self, client: "httpx.Client | httpx.AsyncClient") -> httpx.Request:
         """Build the request for this client. Raise CannotBeSent."""
+        if client.is_closed:
+            raise CannotBeSent(f"{self.method} {self.path}: the client is closed")
         try:
             return client.build_request(
                 self.method, self.path, params=self.params, content=self.content, headers=self.headers
@@ -179,6 +198,8 @@ def error_from_response(response: httpx.Response) -> MnemaError:
 def error_without_response(error: Exception, call: Call[Any]) -> MnemaError:
     """Return the error for a request without a response."""
     detail = f"{call.method} {call.path}: {str(error) or type(error).__name__}"
+    if isinstance(error, httpx.ConnectError):
+        return CannotConnect(detail, code="cannot_connect")
     if isinstance(error, httpx.TimeoutException):
         return TimedOut(detail, code="timed_out")
     return NoAnswer(detail, code="no_answer")
@@ -189,11 +210,36 @@ def error_from_break(error: Exception, call: Call[Any]) -> MnemaError:
     return BrokenOff(f"{call.method} {call.path}: {str(error) or type(error).__name__}", code="broken_off")
 
 
+class Contact:
+    """The retries of a sender: patient with a server that has answered it before, short with one that never has."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._answered = False
+
+    def note_answer(self) -> None:
+        """Remember that the server has answered."""
+        self._answered = True
+
+    def pause_s(
+        self, call: Call[Any], attempt: int, failure: "httpx.Response | httpx.RequestError", spent_s: float
+    ) -> float:
+        """Return the seconds to wait before a retry. Raise the failure as a MnemaError if there is no retry."""
+        retry = self._connection.retry
+        if isinstance(failure, httpx.ConnectError) and not self._answered:
+            retry = retry.limit_to_first_contact()
+        try:
+            return call.pause_s(retry, attempt, failure, spent_s)
+        except CannotConnect as error:
+            hint = f"is Mnema running at {self._connection.base_url}? Start it with `mnema up`, or correct MNEMA_URL"
+            raise CannotConnect(f"{error.detail}; {hint}", code=error.code) from None
+
+
 class Sender:
     """A synchronous sender. Threads may share it."""
 
     def __init__(self, connection: Connection) -> None:
-        self._retry = connection.retry
+        self._contact = Contact(connection)
         self._client = httpx.Client(**connection.client_options())
 
     def send(self, call: Call[T]) -> T:
@@ -219,12 +265,13 @@ class Sender:
             failure: httpx.Response | httpx.RequestError
             try:
                 failure = self._client.send(call.build_request(self._client), stream=stream)
+                self._contact.note_answer()
                 if call.is_accepted(failure):
                     return failure
                 failure.read()
             except httpx.RequestError as error:
                 failure = error
-            time.sleep(call.pause_s(self._retry, attempt, failure, time.monotonic() - began))
+            time.sleep(self._contact.pause_s(call, attempt, failure, time.monotonic() - began))
         raise AssertionError("unreachable")
 
     def close(self) -> None:
@@ -237,6 +284,7 @@ class AsyncSender:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
+        self._contact = Contact(connection)
         self._open_in: tuple[asyncio.AbstractEventLoop, httpx.AsyncClient] | None = None
 
     async def send(self, call: Call[T]) -> T:
@@ -263,13 +311,14 @@ class AsyncSender:
             failure: httpx.Response | httpx.RequestError
             try:
                 failure = await self._send_once(call, stream=stream)
+                self._contact.note_answer()
                 if call.is_accepted(failure):
                     return failure
                 await failure.aread()
             except httpx.RequestError as error:
                 failure = error
             spent_s = time.monotonic() - began
-            await asyncio.sleep(call.pause_s(self._connection.retry, attempt, failure, spent_s))
+            await asyncio.sleep(self._contact.pause_s(call, attempt, failure, spent_s))
         raise AssertionError("unreachable")
 
     async def _send_once(self, call: Call[Any], *, stream: bool) -> httpx.Response:

@@ -240,6 +240,9 @@ class Answer(Answered):
         lines = [*told, *(item.text for item in (*self.items, *self.related))]
         return "\n".join([self.header, *lines] if self.header else lines)
 
+    def __str__(self) -> str:
+        return self.prompt()
+
 
 class ThreadDelta(Delta):
     """A thread's delta, with the text of its header."""

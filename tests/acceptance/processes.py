@@ -18,8 +18,8 @@ from typing import Any
 
 import httpx
 import orjson
+from mnema_wire.installed import read_env
 
-from app.embedded.home import read_env
 from app.embedded.postgres_access import command_line
 from app.providers.embeddings.minilm import NAME as MINILM
 from app.providers.embeddings.minilm import MiniLM

@@ -1,8 +1,10 @@
 """The command line as a whole: its commands, help, version and completion."""
 
 import inspect
+import os
 import subprocess
 import sys
+from uuid import UUID
 
 import pytest
 import typer
@@ -12,6 +14,8 @@ from app.cli.main import COMMANDS
 from tests.cli.in_process import mnema
 
 HEAVY = ("sqlalchemy", "asyncpg", "numpy", "celery", "fastapi", "httpx", "app.bootstrap", "mnema_cli.client")
+
+SERVER = ("app.config", "app.domain", "app.embedded", "pydantic_settings", "yaml", "mnema_client.client")
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
@@ -44,6 +48,19 @@ def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize("arguments", [["list"], ["query", "tea", "--agent", "planner"], ["get", str(UUID(int=1))]])
+def test_a_command_of_the_client_imports_nothing_of_the_server(arguments: list[str]) -> None:
+    program = (
+        "import sys; from app.cli.main import app\n"
+        f"try: app({arguments!r})\n"
+        f"except SystemExit: print([name for name in {SERVER!r} if name in sys.modules], file=sys.stderr)"
+    )
+    nobody = os.environ | {"MNEMA_URL": "http://127.0.0.1:9", "MNEMA_API_KEY": "key"}
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=nobody)
+    assert "mnema up" in done.stderr
+    assert done.stderr.splitlines()[-1] == "[]"
 
 
 def test_a_shell_completes_commands() -> None:

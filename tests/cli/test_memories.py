@@ -141,7 +141,10 @@ async def test_a_server_that_is_not_there_or_no_key_is_said_in_words(env: dict[s
             {"MNEMA_URL": "http://127.0.0.1:1"},
             "; start the server with `mnema up` or `make run`, or correct MNEMA_URL\n",
         ),
-        ({"MNEMA_URL": "localhost:1"}, "error localhost:1/: Request URL has an unsupported protocol"),
+        (
+            {"MNEMA_URL": "localhost:1"},
+            "error MNEMA_URL or MNEMA_API_KEY cannot be used: base_url must be an http or https URL",
+        ),
         ({"MNEMA_URL": "http://[::"}, "error MNEMA_URL or MNEMA_API_KEY cannot be used: "),
         ({"MNEMA_API_KEY": "schlüssel"}, "error MNEMA_URL or MNEMA_API_KEY cannot be used: "),
         ({"MNEMA_API_KEY": "wrong"}, "error 401 unauthenticated: "),

@@ -5,6 +5,7 @@ import json
 import typing
 from base64 import b64decode, urlsafe_b64encode
 from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -20,6 +21,7 @@ from mnema_client import (
     Mnema,
     NewMemory,
     NotAllowed,
+    NotConfigured,
     NotFound,
     Unauthenticated,
     VersionConflict,
@@ -307,22 +309,40 @@ async def test_a_wrong_key_is_refused_and_never_shown(server: str) -> None:
     assert "must-not-show" not in shown
     await memory.close()
     for key in ("", "two words", "line\nfeed", "ключ", secret + "\r\n"):
-        with pytest.raises(ValueError) as bad:
+        with pytest.raises(NotConfigured) as bad:
             AsyncMnema(server, key)
         assert "must-not-show" not in str(bad.value)
-    with pytest.raises(ValueError, match="http or https"):
+    with pytest.raises(NotConfigured, match="http or https"):
         Mnema("127.0.0.1:8000", "key")
 
 
 async def test_the_environment_says_where_and_as_whom(
     server: str, caller: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(ValueError, match="MNEMA_URL and MNEMA_API_KEY"):
+    with pytest.raises(NotConfigured, match="MNEMA_URL and MNEMA_API_KEY"):
         Mnema()
     monkeypatch.setenv("MNEMA_URL", f"{server}/")
     monkeypatch.setenv("MNEMA_API_KEY", caller.key)
     with Mnema() as memory:
         assert await apart(lambda: list(memory.list())) == []
+
+
+async def test_two_lines_remember_and_recall_with_the_server_of_mnema_up(
+    server: str, caller: Caller, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "demo.env").write_text(f"export MNEMA_URL={server}\nexport MNEMA_API_KEY={caller.key}\n")
+    monkeypatch.setenv("MNEMA_HOME", str(tmp_path))
+    with Mnema() as memory:
+        await apart(lambda: memory.remember("Maya deploys on Thursdays.", user_id="maya", category="tasks"))
+        await apart(lambda: memory.remember("Tom deploys on Mondays.", user_id="tom", category="tasks"))
+        answer = await apart(lambda: memory.recall("when do we deploy?", user_id="maya", agent="planner"))
+    assert [item.category for item in answer.items] == ["tasks"]
+    assert str(answer) == answer.prompt()
+    assert "Maya deploys on Thursdays." in str(answer)
+    assert "Tom" not in str(answer)
+    monkeypatch.setenv("MNEMA_API_KEY", "of-another-server")
+    with pytest.raises(NotConfigured):  # a key of the environment never goes to an address of the file
+        Mnema()
 
 
 async def test_a_bound_key_speaks_as_its_agent(app: Application, server: str, caller: Caller) -> None:

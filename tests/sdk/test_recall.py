@@ -4,7 +4,7 @@ import logging
 from typing import Any
 
 import pytest
-from mnema_client import AsyncMnema, AsyncRecallValve, Mnema, NotAllowed, RecallPolicy, RecallValve
+from mnema_client import AsyncMnema, AsyncRecallValve, CannotBeSent, Mnema, NotAllowed, RecallPolicy, RecallValve
 from mnema_client.recall import RecallGauge
 
 from tests.factories import Caller
@@ -72,12 +72,12 @@ def test_a_turn_counts_once_however_often_it_asks() -> None:
 @pytest.mark.parametrize("confidence", [-0.1, 1.1, float("nan")])
 def test_confidence_is_a_share(confidence: float) -> None:
     gauge = RecallGauge()
-    with pytest.raises(ValueError, match="0 to 1"):
+    with pytest.raises(CannotBeSent, match="0 to 1"):
         gauge.opens(1, confidence)
     assert gauge.turns == 0
 
 
 def test_a_policy_that_cannot_be_meant_is_refused() -> None:
     for wrong in ({"threshold": 2}, {"most": -1}, {"least_turns": 0}, {"window": 5}):
-        with pytest.raises(ValueError):
+        with pytest.raises(CannotBeSent):
             RecallPolicy(**wrong)

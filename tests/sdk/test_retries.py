@@ -2,9 +2,8 @@
 
 import asyncio
 import json
-import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +12,8 @@ import pytest
 from mnema_client import (
     AsyncMnema,
     BrokenOff,
+    CannotBeSent,
+    CannotConnect,
     InvalidRequest,
     LimitReached,
     Mnema,
@@ -24,9 +25,9 @@ from mnema_client import (
     Unavailable,
     UnexpectedAnswer,
 )
-from mnema_client.calls import erase, query, remember
+from mnema_client.calls import erase, health, query, remember
 from mnema_client.streams import JsonLines
-from mnema_client.transport import Call
+from mnema_client.transport import Call, Connection, Contact
 
 from tests.api.calls import sql
 from tests.conftest import Database
@@ -255,21 +256,39 @@ def test_patience_ends_after_its_time_and_not_before_a_second_try() -> None:
     assert Retry().patience_s == 30
 
 
-def test_a_server_that_comes_back_in_time_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    now, waits = 0.0, list[float]()
+def waits_until_the_end(contact: Contact) -> list[float]:
+    """Return the waits of a call for which nothing ever listens."""
+    waits: list[float] = []
+    with suppress(NoAnswer):
+        while len(waits) < 100:
+            failure = httpx.ConnectError("Connection refused")
+            waits.append(contact.pause_s(health(), len(waits) + 1, failure, sum(waits)))
+    return waits
 
-    def sleep(seconds: float) -> None:
-        nonlocal now
-        waits.append(seconds)
-        now += seconds
 
-    monkeypatch.setattr(time, "sleep", sleep)
-    monkeypatch.setattr(time, "monotonic", lambda: now)
-    with Mnema("http://127.0.0.1:9", "key") as memory, pytest.raises(NoAnswer):
-        memory.remember("Tea.", **MAYA)
-    assert 15 < sum(waits) <= 30
-    assert max(waits) <= 10
-    assert len(waits) < 15
+def test_a_server_that_has_answered_is_waited_for_and_one_that_never_has_is_not() -> None:
+    contact = Contact(Connection("http://127.0.0.1:9", "key"))
+    assert 0 < sum(waits_until_the_end(contact)) <= 1
+    contact.note_answer()
+    patient = waits_until_the_end(contact)
+    assert 15 < sum(patient) <= 30
+    assert max(patient) <= 10
+    assert len(patient) < 15
+
+
+@pytest.mark.parametrize("client", [Mnema, AsyncMnema])
+async def test_a_server_that_does_not_run_is_named_with_what_to_do(client: type[Mnema | AsyncMnema]) -> None:
+    nobody = Either(client("http://127.0.0.1:9", "key"))
+    with pytest.raises(CannotConnect, match=r"is Mnema running at http://127.0.0.1:9\? Start it with `mnema up`"):
+        await nobody.remember("Tea.", **MAYA)
+    await nobody.close()
+
+
+def test_a_closed_client_says_so() -> None:
+    with Mnema("http://127.0.0.1:9", "key") as memory:
+        pass
+    with pytest.raises(CannotBeSent, match="the client is closed"):
+        memory.health()
 
 
 def test_every_write_has_a_key_of_its_own_unless_it_is_given_one() -> None:

@@ -17,6 +17,7 @@ from autogen_core.models import SystemMessage, UserMessage
 from mnema_wire.recall import Answer, Item
 
 from mnema_client.client import AsyncMnema
+from mnema_client.errors import CannotBeSent
 
 T = TypeVar("T")
 SHOWN = ("category", "type", "relevance", "thread_id", "created_at")
@@ -114,7 +115,7 @@ def _content_text(content: MemoryContent) -> str:
     if isinstance(content.content, dict):
         return json.dumps(content.content, ensure_ascii=False)
     kind = content.mime_type.value if isinstance(content.mime_type, MemoryMimeType) else content.mime_type
-    raise ValueError(f"Mnema stores texts and JSON objects, not {kind}")
+    raise CannotBeSent(f"Mnema stores texts and JSON objects, not {kind}")
 
 
 def _result_of(answer: Answer) -> MemoryQueryResult:

@@ -17,6 +17,7 @@ from langgraph.checkpoint.base import (
 )
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
+from mnema_client.errors import CannotBeSent
 from mnema_client.langgraph import wire
 from mnema_client.langgraph.connections import AiohttpSender
 from mnema_client.transport import Retry, Sender, build_connection
@@ -275,7 +276,7 @@ class MnemaSaver(BaseCheckpointSaver[str]):
             return {"user_id": self.user_id}
         if all_users:
             return {}
-        raise ValueError("this saver has no user; call saver.for_user(user_id) first")
+        raise CannotBeSent("this saver has no user; call saver.for_user(user_id) first")
 
     def _send_batches(self, path: str, field: str, names: Sequence[str], *, all_users: bool = False) -> None:
         for batch in wire.split_batches(names):
@@ -292,5 +293,5 @@ class MnemaSaver(BaseCheckpointSaver[str]):
 
 def _prune_path(strategy: str) -> str:
     if strategy not in STRATEGIES:
-        raise ValueError(f"unknown strategy {strategy!r}; use one of {', '.join(STRATEGIES)}")
+        raise CannotBeSent(f"unknown strategy {strategy!r}; use one of {', '.join(STRATEGIES)}")
     return STRATEGIES[strategy]

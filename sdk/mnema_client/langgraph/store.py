@@ -21,6 +21,7 @@ from mnema_wire.store import BatchOut, StoreItemOut
 
 from mnema_client.calls import JSON, model_reader
 from mnema_client.client import AsyncMnema, Mnema
+from mnema_client.errors import CannotBeSent
 from mnema_client.requests import encode_json
 from mnema_client.transport import Call, Retry
 
@@ -54,7 +55,7 @@ class MnemaStore(BaseStore):
         retry: Retry | None = None,
     ) -> None:
         if index is not None and index.keys() - {"fields"}:
-            raise ValueError("index may contain only 'fields': the server chooses the embedding model")
+            raise CannotBeSent("index may contain only 'fields': the server chooses the embedding model")
         self._fields: Sequence[str] = () if index is None else index.get("fields") or ["$"]
         self._user_of = user_of
         self.ttl_config = ttl

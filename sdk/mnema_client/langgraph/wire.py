@@ -18,6 +18,7 @@ from langgraph.checkpoint.base import (
 )
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
+from mnema_client.errors import CannotBeSent
 from mnema_client.transport import Call
 
 T = TypeVar("T")
@@ -54,9 +55,9 @@ def place_of(config: RunnableConfig, user_id: str | None) -> Place:
     named = config["configurable"]
     user = user_of(config, user_id)
     if user is None:
-        raise ValueError("no user: give the saver a user_id, or name one in the config's configurable")
+        raise CannotBeSent("no user: give the saver a user_id, or name one in the config's configurable")
     if named["thread_id"] is None:
-        raise ValueError("no thread: name a thread_id in the config's configurable")
+        raise CannotBeSent("no thread: name a thread_id in the config's configurable")
     return Place(
         user,
         str(named["thread_id"]),
@@ -72,7 +73,7 @@ def user_of(config: RunnableConfig | None, user_id: str | None) -> str | None:
     if named is None:
         return user_id
     if user_id is not None and str(named) != user_id:
-        raise ValueError(f"this saver belongs to user {user_id!r}, but the config names {named!r}")
+        raise CannotBeSent(f"this saver belongs to user {user_id!r}, but the config names {named!r}")
     return str(named)
 
 

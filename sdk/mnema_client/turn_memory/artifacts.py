@@ -7,6 +7,7 @@ from mnema_wire.bases import Answered
 from mnema_wire.turn_memory import ArtifactKindName, ArtifactPageOut
 
 from mnema_client import turn_calls
+from mnema_client.errors import CannotBeSent
 from mnema_client.transport import Call
 from mnema_client.turn_memory.flows import Flow
 
@@ -66,7 +67,7 @@ def save_artifact(fields: ArtifactFields) -> Flow[Answered]:
     if kind == TURN_LOG and "turn_log" in content:
         return (yield from _restore_log(fields, content["turn_log"]))
     if content.get("turn_id") not in (None, fields.get("turn_id")):
-        raise ValueError(f"the content is of turn {content['turn_id']!r}, turn_id is {fields.get('turn_id')!r}")
+        raise CannotBeSent(f"the content is of turn {content['turn_id']!r}, turn_id is {fields.get('turn_id')!r}")
     sent = {name: part for name, part in content.items() if name not in SET_BY_SERVER[kind]}
     stored: Answered = yield _write_call(kind, fields, sent)
     return stored
@@ -112,13 +113,13 @@ def _restore_log(fields: ArtifactFields, log: Mapping[str, Any]) -> Flow[Answere
 
 def _check_fields(kind: str, fields: ArtifactFields) -> None:
     if kind not in INDEX_ONLY:
-        raise ValueError(f"the server alone writes artifacts of kind {kind!r}; you can save: {', '.join(INDEX_ONLY)}")
+        raise CannotBeSent(f"the server alone writes artifacts of kind {kind!r}; you can save: {', '.join(INDEX_ONLY)}")
     if fields.get("index_only") not in (None, INDEX_ONLY[kind]):
-        raise ValueError(f"an artifact of kind {kind!r} has index_only={INDEX_ONLY[kind]}")
+        raise CannotBeSent(f"an artifact of kind {kind!r} has index_only={INDEX_ONLY[kind]}")
     if kind != ACTIVE_SET and fields.get("turn_id") is None:
-        raise ValueError(f"an artifact of kind {kind!r} needs a turn_id")
+        raise CannotBeSent(f"an artifact of kind {kind!r} needs a turn_id")
     if kind != FINGERPRINT and fields.get("extra_tags"):
-        raise ValueError(f"only an artifact of kind {FINGERPRINT!r} may have extra_tags")
+        raise CannotBeSent(f"only an artifact of kind {FINGERPRINT!r} may have extra_tags")
 
 
 def _write_call(kind: str, fields: ArtifactFields, content: dict[str, Any]) -> Call[Answered]:

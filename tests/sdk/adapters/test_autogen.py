@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from mnema_client import AsyncMnema, NotAllowed, Unauthenticated
+from mnema_client import AsyncMnema, CannotBeSent, NotAllowed, Unauthenticated
 
 pytest.importorskip("autogen_agentchat", reason="autogen is not installed: it needs another protobuf than our pins")
 
@@ -56,7 +56,7 @@ async def test_what_is_added_is_found_with_its_metadata(memory: AsyncMnema) -> N
     assert found[0].metadata.items() >= {"ticket": 7, "category": "goals", "thread_id": "chat-1"}.items()
     asked = MemoryContent(content={"harbour": "Trieste"}, mime_type=MemoryMimeType.JSON)
     assert any("Trieste" in str(one.content) for one in (await kept.query(asked)).results)
-    with pytest.raises(ValueError, match="not image"):
+    with pytest.raises(CannotBeSent, match="not image"):
         await kept.add(MemoryContent(content=Image.from_base64(PIXEL), mime_type=MemoryMimeType.IMAGE))
 
 

@@ -81,17 +81,17 @@ async def test_all_pages_are_fetched_and_the_title_takes_one_artifact(
 
 
 async def test_what_a_kind_cannot_have_is_refused_before_it_is_sent(context: Context) -> None:
-    with pytest.raises(ValueError, match=r"the server alone writes artifacts of kind 'conversation\.memory"):
+    with pytest.raises(CannotBeSent, match=r"the server alone writes artifacts of kind 'conversation\.memory"):
         await context.save("conversation.memory.bucket.v1", {})
-    with pytest.raises(ValueError, match="index_only=False"):
+    with pytest.raises(CannotBeSent, match="index_only=False"):
         await context.save("artifact:turn.log", {"user_text": "x"}, index_only=True)
-    with pytest.raises(ValueError, match="needs a turn_id"):
+    with pytest.raises(CannotBeSent, match="needs a turn_id"):
         await context.save(FINGERPRINT, {}, turn_id=None)
-    with pytest.raises(ValueError, match="extra_tags"):
+    with pytest.raises(CannotBeSent, match="extra_tags"):
         await context.save(REACTION, {"reaction": "ok"}, extra_tags=["mine"])
-    with pytest.raises(ValueError, match="the content is of turn 'turn_2', turn_id is 'turn_1'"):
+    with pytest.raises(CannotBeSent, match="the content is of turn 'turn_2', turn_id is 'turn_1'"):
         await context.save(FINGERPRINT, {"turn_id": "turn_2"})
-    with pytest.raises(ValueError, match="urgency: unknown field"):
+    with pytest.raises(CannotBeSent, match="urgency: unknown field"):
         await context.save(FINGERPRINT, {"urgency": 1})
     assert (await context.fetch())["items"] == []
 
