@@ -37,5 +37,15 @@ COMMANDS = (
     LazyCommand(
         "export", "mnema_cli.people:export_user", "Write all data of a user to a file, one JSON record a line."
     ),
+    LazyCommand(
+        "export-skills",
+        "mnema_cli.skills:export_skills",
+        "Write each procedure of a user as a skill, `mnema-…/SKILL.md`; remove the skills of procedures that ended.",
+    ),
+    LazyCommand(
+        "hook",
+        "mnema_cli.hook:run_hook",
+        "Serve a hook of a coding agent: recall at the first prompt of a goal, store the turns when it stops.",
+    ),
     LazyCommand("erase", "mnema_cli.people:erase_user", "Erase a user for good and print the receipt."),
 )

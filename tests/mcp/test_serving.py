@@ -1,11 +1,16 @@
 """/mcp as part of the server: any replica answers, and a stop waits only for running requests."""
 
 import asyncio
+import json
 import time
+from pathlib import Path
 from typing import Any
 
 import httpx
+import httpx2
 import pytest
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
 
 from app.api.main import create_app
 from app.bootstrap import Doubles
@@ -15,6 +20,8 @@ from app.ports import Embedder, Embedding
 from tests.api import calls
 from tests.factories import Caller, Clock, KeepOpen, serve
 from tests.mcp.connections import HEADERS, answered, ask, by_http, by_stdio, call, plain_text, text
+
+PLUGIN = Path(__file__).resolve().parents[2] / "sdk" / "coding-agents" / "claude-code" / ".mcp.json"
 
 
 class Slow(KeepOpen):
@@ -128,3 +135,19 @@ async def test_before_the_start_nothing_is_served() -> None:
     transport = httpx.ASGITransport(create_app(), raise_app_exceptions=False)
     async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
         calls.refused(await client.post(PATH, json=call({})), 500, "internal_error")
+
+
+async def test_the_plugin_of_claude_code_connects_as_its_user(server: str, caller: Caller) -> None:
+    declaration = PLUGIN.read_text().replace("${MNEMA_URL:-http://127.0.0.1:8000}", server)
+    entry = json.loads(declaration.replace("${MNEMA_API_KEY}", caller.key).replace("${MNEMA_USER}", "maya"))
+    declared = entry["mcpServers"]["mnema"]
+    async with (
+        httpx2.AsyncClient(headers=declared["headers"], trust_env=False, timeout=30) as http,
+        Client(streamable_http_client(declared["url"], http_client=http), cache=None) as client,
+    ):
+        told = {"text": "Maya deploys on Thursdays.", "category": "tasks"}
+        answered(await client.call_tool("memory_remember", told))
+        found = answered(await client.call_tool("memory_query", {"agent": "planner", "query": "when do we deploy?"}))
+        assert "Maya deploys on Thursdays." in found["items"][0]["text"]
+        asked = {"agent": "planner", "query": "x", "filters": {"user_id": "tom"}}
+        assert (await client.call_tool("memory_query", asked)).is_error
