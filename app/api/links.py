@@ -226,6 +226,8 @@ API_KEY = _operation_link("operator_revoke_key", tenant_id=_PATH_TENANT_ID, key_
 API_KEYS = _operation_link(
     "operator_revoke_key", tenant_id=_PATH_TENANT_ID, key_id="$response.body#/items/0/id"
 ) | _next_page_link("operator_list_keys", tenant_id=_PATH_TENANT_ID)
+OWN_KEY = _operation_link("keys_revoke", key_id="$response.body#/id")
+OWN_KEYS = _operation_link("keys_revoke", key_id="$response.body#/items/0/id") | _next_page_link("keys_listed")
 RULES = _operation_link("tenant_config_get_version", version="$response.body#/version") | _operation_link(
     "tenant_config_history"
 )

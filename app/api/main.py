@@ -25,7 +25,7 @@ from app.api.routes.receipts import queries, usage
 from app.api.routes.retention import imports, users
 from app.api.routes.sources import files, sources
 from app.api.routes.tenancy import config as tenant_config
-from app.api.routes.tenancy import operator
+from app.api.routes.tenancy import keys, operator
 from app.api.routes.turn_memory import context, extraction, feedback
 from app.api.routes.turn_memory import turns as turn_memory
 from app.api.routes.webhooks import webhooks
@@ -115,6 +115,7 @@ SERVED = (
     saver,
     jobs,
     operator,
+    keys,
     tenant_config,
     ops,
     overview,

@@ -13,6 +13,7 @@ from app.config.operator_key import read_operator_key
 from app.config.settings import Settings
 from app.storage.tenancy import tenant_removal
 from app.storage.tenancy.tenants import TenantStorage
+from app.usecases.tenancy.keys import ManageKeys
 from app.usecases.tenancy.limits import Limits
 from app.usecases.tenancy.operators import Operators
 from app.usecases.tenancy.rules import ManageRules
@@ -27,6 +28,7 @@ class TenancyUseCases:
     limits: Limits
     rules: ManageRules
     operators: Operators
+    keys: ManageKeys
 
 
 def build_tenancy(parts: SharedParts) -> TenancyUseCases:
@@ -34,12 +36,14 @@ def build_tenancy(parts: SharedParts) -> TenancyUseCases:
     storage = TenantStorage(parts.uow)
     counters = build_shared_counters(parts.settings, parts.worker)
     tenants = Tenants(storage, parts.policies, parts.clock, parts.settings.key_cache_s)
+    keys = ManageKeys(tenants, storage, parts.clock)
     key = read_operator_key(parts.settings.operator_key_file)
     return TenancyUseCases(
         tenants=tenants,
         limits=Limits(parts.policies.defaults.limits, counters, storage.get_tenant_name, parts.access, parts.clock),
         rules=build_rules(parts),
-        operators=Operators(tenants, storage, key, parts.clock),
+        operators=Operators(tenants, storage, key, keys),
+        keys=keys,
     )
 
 

@@ -1,6 +1,6 @@
 """The methods for people who look after a tenant: overview, receipts, batches, jobs and rules."""
 
-from mnema_client import batches, calls, overview, receipts, tenant_rules, webhooks
+from mnema_client import api_keys, batches, calls, overview, receipts, tenant_rules, webhooks
 from mnema_client.methods import Method, PagesMethod
 
 
@@ -51,6 +51,12 @@ class AdministrationMethods:
     tenant_config_version = Method(tenant_rules.tenant_config_version)
     tenant_config_diff = Method(tenant_rules.tenant_config_diff)
     rollback_tenant_config = Method(tenant_rules.rollback_tenant_config)
+
+    # the tenant's API keys, which need scope admin
+    list_keys = PagesMethod(api_keys.key_page)
+    key_page = Method(api_keys.key_page)
+    create_key = Method(api_keys.create_key)
+    revoke_key = Method(api_keys.revoke_key)
 
     # webhooks, which need scope admin
     create_webhook = Method(webhooks.create_webhook)

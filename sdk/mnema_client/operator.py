@@ -7,8 +7,9 @@ from pathlib import Path
 from uuid import UUID
 
 from mnema_wire.bases import Page
-from mnema_wire.operator import ApiKey, CreatedKey, NewKey, NewTenant, Scope, Tenant, TenantUsage
+from mnema_wire.operator import ApiKey, CreatedKey, NewTenant, Scope, Tenant, TenantUsage
 
+from mnema_client.api_keys import new_key_call
 from mnema_client.calls import JSON, get_call, ignore_body, json_body, model_reader, path_id
 from mnema_client.errors import NotConfigured
 from mnema_client.methods import AsyncClient, Method, PagesMethod, SyncClient
@@ -48,10 +49,7 @@ def create_key(
     expires_at: Moment | None = None,
 ) -> Call[CreatedKey]:
     """Create a key of a tenant. Only the answer has the plain key. It is retried only if surely nothing was done."""
-    chosen = None if agents is None else list(agents)
-    content = json_body(NewKey, scopes=list(scopes), name=name, agents=chosen, expires_at=expires_at)
-    path = f"{_tenant_path(tenant_id)}/keys"
-    return Call("POST", path, model_reader(CreatedKey), content=content, headers=dict(JSON), repeatable=False)
+    return new_key_call(f"{_tenant_path(tenant_id)}/keys", scopes, name, agents, expires_at)
 
 
 def revoke_key(tenant_id: UUID | str, key_id: UUID | str) -> Call[None]:

@@ -1,4 +1,4 @@
-"""Tenants, their API keys and their usage, for the operator."""
+"""Tenants and their usage, for the operator; API keys, also for a tenant's administrators."""
 
 from datetime import date, datetime
 from typing import Annotated, Literal, get_args

@@ -123,6 +123,7 @@ async def test_no_read_with_any_parameter_shows_a_hidden_category(room: Room) ->
     places["query_id"] = (await ask(room.planner, "distress", agent="planner", thread_id=THREAD))["query_id"]
     hook = await room.admin.post("/webhooks", json={"url": "http://127.0.0.1:9/cellar"})
     places |= {"webhook_id": hook.json()["id"], "delivery_id": hook.json()["id"]}
+    places["key_id"] = (await room.admin.post("/keys", json={"scopes": ["query"]})).json()["id"]
     values += ["What are my favorite hideouts?", "What's my first favorite?", TOPIC]
     reading = [o for o in await guarded(room.planner) if o.method == "GET" or o.name in READS | CHAT_READS]
     # receipts come first, because they tell the planner what it asked

@@ -74,6 +74,7 @@ async def places_of(client: httpx.AsyncClient, text: str) -> dict[str, str]:
         assert (await client.delete(f"/webhooks/{hook['id']}")).is_success
     hook = await client.post("/webhooks", json={"url": NOWHERE})
     places |= {"webhook_id": hook.json()["id"], "delivery_id": str(uuid4())}
+    places["key_id"] = (await client.post("/keys", json={"scopes": ["query"]})).json()["id"]
     turn_path, said_by = f"/conversations/{THREAD}/turns/turn_1", {"user_id": "maya", "user_text": text}
     assert (await client.put(turn_path, json=said_by)).is_success
     return {**places, **ENTITY, "thread_id": THREAD, "conversation_id": THREAD, "user_id": "maya", "turn_id": "turn_1"}

@@ -67,6 +67,7 @@ OWNED = (
     "{topic_key}",
     "{source_id}",
     "{webhook_id}",
+    "{key_id}",
 )
 ANY_USER = {
     "POST /users/{user_id}/context/patches",  # creates the caller's own user of that name
@@ -164,6 +165,7 @@ async def seed(client: httpx.AsyncClient) -> dict[str, str]:
     path = f"/conversations/{NAMES['thread_id']}/turns/{REMEMBERED}/fingerprint"
     assert (await client.put(path, json=print_)).status_code == 200
     hook = await client.post("/webhooks", json={"url": "http://127.0.0.1:9/of-zorblax", "user_id": NAMES["user_id"]})
+    key = await client.post("/keys", json={"name": "key-of-zorblax", "scopes": ["query"]})
     said = {
         "remembered": REMEMBERED,
         "said": SAID,
@@ -189,6 +191,7 @@ async def seed(client: httpx.AsyncClient) -> dict[str, str]:
         | {"tag": "tag-of-zorblax", "cursor": cursor, "job": turn["jobs"][0], "patch": waiting["id"]}
         | {"batch": batch["batch_id"], "reason": "reason-of-zorblax", "batch tag": "batch-tag-of-zorblax"}
         | {"query": asked["query_id"], "webhook": hook.json()["id"], "webhook url": "http://127.0.0.1:9/of-zorblax"}
+        | {"key": key.json()["id"], "key name": "key-of-zorblax", "key prefix": key.json()["prefix"]}
     )
 
 
@@ -220,7 +223,7 @@ async def everything(client: httpx.AsyncClient, secrets: dict[str, str]) -> dict
     for path in ("", "/patches"):
         seen[f"context{path}"] = (await client.get(f"/users/{NAMES['user_id']}/context{path}")).json()
     source = f"/sources/{secrets['source']}"
-    for path in ("/webhooks", "/memory/batches", "/sources", source, f"{source}/files", f"{source}/jobs"):
+    for path in ("/keys", "/webhooks", "/memory/batches", "/sources", source, f"{source}/files", f"{source}/jobs"):
         seen[path] = (await client.get(path)).json()
     everywhere = {"searches": [{"limit": 1000}], "lists": [{}]}
     seen["store"] = (await client.post("/store/batch", json=everywhere)).json()
@@ -258,7 +261,7 @@ def places_in(secrets: dict[str, str], path: str) -> list[dict[str, str]]:
     more |= {"conversation_id": NAMES["thread_id"], "turn_id": TURN_ID, "path": secrets["file path"]}
     more |= {"query_id": secrets["query"], "entity_type": "user", "entity_id": NAMES["user_id"]}
     more |= {"source_id": secrets["source"], "file_id": secrets["file"], "index_job_id": secrets["index job"]}
-    more |= {"webhook_id": secrets["webhook"], "delivery_id": secrets["webhook"]}
+    more |= {"webhook_id": secrets["webhook"], "delivery_id": secrets["webhook"], "key_id": secrets["key"]}
     more |= dict.fromkeys(("version", "from_version", "to_version"), "0")
     for kind in ("memory", "fact"):
         ids = [secret for name, secret in secrets.items() if name.startswith(f"{kind} ")]

@@ -58,6 +58,7 @@ SELECT id, name, prefix, agents, scopes, created_at, expires_at, revoked_at FROM
 WHERE tenant_id = $1 AND ($2::timestamptz IS NULL OR (created_at, id) > ($2, $3::uuid))
 ORDER BY created_at, id LIMIT $4
 """
+_END = "SELECT expires_at FROM api_keys WHERE tenant_id = $1 AND id = $2"
 _PAGE_TENANTS = "SELECT * FROM list_tenants() WHERE $1::text IS NULL OR name > $1 ORDER BY name LIMIT $2"
 
 
@@ -141,6 +142,12 @@ class TenantStorage:
         async with self._uow.read(principal) as tx:
             rows = await tx.fetch(_LIST, principal.tenant_id, *(after or (None, None)), limit)
         return [_key_from_row(row) for row in rows]
+
+    async def get_key_end(self, principal: Principal) -> datetime | None:
+        """Return the time at which the principal's own key expires; None if it does not."""
+        async with self._uow.read(principal) as tx:
+            end: datetime | None = await tx.fetchval(_END, principal.tenant_id, principal.key_id)
+        return end
 
     async def revoke_key(self, principal: Principal, key_id: UUID) -> bool:
         """Revoke a key and delete its delta cursors; return False if it does not exist or was revoked before."""

@@ -11,12 +11,12 @@ from uuid import UUID
 
 import structlog
 
-from app.domain.errors import InvalidInput, NotFound, Unauthenticated
-from app.domain.paging import Page, cut_page, decode_cursor, decode_text, encode_cursor, encode_place
+from app.domain.errors import NotFound, Unauthenticated
+from app.domain.paging import Page, cut_page, decode_text, encode_place
 from app.domain.principal import Principal
 from app.domain.tenancy.operators import OperatorDisabled, TooManyAttempts, WrongAttempts
-from app.ports import Clock
 from app.storage.tenancy.tenants import ApiKey, Tenant, TenantStorage
+from app.usecases.tenancy.keys import ManageKeys
 from app.usecases.tenancy.tenants import Tenants
 
 log = structlog.get_logger(__name__)
@@ -34,14 +34,14 @@ class Operators:
         tenants: Tenants,
         storage: TenantStorage,
         key: str | None,
-        clock: Clock,
+        keys: ManageKeys,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         """Take the operator's `key`; None refuses every caller. `now` returns seconds."""
         self._tenants = tenants
         self._storage = storage
+        self._keys = keys
         self._digest = None if key is None else _digest_of(key)
-        self._clock = clock
         self._now = now
         self._wrong = WrongAttempts()
 
@@ -84,8 +84,7 @@ class Operators:
     async def list_keys(self, tenant_id: UUID, cursor: str | None, limit: int) -> Page[ApiKey]:
         """Return a page of the tenant's keys, oldest first, revoked ones too. Raise NotFound or InvalidCursor."""
         await self.get_tenant(tenant_id)
-        rows = await self._storage.page_keys(Principal(tenant_id), decode_cursor(cursor), limit + 1)
-        return cut_page(rows, limit, lambda key: encode_cursor((key.created_at, key.id)))
+        return await self._keys.list_keys(_operator_of(tenant_id), cursor, limit)
 
     async def create_key(
         self,
@@ -100,20 +99,23 @@ class Operators:
         Raise NotFound, InvalidInput or UnknownAgent.
         """
         await self.get_tenant(tenant_id)
-        if expires_at is not None and expires_at <= self._clock.now():
-            raise InvalidInput("expires_at lies in the past")
-        key, plain = await self._tenants.create_key(tenant_id, name, scopes, agents, expires_at)
+        key, plain = await self._keys.create_key(_operator_of(tenant_id), name, scopes, agents, expires_at)
         self._log_change("create_key", tenant_id, key_id=str(key.id), scopes=list(key.scopes))
         return key, plain
 
     async def revoke_key(self, tenant_id: UUID, key_id: UUID) -> None:
         """Revoke a key. Raise NotFound if the tenant has no such key or it is revoked already."""
         await self.get_tenant(tenant_id)
-        await self._tenants.revoke_key(tenant_id, key_id)
+        await self._keys.revoke_key(_operator_of(tenant_id), key_id)
         self._log_change("revoke_key", tenant_id, key_id=str(key_id))
 
     def _log_change(self, action: str, tenant_id: UUID, **fields: Any) -> None:
         log.info("operator_change", action=action, tenant=str(tenant_id), **fields)
+
+
+def _operator_of(tenant_id: UUID) -> Principal:
+    """Return the operator as a principal of this tenant, without a key."""
+    return Principal(tenant_id, scopes=frozenset({"admin"}))
 
 
 def _digest_of(key: str) -> bytes:
