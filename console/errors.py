@@ -21,7 +21,7 @@ def explain_error(error: Exception) -> tuple[str, str]:
     """Return a title and a reason. The reason quotes the API; it may be shown as text only."""
     if not isinstance(error, MnemaError):
         return "Something went wrong", f"{type(error).__name__}. The console's log has more."
-    reason = reveal_text(error.detail[:LONGEST_REASON])
+    reason = reveal_text(error.detail[:LONGEST_REASON]).replace("`", "")  # which marks names in the API's texts
     if error.request_id:
         reason += f" (request {error.request_id})"
     return _title(error), reason

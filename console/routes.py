@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from console.context import PageContext
 from console.pages import (
     answer,
+    ask,
     events,
     facts,
     graph,
@@ -18,6 +19,7 @@ from console.pages import (
     rules,
     sources,
     threads,
+    webhooks,
 )
 from console.pages import bin as bin_page
 
@@ -42,6 +44,7 @@ ROUTES = [
     PageRoute("/memories", "Memories", memories.show, "search", "m"),
     PageRoute("/memories/{memory_id}", "Memory", memory.show, below="/memories"),
     PageRoute("/answers/{query_id}", "Answer", answer.show, below="/threads"),
+    PageRoute("/ask", "Ask as an agent", ask.show, "question_answer", "a"),
     PageRoute("/graph", "Graph", graph.show, "hub", "g"),
     PageRoute("/threads", "Threads", threads.show, "forum", "t"),
     PageRoute("/people", "People", people.show, "group", "p"),
@@ -51,5 +54,6 @@ ROUTES = [
     PageRoute("/events", "Events and usage", events.show, "insights", "e"),
     PageRoute("/jobs", "Jobs", jobs.show, "work_history", "j"),
     PageRoute("/rules", "Rules", rules.show, "rule", "r"),
+    PageRoute("/webhooks", "Webhooks", webhooks.show, "webhook", "w"),
     PageRoute("/keys", "Keys", keys.show, "vpn_key", "k"),
 ]

@@ -3,13 +3,18 @@
 Each entry has the text and, if it says good, warning or bad, the colour of its mark.
 """
 
+import re
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
+from mnema_wire.limits import SHARED_USER
+
 from console.texts import shorten_text
 
 LONGEST_WORD = 60
+KEY_USER = re.compile("key-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+"""The user of chats that name none: the key that they come with."""
 
 
 class Word(NamedTuple):
@@ -34,7 +39,7 @@ MEMORY_STATES: Words = {
     "soft_deleted": Word("In the bin", "bad"),
 }
 MEMORY_TYPES = _plain(
-    semantic="Fact",
+    semantic="Statement",
     episodic="Episode",
     procedural="How-to",
     insight="Insight",
@@ -68,7 +73,7 @@ JOB_KINDS = _plain(
     purge="Empty the bin",
     evict="Keep to the limit of memories",
     retention="Delete what is too old to keep",
-    consolidate="Merge memories of one fact",
+    consolidate="Merge memories that say the same",
     consent="Let old proposals expire",
     after_turn="Follow up a turn",
     reflect_turn="Learn from a turn",
@@ -96,7 +101,7 @@ OPERATIONS = MappingProxyType(
             link="Relate memories",
             classify="Examine a new text",
             capture="Look for memories in a turn",
-            extract="Take a fact from a turn",
+            extract="Take a memory from a turn",
             insight="Guess about the user",
             summary="Summarise a thread",
             reconcile="Bring a conversation up to date",
@@ -136,6 +141,52 @@ INDEX_CAUSES = _plain(
     schedule="by schedule",
     removed="the source was removed",
 )
+DROP_REASONS = _plain(
+    threshold="less similar to the question than most",
+    score_threshold="scored too low",
+    rag_length="its category has enough items already",
+    rank="others scored higher",
+    diversity="too close to an item that is in",
+    relevance="unlikely to help",
+    question="a question itself, no statement",
+    duplicate="says the same as an item that is in",
+    budget="no room left in the answer",
+)
+"""Reasons that keep a candidate out of an answer."""
+SCORE_PARTS = _plain(
+    dense="its meaning is close to the question's",
+    lexical="it has words of the question",
+    late="its words match the question's one by one",
+    context="it fits what was said before",
+    top_words="it has the rarest words of the question",
+    rerank="the reranker found that it answers",
+    relevance="it is likely to help",
+    recency="it is recent",
+    importance="it is important",
+    pinned="it is pinned",
+    relation="it is related to another match",
+    thread="it is of this thread",
+    insight="it is an insight",
+)
+"""Reasons for an item, by the part of its score."""
+LEFT_REASONS = _plain(
+    unchanged="had it already",
+    chunk="part of a document",
+    fact_memory="of a fact",
+    procedural="a how-to, which stays in its category",
+    duplicate_text="would say the same as another one",
+    too_many_tags="would have too many tags",
+    metadata_too_large="would have too much metadata",
+    changed="changed since",
+    undone="undone before",
+    unknown_category="of a category that is gone",
+)
+"""Reasons that a batch left a memory as it was."""
+DELIVERY_STATES: Words = {
+    "pending": Word("Waiting", "warn"),
+    "delivered": Word("Delivered", "good"),
+    "dead": Word("Failed for good", "bad"),
+}
 PROPOSAL_STATES: Words = {
     "pending": Word("Waiting for a decision", "warn"),
     "approved": Word("Approved", "good"),
@@ -166,6 +217,13 @@ HEALTH: Words = {
     "degraded": Word("Degraded", "warn"),
     "unavailable": Word("Unavailable", "bad"),
 }
+
+
+def explain_user(user_id: str) -> str:
+    """Return what a user is that is no person; "" for a person."""
+    if user_id == SHARED_USER:
+        return "shared by all users"
+    return "chats of a key without a user" if KEY_USER.fullmatch(user_id) else ""
 
 
 def name_word(words: Words, raw: str) -> str:

@@ -6,10 +6,11 @@ from mnema_wire.receipts import ToldQuery
 
 from console.context import PageContext
 from console.pages.told_items import explain_degraded, show_told
+from console.times import format_time
 from console.widgets.pairs import show_pairs
 from console.widgets.section import Section
 from console.widgets.states import show_empty_state, show_note
-from console.widgets.text import format_time, show_id, show_link
+from console.widgets.text import show_id, show_link, show_user
 
 
 def show(page: PageContext) -> None:
@@ -37,7 +38,7 @@ def _show_circumstances(told: ToldQuery) -> None:
     pairs = {
         "when": format_time(told.ts),
         "agent": told.agent or f"({told.via})",
-        "user": (lambda: show_link(user, "/people", user_id=user)) if user else "all of the tenant",
+        "user": (lambda: show_user(user)) if user else "all of the tenant",
         "thread": (lambda: show_link(thread, "/threads", thread_id=thread)) if thread else "none",
         "tokens": "" if told.tokens is None else str(told.tokens),
         "best relevance": "" if told.relevance is None else f"{told.relevance:.2f}",

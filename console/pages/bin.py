@@ -6,12 +6,13 @@ from nicegui import ui
 
 from console.context import PageContext
 from console.texts import shorten_text
+from console.times import format_time
 from console.widgets.acting import change_and_reload
 from console.widgets.confirm import ask_confirmation
 from console.widgets.filters import FilterForm
 from console.widgets.keyset import KeysetList
 from console.widgets.states import show_note
-from console.widgets.text import format_time, show_chips, show_line, show_link, show_time
+from console.widgets.text import show_chips, show_link, show_time, show_user
 from console.words import MEMORY_TYPES, name_word
 
 PAGE_ITEMS = 25
@@ -39,7 +40,7 @@ class Bin:
                 self._fetch,
                 {
                     "Memory": lambda memory: show_link(memory.text or "(no text)", f"/memories/{memory.id}"),
-                    "User": lambda memory: show_line(memory.user_id, 60),
+                    "User": lambda memory: show_user(memory.user_id),
                     "Category": lambda memory: show_chips([memory.category, name_word(MEMORY_TYPES, memory.type)]),
                     "In the bin since": lambda memory: show_time(memory.updated_at),
                     "Deleted for good": lambda memory: show_time(memory.purge_at),

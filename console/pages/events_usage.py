@@ -13,7 +13,7 @@ from console.widgets.chart import show_day_chart
 from console.widgets.keyset import KeysetList
 from console.widgets.section import Section, heading
 from console.widgets.states import show_empty_state
-from console.widgets.text import show_line, show_link
+from console.widgets.text import show_line, show_user
 
 PAGE_ITEMS = 25
 DAYS = 30
@@ -81,7 +81,7 @@ def _show_user(used: Usage) -> None:
     if used.user_id is None:
         show_line("no user")
     else:
-        show_link(used.user_id, "/people", user_id=used.user_id)
+        show_user(used.user_id)
 
 
 def _show_number(number: int) -> None:

@@ -10,6 +10,7 @@ from nicegui import ui
 
 from console.context import PageContext, SessionOver
 from console.texts import shorten_text
+from console.widgets.counted import CountedText
 from console.widgets.keyset import KeysetList
 from console.widgets.section import heading
 from console.widgets.states import show_error
@@ -18,7 +19,8 @@ from console.widgets.words import show_mark
 from console.words import CHANGES, FACT_ACTIONS
 
 HISTORY_ITEMS = 20
-LONGEST_VALUE = 10_000
+LONGEST_VALUE = 200
+"""Characters of a value, as the server has them unless its operator or the tenant's rules chose others."""
 
 
 def name_fact(fact: Fact) -> str:
@@ -35,8 +37,8 @@ class ValueDialog:
         self._on_saved = on_saved
         with ui.dialog().props('aria-label="Edit the fact"') as self._dialog, ui.card().classes("dialog"):
             heading(f"Edit {name_fact(fact)}")
-            self._value = ui.input("Value", value=fact.value).props("outlined autofocus autocomplete=off")
-            self._value.classes("wide").mark("fact-value").on("keydown.enter", self._save)
+            self._value = CountedText("Value", LONGEST_VALUE, fact.value)
+            self._value.field.props("autofocus").mark("fact-value").on("keydown.enter.prevent", self._save)
             self._state = ui.element("div").classes("stack")
             with ui.element("div").classes("row end"):
                 ui.button("Cancel", on_click=self._dialog.delete).props("outline")
@@ -48,7 +50,7 @@ class ValueDialog:
         self._dialog.open()
 
     async def _save(self) -> None:
-        value = (self._value.value or "").strip()[:LONGEST_VALUE]
+        value = self._value.value.strip()
         if value == self._fact.value:
             self._dialog.delete()
             return

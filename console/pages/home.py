@@ -14,7 +14,7 @@ from console.texts import shorten_text
 from console.widgets.bars import show_bars
 from console.widgets.section import Section
 from console.widgets.states import show_empty_state, show_note
-from console.widgets.text import show_chips, show_line, show_link, show_time
+from console.widgets.text import show_chips, show_link, show_time, show_user
 from console.widgets.words import show_mark, show_word
 from console.words import CHECKS, HEALTH, JOB_STATES, MEMORY_TYPES, OPERATIONS, name_word
 
@@ -86,7 +86,7 @@ async def _fetch_recent(page: PageContext) -> Page[Memory]:
 
 def _show_recent(found: Page[Memory]) -> None:
     if not found.items:
-        show_empty_state("No memories yet", "Write one: POST /memory, or `mnema remember` on the command line.")
+        show_empty_state("No memories yet", "Write one: POST /memory, or mnema remember on the command line.")
         return
     with ui.element("ul").classes("stack plain"):
         for memory in found.items:
@@ -94,7 +94,7 @@ def _show_recent(found: Page[Memory]) -> None:
                 show_link(memory.text, f"/memories/{memory.id}")
                 with ui.element("div").classes("row"):
                     show_chips([memory.category, name_word(MEMORY_TYPES, memory.type)])
-                    show_line(memory.user_id, 60).classes("soft")
+                    show_user(memory.user_id)
                     show_time(memory.updated_at)
 
 

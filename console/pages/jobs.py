@@ -12,11 +12,12 @@ from nicegui import ui
 from console.context import PageContext, page_address
 from console.session import COOKIE_PATH
 from console.texts import shorten_text
+from console.times import format_time
 from console.widgets.keyset import KeysetList, Table
 from console.widgets.pairs import show_pairs
 from console.widgets.section import Section, heading
 from console.widgets.states import show_empty_state, show_note
-from console.widgets.text import format_time, show_id, show_line, show_link, show_text, show_time
+from console.widgets.text import show_id, show_line, show_link, show_text, show_time
 from console.widgets.words import show_mark, show_word
 from console.words import JOB_KINDS, JOB_STATES, name_word
 

@@ -13,13 +13,14 @@ from console.context import PageContext
 from console.pages.memory_edit import EditDialog
 from console.pages.memory_timeline import Timeline
 from console.texts import shorten_text
+from console.times import format_time
 from console.widgets.acting import change_and_reload
 from console.widgets.confirm import ask_confirmation
 from console.widgets.keyset import KeysetList
 from console.widgets.pairs import show_pairs
 from console.widgets.section import Section, heading
 from console.widgets.states import show_empty_state
-from console.widgets.text import format_time, show_chips, show_id, show_line, show_link, show_text
+from console.widgets.text import show_chips, show_id, show_line, show_link, show_text, show_user
 from console.widgets.words import show_mark
 from console.words import MEMORY_STATES, MEMORY_TYPES, name_word
 
@@ -111,7 +112,7 @@ class MemoryPage:
 def _show_fields(memory: Memory) -> None:
     thread, newer = memory.thread_id, memory.superseded_by
     fields: dict[str, str | Callable[[], object] | None] = {
-        "user": lambda: show_link(memory.user_id, "/people", user_id=memory.user_id),
+        "user": lambda: show_user(memory.user_id),
         "category": lambda: show_chips([memory.category, name_word(MEMORY_TYPES, memory.type)]),
         "tags": (lambda: show_chips(memory.tags)) if memory.tags else None,
         "thread": (lambda: show_link(thread, "/threads", thread_id=thread)) if thread else None,

@@ -10,13 +10,10 @@ from mnema_wire.memory import Memory
 from nicegui import ui
 
 from console.context import PageContext, SessionOver
+from console.widgets.counted import LONGEST_NAME, LONGEST_TEXTS, CountedText, read_tags
 from console.widgets.differences import show_differences
 from console.widgets.section import heading
 from console.widgets.states import show_error, show_note
-
-MOST_TAGS = 100
-LONGEST_TEXT = 32_000
-"""Characters of the longest text of any type. The API knows the limit of each type."""
 
 MomentName = Literal["valid_from", "valid_to", "expires_at"]
 MOMENTS: Final[Mapping[MomentName, str]] = {
@@ -42,11 +39,11 @@ class EditDialog:
         self._on_saved = on_saved
         with ui.dialog().props('aria-label="Edit the memory"') as self._dialog, ui.card().classes("dialog"):
             heading("Edit the memory")
-            self._text = ui.textarea("Text", value=memory.text).classes("wide")
-            self._text.props(f"outlined autogrow maxlength={LONGEST_TEXT} counter")
-            self._text.mark("edit-text")
+            self._text = CountedText("Text", LONGEST_TEXTS[memory.type], memory.text)
+            self._text.field.mark("edit-text")
             with ui.element("div").classes("filters"):
-                self._category = ui.input("Category", value=memory.category).props("outlined dense autocomplete=off")
+                self._category = ui.input("Category", value=memory.category)
+                self._category.props(f"outlined dense autocomplete=off maxlength={LONGEST_NAME}")
                 self._importance = ui.select(list(range(1, 6)), label="Importance", value=memory.importance).props(
                     "outlined dense"
                 )
@@ -74,7 +71,7 @@ class EditDialog:
             changed["category"] = self._category.value.strip()
         if self._importance.value != memory.importance:
             changed["importance"] = self._importance.value
-        tags = [tag.strip() for tag in self._tags.value.split("\n", MOST_TAGS) if tag.strip()]
+        tags = read_tags(self._tags.value)
         if tags != list(memory.tags):
             changed["tags"] = tags
         for name, field in self._moments.items():

@@ -7,7 +7,7 @@ from console.pages.person import show_person
 from console.widgets.filters import LONGEST_FILTER, FilterForm
 from console.widgets.keyset import KeysetList
 from console.widgets.states import show_note
-from console.widgets.text import show_link, show_time
+from console.widgets.text import show_time, show_user
 
 PAGE_ITEMS = 50
 
@@ -34,7 +34,7 @@ def _show_users(page: PageContext) -> None:
             page,
             lambda cursor: page.memory.user_page(prefix=form.values.get("prefix"), limit=PAGE_ITEMS, cursor=cursor),
             {
-                "User": lambda user: show_link(user.user_id, "/people", user_id=user.user_id),
+                "User": lambda user: show_user(user.user_id),
                 "Memories": lambda user: ui.label(f"{user.memories:,}").classes("number"),
                 "Threads": lambda user: ui.label(f"{user.threads:,}").classes("number"),
                 "Last activity": lambda user: show_time(user.last_activity_at),

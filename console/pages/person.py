@@ -8,14 +8,16 @@ from nicegui import ui
 
 from console.context import PageContext
 from console.pages.person_consent import ConsentInbox
-from console.pages.person_export import export_person
 from console.texts import reveal_text, shorten_text
+from console.times import format_time
 from console.widgets.confirm import ask_confirmation
+from console.widgets.export import export_records
 from console.widgets.pairs import show_tiles
 from console.widgets.progress import show_progress
 from console.widgets.section import Section
 from console.widgets.states import show_empty_state, show_note
-from console.widgets.text import format_time, show_link, show_text, show_time
+from console.widgets.text import show_link, show_text, show_time
+from console.words import explain_user
 
 PLACES = {"Memories": "/memories", "Threads": "/threads", "Facts": "/facts", "Graph": "/graph", "Bin": "/bin"}
 
@@ -34,6 +36,8 @@ class PersonPage:
         show_link("All people", "/people")
         with ui.element("h2"):
             ui.label(reveal_text(user_id, 400)).classes("text")
+        if kind := explain_user(user_id):
+            show_note(f"This is no person: {kind}.")
         self._card = Section(page, self._fetch_card, self._show_card)
         self._context = Section(page, self._fetch_context, self._show_context, title="Context")
         self._inbox = ConsentInbox(page, user_id, self._context.refresh)
@@ -63,7 +67,7 @@ class PersonPage:
 
     async def _export(self) -> None:
         with self._work:
-            export_person(self._page, self._user)
+            export_records(self._page, self._user, self._page.memory.export(self._user))
 
     async def _erase(self) -> None:
         consequence = (

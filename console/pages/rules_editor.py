@@ -50,7 +50,11 @@ class RulesEditor:
         ).classes("editor")
         self._editor.props["data-label"] = "Rules as YAML"
         self._moves = MoveFields()
-        self._note = ui.input("Note for the history (optional)").classes("wide").props("dense outlined")
+        self._note = (
+            ui.input("Note for the history (optional)")
+            .classes("wide")
+            .props(f"dense outlined maxlength={LONGEST_NOTE}")
+        )
         with ui.element("div").classes("row"):
             ui.button("Validate", on_click=self._validate).props("outline")
             ui.button("Save", on_click=self._save)
@@ -64,7 +68,7 @@ class RulesEditor:
         try:
             moves = self._moves.read_moves()
         except ValueError:
-            ui.notify("Write each move as `old: new`.", type="warning")
+            ui.notify("Write each move as old: new.", type="warning")
             return None
         note = (self._note.value or "").strip()[:LONGEST_NOTE] or None
         try:

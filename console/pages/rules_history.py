@@ -79,7 +79,7 @@ class VersionView:
         try:
             moves = self._moves.read_moves()
         except ValueError:
-            ui.notify("Write each move as `old: new`.", type="warning")
+            ui.notify("Write each move as old: new.", type="warning")
             return
         consequence = "It becomes a new version, in force everywhere within 5 seconds. The history keeps all others."
         if not await ask_confirmation(f"Put version {self._version} in force?", consequence, action="Put in force"):

@@ -13,8 +13,9 @@ from console.pages.sources_parts import format_bytes, show_status
 from console.widgets.keyset import KeysetList
 from console.widgets.section import heading
 from console.widgets.states import show_note
-from console.widgets.text import show_chips, show_line, show_link, show_time
+from console.widgets.text import show_chips, show_line, show_link, show_time, show_user
 
+LONGEST_FIELD = 500
 PAGE_ITEMS = 25
 LONGEST_ID = 100
 SHARED_USER = "_shared"
@@ -50,7 +51,7 @@ class SourcesView:
                     "Indexed": lambda source: show_time(source.status.synced_at),
                 },
                 label="Sources",
-                empty=("No sources yet", "Add one below, or on the command line: `mnema source add FOLDER --upload`."),
+                empty=("No sources yet", "Add one below, or on the command line: mnema source add FOLDER --upload."),
             )
         if page.key.allows("write"):
             NewSourceForm(page)
@@ -72,7 +73,7 @@ class NewSourceForm:
                 self._user = _text_field("User (empty: all users)")
                 self._folder = _text_field("Folder of the server") if page.key.allows("admin") else None
             if self._folder is not None:
-                show_note("Without a folder, files are uploaded to the source. A folder must be below `source_roots`.")
+                show_note("Without a folder, files are uploaded to the source. A folder must be below source_roots.")
             with ui.element("div").classes("row"):
                 ui.button("Add", on_click=self._add)
 
@@ -92,7 +93,7 @@ class NewSourceForm:
 
 
 def _text_field(label: str, value: str = "") -> ui.input:
-    return ui.input(label, value=value).props("dense outlined autocomplete=off")
+    return ui.input(label, value=value).props(f"dense outlined autocomplete=off maxlength={LONGEST_FIELD}")
 
 
 def _show_source(source: DocumentSource) -> None:
@@ -111,4 +112,4 @@ def _show_files(source: DocumentSource) -> None:
 
 def _show_readers(source: DocumentSource) -> None:
     show_chips([source.category])
-    show_line("all users" if source.user_id == SHARED_USER else source.user_id, 60).classes("soft")
+    show_user(source.user_id)

@@ -20,19 +20,20 @@ from console.pages.sources_parts import (
     show_status,
 )
 from console.session import COOKIE_PATH
+from console.times import format_time
 from console.widgets.confirm import ask_confirmation
 from console.widgets.download import offer_download, safe_file_name, send_whole
 from console.widgets.keyset import KeysetList
 from console.widgets.pairs import show_pairs
 from console.widgets.section import Section, heading
 from console.widgets.states import show_note
-from console.widgets.text import format_time, show_line, show_link, show_text
+from console.widgets.text import show_line, show_link, show_text
 from console.widgets.words import show_mark, show_word
 from console.words import FILE_STATES, INDEX_CAUSES, INDEX_KINDS, JOB_STATES, name_choices
 
 REFUSALS = {
     408: "The upload was too slow and was given up. Upload the file again.",
-    413: "The file is too large for the console. Use the command line: `mnema source add FOLDER --upload`.",
+    413: "The file is too large for the console. Use the command line: mnema source add FOLDER --upload.",
     429: "Too many uploads at once. Wait until others have ended, then upload the file again.",
 }
 LOST = "The upload did not arrive: the connection was lost, or the session has ended."

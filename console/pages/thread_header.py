@@ -8,9 +8,10 @@ from nicegui import ui
 
 from console.context import PageContext
 from console.texts import reveal_text, shorten_text
+from console.times import format_time
 from console.widgets.section import Section, heading
 from console.widgets.states import show_empty_state, show_note
-from console.widgets.text import format_time, show_text
+from console.widgets.text import show_text
 
 MOST_AGENTS = 200
 LATEST_ANSWERS = 50

@@ -12,7 +12,7 @@ from console.widgets.keyset import KeysetList
 from console.widgets.pairs import show_tiles
 from console.widgets.section import Section
 from console.widgets.states import show_empty_state, show_note
-from console.widgets.text import show_link, show_time
+from console.widgets.text import show_link, show_time, show_user
 
 PAGE_ITEMS = 50
 SHOWN_USERS = 3
@@ -65,7 +65,7 @@ def show_users(thread: ThreadOverview) -> None:
     """Show links to the first users of a thread."""
     with ui.element("div").classes("row"):
         for user_id in thread.user_ids[:SHOWN_USERS]:
-            show_link(user_id, "/people", user_id=user_id)
+            show_user(user_id)
         if thread.users > SHOWN_USERS:
             ui.label(f"and {thread.users - SHOWN_USERS:,} more").classes("soft")
 
@@ -110,6 +110,6 @@ class ThreadPage:
         with ui.element("div").classes("row"):
             show_link("Memories", "/memories", thread_id=self._thread, user_id=self._user or None)
             for user_id in thread.user_ids:
-                show_link(user_id, "/people", user_id=user_id)
+                show_user(user_id)
             if thread.users > len(thread.user_ids):
                 ui.label(f"and {thread.users - len(thread.user_ids):,} more users").classes("soft")

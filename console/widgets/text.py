@@ -7,9 +7,11 @@ from nicegui import ui
 
 from console.context import page_address
 from console.differences import Piece
-from console.session import COOKIE_PATH
+from console.session import COOKIE_PATH, read_clock
 from console.texts import reveal_part, reveal_text, shorten_text
+from console.times import format_distance, format_time
 from console.widgets.long_text import SHORT_BYTES, LongText
+from console.words import explain_user
 
 
 def show_text(text: str, classes: str = "", room: int = SHORT_BYTES) -> ui.element:
@@ -41,17 +43,20 @@ def show_chips(words: Iterable[str]) -> None:
 
 
 def show_time(moment: datetime | None) -> ui.element:
-    """Show a time in UTC; "never" for None."""
+    """Show the distance of a time from now, with the exact time in UTC in its tooltip; "never" for None."""
     with ui.element("time").classes("time") as element:
-        ui.label(format_time(moment))
+        ui.label(format_distance(moment, read_clock()))
     if moment is not None:
         element.props["datetime"] = moment.astimezone(UTC).isoformat()
+        element.props["title"] = format_time(moment)
     return element
 
 
-def format_time(moment: datetime | None) -> str:
-    """Return a time such as `2026-11-23 08:30 UTC`; "never" for None."""
-    return "never" if moment is None else f"{moment.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+def show_user(user_id: str) -> None:
+    """Show a user as a link to the person's page. Users that are no person say so."""
+    show_link(user_id, "/people", user_id=user_id)
+    if kind := explain_user(user_id):
+        ui.label(kind).classes("chip").style("display: inline-block")
 
 
 def show_link(label: str, path: str, **params: str | None) -> ui.element:

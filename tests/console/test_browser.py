@@ -58,8 +58,7 @@ async def look_at_a_memory(page: Page, console: str, memory: AsyncMnema, size: s
     """Open a memory with a timeline, and a question with the parts of the scores."""
     [first] = (await memory.page(limit=1)).items
     await memory.edit(first.id, text="Maya plans a trip to Lisbon in spring.", tags=["travel"])
-    await visit(page, f"{console}/memories")
-    await page.get_by_label("As agent").fill("planner")
+    await visit(page, f"{console}/ask?agent=planner")
     await page.get_by_label("Question").fill("Which trip does Maya plan?")
     await page.get_by_role("button", name="Ask", exact=True).click()
     await page.get_by_text("tokens").wait_for()

@@ -52,13 +52,14 @@ async def test_a_person_finds_corrects_decides_and_erases(
 
 async def find_memory(page: Page, console: str) -> None:
     """Ask as an agent, look at the score, and open the memory."""
-    await visit(page, f"{console}/memories")
-    await page.get_by_label("As agent").fill("planner")
-    await page.get_by_label("About user").fill("maya")
+    await visit(page, f"{console}/ask?agent=planner")
+    await page.get_by_label("User", exact=True).fill("maya")
     await page.get_by_label("Question").fill("When is the flight?")
     await page.get_by_role("button", name="Ask", exact=True).click()
-    answer = page.get_by_role("region", name="Ask as an agent")
-    await expect(answer.get_by_text("total")).to_be_visible()
+    answer = page.get_by_role("region", name="Answer")
+    await answer.get_by_text("The score in numbers").first.click()
+    await expect(answer.get_by_text("total").first).to_be_visible()
+    await expect(answer.locator(".code.block")).to_contain_text(OLD)
     await answer.get_by_role("link", name=OLD).click()
     await expect(page.get_by_role("heading", name="Memory", level=1)).to_be_visible()
 

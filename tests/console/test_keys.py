@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from mnema_client import AsyncMnema, AsyncMnemaOperator, Unauthenticated
 from nicegui import ui
-from nicegui.testing import User
+from nicegui.testing import User, UserInteraction
 
 from app.bootstrap import Application
 from app.config.settings import Settings
@@ -125,5 +125,37 @@ async def test_a_wrong_key_is_not_the_operators_and_a_tenants_key_sees_no_tenant
     browser = people.open_browser()
     assert (await people.send_key(browser, f"{KEY[:-1]}0")).status_code == 401
     await person.open("/keys")
-    await sees(person, "Other keys")
+    await sees(person, "Your key")
     await person.should_not_see("Create tenant")
+
+
+async def test_an_administrator_creates_and_revokes_keys_of_the_tenant(
+    person: User, people: People, server: str, memory: AsyncMnema
+) -> None:
+    await person.open("/keys")
+    await sees(person, "your key")
+    person.find("Name of the key").clear().type("agents")
+    await press(person, "Create key")
+    await sees(person, "Copy the key now.")
+    [shown] = person.find(marker="plain-key").elements
+    assert isinstance(shown, ui.label)
+    async with AsyncMnema(server, shown.text) as made:
+        told = await made.describe_key()
+        assert (told.name, told.scopes) == ("agents", ["query"])
+        reader = await people.sign_in(shown.text)
+        await reader.open("/keys")
+        await sees(reader, "Your key may not see other keys: it has no scope admin.")
+        await press(person, "I have copied it")
+        [button] = [b for b in person.find(ui.button).elements if told_of(b, shown.text[:12])]
+        UserInteraction(person, {button}, None).click()
+        await sees(person, "Revoke the key agents?")
+        person.find(marker="confirm").click()
+        await sees(person, "Revoked")
+        with pytest.raises(Unauthenticated):
+            await made.describe_key()
+    assert [key.name async for key in memory.list_keys()] == ["test", "agents"]
+
+
+def told_of(button: ui.element, prefix: str) -> bool:
+    """Tell whether a button revokes the key that begins so."""
+    return str(button.props.get("aria-label")).startswith(f"Revoke {prefix}")

@@ -1,9 +1,10 @@
-"""The page Memories: the list with its filters, its pages, and a query as an agent."""
+"""The page Memories: the list with its filters and pages; add, select, edit, delete and undo."""
 
 import asyncio
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
+from uuid import UUID
 
 import pytest
 from mnema_client import AsyncMnema
@@ -14,7 +15,7 @@ from app.bootstrap import Application
 from console.texts import reveal_text
 from console.widgets.moments import STEPS
 from console.words import MEMORY_STATES
-from tests.console.people import People, press, sees
+from tests.console.people import People, buttons, press, sees
 from tests.factories import Caller, make_caller
 
 ATTACK = "<script>alert(1)</script> [link](javascript:alert(1)) \u202egnissim\u200b"
@@ -108,26 +109,6 @@ async def test_texts_of_callers_stay_texts(person: User, memory: AsyncMnema) -> 
     await sees(person, REVEALED)  # of the metadata
 
 
-async def test_a_query_shows_the_parts_of_each_score(person: User, memory: AsyncMnema) -> None:
-    await memory.remember("Deploy the billing service on Friday.", user_id="maya", category="tasks")
-    await person.open("/memories")
-    person.find("As agent").type("planner")
-    person.find("About user").type("maya")
-    person.find("Question").type("When is the deployment?")
-    await press(person, "Ask")
-    await sees(person, "total")
-    await sees(person, "cosine similarity")
-    await sees(person, "Deploy the billing service on Friday.")
-
-
-async def test_a_query_as_an_unknown_agent_is_explained(person: User) -> None:
-    await person.open("/memories")
-    person.find("As agent").type("plannr")
-    person.find("Question").type("What now?")
-    await press(person, "Ask")
-    await sees(person, "plannr")
-
-
 async def test_a_key_bound_to_an_agent_sees_only_its_categories(
     app: Application, people: People, caller: Caller, memory: AsyncMnema
 ) -> None:
@@ -161,15 +142,12 @@ async def test_the_slider_puts_the_time_of_its_place_into_the_field(person: User
     await sees(person, "Maya drinks tea.")
     sliders = [element for element in client.elements.values() if element.props.get("type") == "range"]
     fields = [e for e in client.elements.values() if isinstance(e, ui.input) and "UTC" in str(e.props.get("label"))]
-    assert len(sliders) == len(fields) == 4
+    assert len(sliders) == len(fields) == 2
     move = partial(move_slider, person)
     move(sliders[0], 0)
     await becomes(lambda: fields[0].value, "2025-01-01T00:00:00")
     move(sliders[0], STEPS)
     await becomes(lambda: fields[0].value, "")
-    move(sliders[2], 10)  # of the question, which names no user yet
-    await sees(person, "Name a user who has memories: the slider begins at the first one.")
-    assert sliders[2].props["value"] == STEPS
 
 
 def move_slider(person: User, slider: ui.element, place: int) -> None:
@@ -182,3 +160,111 @@ async def becomes(read: Callable[[], object], expected: object) -> None:
     async with asyncio.timeout(60):
         while read() != expected:  # noqa: ASYNC110 - the page has no event for it
             await asyncio.sleep(0.05)
+
+
+async def test_the_slider_needs_a_user(person: User) -> None:
+    client = await person.open("/ask")
+    sliders = [element for element in client.elements.values() if element.props.get("type") == "range"]
+    move_slider(person, sliders[0], 10)
+    await sees(person, "Name a user who has memories: the slider begins at the first one.")
+    assert sliders[0].props["value"] == STEPS
+
+
+async def test_an_added_memory_can_be_taken_back(person: User, memory: AsyncMnema) -> None:
+    await person.open("/memories?user_id=maya")
+    await press(person, "Add a memory")
+    await sees(person, "0 of 280 characters")
+    person.find(marker="add-text").type("Maya drinks oat milk.")
+    await sees(person, "21 of 280 characters")
+    await press(person, "Add")
+    await sees(person, "Give a text, a user and a category.")
+    await becomes(lambda: "preferences" in options(person, "Category"), True)
+    choose(person, "Category", "preferences")
+    await press(person, "Add")
+    await sees(person, "The memory is added.")
+    [written] = (await memory.page()).items
+    assert (written.text, written.user_id, written.category) == ("Maya drinks oat milk.", "maya", "preferences")
+    await press(person, "Undo")
+    await sees(person, "Undone.")
+    assert (await memory.get(written.id)).state == "soft_deleted"
+
+
+async def test_a_text_above_the_limit_says_so_and_is_kept(person: User) -> None:
+    await person.open("/memories")
+    await press(person, "Add a memory")
+    person.find(marker="add-text").type("x" * 281)
+    await sees(person, "281 of 280 characters: too long")
+    choose(person, "Type", "procedural")
+    await sees(person, "281 of 8,000 characters")
+
+
+async def test_selected_memories_are_edited_deleted_and_put_back(person: User, memory: AsyncMnema) -> None:
+    texts = ["Maya drinks oat milk.", "Noor plays the violin.", "Victor paints the boat."]
+    for text in texts:
+        await memory.remember(text, user_id="maya", category="preferences", importance=2, tags=["old"])
+    await person.open("/memories")
+    await sees(person, "3 shown, all of them")
+    await sees(person, "None selected")
+    await press(person, "Select all shown")
+    await sees(person, "3 selected")
+    await press(person, "Edit or move")
+    await sees(person, "Edit 3 memories")
+    await press(person, "Save")
+    await sees(person, "Choose what to change.")
+    await becomes(lambda: "interests" in options(person, "Move to the category"), True)
+    choose(person, "Move to the category", "interests")
+    choose(person, "Importance", 5)
+    person.find(marker="add-tags").type("new")
+    person.find(marker="remove-tags").type("old")
+    await press(person, "Save")
+    await sees(person, "Changed 3 memories.")
+    changed = (await memory.page()).items
+    assert {(m.category, m.importance, tuple(m.tags)) for m in changed} == {("interests", 5, ("new",))}
+    await press(person, "Undo")
+    await sees(person, "Undone.")
+    put_back = (await memory.page()).items
+    assert {(m.category, m.importance, tuple(m.tags)) for m in put_back} == {("preferences", 2, ("old",))}
+    await sees(person, "old")
+    await press(person, "Select all shown")
+    await sees(person, "3 selected")
+    await press(person, "Delete")
+    await sees(person, "Move 3 memories to the bin?")
+    person.find(marker="confirm").click()
+    await sees(person, "Moved to the bin: 3 memories.")
+    assert not (await memory.page()).items
+    await press(person, "Undo")
+    await sees(person, "3 shown, all of them")
+    assert {m.text for m in (await memory.page()).items} == set(texts)
+
+
+async def test_a_key_that_may_not_write_selects_and_adds_nothing(
+    app: Application, people: People, caller: Caller, memory: AsyncMnema
+) -> None:
+    await memory.remember("Maya drinks oat milk.", user_id="maya", category="preferences")
+    reader = await people.sign_in((await make_caller(app, ["query"], None, caller)).key)
+    await reader.open("/memories")
+    await sees(reader, "Maya drinks oat milk.")
+    assert buttons(reader).isdisjoint({"Add a memory", "Select all shown", "Delete"})
+    await reader.should_see("Export the list")
+
+
+async def test_users_that_are_no_person_say_so(person: User, memory: AsyncMnema) -> None:
+    await memory.remember("The office opens at nine.", user_id="_shared", category="projects")
+    await memory.remember("Tea is at four.", user_id=f"key-{UUID(int=7)}", category="projects")
+    await person.open("/memories")
+    await sees(person, "shared by all users")
+    await person.should_see("chats of a key without a user")
+    await person.open("/people?user_id=_shared")
+    await sees(person, "This is no person: shared by all users.")
+
+
+def options(person: User, label: str) -> list[object]:
+    """Return the choices of the newest drop-down with this label."""
+    fields = [field for field in person.find(ui.select).elements if field.props.get("label") == label]
+    return list(max(fields, key=lambda field: field.id).options)
+
+
+def choose(person: User, label: str, value: object) -> None:
+    """Choose in the newest drop-down with this label."""
+    fields = [field for field in person.find(ui.select).elements if field.props.get("label") == label]
+    max(fields, key=lambda field: field.id).set_value(value)

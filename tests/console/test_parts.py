@@ -22,7 +22,7 @@ def fail(*_args: object, **_kwargs: object) -> None:
         ("/", "mnema_client.AsyncMnema.health"),
         ("/", "console.pages.home._show_health"),
         ("/people", "mnema_client.AsyncMnema.user_page"),
-        ("/people", "console.pages.people.show_link"),
+        ("/people", "console.pages.people.show_user"),
     ],
 )
 async def test_a_fault_is_shown_in_its_place(

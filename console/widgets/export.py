@@ -1,8 +1,9 @@
-"""The export of one person as a file, with its progress on the page."""
+"""Records as a file, a JSON document a line, with the progress on the page."""
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from typing import Any
 
 from mnema_client import MnemaError
 from nicegui import ui
@@ -17,20 +18,22 @@ SHOWN_EVERY = 200
 MEDIA_TYPE = "application/x-ndjson"
 
 
-def export_person(page: PageContext, user_id: str) -> None:
-    """Let the browser download all that is stored about a person: a JSON document a line. Show the progress here."""
+def export_records(page: PageContext, name: str, records: AsyncIterator[Mapping[str, Any]]) -> None:
+    """Let the browser download records of the API. Show the progress here. `name`: of the file, without its suffix."""
     with ui.element("div").classes("stack") as box:
         progress = Progress("Exporting: waiting for the browser…")
-    export = PersonExport(page, user_id, box, progress)
-    offer_download(page, f"mnema-{safe_name(user_id)}.ndjson", export.write_chunks(), MEDIA_TYPE)
+    export = RecordExport(page, records, box, progress)
+    offer_download(page, f"mnema-{safe_name(name)}.ndjson", export.write_chunks(), MEDIA_TYPE)
 
 
-class PersonExport:
+class RecordExport:
     """An export that runs while the browser loads it."""
 
-    def __init__(self, page: PageContext, user_id: str, box: ui.element, progress: Progress) -> None:
+    def __init__(
+        self, page: PageContext, records: AsyncIterator[Mapping[str, Any]], box: ui.element, progress: Progress
+    ) -> None:
         self._page = page
-        self._user = user_id
+        self._records = records
         self._box = box
         self._progress = progress
         self._count = 0
@@ -39,7 +42,7 @@ class PersonExport:
         """Yield the lines in chunks. Raise FileBroken after an error, which the page shows."""
         chunk = bytearray()
         try:
-            async for record in self._page.memory.export(self._user):
+            async for record in self._records:
                 self._page.check_session()  # a revoked key ends the session, and the export with it
                 chunk += json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
                 self._count_record()
