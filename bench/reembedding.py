@@ -164,7 +164,7 @@ async def load_tenants(site: Site, rows: int) -> list[LoadedTenant]:
         embedder = ConstantEmbedder(OLD, DIMENSION)
         for name, size in TENANTS.items():
             tenant = await tenants.create_tenant(name)
-            key = (await tenants.create_key(tenant.id, "bench", ["query", "write"]))[1]
+            key = (await tenants.create_key(tenant.id, "bench", ["query", "write", "read_all"]))[1]
             loaded.append(LoadedTenant(tenant.id, key, tuple(f"{name}-{number}" for number in range(size))))
             for user in loaded[-1].users:
                 bodies = [write_body(user, next(numbers)) for _ in range(rows // USERS)]

@@ -115,7 +115,7 @@ async def _prepare_database(home: Home, cluster: Cluster) -> str:
     await migrate_database(home.role_url(cluster, "mnema_admin"), settings)
     async with open_tenants(settings) as tenants:
         tenant = await tenants.create_tenant("bench")
-        return (await tenants.create_key(tenant.id, "bench", ["query", "write", "chat"]))[1]
+        return (await tenants.create_key(tenant.id, "bench", ["query", "write", "chat", "read_all"]))[1]
 
 
 async def _load_memories(site: Site, rows: int) -> None:

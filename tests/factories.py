@@ -130,8 +130,15 @@ async def make_caller(
     scopes: Sequence[str] = ("admin",),
     agents: Sequence[str] | None = None,
     tenant: Caller | None = None,
+    *,
+    names_users: bool = False,
 ) -> Caller:
-    """Return a new key, in a new tenant or in another caller's."""
+    """Return a new key, in a new tenant or in another caller's.
+
+    A key that reads or writes may read all users, because few tests name one, unless it `names_users`.
+    """
+    if not names_users and not {"query", "write"}.isdisjoint(scopes) and not {"admin", "read_all"} & set(scopes):
+        scopes = (*scopes, "read_all")
     tenant_id = (
         tenant.scope.tenant_id if tenant else (await app.tenancy.tenants.create_tenant(f"tenant {next(_numbers)}")).id
     )

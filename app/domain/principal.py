@@ -63,13 +63,18 @@ class Principal:
         """Return True if the key has the scope `name`. The scope `admin` includes every other."""
         return name in self.scopes or "admin" in self.scopes
 
+    @property
+    def reads_all(self) -> bool:
+        """True if the key may read all users of the tenant at once. Work without a key may."""
+        return self.key_id is None or self.has_scope(READ_ALL)
+
     def reach(self, user_id: str | None) -> str | None:
         """Return the user that a statement selects, None for all users of the tenant.
 
         Storage passes every user that may be absent through this method. Raise UserRequired for all users if the key
-        may not read them. Work without a key may.
+        may not read them.
         """
-        if user_id is None and self.key_id is not None and not self.has_scope(READ_ALL):
+        if user_id is None and not self.reads_all:
             raise UserRequired(f"name a user_id; only a key with the scope {READ_ALL} reads all users of the tenant")
         return user_id
 

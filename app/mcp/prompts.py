@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from mcp.types import GetPromptResult, Prompt, PromptArgument, PromptMessage, TextContent
-from mnema_wire.recall import Question
+from mnema_wire.recall import AgentQuestion
 from pydantic import ValidationError
 
 from app.api.schemas.recall.query import to_query
@@ -45,9 +45,8 @@ class Prompts:
                 )
             )
         if connection.may_read:
-            agent = PromptArgument(
-                name="agent", description=f"who asks: {list_names(connection.agents)}", required=True
-            )
+            who = f"who asks: {list_names(connection.agents)}"
+            agent = PromptArgument(name="agent", description=who, required=connection.caller.agents is not None)
             found.append(
                 Prompt(
                     name=RECALL,
@@ -97,7 +96,7 @@ class Prompts:
             "filters": {"user_id": given.get("user_id") or connection.fixed.get("user")},
         }
         try:
-            query = replace(to_query(Question.model_validate(asked)), identified=self._app.parts.settings.mcp_ids)
+            query = replace(to_query(AgentQuestion.model_validate(asked)), identified=self._app.parts.settings.mcp_ids)
         except ValidationError as error:
             first = error.errors()[0]
             raise InvalidInput(f"{first['loc'][-1]}: {first['msg']}") from None

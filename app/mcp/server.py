@@ -261,7 +261,7 @@ async def complete_argument(
     if connection.may_read and name == "user_id":
         users = await app.operations.overview.list_users(connection.caller, prefix, None, MOST_VALUES)
         return Completion(values=[one.user_id for one in users.items], has_more=users.next_cursor is not None)
-    if connection.may_read and name == "thread_id":
+    if connection.may_read and name == "thread_id" and (user is not None or connection.caller.reads_all):
         threads = await app.operations.overview.list_threads(connection.caller, user, prefix, None, MOST_VALUES)
         return Completion(values=[one.thread_id for one in threads.items], has_more=threads.next_cursor is not None)
     return NOTHING

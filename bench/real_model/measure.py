@@ -139,7 +139,7 @@ async def _measure_way(
 async def _make_tenant(settings: Settings, name: str) -> Principal:
     async with open_tenants(settings) as tenants:
         tenant = await tenants.create_tenant(name)
-        _, key = await tenants.create_key(tenant.id, "bench", ["query", "write", "chat"])
+        _, key = await tenants.create_key(tenant.id, "bench", ["query", "write", "chat", "read_all"])
         principal = await tenants.authenticate(key)
     if principal is None:
         raise RuntimeError("the tenant's key is not known")

@@ -80,4 +80,4 @@ async def _measure_sql(
 
 async def _make_key(site: throwaway.Site, tenant: Tenant) -> str:
     async with open_tenants(site.home.server_settings(site.cluster)) as tenants:
-        return (await tenants.create_key(tenant.id, "bench", ["query", "write"]))[1]
+        return (await tenants.create_key(tenant.id, "bench", ["query", "write", "read_all"]))[1]

@@ -52,7 +52,7 @@ async def sailors(http: httpx.AsyncClient) -> None:
 
 @pytest.mark.usefixtures("sailors")
 async def test_a_key_without_the_scope_has_to_name_a_user(app: Application, server: str, caller: Caller) -> None:
-    plain = await make_caller(app, ["query", "write", "chat", "approve"], tenant=caller)
+    plain = await make_caller(app, ["query", "write", "chat", "approve"], tenant=caller, names_users=True)
     async with plain.client(server) as client:
         requests = await requests_of(client)
         assert {"GET /memory", "GET /changes", "GET /threads", "GET /queries", "GET /usage"} <= requests.keys()
@@ -82,7 +82,7 @@ async def test_a_key_with_the_scope_reads_all_users(
 
 @pytest.mark.usefixtures("sailors")
 async def test_a_named_user_is_enough(app: Application, server: str, caller: Caller) -> None:
-    plain = await make_caller(app, ["query"], tenant=caller)
+    plain = await make_caller(app, ["query"], tenant=caller, names_users=True)
     async with plain.client(server) as client:
         asked = await client.post("/memory/query", json={"user_id": "maya", "query": "Who sails?"})
         assert {item["text"].split()[1] for item in asked.json()["items"]} == {"Maya"}
@@ -92,7 +92,7 @@ async def test_a_named_user_is_enough(app: Application, server: str, caller: Cal
 
 
 async def test_a_new_key_has_the_scope_only_if_asked(app: Application, caller: Caller) -> None:
-    plain = await make_caller(app, ["query", "write"], tenant=caller)
+    plain = await make_caller(app, ["query", "write"], tenant=caller, names_users=True)
     assert "read_all" not in plain.scope.scopes
     assert plain.scope.reach("maya") == "maya"
     assert caller.scope.reach(None) is None

@@ -58,6 +58,15 @@ async def test_a_memory_is_written_found_changed_and_told_as_it_was_said(env: di
 
 
 @pytest.mark.long
+async def test_a_user_with_a_text_or_a_question_is_enough(env: dict[str, Any]) -> None:
+    assert (await mnema("remember", "Maya plays the cello.", "--user", "maya", **env)).returncode == 0
+    told = await mnema("query", "What does Maya play?", "--user", "maya", "--no-dates", **env)
+    assert told.stdout.splitlines()[0] == "- [knowledge] Maya plays the cello."
+    hidden = await mnema("query", "What does Maya play?", "--user", "maya", "--agent", "planner", "--explain", **env)
+    assert "hidden: better matches are in categories that the agent may not see: knowledge" in hidden.stdout
+
+
+@pytest.mark.long
 async def test_a_search_prints_each_line_with_its_source(app: Application, caller: Caller, env: dict[str, Any]) -> None:
     turn = draft("Coffee at [M7]? [bold]No[/bold] :tea:.", type=MemoryType.turn, category="activity", thread_id="cafe")
     said = await app.memory.write.write_memory(caller.scope, replace(turn, role="user"))

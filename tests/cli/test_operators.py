@@ -121,16 +121,17 @@ async def test_a_key_works_until_it_is_revoked_and_its_text_is_never_listed(env:
 
 async def test_keys_that_cannot_be_are_refused_with_the_reason(env: dict[str, Any]) -> None:
     await mnema("tenant", "create", "acme", **env)
+    scopes = "use one or more of: query, write, chat, approve, read_all, admin\n"
     cases = {
         ("--agents", "gardener"): "error unknown_agent: no allowlist for agent 'gardener'\n",
         (
             "--scopes",
             "read",
-        ): "error invalid_request: unknown scope 'read'; use one or more of: query, write, chat, approve, admin\n",
+        ): f"error invalid_request: unknown scope 'read'; {scopes}",
         (
             "--scopes",
             "",
-        ): "error invalid_request: no scope given; use one or more of: query, write, chat, approve, admin\n",
+        ): f"error invalid_request: no scope given; {scopes}",
         ("--agents", ""): (
             "error invalid_request: agents is empty; name at least one agent, or leave agents out for an unbound key\n"
         ),

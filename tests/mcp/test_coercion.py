@@ -8,7 +8,7 @@ from uuid import uuid4
 import pytest
 from mcp import Client
 from mcp.types import CallToolResult
-from mnema_wire.recall import Question
+from mnema_wire.recall import AgentQuestion
 from pydantic import ValidationError
 
 from app.bootstrap import Application, Doubles
@@ -133,7 +133,7 @@ PIECES = ("[", "{", '{"a":', " ", "9", "a,", "A-", '"', "\ud800")
 
 @pytest.mark.parametrize("worst", [piece * ((1 << 20) // len(piece)) for piece in PIECES], ids=map(repr, PIECES))
 def test_the_worst_texts_are_not_worked_on(connection: Connection, worst: str) -> None:
-    for takes in (Question, RememberIn):
+    for takes in (AgentQuestion, RememberIn):
         reader = ArgumentReader(connection)
         fields = read_fields(takes)
         for given in (dict.fromkeys(fields, worst), {worst: 1}, {"filters": {worst: worst}}, {"filters": worst}):
@@ -142,7 +142,7 @@ def test_the_worst_texts_are_not_worked_on(connection: Connection, worst: str) -
 
 
 def test_much_is_left_as_it_is(connection: Connection) -> None:
-    fields = read_fields(Question)
+    fields = read_fields(AgentQuestion)
     many = {"categories": ["Tasks"] * 101, "exclude_ids": [7] * 200, "filters": {str(n): n for n in range(999)}}
     reader = ArgumentReader(connection)
     taken = reader.read_arguments(fields, many)

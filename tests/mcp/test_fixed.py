@@ -53,7 +53,7 @@ async def fields_of(client: Client) -> dict[str, dict[str, Any]]:
 
 
 async def test_a_key_of_one_agent_needs_no_agent(app: Application, server: str, caller: Caller) -> None:
-    planner = await make_caller(app, ["query", "write", "read_all"], ["planner"], tenant=caller)
+    planner = await make_caller(app, ["query", "write"], ["planner"], tenant=caller)
     async with by_http(server, planner.key) as client:
         fields = await fields_of(client)
         assert "agent" not in fields["memory_query"]

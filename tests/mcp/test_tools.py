@@ -231,3 +231,12 @@ async def test_tools_resources_and_prompts_are_offered(connect: Connect, server:
 
 def test_the_client_is_the_official_one() -> None:
     assert Client.__module__.startswith("mcp.")
+
+
+async def test_a_user_with_a_text_or_a_question_is_enough(server: str, caller: Caller) -> None:
+    async with by_http(server, caller.key) as client:
+        text = {"user_id": "maya", "text": "Maya plays the cello."}
+        assert answered(await client.call_tool("memory_remember", text))["action"] == "created"
+        question = {"user_id": "maya", "query": "What does Maya play?", "dates": False}
+        [item] = answered(await client.call_tool("memory_query", question))["items"]
+        assert item["text"] == "[knowledge] Maya plays the cello."

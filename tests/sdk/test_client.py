@@ -73,6 +73,12 @@ async def test_what_is_remembered_is_found_changed_and_taken_back(either: Either
         await either.get(written.id)
 
 
+async def test_a_user_with_a_text_or_a_question_is_enough(either: Either) -> None:
+    await either.remember("Maya plays the cello.", user_id="maya")
+    answer = await either.query("What does Maya play?", user_id="maya", dates=False)
+    assert [item.text for item in answer.items] == ["[knowledge] Maya plays the cello."]
+
+
 async def test_a_memory_is_ended_corrected_and_forgotten(either: Either) -> None:
     old = (await either.remember("Maya lives in Porto.", valid_from="2026-03-01", **MAYA)).id
     closed = await either.supersede(old, valid_to="2026-07-01", version=1)

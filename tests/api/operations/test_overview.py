@@ -26,7 +26,7 @@ async def only(client: httpx.AsyncClient, path: str, name: str, field: str, **pa
 
 
 async def test_a_key_is_told_what_it_is(app: Application, server: str, caller: Caller) -> None:
-    bound = await make_caller(app, ["write", "query"], ["planner", "researcher"], tenant=caller)
+    bound = await make_caller(app, ["write", "query"], ["planner", "researcher"], tenant=caller, names_users=True)
     async with caller.client(server) as admin, bound.client(server) as client:
         told = (await admin.get("/key")).json()
         tenant = await app.tenancy.tenants.find_tenant(str(caller.scope.tenant_id))

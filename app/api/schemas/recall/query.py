@@ -23,7 +23,7 @@ from app.usecases.recall.request import Query
 def to_filters(body: wire.Filters, where: Node | None, user_id: str | None) -> Filters:
     """Return the domain object. Raise InvalidInput for an empty range, and for two different users."""
     if user_id is not None and body.user_id not in (None, user_id):
-        raise InvalidInput("user_id and filters.user_id differ; give one of them")
+        raise InvalidInput("user_id and filters.user_id are names of one field and differ; send one of them")
     values = {name: getattr(body, name) for name in type(body).model_fields}
     return Filters(**(values if user_id is None else values | {"user_id": user_id}), where=where)
 
