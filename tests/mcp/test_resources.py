@@ -90,7 +90,7 @@ async def test_the_prompts_keep_and_recall(connect: Connect, server: str, caller
         assert HANDLE.sub("", recalled).splitlines()[-1] == "[tasks] Maya ships on Friday."
         assert "frets" not in recalled
         for name, arguments, said in (
-            ("recall", {"question": "x"}, "missing: agent"),
+            ("recall", {"agent": "planner"}, "missing: question"),
             ("recall", asked | {"colour": "red"}, "unknown argument 'colour'"),
             ("recall", asked | {"agent": "nobody"}, "unknown_agent: .*planner"),
             ("recall", asked | {"question": "x" * 8001}, "query: "),

@@ -44,9 +44,9 @@ class FindHidden:
         lengths = {name: known.get_category(name).rag_length for name in others}
         request: Query = replace(query, threshold=work.ranking.threshold)
         ranking = await self._ranks.prepare_ranking(principal, request, others, lengths)
-        reranked = await self._ranks.rerank_candidates(ranking)
         async with self._uow.calls_anywhere(principal) as tx:
-            found = await self._ranks.choose_ranked(tx, ranking, reranked)
+            # no cross-encoder: it reads only what the agent may see
+            found = await self._ranks.choose_ranked(tx, ranking, None)
         return hidden_by_allowlist(found, answered, ranking.limits)
 
     def _list_others(self, principal: Principal, work: QueryState) -> list[str]:

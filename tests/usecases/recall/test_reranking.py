@@ -295,4 +295,4 @@ async def test_only_a_model_that_reads_costs_a_second_transaction(
             opened.clear()
             assert len(answer.items) == 3
             assert any("late" in parts for parts in scores(answer).values()) == (one is plain)
-    assert counts == [2, 1, 1]
+    assert counts == [3, 2, 2]  # the explanation looks for what the answer hides in one of its own
