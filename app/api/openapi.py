@@ -6,12 +6,15 @@ from typing import Any
 
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
+from mnema_wire.changes import ChangeEvent, ChangesEnd
 
 from app.api import errors
 from app.api.error_examples import add_error_examples
 from app.api.field_descriptions import describe_fields, parameters
 from app.api.transport.msgpack import document_msgpack
 
+UNNAMED = (errors.Problem, ChangeEvent, ChangesEnd)
+"""Models that no route names as its response: the errors, and the parts of the stream of changes."""
 BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
 
 
@@ -21,10 +24,9 @@ def operation_id(route: APIRoute) -> str:
 
 
 def refine_openapi(app: FastAPI) -> None:
-    """Correct the document of `app`: add the Problem schema, write whole bounds as integers, remove null parameters.
+    """Correct the document of `app`: add the schemas that FastAPI leaves out, write whole bounds as integers.
 
-    Describe every field and parameter, and give every error status an example. No response model names the Problem
-    schema, so FastAPI leaves it out.
+    Remove null parameters, describe every field and parameter, and give every error status an example.
     """
     original = app.openapi
 
@@ -32,9 +34,9 @@ def refine_openapi(app: FastAPI) -> None:
         document = original()
         schemas = document.setdefault("components", {}).setdefault("schemas", {})
         if "Problem" not in schemas:
-            problem = errors.Problem.model_json_schema(ref_template="#/components/schemas/{model}")
-            schemas.update(problem.pop("$defs", {}))
-            schemas["Problem"] = problem
+            for model in UNNAMED:
+                schema = model.model_json_schema(ref_template="#/components/schemas/{model}", mode="serialization")
+                schemas.update({**schema.pop("$defs", {}), **schemas, model.__name__: schema})
             _use_integer_bounds(document)
             document_msgpack(document)
             for parameter in parameters(document):

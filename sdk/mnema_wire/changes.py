@@ -32,4 +32,4 @@ class ChangesEnd(Answered):
 
     tenant_id: UUID = Field(description="the key's tenant; a cursor is of its tenant")
     next_cursor: str
-    more: bool
+    more: bool = Field(description="whether further records follow")

@@ -22,11 +22,15 @@ router = APIRouter(prefix="/changes", tags=["changes"], route_class=StrictRoute)
 CURSOR_CHARS: Final = 500
 STREAM_PAGE: Final = 100
 """Records that a stream reads at once."""
+_ITEMS: Final[dict[str, Any]] = {
+    "schema": {"type": "string"},
+    "x-item-schema": {"$ref": "#/components/schemas/ChangeEvent"},
+}
 _RESPONSE: Final[dict[str, Any]] = {
     "description": "The changes, oldest first",
     "content": {
-        NDJSON: {"schema": {"type": "string"}, "example": '{"event": "ADD", "id": "…"}\n{"next_cursor": "…"}\n'},
-        EVENTS: {"schema": {"type": "string"}, "example": 'id: …\nevent: ADD\ndata: {"event": "ADD", "id": "…"}\n\n'},
+        NDJSON: {**_ITEMS, "example": '{"event": "ADD", "id": "…"}\n{"next_cursor": "…"}\n'},
+        EVENTS: {**_ITEMS, "example": 'id: …\nevent: ADD\ndata: {"event": "ADD", "id": "…"}\n\n'},
     },
 }
 
