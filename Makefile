@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 DOCS   := build/docs-venv
 
-.PHONY: run test test-all lint types quick long schema docs lock clean
+.PHONY: run test test-all lint types quick long schema docs sdk-js lock clean
 
 run: $(VENV)/run.stamp
 	@exec $(BIN)/mnema up
@@ -32,10 +32,15 @@ long: $(VENV)/dev.stamp
 schema: $(VENV)/run.stamp
 	$(BIN)/python -m migrations.schema_files
 
+# The JavaScript package in sdk-js/dist, with the types of this server's OpenAPI document. It needs Node 20+ and npm.
+sdk-js: $(VENV)/run.stamp
+	$(BIN)/python -m app.api.document > sdk-js/openapi.json
+	cd sdk-js && npm ci --no-audit --no-fund && npm run build
+
 # The pages as a site in build/site. A broken link or anchor, or a page that the site leaves out, is an error.
 docs: $(DOCS)/stamp
 	rm -rf build/pages && mkdir -p build/pages
-	tar cf - *.md docs/*.md docs/adr/*.md sdk/*.md bench/*.md bench/*/*.md sdk/examples/*.py | tar xf - -C build/pages
+	tar cf - *.md docs/*.md docs/adr/*.md sdk/*.md sdk-js/*.md bench/*.md bench/*/*.md sdk/examples/*.py | tar xf - -C build/pages
 	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict --config-file docs/mkdocs.yml
 
 $(DOCS)/stamp: requirements-docs.lock
@@ -94,3 +99,4 @@ lock: $(VENV)/run.stamp
 
 clean:
 	rm -rf $(VENV) build .mypy_cache .ruff_cache .hypothesis
+	cd sdk-js && rm -rf node_modules dist build openapi.json src/schema.ts

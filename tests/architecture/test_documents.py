@@ -18,7 +18,7 @@ CHECKS: list[Check] = [
 ]
 PAGES = sorted(
     path.relative_to(ROOT).as_posix()
-    for pattern in ("*.md", "docs/**/*.md", "sdk/*.md", "bench/**/*.md")
+    for pattern in ("*.md", "docs/**/*.md", "sdk*/*.md", "bench/**/*.md")
     for path in ROOT.glob(pattern)
 )
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.cli.pages import is_whole, split_examples
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = ("*.md", "docs/**/*.md", "sdk/*.md", "bench/**/*.md")
+PAGES = ("*.md", "docs/**/*.md", "sdk*/*.md", "bench/**/*.md")
 _HERE_DOCUMENT = re.compile(r"<<'(\w+)'\n.*?^\1$", re.DOTALL | re.MULTILINE)
 _BLOCK = re.compile(r"^(?P<indent> *)```(?P<language>\w*)\n(?P<text>.*?)^ *```$", re.DOTALL | re.MULTILINE)
 

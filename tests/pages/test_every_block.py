@@ -9,6 +9,7 @@ from tests.pages.programs import FRAMEWORKS, GIVEN
 from tests.pages.reader import PREPARATIONS
 
 DATA = "tests/pages/test_data.py"
+JAVASCRIPT = "tests/sdk_js/test_package.py"
 EVALUATION = "tests/cli/evaluation/test_command.py"
 HELD: dict[str, str] = {
     "README.md 1": "tests/domain/recall/test_delta_header.py",
@@ -23,6 +24,9 @@ HELD: dict[str, str] = {
     "docs/evaluation.md 3": EVALUATION,
     "docs/evaluation.md 4": "tests/cli/evaluation/test_resumed.py",
     "docs/filters.md 1": "tests/domain/where/test_parsing.py",
+    "docs/javascript.md 1": JAVASCRIPT,
+    "docs/javascript.md 2": JAVASCRIPT,
+    "docs/javascript.md 4": JAVASCRIPT,
     "docs/mcp.md 1": DATA,
     "docs/mcp.md 2": DATA,
     "docs/mcp.md 3": DATA,
@@ -40,11 +44,13 @@ HELD: dict[str, str] = {
     "docs/tenant-rules.md 1": DATA,
     "docs/time.md 1": "tests/domain/memory/test_picture_of_states.py",
     "docs/turn-memory.md 4": "tests/sdk/turn_memory/test_example.py",
+    "sdk-js/README.md 1": JAVASCRIPT,
 }
 """The test of each block that no rule for its language covers. The test names the block, its page or its lines."""
 NOT_RUN: dict[str, str] = {
     "docs/architecture.md 1": "a picture of the layers; the import contracts hold it",
     "docs/chat.md 2": "JavaScript with two packages from npm; bench/chat_clients drives both with these options",
+    "docs/javascript.md 3": "needs a provider and its key; the tests of sdk-js give the middleware scripted models",
     "docs/mirror.md 2": "a picture of a folder; tests/cli/mirror/test_document.py writes one",
 }
 

@@ -1,9 +1,8 @@
-"""Clients that openapi-python-client and openapi-typescript generate from the server's document.
+"""The client that openapi-python-client generates from the server's document.
 
-Both generators are too heavy for the development environment. MNEMA_TEST_GENERATORS names a folder that has them:
+The generator is too heavy for the development environment. MNEMA_TEST_GENERATORS names a folder that has it:
 
     python -m venv X && X/bin/pip install openapi-python-client mypy python-dateutil
-    npm install --prefix X openapi-typescript openapi-fetch typescript@5
 """
 
 import os
@@ -17,7 +16,7 @@ from tests.factories import Caller
 
 FOLDER = os.environ.get("MNEMA_TEST_GENERATORS")
 CALLS = Path(__file__).parent / "generated"
-pytestmark = pytest.mark.skipif(not FOLDER, reason="needs the generators: MNEMA_TEST_GENERATORS")
+pytestmark = pytest.mark.skipif(not FOLDER, reason="needs the generator: MNEMA_TEST_GENERATORS")
 
 
 async def run(folder: Path, *command: str | Path) -> str:
@@ -47,14 +46,3 @@ async def test_openapi_python_client(server: str, caller: Caller, document: Path
     calls.write_text((CALLS / "calls.py.txt").read_text())
     await run(tmp_path, tools / "python", "-m", "mypy", "--strict", "--follow-imports", "silent", calls)
     await run(tmp_path, tools / "python", calls, server, caller.headers["Authorization"].removeprefix("Bearer "))
-
-
-async def test_openapi_typescript(server: str, caller: Caller, document: Path, tmp_path: Path) -> None:
-    modules = Path(FOLDER or "") / "node_modules"
-    (tmp_path / "node_modules").symlink_to(modules)
-    (tmp_path / "package.json").write_text('{"type": "module"}')
-    (tmp_path / "calls.ts").write_text((CALLS / "calls.ts").read_text())
-    await run(tmp_path, modules / ".bin" / "openapi-typescript", document, "-o", "schema.d.ts")
-    strict = ("--strict", "--target", "es2022", "--module", "nodenext", "--lib", "es2022,dom,dom.iterable")
-    await run(tmp_path, modules / ".bin" / "tsc", *strict, "calls.ts")
-    await run(tmp_path, "node", "calls.js", server, caller.headers["Authorization"].removeprefix("Bearer "))
