@@ -150,8 +150,8 @@ def _check_names(policies: Policies, document: Mapping[str, Any]) -> None:
     check(policies.turn_category, "turns.category")
     for section in WITH_CATEGORY:
         check(getattr(policies, section).category, f"{section}.category")
-    for kind, name in document.get("write", {}).get("categories", {}).items():
-        if name != PROCEDURAL:
+    for kind in document.get("write", {}).get("categories") or {}:
+        if (name := policies.write.categories.for_type(kind)) != PROCEDURAL:
             check(name, f"write.categories.{kind}")
     if "agent" in document.get("query", {}) and policies.query.agent not in policies.categories.allowlists:
         agents = ", ".join(policies.categories.allowlists)

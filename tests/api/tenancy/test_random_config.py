@@ -77,7 +77,7 @@ async def works(http: httpx.AsyncClient, app: Application, caller: Caller, serve
         assert {item["category"] for item in answer.json()["items"]} <= set(listed)
         key, plain = await app.tenancy.tenants.create_key(caller.scope.tenant_id, "bound", ["query"], [agent])
         async with httpx.AsyncClient(base_url=server, headers={"Authorization": f"Bearer {plain}"}) as bound:
-            seen = (await bound.get("/memory")).json()["items"]
+            seen = (await bound.get("/memory", params={"user_id": "maya"})).json()["items"]
         assert {memory["category"] for memory in seen} <= set(listed)
         await app.tenancy.tenants.revoke_key(caller.scope.tenant_id, key.id)
 
