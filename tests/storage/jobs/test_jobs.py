@@ -300,7 +300,7 @@ async def test_no_delay_or_lease_is_as_long_as_one_that_counts_as_a_wrong_clocks
     bounds = await superuser.fetchrow("SELECT longest_job_wait() AS wait, longest_job_lease() AS lease")
     assert tuple(bounds.values()) == (timedelta(seconds=MAX_WAIT_S), timedelta(seconds=MAX_LEASE_S))
     for beyond in ({"lease_s": MAX_LEASE_S + 1}, {"backoff_max_s": MAX_WAIT_S + 1}):
-        with pytest.raises(ValueError, match="at most|must be from"):
+        with pytest.raises(ValueError, match=r"at most|must be from"):
             JobPolicy(**beyond)
     [waits] = await jobs.enqueue_jobs(a, [EMBED], wait_s=2 * MAX_WAIT_S)
     assert await due(jobs) == []
