@@ -198,7 +198,7 @@ class Hidden(Answered):
     )
     categories: list[str]
     count: int = Field(description="how many of the best candidates")
-    best_relevance: float
+    best_relevance: float = Field(description="the relevance of the best of them")
     least_relevance: float = Field(description="the least relevance of an item like the best of them")
     message: str = Field(description="the reason as a sentence")
 

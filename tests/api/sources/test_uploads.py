@@ -162,7 +162,7 @@ class TestSizes:
         """Give the application small limits."""
         policy = replace(app.parts.policies.defaults.sources, max_file_bytes=1000, tenant_bytes=2500, max_files=4)
         object.__setattr__(app.parts.policies.defaults, "sources", policy)
-        object.__setattr__(app.sources.files, "_policy", policy)
+        object.__setattr__(app.sources.files, "policy", policy)
         return app
 
     @pytest.mark.long
