@@ -66,6 +66,10 @@ FROZEN: Mapping[str, Frozen] = {
         files="0ac108d6c9c97f075babcc5fd20ac30ce419d7685ed68c96af5103a71ecd161f",
         fingerprint="5fe2f7ad68eabbfd9434a4fddef47382444813bac32c9bc66f097f18c354602d",
     ),
+    "0012": Frozen(
+        files="6b52246e3025624ab68c0ce00a02e74e705020adb1a5fda13fba5b384b571608",
+        fingerprint="b86eedaf6fcaaec054d737418409435a5db07f6940bd0c514d7f7bb141266f83",
+    ),
 }
 """The published revisions."""
 

@@ -12,7 +12,11 @@ DECLARE
     v_words tsquery := any_word(p_query);
     v_user bigint;
     v_now text[];  -- the categories that a memory may have today
+    v_wide CONSTANT int := CASE WHEN p_filters IS NULL THEN 1 ELSE 5 END;  -- candidates are read so many times
+    v_all boolean := p_valid_at IS NOT NULL;  -- all memories are compared
+    v_cut boolean;  -- more candidates may match than were read
     v_gone uuid[];  -- memories that are not as they were
+    v_newer int;  -- the number of memories that were stored later
     v_same uuid[];  -- answering memories that are as they were
     v_far float8[];
     v_ids uuid[];  -- all matching memories, if they are needed
@@ -24,16 +28,17 @@ BEGIN
     PERFORM set_config('app.tenant_id', p_tenant::text, true);
     v_user := coalesce(user_pk_of(p_tenant, p_user), -1);
     v_now := ARRAY(SELECT c FROM unnest(p_categories) c WHERE p_today IS NULL OR c = ANY (p_today));
-    IF p_filters IS NULL AND p_valid_at IS NULL THEN
+    IF NOT v_all THEN
         v_gone := ARRAY(SELECT p.memory_id FROM past_minilm_l6_v2 p
             WHERE p.tenant_id = p_tenant AND p.user_pk = v_user AND p.until > v_at
             UNION ALL
             SELECT m.id FROM memories m WHERE m.tenant_id = p_tenant AND m.user_pk = v_user AND m.state = 'active'
                 AND m.expires_at <= v_expired);
-        v_same := ARRAY(SELECT m.id FROM memories m
+        SELECT array_agg(m.id) FILTER (WHERE m.stored_at <= v_at), count(*) FILTER (WHERE m.stored_at > v_at)
+            INTO v_same, v_newer FROM memories m
             WHERE m.tenant_id = p_tenant AND m.user_pk = v_user AND m.state = 'active' AND m.type <> 'chunk'
-              AND m.category = ANY (v_now) AND m.stored_at <= v_at
-              AND NOT EXISTS (SELECT FROM unnest(v_gone) g(id) WHERE g.id = m.id));
+              AND m.category = ANY (v_now)
+              AND NOT EXISTS (SELECT FROM unnest(v_gone) g(id) WHERE g.id = m.id);
         IF v_same <> '{}' AND p_vector IS NOT NULL AND p_dense > 0 THEN
             SELECT array_agg(x.memory_id), array_agg(x.far) INTO v_dense, v_far FROM (
                 SELECT v.memory_id, v.far FROM (
@@ -41,11 +46,12 @@ BEGIN
                     WHERE v.tenant_id = p_tenant AND v.user_pk = v_user AND v.state = 'active' AND v.type <> 'chunk'
                       AND v.category = ANY (v_now) OFFSET 0) v  -- by the index that covers it, not row by row
                 WHERE EXISTS (SELECT FROM unnest(v_same) s(id) WHERE s.id = v.memory_id)
-                ORDER BY v.far, v.memory_id LIMIT p_dense) x;
+                ORDER BY v.far, v.memory_id LIMIT v_wide * p_dense) x;
         END IF;
         IF v_same <> '{}' AND p_lexical > 0 THEN
             SELECT array_agg(s.memory_id), array_agg(s.rank) INTO v_found, v_ranks
-                FROM search_lexical(v_user, p_query, v_now, NULL, p_lexical + cardinality(v_gone)) s
+                FROM search_lexical(v_user, p_query, v_now, NULL,
+                    v_wide * p_lexical + cardinality(v_gone) + v_newer) s  -- those take places too
                 WHERE EXISTS (SELECT FROM unnest(v_same) u(id) WHERE u.id = s.memory_id);
         END IF;
         WITH former AS MATERIALIZED (
@@ -58,21 +64,34 @@ BEGIN
               AND (p.expires_at IS NULL OR p.expires_at > v_expired))
         SELECT ARRAY(SELECT d.id FROM (SELECT f.id, f.far FROM former f WHERE f.far IS NOT NULL
                                        UNION ALL SELECT * FROM unnest(v_dense, v_far)) d
-                     ORDER BY d.far, d.id LIMIT p_dense),
+                     ORDER BY d.far, d.id LIMIT v_wide * p_dense),
                l.ids, l.ranks INTO v_dense, v_found, v_ranks
         FROM (SELECT array_agg(w.id) AS ids, array_agg(w.rank) AS ranks FROM (
                   SELECT * FROM (SELECT f.id, f.rank FROM former f WHERE f.rank IS NOT NULL
                                  UNION ALL SELECT * FROM unnest(v_found, v_ranks)) u
-                  ORDER BY u.rank DESC, u.id LIMIT p_lexical) w) l;
+                  ORDER BY u.rank DESC, u.id LIMIT v_wide * p_lexical) w) l;
     END IF;
-    IF p_filters IS NOT NULL OR p_valid_at IS NOT NULL OR cardinality(v_dense) < p_dense THEN
+    IF p_filters IS NOT NULL AND NOT v_all THEN
+        v_cut := cardinality(v_dense) >= v_wide * p_dense;
+        v_dense := ARRAY(SELECT f.id FROM unnest(v_dense) WITH ORDINALITY f(id, place)
+            JOIN memories m ON m.tenant_id = p_tenant AND m.id = f.id CROSS JOIN LATERAL memory_at(m, v_at) w
+            WHERE memory_matches(w, p_filters) ORDER BY f.place LIMIT p_dense);
+        v_all := v_cut AND cardinality(v_dense) < p_dense;
+        v_cut := coalesce(cardinality(v_found), 0) >= v_wide * p_lexical;
+        SELECT array_agg(l.id), array_agg(l.rank) INTO v_found, v_ranks FROM (
+            SELECT f.id, f.rank FROM unnest(v_found, v_ranks) WITH ORDINALITY f(id, rank, place)
+            JOIN memories m ON m.tenant_id = p_tenant AND m.id = f.id CROSS JOIN LATERAL memory_at(m, v_at) w
+            WHERE memory_matches(w, p_filters) ORDER BY f.place LIMIT p_lexical) l;
+        v_all := v_all OR v_cut AND coalesce(cardinality(v_found), 0) < p_lexical;
+    END IF;
+    IF v_all OR cardinality(v_dense) < p_dense THEN
         v_ids := ARRAY(SELECT w.id FROM memories_at(p_tenant, v_user, v_at) w
             JOIN memories m ON m.tenant_id = p_tenant AND m.id = w.id
             WHERE w.type <> 'chunk' AND w.category = ANY (p_categories)
               AND (p_today IS NULL OR m.category = ANY (p_today))
               AND answers_at(w, v_at, p_valid_at) AND memory_matches(w, p_filters));
     END IF;
-    IF p_filters IS NOT NULL OR p_valid_at IS NOT NULL THEN
+    IF v_all THEN
         IF p_vector IS NOT NULL AND p_dense > 0 THEN
             v_dense := ARRAY(SELECT f.id FROM unnest(v_ids) f(id) CROSS JOIN LATERAL (
                 SELECT CASE WHEN p.until IS NULL THEN v.embedding ELSE p.embedding END AS embedding,
@@ -140,5 +159,6 @@ END $function$;
 COMMENT ON FUNCTION recall_at_minilm_l6_v2(uuid,text,text[],jsonb,text,halfvec,integer,integer,integer,boolean,boolean,timestamp with time zone,timestamp with time zone,text[]) IS 'Return the candidates of a question in time: what recall_<space> returns, of one user''s memories as they were at
 p_as_of (NULL: as they are). With p_valid_at, also superseded memories, and only those whose span covers it.
 p_categories: of a memory as it was, p_today: those it may have now (NULL: any). It compares all memories that the
-user had, chunks apart; relations count for nothing, because they have no history. Without filters it reads the
-memories that are as they were from the indexes, and the others from past_<space>.';
+user had, chunks apart; relations count for nothing, because they have no history. It reads the memories that are as
+they were from the indexes, and the others from past_<space>. With filters it reads more of the nearest, and compares
+these as they were. Only if too few of them match, and with p_valid_at, it compares all.';
