@@ -111,7 +111,8 @@ NEEDS_MORE = frozenset(
     {
         "POST /memory/correct",  # a text that no other memory has: tests/api/memory/test_corrections.py
         "POST /memory/forget",  # an id beside its user, or words that fit: the same
-        "POST /memory/{memory_id}/supersede",  # an active memory, by luck: tests/api/memory/test_spans.py
+        "POST /memory/{memory_id}/retract",  # an active memory, by luck: tests/api/memory/test_spans.py
+        "POST /memory/{memory_id}/supersede",  # the same
         "POST /webhooks/{webhook_id}/deliveries/{delivery_id}/replay",  # a worker: tests/api/webhooks
     }
 )
