@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from app.domain.errors import Unauthenticated
 from app.domain.paging import Position
 from app.domain.principal import Principal
 from app.storage.identity import new_id
@@ -59,6 +60,10 @@ WHERE tenant_id = $1 AND ($2::timestamptz IS NULL OR (created_at, id) > ($2, $3:
 ORDER BY created_at, id LIMIT $4
 """
 _END = "SELECT expires_at FROM api_keys WHERE tenant_id = $1 AND id = $2"
+_HOLD_VALID = """
+SELECT id FROM api_keys WHERE tenant_id = $1 AND id = $2 AND revoked_at IS NULL
+    AND (expires_at IS NULL OR expires_at > clock_timestamp()) FOR SHARE
+"""
 _PAGE_TENANTS = "SELECT * FROM list_tenants() WHERE $1::text IS NULL OR name > $1 ORDER BY name LIMIT $2"
 
 
@@ -115,9 +120,16 @@ class TenantStorage:
         agents: Sequence[str] | None,
         expires_at: datetime | None,
     ) -> tuple[ApiKey, str]:
-        """Create a key; return it with its plain text, which is stored nowhere."""
+        """Create a key; return it with its plain text, which is stored nowhere.
+
+        Raise Unauthenticated if the principal's own key has ended: else it could live on in a new one, since another
+        server may take seconds to hear of a revocation. A revocation waits for the creation that it did not prevent.
+        """
         plain = f"mnema_{secrets.token_urlsafe(32)}"
         async with self._uow.write(principal) as tx:
+            own = principal.key_id
+            if own is not None and await tx.fetchval(_HOLD_VALID, principal.tenant_id, own) is None:
+                raise Unauthenticated("the API key has been revoked or has expired")
             row = await tx.fetchrow(
                 _INSERT,
                 principal.tenant_id,

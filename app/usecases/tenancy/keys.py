@@ -44,19 +44,18 @@ class ManageKeys:
     ) -> tuple[ApiKey, str]:
         """Create a key; return it with its plain text, which is not stored.
 
-        Raise ScopeRequired or AgentNotAllowed for more than the principal may do, InvalidInput, or UnknownAgent.
+        Raise ScopeRequired or AgentNotAllowed for more than the principal may do, InvalidInput, UnknownAgent, or
+        Unauthenticated if the principal's key has ended.
         """
         _require_subset(principal, scopes, agents)
         await self._check_end(principal, expires_at)
-        principal.require_live()
-        key, plain = await self._tenants.create_key(principal.tenant_id, name, scopes, agents, expires_at)
+        key, plain = await self._tenants.create_key(principal.tenant_id, name, scopes, agents, expires_at, by=principal)
         self._log_change("create_key", principal, key.id, scopes=list(key.scopes))
         return key, plain
 
     async def revoke_key(self, principal: Principal, key_id: UUID) -> None:
         """Revoke a key. Raise NotFound if the tenant has no such key or it is revoked already."""
-        principal.require_live()
-        await self._tenants.revoke_key(principal.tenant_id, key_id)
+        await self._tenants.revoke_key(principal.tenant_id, key_id, by=principal)
         self._log_change("revoke_key", principal, key_id)
 
     async def _check_end(self, principal: Principal, expires_at: datetime | None) -> None:

@@ -158,10 +158,12 @@ class Tenants:
         scopes: Iterable[str],
         agents: Sequence[str] | None = None,
         expires_at: datetime | None = None,
+        by: Principal | None = None,
     ) -> tuple[ApiKey, str]:
         """Create a key and return it with its plain text, which is not stored.
 
-        `agents` None: the key is not bound to agents. Raise InvalidInput, or UnknownAgent for one without allowlist.
+        `agents` None: the key is not bound to agents. `by`: whose key makes it. Raise InvalidInput, UnknownAgent for an
+        agent without allowlist, or Unauthenticated if the key of `by` has ended.
         """
         chosen = list(dict.fromkeys(scopes))
         if not chosen:
@@ -176,15 +178,16 @@ class Tenants:
             raise InvalidInput("agents is empty; name at least one agent, or leave agents out for an unbound key")
         if agents and "admin" in chosen:
             raise InvalidInput("an admin key cannot be bound to agents")
-        return await self._storage.create_key(Principal(tenant_id), check_identifier(name), chosen, agents, expires_at)
+        maker = by or Principal(tenant_id)
+        return await self._storage.create_key(maker, check_identifier(name), chosen, agents, expires_at)
 
     async def list_keys(self, tenant_id: UUID) -> list[ApiKey]:
         """Return the tenant's keys, without their plain text."""
         return await self._storage.list_keys(Principal(tenant_id))
 
-    async def revoke_key(self, tenant_id: UUID, key_id: UUID) -> None:
-        """Revoke a key. Raise NotFound if the tenant has no such key or it is revoked already."""
-        if not await self._storage.revoke_key(Principal(tenant_id), key_id):
+    async def revoke_key(self, tenant_id: UUID, key_id: UUID, by: Principal | None = None) -> None:
+        """Revoke a key. `by`: whose key does it. Raise NotFound if there is no such key or it is revoked already."""
+        if not await self._storage.revoke_key(by or Principal(tenant_id), key_id):
             raise NotFound("no such key, or it is revoked already")
 
 

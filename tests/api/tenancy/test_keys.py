@@ -9,7 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from app.bootstrap import Application
-from app.domain.errors import AgentNotAllowed, ScopeRequired
+from app.domain.errors import AgentNotAllowed, ScopeRequired, Unauthenticated
 from app.domain.principal import Principal
 from tests.api.calls import refused, remember
 from tests.api.cursors import pages
@@ -68,6 +68,15 @@ async def test_a_key_that_ends_makes_none_that_lasts_longer(app: Application, se
         refused(await short.post("/keys", json={"scopes": ["query"], "expires_at": later}), 422, "invalid_request")
         same = await short.post("/keys", json={"scopes": ["query"], "expires_at": end.isoformat()})
         assert same.status_code == 201
+
+
+async def test_a_revoked_key_makes_no_key_where_its_end_is_not_known_yet(app: Application, caller: Caller) -> None:
+    tenant_id = caller.scope.tenant_id
+    assert caller.scope.key_id is not None
+    await app.tenancy.tenants.revoke_key(tenant_id, caller.scope.key_id)
+    with pytest.raises(Unauthenticated):
+        await app.tenancy.keys.create_key(caller.scope, "heir", ["admin"], None, None)
+    assert [key.id for key in await app.tenancy.tenants.list_keys(tenant_id)] == [caller.scope.key_id]
 
 
 async def test_a_principal_gives_no_scope_and_no_agent_that_it_lacks(app: Application, caller: Caller) -> None:
