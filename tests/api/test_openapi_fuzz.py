@@ -24,9 +24,12 @@ STATEFUL = max(400, EXAMPLES)
 OURS = ("--exclude-path-regex", "^/operator/")
 """No tenant's key opens the operator's routes: tests/api/tenancy/test_operator_fuzz.py."""
 APART = "ping/|memories/|entities/|responses|messages|embeddings|completions"
-LINKED = ("--exclude-path-regex", f"^/operator/|^/v[123]/({APART})|^/memory/(correct|forget)|/(retract|supersede)$")
+LINKED = (
+    "--exclude-path-regex",
+    f"^/operator/|^/keys|^/v[123]/({APART})|^/memory/(correct|forget)|/(retract|supersede)$",
+)
 """Without the routes of mem0 and of chats: they lead to their own memories or nowhere, and take steps of the others.
-Without those that end a memory, too: few steps are accepted after them."""
+Without those that end a memory or the key itself, too: few steps are accepted after them."""
 RUNS = 3
 """Runs along the links. Each takes some fifty ways through the operations; how far they lead hangs on the seed."""
 LINKS = 12

@@ -104,7 +104,7 @@ async def test_a_key_works_until_it_is_revoked_and_its_text_is_never_listed(env:
     )
     headers = {"Authorization": f"Bearer {plain}"}
     async with httpx.AsyncClient(base_url=server, headers=headers) as http:
-        assert (await http.get("/memory")).status_code == 200
+        assert (await http.get("/memory", params={"user_id": "maya"})).status_code == 200
         listed = await mnema("key", "list", "--tenant", "acme", **env)
         assert plain not in listed.stdout
         row = listed.stdout.splitlines()[1].split()

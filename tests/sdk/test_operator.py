@@ -64,7 +64,7 @@ async def test_an_operator_counts_what_each_tenant_uses(operator: Either, server
         key = await operator.create_key(tenant.id, ["query", "write"])
         async with AsyncMnema(server, key.key) as memory:
             await memory.remember("Maya books the venue.", user_id="maya", category="tasks")
-            await memory.query("venue", agent="planner")
+            await memory.query("venue", agent="planner", filters={"user_id": "maya"})
         ids.append(tenant.id)
     rows = await operator.list_usage(since=date(2020, 1, 1), limit=1)
     assert [(row.tenant_id, row.tenant, row.queries, row.writes) for row in rows] == [

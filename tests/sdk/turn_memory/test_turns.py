@@ -181,7 +181,8 @@ def test_both_modules_have_the_same_names_and_signatures() -> None:
 @pytest.mark.long
 def test_the_import_loads_nothing_more_than_the_client() -> None:
     probe = (
-        "import sys, mnema_client, json; before = set(sys.modules); import mnema_client.turn_memory.sync;"
+        "import sys, json; from mnema_client import AsyncMnema, Mnema; before = set(sys.modules);"
+        "import mnema_client.turn_memory.sync;"
         "print(json.dumps(sorted(set(sys.modules) - before)))"
     )
     done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
