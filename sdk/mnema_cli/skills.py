@@ -7,8 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from mnema_cli.client import iterate_items, open_client, out
+from mnema_cli.client import exit_with_error, iterate_items, open_client, out
 
+SKILLS = Path(".claude/skills")
 MARK = "metadata: {mnema_memory: "
 MOST_NAME = 40
 MOST_DESCRIPTION = 1000
@@ -16,13 +17,17 @@ MOST_DESCRIPTION = 1000
 
 def export_skills(
     user: Annotated[str, typer.Option(envvar="MNEMA_USER", help="user_id")],
-    to: Annotated[Path, typer.Option(help="a folder of skills")] = Path(".claude/skills"),
+    to: Annotated[Path | None, typer.Option(help="a folder of skills", show_default=str(SKILLS))] = None,
 ) -> None:
     """Write each procedure of a user as a skill, `mnema-…/SKILL.md`; remove the skills of procedures that ended."""
+    folder = to or SKILLS
+    if to is None and not _lies_within(Path(), folder):
+        exit_with_error(f"{folder} is a link out of the working folder; name the folder with --to")
     with open_client() as client:
         found = list(iterate_items(client, "/memory", type="procedural", user_id=user, state="active"))
-    kept = {_write_skill(to, memory) for memory in found}
-    gone = [file for file in to.glob("mnema-*/SKILL.md") if file not in kept and MARK in _head(file)]
+    kept = {_write_skill(folder, memory) for memory in found}
+    ours = [file for file in folder.glob("mnema-*/SKILL.md") if _lies_within(folder, file)]
+    gone = [file for file in ours if file not in kept and MARK in _head(file)]
     for file in gone:
         file.unlink()
         if not any(file.parent.iterdir()):
@@ -52,8 +57,15 @@ def skill_name(memory: dict[str, Any]) -> str:
     return f"mnema-{words}-{memory['id'][-8:]}" if words else f"mnema-{memory['id'][-8:]}"
 
 
-def _write_skill(to: Path, memory: dict[str, Any]) -> Path:
-    file = to / skill_name(memory) / "SKILL.md"
+def _lies_within(folder: Path, path: Path) -> bool:
+    """Tell whether no link leads from a path out of its folder: a strange repository may have such links."""
+    return path.resolve().is_relative_to(folder.resolve())
+
+
+def _write_skill(folder: Path, memory: dict[str, Any]) -> Path:
+    file = folder / skill_name(memory) / "SKILL.md"
+    if not _lies_within(folder, file):
+        exit_with_error(f"{file} is a link out of {folder}; remove it")
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(write_skill_text(memory), encoding="utf-8")
     return file

@@ -140,12 +140,19 @@ DRIVE = """
 const said = [{info: {role: "assistant"}, parts: [{type: "text", text: "On Thursdays."}]}]
 const hooks = await Mnema({client: {session: {messages: async () => ({data: said})}}})
 const parts = [{type: "text", text: "When do we deploy the shop?"}]
-await hooks["chat.message"]({sessionID: "o1"}, {message: {}, parts})
-const output = {system: []}
-await hooks["experimental.chat.system.transform"]({sessionID: "o1"}, output)
+await hooks["chat.message"]({sessionID: "o1"}, {message: {id: "m1"}, parts})
 await hooks.event({event: {type: "session.idle", properties: {sessionID: "o1"}}})
-console.log(output.system.join("\\n"))
+console.log(JSON.stringify(parts))
 """
+
+
+async def drive_opencode(env: dict[str, str], folder: Path) -> str:
+    """Run the functions of the plugin for a prompt, and return the parts of the message as JSON."""
+    module = folder / "mnema.mjs"
+    module.write_text((PLUGINS / "opencode/mnema.js").read_text())
+    program = folder / "drive.mjs"
+    program.write_text(NODE % (json.dumps(str(module)), DRIVE))
+    return (await run_program("node", program, env=env)).output()
 
 
 @pytest.mark.long
@@ -153,12 +160,23 @@ async def test_the_plugin_of_opencode_recalls_and_stores(
     server: str, caller: Caller, env: dict[str, str], tmp_path: Path
 ) -> None:
     await tell(server, caller, "Maya deploys the shop on Thursdays.", category="tasks")
-    module = tmp_path / "mnema.mjs"
-    module.write_text((PLUGINS / "opencode/mnema.js").read_text())
-    program = tmp_path / "drive.mjs"
-    program.write_text(NODE % (json.dumps(str(module)), DRIVE))
-    assert "Maya deploys the shop on Thursdays." in (await run_program("node", program, env=env)).output()
+    prompt, memory = json.loads(await drive_opencode(env, tmp_path))
+    assert prompt == {"type": "text", "text": "When do we deploy the shop?"}
+    assert memory.pop("id").startswith("prt_")
+    assert "\n- [tasks] Maya deploys the shop on Thursdays." in memory.pop("text")
+    assert memory == {"type": "text", "synthetic": True, "sessionID": "o1", "messageID": "m1"}
     assert await stored_turns(server, caller, "o1") == [
         ("user", "When do we deploy the shop?"),
         ("assistant", "On Thursdays."),
     ]
+
+
+@pytest.mark.parametrize("output", ["", "no JSON", "null", "{}", '{"hookSpecificOutput": {"additionalContext": 7}}'])
+@pytest.mark.long
+async def test_the_plugin_of_opencode_goes_on_without_memory(tmp_path: Path, output: str) -> None:
+    (tmp_path / "answer").write_text(output)
+    program = tmp_path / "mnema"
+    program.write_text(f"#!/bin/sh\ncat > /dev/null\ncat '{tmp_path}/answer'\n")
+    program.chmod(0o755)
+    env = os.environ | {"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
+    assert json.loads(await drive_opencode(env, tmp_path)) == [{"type": "text", "text": "When do we deploy the shop?"}]

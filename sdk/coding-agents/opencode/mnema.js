@@ -1,5 +1,6 @@
 // Memory for OpenCode: recall at the first prompt of a session, turns stored when it is idle.
 import { spawn } from "node:child_process"
+import { randomUUID } from "node:crypto"
 
 // Run `mnema hook` with an event on stdin. A memory that does not answer never stops the session.
 function runHook(event) {
@@ -18,16 +19,24 @@ function textOf(parts) {
   return parts.filter((part) => part.type === "text" && !part.synthetic).map((part) => part.text).join("\n")
 }
 
+// What a hook found, "" for anything but its answer.
+function readContext(output) {
+  try {
+    const context = JSON.parse(output).hookSpecificOutput.additionalContext
+    return typeof context === "string" ? context : ""
+  } catch {
+    return ""
+  }
+}
+
 export const Mnema = async ({ client }) => {
-  const recalled = new Map()
   return {
-    "chat.message": async ({ sessionID }, { parts }) => {
+    "chat.message": async ({ sessionID }, { message, parts }) => {
       const event = { hook_event_name: "UserPromptSubmit", session_id: sessionID, prompt: textOf(parts) }
-      const output = await runHook(event)
-      if (output.trim()) recalled.set(sessionID, JSON.parse(output).hookSpecificOutput.additionalContext)
-    },
-    "experimental.chat.system.transform": async ({ sessionID }, { system }) => {
-      if (recalled.has(sessionID)) system.push(recalled.get(sessionID))
+      const text = readContext(await runHook(event))
+      // beside the prompt, not in the system prompt: memories are no instructions
+      const id = `prt_${randomUUID().replaceAll("-", "")}`
+      if (text) parts.push({ id, sessionID, messageID: message.id, type: "text", text, synthetic: true })
     },
     event: async ({ event }) => {
       const sessionID = event.properties?.sessionID
