@@ -8,12 +8,12 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from app.domain.errors import Unauthenticated
+from app.domain.errors import InvalidInput, Unauthenticated
 from app.domain.paging import Position
 from app.domain.principal import Principal
 from app.storage.identity import new_id
 from app.storage.recall.delta import drop_key_cursors
-from app.storage.uow import UnitOfWork
+from app.storage.uow import UnitOfWork, WriteTx
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +59,8 @@ SELECT id, name, prefix, agents, scopes, created_at, expires_at, revoked_at FROM
 WHERE tenant_id = $1 AND ($2::timestamptz IS NULL OR (created_at, id) > ($2, $3::uuid))
 ORDER BY created_at, id LIMIT $4
 """
-_END = "SELECT expires_at FROM api_keys WHERE tenant_id = $1 AND id = $2"
 _HOLD_VALID = """
-SELECT id FROM api_keys WHERE tenant_id = $1 AND id = $2 AND revoked_at IS NULL
+SELECT expires_at FROM api_keys WHERE tenant_id = $1 AND id = $2 AND revoked_at IS NULL
     AND (expires_at IS NULL OR expires_at > clock_timestamp()) FOR SHARE
 """
 _PAGE_TENANTS = "SELECT * FROM list_tenants() WHERE $1::text IS NULL OR name > $1 ORDER BY name LIMIT $2"
@@ -122,14 +121,12 @@ class TenantStorage:
     ) -> tuple[ApiKey, str]:
         """Create a key; return it with its plain text, which is stored nowhere.
 
-        Raise Unauthenticated if the principal's own key has ended: else it could live on in a new one, since another
-        server may take seconds to hear of a revocation. A revocation waits for the creation that it did not prevent.
+        Raise Unauthenticated if the principal's own key has ended, InvalidInput if it ends before the new one.
         """
         plain = f"mnema_{secrets.token_urlsafe(32)}"
         async with self._uow.write(principal) as tx:
-            own = principal.key_id
-            if own is not None and await tx.fetchval(_HOLD_VALID, principal.tenant_id, own) is None:
-                raise Unauthenticated("the API key has been revoked or has expired")
+            if principal.key_id is not None:
+                await _hold_maker(tx, principal.tenant_id, principal.key_id, expires_at)
             row = await tx.fetchrow(
                 _INSERT,
                 principal.tenant_id,
@@ -155,12 +152,6 @@ class TenantStorage:
             rows = await tx.fetch(_LIST, principal.tenant_id, *(after or (None, None)), limit)
         return [_key_from_row(row) for row in rows]
 
-    async def get_key_end(self, principal: Principal) -> datetime | None:
-        """Return the time at which the principal's own key expires; None if it does not."""
-        async with self._uow.read(principal) as tx:
-            end: datetime | None = await tx.fetchval(_END, principal.tenant_id, principal.key_id)
-        return end
-
     async def revoke_key(self, principal: Principal, key_id: UUID) -> bool:
         """Revoke a key and delete its delta cursors; return False if it does not exist or was revoked before."""
         async with self._uow.write(principal) as tx:
@@ -171,6 +162,20 @@ class TenantStorage:
             )
             await drop_key_cursors(tx, principal, key_id)
         return bool(tag == "UPDATE 1")
+
+
+async def _hold_maker(tx: WriteTx, tenant_id: UUID, key_id: UUID, expires_at: datetime | None) -> None:
+    """Hold the row of the key that makes another one until the end of the transaction.
+
+    Without this a revoked key could live on in a new one, because a server may hear of a revocation seconds later. A
+    revocation waits for the creation that it did not prevent. Raise Unauthenticated or InvalidInput.
+    """
+    row = await tx.fetchrow(_HOLD_VALID, tenant_id, key_id)
+    if row is None:
+        raise Unauthenticated("the API key has been revoked or has expired")
+    own_end: datetime | None = row["expires_at"]
+    if own_end is not None and (expires_at is None or expires_at > own_end):
+        raise InvalidInput(f"this key ends at {own_end.isoformat()}; give expires_at, at that time or before")
 
 
 def _tenant_from_row(row: Any) -> Tenant:
