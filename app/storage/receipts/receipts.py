@@ -1,5 +1,6 @@
 """Reading receipts: a page, one with its items, and the uses of a memory."""
 
+from dataclasses import replace
 from uuid import UUID
 
 from app.domain.paging import Position, UsePosition
@@ -19,18 +20,13 @@ class ReceiptStorage:
         self, tx: ReadTx, principal: Principal, filters: ReceiptFilter, after: Position | None, limit: int
     ) -> list[StoredReceipt]:
         """Return receipts behind `after`, newest first, at most `limit`."""
-        user_id = principal.reach(filters.user_id)
-        wanted = user_id, filters.thread_id, filters.agent, filters.since, filters.until, None
-        where = render_where(filters.where, WHERE_FIELDS) if filters.where is not None else None
-        path = (where.path, where.values) if where else (None, None)
-        rows = await tx.fetch(_SQL["page"], *_viewer(principal), *wanted, *(after or (None, None)), limit, *path)
-        return [StoredReceipt(**row) for row in rows]
+        reached = replace(filters, user_id=principal.reach(filters.user_id))
+        return await _fetch_page(tx, principal, reached, None, after, limit)
 
     async def get_receipt(self, tx: ReadTx, principal: Principal, query_id: UUID) -> StoredReceipt | None:
         """Return a receipt, None if there is none that the key may see."""
-        wanted = *(None,) * 5, query_id, None, None, 1, None, None
-        row = await tx.fetchrow(_SQL["page"], *_viewer(principal), *wanted)
-        return StoredReceipt(**row) if row else None
+        found = await _fetch_page(tx, principal, ReceiptFilter(), query_id, None, 1)
+        return found[0] if found else None
 
     async def list_items(self, tx: ReadTx, principal: Principal, query_id: UUID) -> list[StoredItem]:
         """Return the items of a receipt in the order of the answer, in the key's categories."""
@@ -43,6 +39,32 @@ class ReceiptStorage:
         """Return the answers that contained a memory, newest first, at most `limit`."""
         rows = await tx.fetch(_SQL["uses"], *_viewer(principal), memory_id, *(after or (None, None)), limit)
         return [MemoryUse(**row) for row in rows]
+
+
+async def _fetch_page(
+    tx: ReadTx,
+    principal: Principal,
+    filters: ReceiptFilter,
+    query_id: UUID | None,
+    after: Position | None,
+    limit: int,
+) -> list[StoredReceipt]:
+    where = render_where(filters.where, WHERE_FIELDS) if filters.where is not None else None
+    rows = await tx.fetch(
+        _SQL["page"],
+        *_viewer(principal),
+        filters.user_id,
+        filters.thread_id,
+        filters.agent,
+        filters.since,
+        filters.until,
+        query_id,
+        *(after or (None, None)),
+        limit,
+        where and where.path,
+        where and where.values,
+    )
+    return [StoredReceipt(**row) for row in rows]
 
 
 def _viewer(principal: Principal) -> tuple[UUID, list[str] | None, UUID | None, list[str] | None]:

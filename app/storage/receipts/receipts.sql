@@ -12,8 +12,9 @@ SELECT expire_receipts($1, $2, $3, $4, $5) AS counts
 -- name: page
 -- Newest first. $2 the key's agents or null, $3 the key, $4 its categories or null; $5 user, $6 thread, $7 agent, $8
 -- from, $9 to, $10 id, each or null; $11 and $12 the last row seen or null, $13 limit; $14 a path into the list of the
--- values as the key sees them, or null, with the variables $15. A key bound to agents sees their receipts, and its own of chat. It gets a user or a thread by name only if it can see something of them, because a
--- receipt names only what is stored. It counts the memories that `items` shows it.
+-- values as the key sees them, or null, with the variables $15. A key bound to agents sees their receipts, and its own of
+-- chat. It gets a user or a thread by name only if it can see something of them, because a receipt names only what is
+-- stored. It counts the memories that `items` shows it.
 SELECT r.id, r.ts, r.via, r.agent, r.key_id, CASE WHEN s.user_shown THEN r.user_id END AS user_id,
        CASE WHEN s.thread_shown THEN r.thread_id END AS thread_id, r.header_from, r.header_to, r.tokens, r.relevance, r.degraded,
        r.as_of, r.valid_at,

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from functools import cache
+from typing import Any
 
 from pgvector import HalfVector
 
@@ -45,14 +46,10 @@ class ReflectionStorage:
         Each failed attempt halves their number. With `begin`, a new thread counts as waiting from now on. Return None
         if another transaction begins it right now, or if the user is not stored.
         """
-        row = await tx.fetchrow(
-            _format_statement("begin_position" if begin else "position"),
-            principal.tenant_id,
-            user_id,
-            thread_id,
-            kind,
-            *([now] if begin else []),
-        )
+        arguments: list[Any] = [principal.tenant_id, user_id, thread_id, kind]
+        if begin:
+            arguments.append(now)
+        row = await tx.fetchrow(_format_statement("begin_position" if begin else "position"), *arguments)
         if row is None and begin:
             return None
         mark = ReadPosition(row["rev"], row["at"]) if row else ReadPosition(0, now)
