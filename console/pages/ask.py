@@ -98,6 +98,8 @@ class AskForm:
             ui.label(f"{answer.tokens} tokens, {answer.took_ms:.0f} ms").classes("soft")
             heading("What the agent reads", 3)
             show_text(told, "code block").mark("exact-text")
+        for hidden in answer.hidden or ():
+            show_note(f"{hidden.message[:1].upper()}{hidden.message[1:]}.", "warning")
         if answer.query_id is not None:
             show_link("Open the receipt", f"/answers/{answer.query_id}")
         if answer.items:

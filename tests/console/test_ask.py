@@ -35,6 +35,15 @@ async def test_it_shows_the_exact_text_the_reasons_and_the_receipt(person: User,
     await sees(person, "Open the receipt")
 
 
+async def test_it_shows_what_the_allowlist_hides(person: User, memory: AsyncMnema) -> None:
+    await memory.remember("Maya is allergic to peanuts.", user_id="maya", category="constraints")
+    await person.open("/ask?agent=planner&user_id=maya")
+    await wait_for_agents(person)
+    person.find("Question").type("What is Maya allergic to?")
+    await press(person, "Ask")
+    await sees(person, "Better matches are in categories that the agent may not see: constraints")
+
+
 async def test_a_question_needs_words(person: User) -> None:
     await person.open("/ask")
     await wait_for_agents(person)
