@@ -60,7 +60,7 @@ export interface TextOptions extends WriteOptions {
   trim?: boolean;
 }
 
-/** A client of one Mnema server. Every failure is a MnemaError, or the reason of your own signal. */
+/** A client of one Mnema server. Every failure of a call is a MnemaError, or the reason of your own signal. */
 export class Mnema {
   /**
    * Every route of the API by its path: `memory.http.GET("/memory/{memory_id}", …)`. The types come from the server's

@@ -21,18 +21,20 @@ const LONGEST_WAIT_MS = 10_000;
 const BUSY = new Set([429, 502, 503, 504]);
 /** The server refuses with 429 before it does anything, so any call can be sent again. */
 const NOT_DONE = 429;
-const READS = new Set(["GET", "HEAD", "PUT"]);
+const READS = new Set(["GET", "HEAD"]);
 
 /**
  * Return a function that sends a request until it is answered, and throws a MnemaError for each refusal.
  *
- * A call is sent again if that has the effect of one: a read, a PUT, a write with an Idempotency-Key, or any call if
+ * A call is sent again if that has the effect of one: a read, a PUT without If-Match, a write with an Idempotency-Key, or any call if
  * `repeatable`. `streamed`: the time-out ends with the head of the answer.
  */
 export function createSend(transport: Transport, options: { repeatable?: boolean; streamed?: boolean } = {}): Send {
   return async (request) => {
-    const repeatable =
-      options.repeatable === true || READS.has(request.method) || request.headers.has("Idempotency-Key");
+    const { headers, method } = request;
+    // a repeated PUT with If-Match would find the version that it made, and report a conflict
+    const sameAgain = READS.has(method) || (method === "PUT" && !headers.has("If-Match"));
+    const repeatable = options.repeatable === true || sameAgain || headers.has("Idempotency-Key");
     const began = Date.now();
     for (let attempt = 1; ; attempt += 1) {
       const failure = await attemptOnce(transport, request.clone(), options.streamed === true);

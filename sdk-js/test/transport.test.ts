@@ -57,6 +57,19 @@ test("a call that is not safe to repeat is sent again only if nothing was done",
   assert.equal(server.requests.length, 2);
 });
 
+test("a PUT is sent again unless it has If-Match", async () => {
+  await using server = await scripted((_number, _request, response) => {
+    sendJson(response, 503, BUSY);
+  });
+  const memory = new Mnema({ url: server.url, key: "k", retry: { busyMs: 300 } });
+  const put = (header: { "if-match"?: string }) =>
+    memory.http.PUT("/tenant/config", { params: { header }, body: {} });
+  await assert.rejects(put({ "if-match": '"3"' }), failure("server_busy"));
+  assert.equal(server.requests.length, 1);
+  await assert.rejects(put({}), failure("server_busy"));
+  assert.ok(server.requests.length > 2);
+});
+
 test("a busy server is given up after busyMs", async () => {
   await using server = await scripted((_number, _request, response) => sendJson(response, 503, BUSY));
   const memory = new Mnema({ url: server.url, key: "k", retry: { busyMs: 0 } });
