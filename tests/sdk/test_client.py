@@ -323,8 +323,9 @@ async def test_a_wrong_key_is_refused_and_never_shown(server: str) -> None:
 
 
 async def test_the_environment_says_where_and_as_whom(
-    server: str, caller: Caller, monkeypatch: pytest.MonkeyPatch
+    server: str, caller: Caller, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("MNEMA_HOME", str(tmp_path))  # `make run` in this folder leaves a demo.env
     with pytest.raises(NotConfigured, match="MNEMA_URL and MNEMA_API_KEY"):
         Mnema()
     monkeypatch.setenv("MNEMA_URL", f"{server}/")
